@@ -1,0 +1,137 @@
+"""What the steps of the gate are made of."""
+
+from collections.abc import Callable, Container, Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.kinds import GUI, Kind
+from safetyd.core.patterns import AnyPattern, PatternSet
+from safetyd.core.proposal import Observation, Proposal, Target
+from safetyd.core.text import deception, forms
+from safetyd.core.verdict import Severity, Verdict, strictest
+
+_NO_TARGET: Final = Target()
+_NO_OBSERVATION: Final = Observation()
+_MOST_DECIMALS: Final = 15
+
+
+class Watch:
+    """A list of patterns, and the verdict that a match of each brings."""
+
+    def __init__(
+        self, rule: str, why: str, patterns: Sequence[AnyPattern], then: Severity = Severity.ASK
+    ) -> None:
+        self._set = PatternSet(patterns)
+        self._verdicts = tuple(
+            Verdict("gate", known.then or then, f"{rule}:{known.name}", f"{why} {known.pattern}")
+            for known in self._set.patterns
+        )
+
+    def found(self, words: Sequence[str]) -> list[Verdict]:
+        return [self._verdicts[number] for number in self._set.find(words)]
+
+    def rules_of(self, patterns: Container[str]) -> frozenset[str]:
+        both = zip(self._set.patterns, self._verdicts, strict=True)
+        return frozenset(verdict.rule for known, verdict in both if known.pattern in patterns)
+
+
+class Expectation:
+    """Which app or window an agent should be in. A GUI type must say where it acts."""
+
+    def __init__(
+        self, what: str, given: Callable[[Proposal], list[str]], holds: Callable[[str], bool]
+    ) -> None:
+        self._what = what
+        self._given = given
+        self._holds = holds
+
+    def missed(self, proposal: Proposal, kind: Kind) -> list[Verdict]:
+        given = self._given(proposal)
+        wrong = [place for place in given if not self._holds(place)]
+        if not wrong and (given or kind.type not in GUI):
+            return []
+        found = f"found {wrong[0]!r}" if wrong else "the proposal does not say where it acts"
+        reason = f"Window: expected {self._what}, {found}"
+        return [Verdict("gate", Severity.ASK, "gate.window", reason)]
+
+
+def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectation, ...]:
+    """Return what is expected; None or an empty string expects nothing."""
+    expected = []
+    if app:
+        expected.append(Expectation(f"app {app!r}", _apps, _equals(app)))
+    if window_pattern:
+        titles = PatternSet((window_pattern,))
+        expected.append(
+            Expectation(
+                f"a window like {window_pattern}",
+                _windows,
+                lambda title: bool(titles.find((title,))),
+            )
+        )
+    return tuple(expected)
+
+
+def words(proposal: Proposal) -> tuple[str, ...]:
+    """Return all that the gate reads, in every form: the text and what the target is called."""
+    if proposal.target is None and proposal.text.isascii():
+        return (proposal.text,)
+    return forms(_fields(proposal))
+
+
+def text_words(proposal: Proposal) -> tuple[str, ...]:
+    return forms(_fields(proposal)[:1])
+
+
+def target_words(proposal: Proposal) -> tuple[str, ...]:
+    return forms(_fields(proposal)[1:])
+
+
+def deceptive(proposal: Proposal, said: Sequence[str]) -> list[Verdict]:
+    if all(map(str.isascii, said)):
+        return []
+    why = next(filter(None, map(deception, _fields(proposal))), "")
+    if not why:
+        return []
+    reason = f"Suspicious Unicode: {why}"
+    return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason)]
+
+
+def compared(confidence: float, threshold: float) -> str:
+    """Say whether a confidence passes, with as many decimals as it takes to see why."""
+    for decimals in range(_MOST_DECIMALS):
+        is_, needed = f"{confidence:.{decimals}%}", f"{threshold:.{decimals}%}"
+        if is_ != needed or confidence == threshold:
+            break
+    if confidence >= threshold:
+        return f"Passed: {is_} >= {needed}"
+    return f"Failed: {is_} < {needed} (escalate to human)"
+
+
+def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
+    """Make one verdict of many: the strictest, with the rules of the others."""
+    first = strictest(found)
+    also = tuple(dict.fromkeys(v.rule for v in found if v.rule != first.rule))
+    if not also and not masks_text:
+        return first
+    return msgspec.structs.replace(first, also=also, masks_text=masks_text)
+
+
+def _fields(proposal: Proposal) -> tuple[str, str, str]:
+    target = proposal.target or _NO_TARGET
+    return proposal.text, target.label, target.name
+
+
+def _apps(proposal: Proposal) -> list[str]:
+    target, seen = proposal.target or _NO_TARGET, proposal.observation or _NO_OBSERVATION
+    return list(filter(None, (target.app, seen.app_name)))
+
+
+def _windows(proposal: Proposal) -> list[str]:
+    target, seen = proposal.target or _NO_TARGET, proposal.observation or _NO_OBSERVATION
+    return list(filter(None, (target.window, seen.window_title)))
+
+
+def _equals(app: str) -> Callable[[str], bool]:
+    return lambda other: other.casefold() == app.casefold()

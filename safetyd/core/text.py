@@ -1,0 +1,179 @@
+"""Words as a person reads them: folding, tricks of Unicode, and masks for secrets.
+
+ASCII is never folded, since patterns ignore case anyway. Everything here is linear in the text,
+also for text that was written to be slow.
+"""
+
+import functools
+import itertools
+import re
+import string
+import unicodedata
+from collections.abc import Container, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+# Every code point that folds to something else: outside these lie Han, Hangul and private use.
+_FOLDING: Final = (
+    range(0x41, 0x5B),
+    range(0x80, 0x3400),
+    range(0xA000, 0xAC00),
+    range(0xD7B0, 0xE000),
+    range(0xF900, 0x17000),
+    range(0x1B000, 0x20000),
+    range(0x2F800, 0x2FA20),
+    range(0xE0000, 0xE1000),
+)
+_FREQUENT: Final = range(0x80, 0x800)  # a look-up that finds nothing is slower
+_BLANK: Final = frozenset("\u0085\u2800")
+_UNSEEN: Final = frozenset(
+    "\u034f\u115f\u1160\u2065\u3164\uffa0"  # joiners and fillers
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10))))  # variation selectors
+    + "".join(map(chr, range(0xE0000, 0xE1000)))  # tags and more selectors
+)
+_MANY_MARKS: Final = 9  # in a row on one letter
+_LONGEST_EXPANSION: Final = 4  # longer ones are units and greetings, up to 18 characters
+
+_BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+# An emoji flag hides three to six letters or digits; whatever else is hidden is no flag.
+_TAG: Final = re.compile(
+    "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
+    "|([\U000e0000-\U000e007f])"
+)
+_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+_CLUTTER: Final = re.compile(rf"[^\w\s]{{{_MANY_MARKS}}}")  # marks, perhaps
+_MASKED: Final = re.compile(r"\[masked, \d+ characters\]")
+
+# Letters that UTS 39 lists as confusable with A-Z and a-z.
+_LOOKALIKES: Final = (
+    "ЅІЈАВЕКМНОРСТУХЫЬЮагеорсухѕіјѡѴѵҮүһҽӀӏӔӕԁԌԛԜԝꙇꚘꚙ"  # Cyrillic
+    "ͺͿΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγινορσυϒϜϱϲϳϹϺᴦ"  # noqa: RUF001 - Greek
+    "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᎽᏀᏂᏃᏏᏒᏔᏕᏙᏚᏞᏟᏢᏦᏧᏳᏴꭵꮁꮃꮓꮩꮪꮯ"  # noqa: RUF001 - Cherokee
+    "ՍՏՕագզհոռսցքօ"  # noqa: RUF001 - Armenian
+)
+
+
+class _Tables(msgspec.Struct, frozen=True):
+    """What folding looks up; made on first use, because it takes a twentieth of a second."""
+
+    reads_as: dict[int, str]
+    marks: frozenset[str]
+    unseen: frozenset[str]
+    lookalikes: frozenset[str]
+    latin: frozenset[str]
+
+
+def fold(text: str) -> str:
+    """Return `text` in compatibility form and case folded, without what cannot be seen.
+
+    Accents that belong to a letter stay with it; marks that no letter takes are removed.
+    """
+    if text.isascii():
+        return text
+    return _folded(text)
+
+
+def forms(fields: Iterable[str]) -> tuple[str, ...]:
+    """Return each field that says something, and its folded form where that differs."""
+    said = tuple(field for field in fields if field)
+    if "".join(said).isascii():
+        return said
+    return tuple(dict.fromkeys(itertools.chain(said, map(fold, said))))
+
+
+def deception(text: str) -> str:
+    """Say how `text` may read otherwise than it is, or return an empty string."""
+    if text.isascii():
+        return ""
+    if control := _BIDI.search(text):
+        return f"{_code_point(control[0])} changes the direction of the text"
+    if tag := next(filter(None, _TAG.findall(text)), ""):
+        return f"{_code_point(tag)} is an invisible tag"
+    if _mixes_scripts(text):
+        return "a word mixes Latin letters with others that look like them"
+    return ""
+
+
+def masked(text: str) -> str:
+    """Return what may be written down of a secret; masking it again changes nothing."""
+    return text if _MASKED.fullmatch(text) else f"[masked, {len(text)} characters]"
+
+
+def prepare() -> None:
+    """Make the tables now, so that no decision has to wait for them."""
+    _tables()
+
+
+def _code_point(char: str) -> str:
+    return f"U+{ord(char):04X}"
+
+
+@functools.lru_cache(maxsize=8)  # several steps of one check ask for the same text
+def _folded(text: str) -> str:
+    tables = _tables()
+    text = text.translate(tables.reads_as)
+    if tables.marks.isdisjoint(text):
+        return text
+    if _CLUTTER.search(text):
+        text = "".join(_without_surplus(text, tables.marks))
+    return _without(tables.marks, unicodedata.normalize("NFC", text))
+
+
+@functools.cache
+def _tables() -> _Tables:
+    chars = [chr(code) for code in itertools.chain(*_FOLDING)]
+    whole = unicodedata.normalize("NFKC", "\n".join(chars)).casefold()
+    reads_as = {
+        ord(char): reading
+        for char, folded in zip(chars, whole.split("\n"), strict=True)
+        if (reading := _reading(char, folded)) != char or ord(char) in _FREQUENT
+    }
+    marks = frozenset(char for char in chars if unicodedata.category(char) in {"Mn", "Me"})
+    return _Tables(
+        reads_as=reads_as,
+        marks=marks,
+        unseen=marks | {char for char in chars if reads_as.get(ord(char)) == ""},
+        lookalikes=frozenset(char for char in chars if _base(char) in _LOOKALIKES),
+        latin=frozenset(char for char in [*string.ascii_letters, *chars] if _is_latin(char)),
+    )
+
+
+def _without(unwanted: Container[str], text: str) -> str:
+    return "".join([char for char in text if char not in unwanted])
+
+
+def _without_surplus(text: str, marks: Container[str]) -> Iterator[str]:
+    """Cut runs of marks short, since putting a long one in order takes quadratic time."""
+    run = 0
+    for char in text:
+        run = run + 1 if char in marks else 0
+        if run < _MANY_MARKS:
+            yield char
+
+
+def _reading(char: str, folded: str) -> str:
+    category = unicodedata.category(char)
+    if category[0] == "Z" or char in _BLANK:
+        return " "
+    if category in {"Cf", "Cs", "Cc"} or char in _UNSEEN:
+        return ""
+    return folded if len(folded) <= _LONGEST_EXPANSION else char
+
+
+def _base(char: str) -> str:
+    return unicodedata.normalize("NFKD", char)[0]
+
+
+def _is_latin(char: str) -> bool:
+    return unicodedata.name(char, "").startswith("LATIN") or _base(char) in string.ascii_letters
+
+
+def _mixes_scripts(text: str) -> bool:
+    tables = _tables()
+    if tables.lookalikes.isdisjoint(text):
+        return False
+    return any(
+        not (tables.lookalikes.isdisjoint(word) or tables.latin.isdisjoint(word))
+        for word in _WORD.findall(_without(tables.unseen, text))
+    )

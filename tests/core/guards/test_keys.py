@@ -1,0 +1,80 @@
+from safetyd.core.engine import Engine
+from safetyd.core.guards.keys import MAX_OPEN_ACTIONS
+from safetyd.core.policy import Policy
+from safetyd.core.telemetry import Heartbeat, SessionEnded
+from tests.play import ask, outcome, play, propose, report
+
+
+def test_one_keyless_name_too_many_is_refused() -> None:
+    engine = Engine(Policy(max_agents=1))
+    ask(engine, propose(0, agent="a", keyless=True))
+
+    decision = ask(engine, propose(1, agent="b", keyless=True))
+
+    assert (decision.cause, decision.limit_id) == ("rate_limit", "keys.agents")
+    assert "safetyd agent add b" in decision.reason
+    assert "b" not in engine.keys.agents
+
+
+def test_known_and_keyed_names_are_heard_when_the_names_are_used_up() -> None:
+    engine = Engine(Policy(max_agents=1))
+    ask(engine, propose(0, agent="a", keyless=True))
+
+    assert ask(engine, propose(1, agent="a", id="p2", keyless=True)).allowed
+    assert ask(engine, propose(1, agent="c")).allowed
+
+
+def test_a_name_that_gets_a_key_makes_room() -> None:
+    engine = Engine(Policy(max_agents=1))
+    play(engine, propose(0, agent="a", keyless=True), propose(1, agent="a", id="p2"))
+
+    assert ask(engine, propose(2, agent="b", keyless=True)).allowed
+
+
+def test_telemetry_alone_does_not_take_a_name() -> None:
+    engine = Engine(Policy())
+    heartbeat = report(0, Heartbeat())
+    heartbeat.keyless = True
+    play(engine, heartbeat)
+
+    assert engine.keys.agents == {}
+
+
+def test_answers_are_counted_per_agent() -> None:
+    engine = Engine(Policy())
+    play(
+        engine,
+        propose(0, id="p1"),
+        propose(1, id="p2", type="run_shell", text="rm -rf /"),
+        propose(2, id="p3", confidence=0.1),
+        propose(3, id="p4", dry_run=True),
+        outcome(4, "p1", ok=False),
+        report(5, SessionEnded(session="s")),
+    )
+
+    agent = engine.keys.agents["code"]
+    assert (agent.allowed, agent.blocked, agent.asked, agent.failed) == (1, 1, 1, 1)
+    assert agent.heard_t == 5
+
+
+def test_action_is_open_until_its_outcome() -> None:
+    engine = Engine(Policy())
+    play(engine, propose(0, id="p1"), propose(1, id="p2"), outcome(2, "p1"), outcome(3, "other"))
+
+    assert engine.keys.agents["code"].open_actions == ["p2"]
+
+
+def test_only_the_newest_open_actions_are_kept() -> None:
+    engine = Engine(Policy())
+    play(engine, *(propose(n, id=f"p{n}") for n in range(MAX_OPEN_ACTIONS + 2)))
+
+    agent = engine.keys.agents["code"]
+    assert len(agent.open_actions) == MAX_OPEN_ACTIONS
+    assert agent.unreported == 2
+
+
+def test_stop_is_acknowledged_once_for_all_earlier_epochs() -> None:
+    engine = Engine(Policy())
+    play(engine, report(0, Heartbeat(stop_epoch=4)), report(1, Heartbeat(stop_epoch=2)))
+
+    assert engine.keys.agents["code"].stop_epoch == 4

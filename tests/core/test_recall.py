@@ -1,0 +1,44 @@
+import pytest
+
+from safetyd.core import recall as module
+from safetyd.core.engine import Engine
+from safetyd.core.policy import Policy
+from safetyd.core.recall import DecisionsConfig
+from tests.play import ask, propose
+
+
+def test_answer_is_forgotten_after_its_time() -> None:
+    engine = Engine(Policy(decisions=DecisionsConfig(recall_s=10)))
+    ask(engine, propose(0, text="rm -rf /"))
+
+    assert ask(engine, propose(9.9, digest="sha256:d2")).cause == "conflict"
+    assert ask(engine, propose(10, digest="sha256:d2")).cause == "policy"
+
+
+def test_oldest_answers_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GENERATION", 2)
+    monkeypatch.setattr(module, "MAX_ANSWERS", 4)
+    engine = Engine(Policy())
+    for n in range(5):
+        ask(engine, propose(n, id=f"p{n}"))
+
+    assert ask(engine, propose(6, id="p0", digest="sha256:d2")).cause == "policy"
+    assert ask(engine, propose(6, id="p2", digest="sha256:d2")).cause == "conflict"
+
+
+def test_answer_given_anew_outlives_its_first_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GENERATION", 2)
+    monkeypatch.setattr(module, "MAX_ANSWERS", 4)
+    engine = Engine(Policy(decisions=DecisionsConfig(ttl_s=1)))
+    for t, name in enumerate(("p0", "p1", "p0", "p3", "p4")):
+        ask(engine, propose(t, id=name))
+
+    assert ask(engine, propose(2.5, id="p0", digest="sha256:d2")).cause == "conflict"
+
+
+def test_lookup_finds_an_id_of_any_agent() -> None:
+    engine = Engine(Policy())
+    ask(engine, propose(0, agent="code"))
+    ask(engine, propose(0, agent="ops"))
+
+    assert [decision.agent for decision in engine.recall.lookup("p1")] == ["code", "ops"]

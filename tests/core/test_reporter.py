@@ -1,0 +1,114 @@
+import uuid
+from collections.abc import Sequence
+
+import pytest
+
+from safetyd.core.engine import Engine
+from safetyd.core.events import (
+    AuditRecovered,
+    ClockStepped,
+    ConfigRejected,
+    Event,
+    Refused,
+    SafetyEvent,
+)
+from safetyd.core.policy import Configured, Policy
+from safetyd.core.reporter import MAX_PER_TICK, Reporter
+from tests.play import at, play, propose, resume, stop, tick
+
+
+def told(events: Sequence[Event]) -> list[SafetyEvent]:
+    return [event for event in events if isinstance(event, SafetyEvent)]
+
+
+def blocked(t: float, n: int, agent: str = "code"):
+    return propose(t, agent=agent, id=f"p{n}", type="run_shell", text="rm -rf /")
+
+
+def test_first_block_is_told_at_once() -> None:
+    (event,) = told(play(Engine(Policy()), blocked(0, 1)))
+
+    assert (event.event_type, event.agent_id) == ("ACTION_BLOCKED", "code")
+    assert event.metadata == {"rule": "gate.blocklist:rm_rf", "count": 1}
+    assert str(uuid.UUID(event.id)) == event.id
+
+
+def test_further_blocks_of_ten_seconds_are_one_event_with_a_count() -> None:
+    engine = Engine(Policy())
+    play(engine, *(blocked(n, n) for n in range(5)))
+
+    assert told(play(engine, tick(9.9))) == []
+    (event,) = told(play(engine, tick(10)))
+    assert event.metadata["count"] == 4
+
+
+def test_quiet_window_is_dropped_and_the_next_block_is_told_at_once() -> None:
+    engine = Engine(Policy())
+    play(engine, blocked(0, 1), blocked(20, 2, "ops"))
+
+    assert len(told(play(engine, blocked(21, 3)))) == 1
+
+
+def test_window_with_a_count_waits_for_its_tick() -> None:
+    engine = Engine(Policy())
+    play(engine, blocked(0, 1), blocked(1, 2), blocked(20, 3, "ops"))
+
+    (event,) = told(play(engine, tick(21)))
+    assert (event.agent_id, event.metadata["count"]) == ("code", 1)
+
+
+def test_one_tick_tells_of_a_bounded_number() -> None:
+    engine = Engine(Policy())
+    agents = [f"a{n}" for n in range(MAX_PER_TICK + 1)]
+    play(engine, *(blocked(0, 1, agent) for agent in agents))
+    play(engine, *(blocked(1, 2, agent) for agent in agents))
+
+    assert len(told(play(engine, tick(10)))) == MAX_PER_TICK
+    assert len(told(play(engine, tick(10)))) == 1
+
+
+def test_quiet_windows_are_passed_over_on_a_tick() -> None:
+    engine = Engine(Policy())
+    play(engine, blocked(0, 1, "ops"), blocked(0, 1), blocked(1, 2))
+
+    (event,) = told(play(engine, tick(12)))
+    assert event.agent_id == "code"
+
+
+def test_dry_run_is_not_reported() -> None:
+    events = play(Engine(Policy()), propose(0, type="run_shell", text="rm -rf /", dry_run=True))
+
+    assert told(events) == []
+
+
+@pytest.mark.req("S1.2")
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (stop(0), "EMERGENCY_STOP"),
+        (resume(0), "EMERGENCY_RESUME"),
+        (ClockStepped(at=at(0), t=0, seconds=-7.5), "CLOCK_STEPPED"),
+        (ConfigRejected(at=at(0), t=0, errors=("a", "b")), "CONFIG_REJECTED"),
+        (
+            Configured(at=at(0), t=0, policy=Policy(), digest="d", version="1", why="start"),
+            "CONFIG_RELOADED",
+        ),
+        (
+            Refused(at=at(0), t=0, agent="a", cause="rate_limit", count=3, example="x"),
+            "RATE_LIMIT_BLOCK",
+        ),
+        (
+            Refused(at=at(0), t=0, agent="a", cause="malformed", count=3, example="x"),
+            "ACTION_BLOCKED",
+        ),
+    ],
+)
+def test_what_operators_and_intake_do_is_told(event, kind) -> None:
+    assert [one.event_type for one in told(Engine(Policy()).handle(event))] == [kind]
+
+
+def test_reporter_refuses_what_it_does_not_hear() -> None:
+    event = AuditRecovered(at=at(0), t=0, file="x", torn_bytes=1, torn_sha256="")
+
+    with pytest.raises(TypeError, match="AuditRecovered"):
+        Reporter().observe(event)

@@ -1,0 +1,16 @@
+"""What agents import: propose an action, act only if it is allowed, report how it went.
+
+    async with Safety("code") as safety:
+        decision = await safety.propose("run_shell", text="git status")
+        await safety.report(decision.id, ok=True)
+
+`SyncSafety` is the same for scripts without an event loop.
+"""
+
+from safetyd.client.guarded import Blocked
+from safetyd.client.safety import Safety
+from safetyd.client.sync import SyncSafety
+from safetyd.core.decision import Decision
+from safetyd.core.verdict import Severity
+
+__all__ = ["Blocked", "Decision", "Safety", "Severity", "SyncSafety"]

@@ -1,0 +1,6 @@
+class Down(Exception):
+    """Nobody can be asked; the text says why and what to do."""
+
+
+class Lost(Down):
+    """The connection broke after something was sent on it."""

@@ -1,0 +1,86 @@
+"""A proposal made ready to be sent: with an id, a digest and its bytes."""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from safetyd.client.fields import ProposalFields
+from safetyd.client.wire import Malformed, check, encode
+from safetyd.core.decision import Decision
+from safetyd.core.proposal import MAX_TEXT_BYTES, Proposal, digest, is_token, shortest
+from safetyd.core.verdict import Cause, Severity
+
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_FIELDS: Final = frozenset(ProposalFields.__annotations__)
+
+_TO_MODELS: Final[Mapping[str, str]] = {
+    "unavailable": "Nobody could be asked, so this is not allowed. Do not act; try again later.",
+    "disabled": "Autonomous work is switched off. Do not act and do not try another way.",
+    "malformed": "The proposal is malformed. Do not act; propose again with what is named mended.",
+}
+
+_read_fields = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    agent: str
+    id: str
+    digest: str = ""
+    payload: bytes = b""
+    wait: bool = False
+    timeout_s: float | None = None
+    flaw: str = ""  # why it is not worth sending
+
+    def refused(self, cause: Cause, reason: str) -> Decision:
+        """Return the block that stands for an answer nobody gave."""
+        return Decision(
+            id=self.id,
+            agent=self.agent,
+            decision=Severity.BLOCK,
+            cause=cause,
+            reason=reason,
+            triggered_rules=(f"client.{cause}",),
+            agent_message=_TO_MODELS.get(cause, ""),
+            digest=self.digest,
+        )
+
+
+def draft(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
+    """Make a proposal of `fields`; one without an id gets a new one.
+
+    A wrong type or an unknown field is a `TypeError`. A value that the daemon would call malformed
+    makes a draft with a flaw.
+    """
+    unknown = fields.keys() - _FIELDS
+    if unknown:
+        raise TypeError(f"a proposal has no field {', '.join(map(repr, sorted(unknown)))}")
+    given = fields.get("id")
+    name = given if isinstance(given, str) and is_token(given) else new_id()
+    try:
+        return _sound(agent, name, {"type": action, **fields, "id": given or name})
+    except Malformed as exc:
+        return Draft(agent=agent, id=name, flaw=str(exc))
+
+
+def new_id() -> str:
+    """Return an id that sorts by the time it was made: a ULID."""
+    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def _sound(agent: str, name: str, said: Mapping[str, object]) -> Draft:
+    payload = encode(said)
+    proposal = check(payload, Proposal)
+    if len(proposal.text.encode()) > MAX_TEXT_BYTES:
+        raise Malformed(f"text has more than {MAX_TEXT_BYTES} bytes")
+    return Draft(
+        agent=agent,
+        id=name,
+        digest=digest(agent, _read_fields(payload)),
+        payload=payload,
+        wait=proposal.wait,
+        timeout_s=proposal.timeout_s,
+    )

@@ -1,0 +1,37 @@
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.bus import Bus
+from tests.client.stand_in import StandIn
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data dir, and an environment that says nothing else."""
+    for name in ("URL", "KEY_FILE", "ENABLED"):
+        monkeypatch.delenv(f"SAFETYD_{name}", raising=False)
+    monkeypatch.delenv("AI_COMPANY_ENABLED", raising=False)
+    directory = tmp_path / "data"
+    directory.mkdir()
+    monkeypatch.setenv("SAFETYD_DATA_DIR", str(directory))
+    return directory
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[Bus]:
+    server = Bus(tmp_path)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def daemon(bus: Bus) -> AsyncIterator[StandIn]:
+    async with StandIn(bus.url) as daemon:
+        yield daemon

@@ -1,0 +1,275 @@
+"""Whatever is missing, the answer is a block with cause `unavailable`, in time."""
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+
+from safetyd.client import Decision, Safety, link
+from tests.client.bus import Bus
+from tests.client.claims import NOWHERE, assert_unavailable
+from tests.client.stand_in import StandIn, silent
+
+
+async def test_no_daemon_behind_the_bus_is_known_within_milliseconds(bus: Bus) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        await safety.propose("read_file")
+        began = anyio.current_time()
+        decision = await safety.propose("read_file")
+        took_s = anyio.current_time() - began
+
+    assert_unavailable(decision, bus.url, "safetyd run")
+    assert took_s < 0.1
+
+
+async def test_no_bus_is_known_before_the_deadline() -> None:
+    async with Safety("code", url=NOWHERE, deadline_s=30) as safety:
+        with anyio.fail_after(5):
+            decision = await safety.propose("read_file")
+
+    assert_unavailable(decision, NOWHERE, "safetyd run")
+
+
+async def test_a_silent_daemon_is_given_up_at_the_deadline(bus: Bus, daemon: StandIn) -> None:
+    daemon.decide = silent
+
+    async with Safety("code", url=bus.url) as safety:
+        began = anyio.current_time()
+        decision = await safety.propose("read_file", deadline_s=0.6)
+        took_s = anyio.current_time() - began
+
+    assert_unavailable(decision, "0.6 s")
+    assert took_s < 0.9
+
+
+async def test_a_frozen_bus_is_given_up_at_the_deadline_and_heals(
+    bus: Bus, daemon: StandIn
+) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        assert (await safety.propose("read_file")).allowed
+
+        bus.freeze()
+        try:
+            decision = await safety.propose("read_file", deadline_s=0.2)
+        finally:
+            bus.thaw()
+
+        assert_unavailable(decision)
+        assert (await safety.propose("read_file")).allowed
+    assert daemon.unread()
+
+
+async def test_a_bus_that_is_frozen_from_the_start_is_given_up_at_the_deadline(bus: Bus) -> None:
+    bus.freeze()
+    try:
+        async with Safety("code", url=bus.url, deadline_s=0.6) as safety:
+            decision = await safety.propose("read_file")
+    finally:
+        bus.thaw()
+
+    assert_unavailable(decision)
+
+
+async def test_a_bus_that_comes_back_is_found_again(bus: Bus) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        async with StandIn(bus.url):
+            assert (await safety.propose("read_file")).allowed
+        bus.stop()
+        down = await safety.propose("read_file")
+        bus.start()
+        async with StandIn(bus.url):
+            up = await safety.propose("read_file")
+
+    assert_unavailable(down, bus.url)
+    assert up.allowed
+
+
+async def test_a_call_does_not_wait_for_the_pause_between_tries(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "FIRST_PAUSE_S", 60)
+    bus.stop()
+    async with Safety("code", url=bus.url) as safety:
+        assert_unavailable(await safety.propose("read_file"), bus.url)
+        bus.start()
+        async with StandIn(bus.url):
+            assert (await safety.propose("read_file")).allowed
+
+
+async def test_a_daemon_that_moved_is_found_by_what_it_announces(bus: Bus, data_dir: Path) -> None:
+    endpoint = data_dir / "endpoint.json"
+    async with Safety("code") as safety:
+        endpoint.write_text(f'{{"bus": "{bus.url}", "pid": 1}}')
+        async with StandIn(bus.url):
+            assert (await safety.propose("read_file")).allowed
+
+        bus.move()
+        endpoint.write_text(f'{{"bus": "{bus.url}", "pid": 2}}')
+        async with StandIn(bus.url):
+            assert (await safety.propose("read_file")).allowed
+
+
+async def test_a_proposal_in_flight_when_the_bus_dies_is_never_sent_later(
+    bus: Bus, daemon: StandIn
+) -> None:
+    daemon.decide = silent
+    async with Safety("code", url=bus.url) as safety:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_kill_when_asked, bus, daemon)
+            decision = await safety.propose("read_file")
+
+        assert_unavailable(decision, bus.url)
+        bus.start()
+        async with StandIn(bus.url) as again:
+            assert (await safety.propose("list_files")).allowed
+            assert (await again.asked()).fields["type"] == "list_files"
+            assert again.unread() == 0
+
+
+async def _kill_when_asked(bus: Bus, daemon: StandIn) -> None:
+    await daemon.asked()
+    bus.stop()
+
+
+async def test_a_message_that_the_bus_does_not_take_is_unavailable(tmp_path: Path) -> None:
+    bus = Bus(tmp_path, "max_payload: 1024")
+    try:
+        async with StandIn(bus.url), Safety("code", url=bus.url) as safety:
+            big = await safety.propose("run_shell", text="x" * 2000)
+            small = await safety.propose("run_shell")
+    finally:
+        bus.stop()
+
+    assert_unavailable(big, bus.url)
+    assert small.allowed
+
+
+async def test_a_bus_that_lets_messages_pile_up_is_unavailable_at_once(
+    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "MAX_HELD_BYTES", -1)
+
+    async with Safety("code", url=bus.url) as safety:
+        assert_unavailable(await safety.propose("read_file"), "frozen")
+
+    assert daemon.unread() == 0
+
+
+INFO = b'INFO {"server_id":"x","version":"2.15.1","max_payload":1024}\r\n'
+
+
+@pytest.mark.parametrize(
+    "greeting", [INFO, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"INFO {\r\n"]
+)
+async def test_something_that_is_no_bus_is_unavailable(greeting: bytes) -> None:
+    async def greet(stream: SocketStream) -> None:
+        async with stream:
+            if greeting:
+                await stream.send(greeting)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        port = listener.extra(SocketAttribute.local_port)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, greet)
+            async with Safety("code", url=f"nats://127.0.0.1:{port}") as safety:
+                decision = await safety.propose("read_file")
+            tasks.cancel_scope.cancel()
+
+    assert_unavailable(decision, f"nats://127.0.0.1:{port}")
+
+
+async def test_a_missing_endpoint_says_how_to_start_the_daemon(data_dir: Path) -> None:
+    async with Safety("code") as safety:
+        decision = await safety.propose("read_file")
+
+    assert_unavailable(decision, str(data_dir / "endpoint.json"), "safetyd run")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"bus": 3}', '{"web": "x"}', "\udcff"])
+async def test_a_broken_endpoint_is_named(data_dir: Path, content: str) -> None:
+    endpoint = data_dir / "endpoint.json"
+    endpoint.write_bytes(content.encode(errors="surrogateescape"))
+
+    async with Safety("code") as safety:
+        decision = await safety.propose("read_file")
+
+    assert_unavailable(decision, str(endpoint))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nats://", "http://[", "nats://127.0.0.1:99999", "nats://no.such.invalid:4222"]
+)
+async def test_a_broken_address_is_unavailable(url: str) -> None:
+    async with Safety("code", url=url, deadline_s=1) as safety:
+        assert_unavailable(await safety.propose("read_file"))
+
+
+async def test_a_password_in_the_address_is_not_shown() -> None:
+    async with Safety("code", url="nats://me:secret@127.0.0.1:1") as safety:
+        decision = await safety.propose("read_file")
+
+    assert_unavailable(decision, NOWHERE)
+    assert "secret" not in decision.reason
+
+
+async def test_a_missing_key_file_says_how_to_make_one(bus: Bus, tmp_path: Path) -> None:
+    async with Safety("code", url=bus.url, key_file=tmp_path / "none.nk") as safety:
+        decision = await safety.propose("read_file")
+
+    assert_unavailable(decision, "none.nk", "safetyd agent add code")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\xff\xfe", b"SUAB"])
+async def test_a_key_file_without_a_key_is_unavailable(
+    bus: Bus, tmp_path: Path, content: bytes
+) -> None:
+    key = tmp_path / "bad.nk"
+    key.write_bytes(content)
+
+    async with Safety("code", url=bus.url, key_file=key) as safety:
+        assert_unavailable(await safety.propose("read_file"))
+
+
+async def test_a_client_that_is_not_open_blocks(bus: Bus) -> None:
+    safety = Safety("code", url=bus.url)
+    before = await safety.propose("read_file")
+    await safety.__aexit__()
+    async with safety:
+        pass
+    after = await safety.propose("read_file")
+
+    assert_unavailable(before, "async with")
+    assert_unavailable(after, "async with")
+    assert not await safety.report("x", ok=True)
+    assert not await safety.heartbeat()
+
+
+async def test_a_client_may_be_opened_again(bus: Bus, daemon: StandIn) -> None:
+    safety = Safety("code", url=bus.url)
+    for _ in range(2):
+        async with safety:
+            assert (await safety.propose("read_file")).allowed
+    assert daemon.unread() == 2
+
+
+async def test_opening_twice_at_once_is_an_error(bus: Bus) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        with pytest.raises(RuntimeError, match="already open"):
+            await safety.__aenter__()
+
+
+async def test_what_the_body_raises_comes_out_as_it_is() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with Safety("code", url=NOWHERE):
+            raise KeyError("mine")
+
+
+async def test_a_refusal_without_a_daemon_is_a_whole_decision() -> None:
+    async with Safety("code", url=NOWHERE) as safety:
+        decision = await safety.propose("read_file", id="mine")
+
+    assert msgspec.json.decode(msgspec.json.encode(decision), type=Decision) == decision
+    assert (decision.id, decision.agent, decision.status) == ("mine", "code", "final")
+    assert decision.agent_message

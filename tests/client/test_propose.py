@@ -1,0 +1,255 @@
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from safetyd.client import Safety, Severity
+from safetyd.client.draft import draft, new_id
+from safetyd.client.fields import OutcomeFields, ProposalFields
+from safetyd.core.proposal import Proposal, Target, is_token
+from safetyd.core.telemetry import Outcome
+from tests.client.bus import Bus
+from tests.client.stand_in import Asked, Fields, StandIn, silent
+
+
+async def test_an_allow_of_the_daemon_is_an_allow(bus: Bus, daemon: StandIn) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("read_file", paths=["a.py"])
+
+    asked = await daemon.asked()
+    assert decision.allowed
+    assert (decision.agent, decision.id) == ("code", asked.id)
+    assert asked.fields == {"type": "read_file", "paths": ["a.py"], "id": asked.id}
+
+
+async def test_a_block_comes_with_its_cause_and_reason(bus: Bus, daemon: StandIn) -> None:
+    daemon.decide = lambda asked: [asked.answer("block", cause="prohibited", reason="no")]
+
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("change_password")
+
+    assert not decision.allowed
+    assert (decision.decision, decision.cause) == (Severity.BLOCK, "prohibited")
+    assert decision.reason == "no"
+
+
+async def test_a_pending_answer_is_returned_at_once_to_who_does_not_wait(
+    bus: Bus, daemon: StandIn
+) -> None:
+    pending = {"status": "pending", "request_id": "req_1"}
+    daemon.decide = lambda asked: [asked.answer("require_confirmation", **pending)]
+
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("push")
+
+    assert not decision.allowed
+    assert (decision.status, decision.request_id) == ("pending", "req_1")
+
+
+@pytest.mark.usefixtures("daemon")
+async def test_numbers_structs_and_paths_have_the_digest_that_the_daemon_reads(bus: Bus) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose(
+            "click",
+            cost_usd=1.0,
+            confidence=0.1 + 0.2,
+            timeout_s=2.0,
+            target=Target(label="Grüße"),
+            paths=[Path("a"), "b"],
+            context={"big": 1e20, "whole": -3.0, "deep": [{"x": 5e-324}]},
+        )
+
+    assert decision.allowed
+
+
+Distort = Callable[[Asked], Fields]
+
+
+@pytest.mark.parametrize(
+    "distort",
+    [
+        lambda asked: asked.answer(agent="other"),
+        lambda asked: asked.answer(id="another"),
+        lambda asked: asked.answer(digest="sha256:00"),
+        lambda asked: asked.answer(status="pending"),
+        lambda asked: {"id": asked.id},
+    ],
+    ids=["agent", "id", "digest", "pending allow", "not a decision"],
+)
+async def test_an_answer_that_is_not_its_own_is_no_answer(
+    bus: Bus, daemon: StandIn, distort: Distort
+) -> None:
+    daemon.decide = lambda asked: [distort(asked)]
+
+    async with Safety("code", url=bus.url, deadline_s=0.6) as safety:
+        decision = await safety.propose("read_file")
+
+    assert (decision.decision, decision.cause) == (Severity.BLOCK, "unavailable")
+
+
+async def test_the_right_answer_counts_after_a_wrong_one(bus: Bus, daemon: StandIn) -> None:
+    def decide(asked: Asked) -> Sequence[Fields]:
+        return [asked.answer("allow", digest="sha256:00"), asked.answer("block")]
+
+    daemon.decide = decide
+
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("read_file")
+
+    assert (decision.decision, decision.cause) == (Severity.BLOCK, "policy")
+
+
+async def test_a_decision_on_the_decision_subject_counts_as_well(bus: Bus, daemon: StandIn) -> None:
+    daemon.decide = silent
+
+    async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
+        tasks.start_soon(_publish_the_answer, daemon)
+        decision = await safety.propose("read_file")
+
+    assert decision.allowed
+
+
+async def _publish_the_answer(daemon: StandIn) -> None:
+    asked = await daemon.asked()
+    await daemon.say(f"decision.code.{asked.id}", asked.answer())
+
+
+async def test_a_rate_limit_that_fits_the_deadline_is_waited_for(bus: Bus, daemon: StandIn) -> None:
+    def decide(asked: Asked) -> Sequence[Fields]:
+        daemon.decide = lambda again: [again.answer()]
+        return [asked.answer("block", cause="rate_limit", retry_after_s=0.02)]
+
+    daemon.decide = decide
+
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("read_file")
+
+    first, second = await daemon.asked(), await daemon.asked()
+    assert decision.allowed
+    assert decision.id == second.id != first.id
+
+
+@pytest.mark.parametrize(
+    ("cause", "retry_after_s", "fields"),
+    [("rate_limit", 60.0, {}), ("cooldown", 0.01, {}), ("rate_limit", 0.01, {"id": "mine"})],
+    ids=["too long", "another cause", "the caller's id"],
+)
+async def test_no_other_refusal_is_proposed_again(
+    bus: Bus, daemon: StandIn, cause: str, retry_after_s: float, fields: ProposalFields
+) -> None:
+    daemon.decide = lambda asked: [asked.answer("block", cause=cause, retry_after_s=retry_after_s)]
+
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("read_file", **fields)
+
+    await daemon.asked()
+    assert (decision.cause, decision.retry_after_s) == (cause, retry_after_s)
+    assert daemon.unread() == 0
+
+
+@pytest.mark.parametrize("name", ["SAFETYD_ENABLED", "AI_COMPANY_ENABLED"])
+@pytest.mark.parametrize("value", ["false", "0", "No", "OFF"])
+async def test_a_switch_in_the_environment_blocks_without_asking(
+    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("read_file")
+
+    assert (decision.decision, decision.cause) == (Severity.BLOCK, "disabled")
+    assert decision.reason == f"disabled: {name}={value}"
+    assert daemon.unread() == 0
+
+
+@pytest.mark.usefixtures("daemon")
+async def test_a_switch_that_is_on_changes_nothing(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAFETYD_ENABLED", "true")
+
+    async with Safety("code", url=bus.url) as safety:
+        assert (await safety.propose("read_file")).allowed
+
+
+@pytest.mark.parametrize("agent", ["", "a b", "a.b", "*", "x" * 65, "ä"])
+def test_a_bad_name_is_refused_at_once(agent: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        Safety(agent)
+
+
+def test_a_bad_prefix_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="prefix"):
+        Safety("code", prefix="a b")
+
+
+def test_an_unknown_option_is_refused_at_once() -> None:
+    options: Any = {"host": "x"}
+
+    with pytest.raises(TypeError, match="'host'"):
+        Safety("code", **options)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"texts": "x"}, {"agent": "code"}, {"text": 3}, {"paths": "a"}, {"context": object()}],
+    ids=["unknown", "agent", "type", "not a list", "not JSON"],
+)
+async def test_what_the_caller_wrote_wrong_is_a_type_error(fields: Any) -> None:
+    async with Safety("code", url="nats://127.0.0.1:1") as safety:
+        with pytest.raises(TypeError):
+            await safety.propose("read_file", **fields)
+
+
+def _loop() -> dict[str, object]:
+    loop: dict[str, object] = {}
+    loop["loop"] = loop
+    return loop
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"confidence": 1.5},
+        {"confidence": float("nan")},
+        {"id": "a b"},
+        {"text": "x" * 9000},
+        {"text": "a\0b"},
+        {"text": "\udc80"},
+        {"description": "x" * 9000},
+        {"context": {"diff": "x" * 70_000}},
+        {"context": _loop()},
+        {"context": {"deep": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+async def test_a_value_that_no_daemon_takes_is_blocked_as_malformed(fields: Any) -> None:
+    async with Safety("code", url="nats://127.0.0.1:1") as safety:
+        decision = await safety.propose("read_file", **fields)
+
+    assert (decision.decision, decision.cause) == (Severity.BLOCK, "malformed")
+    assert decision.reason
+
+
+async def test_the_same_content_has_the_same_digest_under_another_id() -> None:
+    one, other = draft("code", "x", {"cost_usd": 1}), draft("code", "x", {"cost_usd": 1.0})
+
+    assert one.digest == other.digest
+    assert one.id != other.id
+
+
+def test_ids_are_tokens_that_sort_by_time() -> None:
+    ids = [new_id() for _ in range(100)]
+
+    assert all(map(is_token, ids))
+    assert len(set(ids)) == 100
+    assert [name[:10] for name in ids] == sorted(name[:10] for name in ids)
+
+
+def test_the_keyword_arguments_are_the_fields_of_the_protocol() -> None:
+    own = {"type", "agent", "extra"}
+
+    assert ProposalFields.__annotations__.keys() == set(Proposal.__struct_fields__) - own
+    assert OutcomeFields.__annotations__.keys() == set(Outcome.__struct_fields__) - {"id", "ok"}

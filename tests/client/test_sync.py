@@ -1,0 +1,141 @@
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import anyio
+import pytest
+from anyio.to_thread import run_sync
+
+from safetyd.client import Blocked, Decision, SyncSafety
+from tests.client.bus import Bus
+from tests.client.stand_in import StandIn, silent
+
+NOWHERE = "nats://127.0.0.1:1"
+
+
+def propose_and_report(url: str) -> Decision:
+    with SyncSafety("code", url=url) as safety:
+        decision = safety.propose("read_file", paths=["a"])
+        assert safety.report(decision.id, ok=True, latency_ms=3)
+        assert safety.iteration("s")
+        assert not safety.stopped
+    return decision
+
+
+async def test_a_script_proposes_reports_and_leaves(bus: Bus, daemon: StandIn) -> None:
+    decision = await run_sync(propose_and_report, bus.url)
+
+    assert decision.allowed
+    assert (await daemon.told())["id"] == decision.id
+
+
+def propose_from_two_threads(url: str) -> list[Decision]:
+    start = threading.Barrier(2)
+    with SyncSafety("code", url=url) as safety, ThreadPoolExecutor(2) as threads:
+
+        def some() -> list[Decision]:
+            start.wait()
+            return [safety.propose("read_file") for _ in range(20)]
+
+        pair = [threads.submit(some), threads.submit(some)]
+        return [decision for each in pair for decision in each.result()]
+
+
+async def test_two_threads_may_use_one_client(bus: Bus, daemon: StandIn) -> None:
+    decisions = await run_sync(propose_from_two_threads, bus.url)
+
+    assert all(decision.allowed for decision in decisions)
+    assert len({decision.id for decision in decisions}) == daemon.unread() == 40
+
+
+def guard_both_ways(url: str) -> None:
+    with SyncSafety("code", url=url) as safety:
+        with safety.guard("read_file"):
+            pass
+        with pytest.raises(KeyError), safety.guard("read_file"):
+            raise KeyError("k")
+
+
+async def test_a_guarded_body_is_reported(bus: Bus, daemon: StandIn) -> None:
+    await run_sync(guard_both_ways, bus.url)
+
+    assert (await daemon.told())["ok"] is True
+    assert (await daemon.told())["error"] == "KeyError: 'k'"
+
+
+def test_a_guarded_body_does_not_run_without_a_daemon() -> None:
+    with (
+        SyncSafety("code", url=NOWHERE) as safety,
+        pytest.raises(Blocked, match="safetyd run"),
+        safety.guard("read_file"),
+    ):
+        pytest.fail("the body ran")
+
+
+def test_what_the_caller_wrote_wrong_is_raised() -> None:
+    with pytest.raises(ValueError, match="name"):
+        SyncSafety("a b")
+    with SyncSafety("code", url=NOWHERE) as safety, pytest.raises(TypeError):
+        safety.propose("read_file", text=3)  # type: ignore[arg-type]
+
+
+def test_after_closing_everything_is_blocked() -> None:
+    safety = SyncSafety("code", url=NOWHERE)
+    safety.close()
+    safety.close()
+
+    decision = safety.propose("read_file")
+
+    assert (decision.allowed, decision.cause) == (False, "unavailable")
+    assert not safety.report("p1", ok=True)
+    assert not safety.heartbeat()
+
+
+async def test_closing_ends_a_proposal_of_another_thread(bus: Bus, daemon: StandIn) -> None:
+    daemon.decide = silent
+    safety = await run_sync(partial(SyncSafety, "code", url=bus.url, deadline_s=60))
+    answers: list[Decision] = []
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run_sync, lambda: answers.append(safety.propose("read_file")))
+        await daemon.asked()
+        await run_sync(safety.close)
+
+    assert [decision.cause for decision in answers] == ["unavailable"]
+
+
+FORGETFUL = """
+import sys
+from safetyd.client import SyncSafety
+safety = SyncSafety("code", url=sys.argv[1])
+decision = safety.propose("read_file")
+safety.report(decision.id, ok=True)
+print(decision.id)
+"""
+
+
+async def test_a_script_that_forgets_to_close_still_delivers(bus: Bus, daemon: StandIn) -> None:
+    with anyio.fail_after(10):
+        done = await anyio.run_process([sys.executable, "-c", FORGETFUL, bus.url], check=True)
+
+    assert (await daemon.told())["id"] == done.stdout.decode().strip()
+    assert done.stderr == b""
+
+
+FORKED = """
+import os
+from safetyd.client import SyncSafety
+safety = SyncSafety("code", url="nats://127.0.0.1:1")
+child = os.fork()
+if child == 0:
+    os._exit(0 if safety.propose("read_file").cause == "unavailable" else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_is_blocked_and_does_not_hang() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], timeout=10, check=False)
+
+    assert done.returncode == 0

@@ -1,0 +1,51 @@
+"""How much is measured: the full run, and a quick one for a first look."""
+
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.report import Report
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    round_s: float
+    publishes: int
+    texts: int  # proposals for each kind of text
+    agents: tuple[int, ...]
+    agent_decisions: int  # before memory is compared: more than safetyd recalls
+    replayed: int
+    fills: tuple[int, ...]  # decisions before a start
+    fill_s: float  # at most, for each
+    limit_s: int  # for the whole run
+
+
+FULL = Scale(
+    round_s=2.0,
+    publishes=500,
+    texts=1000,
+    agents=(10, 1_000, 100_000),
+    agent_decisions=110_000,
+    replayed=99_000,  # below the 100,000 after which a checkpoint is written
+    fills=(100_000, 1_000_000),
+    fill_s=240.0,
+    limit_s=1800,
+)
+QUICK = Scale(
+    round_s=0.7,
+    publishes=200,
+    texts=200,
+    agents=(10, 1_000, 10_000),
+    agent_decisions=20_000,
+    replayed=10_000,
+    fills=(20_000, 50_000),
+    fill_s=20.0,
+    limit_s=300,
+)
+
+
+class Bench(msgspec.Struct, frozen=True):
+    """What every measure is given: how much, where to work, and where to put what it finds."""
+
+    scale: Scale
+    place: Path
+    report: Report

@@ -1,0 +1,54 @@
+"""The few words of the NATS protocol that a load generator speaks."""
+
+import base64
+import json
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import nkeys
+
+
+class Refused(Exception):
+    """The server did not let us in."""
+
+
+def connect(url: str, key_file: str) -> socket.socket:
+    """Return an accepted connection: as the key's user, or as nobody when there is no key."""
+    address = urlsplit(url)
+    link = socket.create_connection((address.hostname, address.port), timeout=5.0)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    info = json.loads(_line(link).removeprefix(b"INFO "))
+    link.sendall(b"CONNECT " + json.dumps(_hello(info, key_file)).encode() + b"\r\nPING\r\n")
+    answer = _line(link)
+    if answer != b"PONG":
+        raise Refused(f"{url} answered {answer!r} to CONNECT")
+    return link
+
+
+def _hello(info: dict[str, Any], key_file: str) -> dict[str, object]:
+    hello: dict[str, object] = {
+        "verbose": False,
+        "pedantic": False,
+        "lang": "raw",
+        "version": "1",
+        "protocol": 1,
+        "headers": True,
+        "no_responders": True,
+    }
+    if not key_file:
+        return hello
+    pair = nkeys.from_seed(bytearray(Path(key_file).read_bytes().strip()))
+    signature = base64.urlsafe_b64encode(pair.sign(info["nonce"].encode())).rstrip(b"=")
+    return hello | {"nkey": pair.public_key.decode(), "sig": signature.decode()}
+
+
+def _line(link: socket.socket) -> bytes:
+    line = bytearray()
+    while not line.endswith(b"\r\n"):
+        byte = link.recv(1)
+        if not byte:
+            raise Refused(f"the connection was closed after {bytes(line)!r}")
+        line += byte
+    return bytes(line[:-2])

@@ -173,7 +173,9 @@ def _mixes_scripts(text: str) -> bool:
     tables = _tables()
     if tables.lookalikes.isdisjoint(text):
         return False
+    if not tables.unseen.isdisjoint(text):
+        text = _without(tables.unseen, text)
+    words = (match[0] for match in _WORD.finditer(text))
     return any(
-        not (tables.lookalikes.isdisjoint(word) or tables.latin.isdisjoint(word))
-        for word in _WORD.findall(_without(tables.unseen, text))
+        not (tables.lookalikes.isdisjoint(word) or tables.latin.isdisjoint(word)) for word in words
     )

@@ -1,0 +1,105 @@
+"""Who says what where: the subjects that exist now."""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from docs.messages import TELEMETRY
+from safetyd.bus.subjects import Subjects
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """What is said on a subject and, if it is a request, what is answered."""
+
+    name: str
+    channel: str
+    address: str
+    by: Literal["agent", "operator", "daemon"]
+    says: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    summary: str
+
+
+_of = Subjects().of
+
+
+def _desk(verb: str, command: str, summary: str) -> Exchange:
+    return Exchange(
+        name=f"{verb}_{command}",
+        channel=verb,
+        address=_of(verb, "{operator}"),
+        by="operator",
+        says=(f"{verb}_{command}",),
+        answers=(f"{verb}_{command}_reply", "refusal"),
+        summary=summary,
+    )
+
+
+EXCHANGES: Final = (
+    Exchange(
+        name="propose",
+        channel="propose",
+        address=_of("propose", "{agent}"),
+        by="agent",
+        says=("proposal",),
+        answers=("decision",),
+        summary="An agent asks whether it may act. No answer means no.",
+    ),
+    Exchange(
+        name="tell",
+        channel="telemetry",
+        address=_of("telemetry", "{agent}"),
+        by="agent",
+        says=tuple(TELEMETRY),
+        answers=("noted",),
+        summary="An agent tells how an action went, and of itself.",
+    ),
+    _desk("control", "stop", "Stop everybody or one agent."),
+    _desk("control", "resume", "Clear a stop."),
+    _desk("control", "reset", "Forget an agent's loop visits."),
+    _desk("control", "reload", "Take on the configuration and keys as they are now."),
+    _desk("query", "status", "Ask how everything is."),
+    _desk("query", "agents", "Ask who is there."),
+    _desk("query", "explain", "Ask what was decided about a proposal, and why."),
+    Exchange(
+        name="find_service",
+        channel="service",
+        address="$SRV.{verb}",
+        by="operator",
+        says=("service_request",),
+        answers=("service_reply",),
+        summary="Find and measure the daemon as a NATS micro service, also at $SRV.{verb}.safetyd.",
+    ),
+    Exchange(
+        name="publish_decision",
+        channel="decision",
+        address=_of("decision", "{agent}", "{id}"),
+        by="daemon",
+        says=("decision",),
+        summary="Every answer to a proposal, for who did not wait for the reply.",
+    ),
+    Exchange(
+        name="publish_event",
+        channel="event",
+        address=_of("event", "{event_type}"),
+        by="daemon",
+        says=("safety_event",),
+        summary="What people, logs and dashboards are told.",
+    ),
+    Exchange(
+        name="publish_stop",
+        channel="state_stop",
+        address=_of("state", "stop"),
+        by="daemon",
+        says=("state_stop",),
+        summary="What is stopped, at every change and every 10 s.",
+    ),
+    Exchange(
+        name="publish_mode",
+        channel="state_mode",
+        address=_of("state", "mode"),
+        by="daemon",
+        says=("state_mode",),
+        summary="Which mode and profile apply, every 10 s.",
+    ),
+)

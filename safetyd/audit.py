@@ -1,0 +1,235 @@
+"""The journal as JSON lines for people: chained by hash, rotated by size, never deleted.
+
+Each line is the journal's line with `hash` added: sha256 over the previous hash (hex) followed by
+the journal's line. A file's first line names the file and carries the last hash of the one before.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+NO_HASH: Final = b"0" * 64
+_TAIL_BYTES: Final = 1024 * 1024
+_HASHED: Final = re.compile(rb',"hash":"([0-9a-f]{64})"}\n?\Z')
+
+
+class AuditConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_bytes: Annotated[int, Meta(ge=4096, le=1024**4)] = 64 * 1024 * 1024
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="opened"):
+    """The first line of a file."""
+
+    file: str
+    previous: str
+    after_seq: int
+
+
+class Torn(msgspec.Struct, frozen=True):
+    """What was cut off the end of a file because it was not a whole line."""
+
+    file: str
+    size: int
+    sha256: str
+
+
+class Broken(Exception):
+    """The chain does not hold; the text says where."""
+
+
+class Numbered(msgspec.Struct):
+    seq: int = 0
+    after_seq: int = 0
+
+
+_decode_seq = msgspec.json.Decoder(Numbered).decode
+
+
+class Audit:
+    """The open end of the chain. Appends are whole or not at all."""
+
+    def __init__(self, directory: Path, max_bytes: int) -> None:
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._fd = -1
+        self._size = 0
+        self._hash = NO_HASH
+        self.seq = 0
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def open(self) -> Torn | None:
+        """Find the end of the chain, cutting off a torn last line, which is returned."""
+        paths = files(self._directory)
+        if not paths:
+            self._begin(1)
+            return None
+        path = paths[-1]
+        torn = _cut_torn_line(path)
+        if path.stat().st_size == 0:
+            path.unlink()
+            self.open()
+            return torn
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._size = path.stat().st_size
+        self._hash, self.seq = _end_of(path)
+        return torn
+
+    def append(self, lines: Sequence[bytes], last_seq: int) -> None:
+        """Add journal lines. OSError means that nothing was added."""
+        if self._size > self._max_bytes:
+            self._rotate()
+        link = self._hash
+        chained = []
+        for line in lines:
+            link = hashlib.sha256(link + line).hexdigest().encode()
+            chained.append(b'%b,"hash":"%b"}\n' % (line[:-1], link))
+        self._write(b"".join(chained))
+        self._hash, self.seq = link, last_seq
+
+    def sync(self) -> None:
+        """Return once everything appended would survive a power cut."""
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.fsync(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, data: bytes) -> None:
+        done = 0
+        try:
+            while done < len(data):
+                done += os.write(self._fd, data[done:])
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
+
+    def _rotate(self) -> None:
+        number = int(files(self._directory)[-1].stem.removeprefix("audit-"))
+        os.fsync(self._fd)
+        old = self._fd
+        self._begin(number + 1)
+        os.close(old)
+
+    def _begin(self, number: int) -> None:
+        path = self._directory / f"audit-{number:08d}.jsonl"
+        opened = Opened(file=path.name, previous=self._hash.decode(), after_seq=self.seq)
+        line = msgspec.json.encode(opened)[:-1] + b',"hash":"%b"}\n' % self._hash
+        fresh = path.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.chmod(0o600)
+        fresh.rename(path)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._size = len(line)
+
+
+def files(directory: Path) -> list[Path]:
+    """Return the audit files, oldest first."""
+    return sorted(directory.glob("audit-*.jsonl"))
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    files: int
+    records: int
+    first_seq: int
+    last_seq: int
+    last_hash: str
+
+
+def verify(directory: Path) -> Verified:
+    """Check every link of every file; raise `Broken` at the first that does not hold."""
+    paths = files(directory)
+    link, seq, first, records = NO_HASH, 0, 0, 0
+    for place, line in _lines(paths):
+        if place.endswith(":1"):
+            opened = _opening(place, line)
+            if records and (opened.previous.encode() != link or opened.after_seq != seq):
+                raise Broken(f"{place}: does not continue the file before it")
+            link, seq = opened.previous.encode(), opened.after_seq
+            continue
+        link, seq = _next_link(place, line, link, seq)
+        first, records = first or seq, records + 1
+    return Verified(
+        files=len(paths), records=records, first_seq=first, last_seq=seq, last_hash=link.decode()
+    )
+
+
+def find(directory: Path, needle: bytes) -> Iterator[bytes]:
+    """Yield the lines that hold `needle`, newest file first."""
+    for path in reversed(files(directory)):
+        with path.open("rb") as file:
+            yield from (line for line in file if needle in line)
+
+
+def tail(directory: Path, count: int) -> list[bytes]:
+    """Return the last lines, oldest first."""
+    found: list[bytes] = []
+    for path in reversed(files(directory)):
+        lines = path.read_bytes().splitlines()[1:]
+        found = [*lines[-(count - len(found)) :], *found]
+        if len(found) >= count:
+            break
+    return found
+
+
+def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in paths:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                yield f"{path.name}:{number}", line
+
+
+def _opening(place: str, line: bytes) -> Opened:
+    try:
+        return msgspec.json.decode(line, type=Opened)
+    except msgspec.DecodeError as exc:
+        raise Broken(f"{place}: not the first line of an audit file: {exc}") from exc
+
+
+def _next_link(place: str, line: bytes, link: bytes, seq: int) -> tuple[bytes, int]:
+    hashed = _HASHED.search(line)
+    if hashed is None or not line.endswith(b"\n"):
+        raise Broken(f"{place}: not a whole line")
+    said = hashed.group(1)
+    if hashlib.sha256(link + line[: hashed.start()] + b"}").hexdigest().encode() != said:
+        raise Broken(f"{place}: its hash does not fit; it or the line before was changed")
+    number = _decode_seq(line).seq
+    if number != seq + 1:
+        raise Broken(f"{place}: event {number} follows {seq}")
+    return said, number
+
+
+def _cut_torn_line(path: Path) -> Torn | None:
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail_ = file.read()
+        whole = tail_.rfind(b"\n") + 1
+        torn = tail_[whole:]
+        if not torn:
+            return None
+        file.truncate(size - len(torn))
+        os.fsync(file.fileno())
+    return Torn(path.name, len(torn), hashlib.sha256(torn).hexdigest())
+
+
+def _end_of(path: Path) -> tuple[bytes, int]:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        line = file.read().splitlines()[-1]
+    hashed = _HASHED.search(line)
+    if hashed is None:
+        raise Broken(f"{path.name}: its last line has no hash")
+    numbered = _decode_seq(line)
+    return hashed.group(1), numbered.seq or numbered.after_seq

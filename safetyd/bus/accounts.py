@@ -1,0 +1,225 @@
+"""The server's configuration: four accounts, joined by imports, with literal permissions.
+
+Agents, people and keyless agents live in accounts of their own, so an agent's chosen reply subject,
+header or stream request never reaches the daemon's account; only what is exported here does.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from safetyd.bus.subjects import AGENT_VERBS, OPERATOR_VERBS, Subjects
+
+MAX_STORE_BYTES: Final = 1024**3
+MAX_JOURNAL_BYTES: Final = 768 * 1024**2
+SERVICE_VERBS: Final = ("PING", "INFO", "STATS")
+
+
+class Users(msgspec.Struct, frozen=True, kw_only=True):
+    """Public keys by name."""
+
+    daemon: str
+    agents: Mapping[str, str]
+    operators: Mapping[str, str]
+    observers: Mapping[str, str]
+    open_agents: bool
+
+
+class Listen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an embedded server listens and keeps its files."""
+
+    port: int
+    store: str
+    log_file: str
+    pid_file: str
+
+
+def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
+    """Return the whole configuration of the embedded server."""
+    return "\n".join(
+        (
+            "# Written by safetyd at every start and whenever keys change; edits are lost.",
+            f"listen: {_quoted(f'127.0.0.1:{listen.port}')}",
+            f"log_file: {_quoted(listen.log_file)}",
+            "logfile_size_limit: 8MB",
+            "logfile_max_num: 3",
+            f"pid_file: {_quoted(listen.pid_file)}",
+            "max_payload: 256KB",
+            "max_control_line: 1024",
+            "max_connections: 4096",
+            "max_subscriptions: 8192",
+            'write_deadline: "2s"',
+            'ping_interval: "5s"',
+            "ping_max: 2",
+            "jetstream {",
+            f"  store_dir: {_quoted(listen.store)}",
+            f"  max_file: {MAX_STORE_BYTES}",
+            "  max_mem: 64MB",
+            "  sync_interval: always",
+            "}",
+            accounts(users, subjects),
+        )
+    )
+
+
+def accounts(users: Users, subjects: Subjects) -> str:
+    """Return the part that somebody else's cluster needs too."""
+    blocks = [_safety(users, subjects), _agents(users, subjects), _humans(users, subjects)]
+    if users.open_agents:
+        blocks.append(_open(subjects))
+    lines = ["accounts {", *(_indented(block) for block in blocks), "  SYS {}", "}"]
+    lines.append("system_account: SYS")
+    if users.open_agents:
+        lines.append("no_auth_user: open")
+    return "\n".join(lines) + "\n"
+
+
+def _safety(users: Users, subjects: Subjects) -> str:
+    heard_by = "[AGENTS, HUMANS, OPEN]" if users.open_agents else "[AGENTS, HUMANS]"
+    exports = [
+        *(_export("service", subjects.of(verb, "*"), "[AGENTS]") for verb in AGENT_VERBS),
+        *(_export("service", subjects.of(verb, "*"), "[HUMANS]") for verb in OPERATOR_VERBS),
+        *(_export("service", subject, "[HUMANS]") for subject in _micro()),
+        _export("stream", subjects.of("decision", ">"), "[AGENTS]"),
+        _export("stream", subjects.of("event", ">"), "[HUMANS]"),
+        _export("stream", subjects.of("state", ">"), heard_by),
+    ]
+    if users.open_agents:
+        exports += [
+            *(_export("service", subjects.keyless(verb, "*"), "[OPEN]") for verb in AGENT_VERBS),
+            _export("stream", subjects.keyless("decision", ">"), "[OPEN]"),
+        ]
+    return _block(
+        "SAFETY",
+        "# the daemon alone; JetStream exists only here",
+        f"jetstream {{ max_file: {MAX_STORE_BYTES}, max_mem: 32MB }}",
+        _user(users.daemon),
+        exports,
+        "exports",
+    )
+
+
+def _agents(users: Users, subjects: Subjects) -> str:
+    imports = [
+        *(_import("service", subjects.of(verb, "*")) for verb in AGENT_VERBS),
+        _import("stream", subjects.of("decision", ">")),
+        _import("stream", subjects.of("state", ">")),
+    ]
+    people = [
+        _user(
+            key,
+            publish=[subjects.of(verb, name) for verb in AGENT_VERBS],
+            subscribe=[
+                subjects.of("decision", name, "*"),
+                subjects.of("state", "*"),
+                f"_INBOX.agent.{name}.>",
+            ],
+        )
+        for name, key in users.agents.items()
+    ]
+    return _block(
+        "AGENTS", "# a key each", "limits { max_connections: 2048 }", _users(people), imports
+    )
+
+
+def _humans(users: Users, subjects: Subjects) -> str:
+    imports = [
+        *(_import("service", subjects.of(verb, "*")) for verb in OPERATOR_VERBS),
+        *(_import("service", subject) for subject in _micro()),
+        _import("stream", subjects.of("event", ">")),
+        _import("stream", subjects.of("state", ">")),
+    ]
+    hears = [subjects.of("event", ">"), subjects.of("state", ">")]
+    operators = [
+        _user(
+            key,
+            publish=[*(subjects.of(verb, name) for verb in OPERATOR_VERBS), *_micro()],
+            subscribe=[*hears, f"_INBOX.op.{name}.>"],
+        )
+        for name, key in users.operators.items()
+    ]
+    observers = [
+        _user(key, publish=[subjects.of("query", name)], subscribe=[*hears, f"_INBOX.op.{name}.>"])
+        for name, key in users.observers.items()
+    ]
+    return _block(
+        "HUMANS",
+        "# operators and observers",
+        "limits { max_connections: 256 }",
+        _users([*operators, *observers]),
+        imports,
+    )
+
+
+def _open(subjects: Subjects) -> str:
+    imports = [
+        *(
+            _import("service", subjects.keyless(verb, "*"), subjects.of(verb, "*"))
+            for verb in AGENT_VERBS
+        ),
+        _import("stream", subjects.keyless("decision", ">"), subjects.of("decision", ">")),
+        _import("stream", subjects.of("state", ">")),
+    ]
+    publish = [subjects.of(verb, "*") for verb in AGENT_VERBS]
+    subscribe = [subjects.of("decision", ">"), subjects.of("state", "*"), "_INBOX.>"]
+    user = f'{{ user: open, password: "", {_permissions(publish, subscribe)} }}'
+    return _block(
+        "OPEN",
+        "# agents without a key: they have no secrets from one another",
+        "limits { max_connections: 64, max_subscriptions: 1000 }",
+        _users([user]),
+        imports,
+    )
+
+
+def _micro() -> Iterable[str]:
+    for verb in SERVICE_VERBS:
+        yield f"$SRV.{verb}"
+        yield f"$SRV.{verb}.safetyd"
+
+
+def _block(
+    name: str, why: str, limits: str, users: str, joins: list[str], kind: str = "imports"
+) -> str:
+    denied = 'default_permissions { publish: { deny: [">"] }, subscribe: { deny: [">"] } }'
+    lines = [f"{name} {{", f"  {why}", f"  {limits}"]
+    if kind == "imports":
+        lines.append(f"  {denied}")
+    lines += [f"  {users}", f"  {kind}: [", *(f"    {join}" for join in joins), "  ]", "}"]
+    return "\n".join(lines)
+
+
+def _users(users: list[str]) -> str:
+    return "users: [\n" + "\n".join(f"    {user}" for user in users) + "\n  ]"
+
+
+def _user(key: str, publish: list[str] | None = None, subscribe: list[str] | None = None) -> str:
+    if publish is None or subscribe is None:
+        return f"users: [ {{ nkey: {key} }} ]"
+    return f"{{ nkey: {key}, {_permissions(publish, subscribe)} }}"
+
+
+def _permissions(publish: list[str], subscribe: list[str]) -> str:
+    return (
+        f"permissions: {{ publish: {{ allow: {json.dumps(publish)} }}, "
+        f"subscribe: {{ allow: {json.dumps(subscribe)} }} }}"
+    )
+
+
+def _export(kind: str, subject: str, to: str) -> str:
+    return f"{{ {kind}: {_quoted(subject)}, accounts: {to} }}"
+
+
+def _import(kind: str, subject: str, to: str = "") -> str:
+    rename = f", to: {_quoted(to)}" if to else ""
+    return f"{{ {kind}: {{ account: SAFETY, subject: {_quoted(subject)} }}{rename} }}"
+
+
+def _indented(block: str) -> str:
+    return "\n".join(f"  {line}" for line in block.splitlines())
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)

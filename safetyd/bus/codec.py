@@ -1,0 +1,114 @@
+"""From bytes to proposals and telemetry, refusing what is not well formed and saying why."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from safetyd.core.proposal import (
+    MAX_DEPTH,
+    MAX_MESSAGE_BYTES,
+    MAX_TEXT_BYTES,
+    Proposal,
+    canonical,
+    digest,
+    shortest,
+)
+from safetyd.core.telemetry import AnyTelemetry, Outcome
+
+Fields = dict[str, object]
+
+_KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
+
+_decode_fields = msgspec.json.Decoder(Fields, float_hook=shortest).decode
+_decode_proposal = msgspec.json.Decoder(Proposal).decode
+_decode_telemetry = msgspec.json.Decoder(AnyTelemetry).decode
+
+
+class Malformed(Exception):
+    """The peer's message is not what the contract says; the text says how."""
+
+
+def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str]:
+    """Return the proposal and its digest; one without an id gets `spare_id`."""
+    fields = _fields(data)
+    try:
+        proposal = _decode_proposal(data)
+    except msgspec.ValidationError as exc:
+        raise Malformed(f"not a proposal: {exc}") from None
+    if proposal.agent is not None and proposal.agent != agent:
+        raise Malformed(f"the proposal says agent {proposal.agent!r}, its subject says {agent!r}")
+    _check_text(proposal.text)
+    return _completed(proposal, fields, spare_id), digest(agent, fields)
+
+
+def read_telemetry(data: bytes) -> AnyTelemetry:
+    fields = _fields(data)
+    try:
+        telemetry: AnyTelemetry = _decode_telemetry(data)
+    except msgspec.ValidationError as exc:
+        raise Malformed(f"not telemetry: {exc}") from None
+    if isinstance(telemetry, Outcome) and telemetry.details is not None:
+        # What was sent may hold line breaks; a journal line must not.
+        details = msgspec.Raw(canonical(fields["details"]))
+        return msgspec.structs.replace(telemetry, details=details)
+    return telemetry
+
+
+def read_command(data: bytes) -> Fields:
+    """Return an operator's command or question as an object with a `command`."""
+    fields = _fields(data)
+    if not isinstance(fields.get("command"), str):
+        raise Malformed('a request is an object with "command", such as {"command": "status"}')
+    return fields
+
+
+def _fields(data: bytes) -> Fields:
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise Malformed(f"the message has {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are taken")
+    try:
+        fields = _decode_fields(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Malformed(f"not a JSON object: {exc}") from None
+    except RecursionError:
+        raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None
+    # Only a message with many brackets can be deep, and only one with this escape holds a NUL.
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _deeper(fields, MAX_DEPTH):
+        raise Malformed(f"nested deeper than {MAX_DEPTH} levels")
+    if b"\\u0000" in data and _holds_nul(fields):
+        raise Malformed("a text holds the character NUL, which is not taken")
+    return fields
+
+
+def _deeper(value: object, levels: int) -> bool:
+    if isinstance(value, dict):
+        return levels == 0 or any(_deeper(inner, levels - 1) for inner in value.values())
+    if isinstance(value, list):
+        return levels == 0 or any(_deeper(inner, levels - 1) for inner in value)
+    return False
+
+
+def _holds_nul(value: object) -> bool:
+    if isinstance(value, str):
+        return "\x00" in value
+    if isinstance(value, dict):
+        return any(_holds_nul(part) for pair in value.items() for part in pair)
+    return isinstance(value, list) and any(_holds_nul(inner) for inner in value)
+
+
+def _check_text(text: str) -> None:
+    if len(text) * 4 <= MAX_TEXT_BYTES:
+        return
+    size = len(text.encode())
+    if size > MAX_TEXT_BYTES:
+        raise Malformed(f"text has {size} bytes; at most {MAX_TEXT_BYTES} are taken")
+
+
+def _completed(proposal: Proposal, fields: Mapping[str, object], spare_id: str) -> Proposal:
+    if proposal.id is not None and proposal.context is None and fields.keys() <= _KNOWN:
+        return proposal
+    unknown = fields.keys() - _KNOWN
+    extra = msgspec.Raw(canonical({key: fields[key] for key in unknown})) if unknown else None
+    context = None if proposal.context is None else msgspec.Raw(canonical(fields["context"]))
+    return msgspec.structs.replace(
+        proposal, id=proposal.id or spare_id, context=context, extra=extra
+    )

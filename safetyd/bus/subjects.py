@@ -1,0 +1,33 @@
+"""Where things are said on the bus. The last token of an agent's or operator's subject is who."""
+
+from typing import Final
+
+import msgspec
+
+AGENT_VERBS: Final = ("propose", "permission", "claim", "telemetry")
+OPERATOR_VERBS: Final = ("review", "control", "query")
+STREAM: Final = "SAFETY_JOURNAL"
+
+
+class Subjects(msgspec.Struct, frozen=True):
+    """Every subject under one prefix."""
+
+    prefix: str = "safety.v1"
+
+    def of(self, *tokens: str) -> str:
+        return ".".join((self.prefix, *tokens))
+
+    def keyless(self, *tokens: str) -> str:
+        """Return the daemon's side of what a keyless agent says or hears."""
+        return self.of("open", *tokens)
+
+    @property
+    def journal(self) -> str:
+        return self.of("journal", "0")
+
+    @property
+    def writer(self) -> str:
+        return self.of("internal", "writer")
+
+    def canary(self, instance: str) -> str:
+        return self.of("canary", instance)

@@ -1,0 +1,90 @@
+"""The command line. A command's module is imported when it is used, so that help is quick."""
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import click
+
+from safetyd import __version__
+from safetyd.console.failure import BLOCKED, tell
+
+
+class Entry(NamedTuple):
+    """Where a command is found, and the first sentence of its help."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "run": Entry("run", "Run the daemon in the foreground until Ctrl-C."),
+    "demo": Entry("demo", "Show a few agents being allowed, asked about and blocked."),
+    "check": Entry("ask", "Ask, as an agent, whether an action may run."),
+    "propose": Entry("ask", "Propose the action that stands as JSON on standard input."),
+    "status": Entry("look", "Show how the daemon is and what is stopped."),
+    "agents": Entry("look", "Show what agents do."),
+    "explain": Entry("look", "Say what was decided about a proposal, and why."),
+    "watch": Entry("watch", "Print events as they happen until Ctrl-C."),
+    "stop": Entry("stopping", "Stop everything now, or one agent."),
+    "resume": Entry("resuming", "Let work go on after a stop."),
+    "reset": Entry("change", "Forget an agent's loop visits."),
+    "reload": Entry("change", "Make the daemon read its configuration and keys again."),
+    "agent": Entry("keys", "Manage the keys of agents."),
+    "operator": Entry("keys", "Manage the keys of people."),
+    "nats-config": Entry("nats_config", "Print the accounts that a bus of your own needs."),
+    "audit": Entry("audit", "Read and verify the audit files."),
+    "config": Entry("config", "Check and show configuration."),
+    "doctor": Entry("doctor", "Look for what is wrong, and say what to do."),
+    "version": Entry("version", "Print the versions of what is at work."),
+}
+
+
+class Commands(click.Group):
+    """The commands of the table above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"safetyd.console.{entry.module}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="safetyd")
+@click.pass_context
+def commands(ctx: click.Context) -> None:
+    """Decide which of an agent's proposed actions may run.
+
+    Exit codes: 0 done or allowed, 1 blocked or failed, 2 wrong usage, 3 needs a person, 4 no
+    daemon answers.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main() -> None:
+    """Run the command that was typed, and end with its exit code."""
+    arguments = sys.argv[1:]
+    try:
+        code = commands.main(arguments, prog_name="safetyd", standalone_mode=False)
+    except click.ClickException as exc:
+        code = tell(exc, as_json="--json" in arguments)
+    except click.Abort:
+        click.echo("Interrupted.", err=True)
+        code = BLOCKED
+    sys.exit(code)

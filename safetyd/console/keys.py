@@ -1,0 +1,174 @@
+"""`safetyd agent` and `safetyd operator`: who has a key. A running daemon is told at once."""
+
+from pathlib import Path
+
+import click
+
+from safetyd.bus.keys import LOCAL_OPERATOR, KeyExists, KeyMissing, Keyring, Role
+from safetyd.console.change import RELOAD_S
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.person import control
+from safetyd.console.places import Place, endpoint, make_private
+from safetyd.console.plain import document
+from safetyd.console.render import table
+from safetyd.core.proposal import is_token
+
+Row = dict[str, str | bool]
+
+
+@click.group()
+def agent() -> None:
+    """Manage the keys of agents."""
+
+
+@agent.command("add")
+@click.argument("name")
+@reaches_daemon
+def agent_add(place: Place, name: str) -> None:
+    """Make a key for an agent and say how it is used."""
+    seed = _add(place, "agents", name)
+    found = endpoint(place.data_dir)
+    bus = place.url or (found.bus if found else "<the bus that `safetyd run` prints>")
+    click.echo(f"The agent {name} needs:")
+    click.echo(f"  export SAFETYD_URL={bus}")
+    click.echo(f"  export SAFETYD_KEY_FILE={seed}")
+    click.echo(f'  async with safetyd.client.Safety("{name}") as safety: ...')
+
+
+@agent.command("list")
+@json_option
+@reaches_daemon
+def agent_list(place: Place, *, as_json: bool) -> None:
+    """List the agents that have a key."""
+    rows = _rows(place, "agents")
+    _show("agents", rows, as_json=as_json)
+
+
+@agent.command("revoke")
+@click.argument("name")
+@reaches_daemon
+def agent_revoke(place: Place, name: str) -> None:
+    """Take an agent's key away; its connections end."""
+    _revoke(place, "agents", name)
+    click.echo("Where bus.open_agents is on, anybody may use the name without a key now.")
+
+
+@click.group()
+def operator() -> None:
+    """Manage the keys of people."""
+
+
+@operator.command("add")
+@click.argument("name")
+@click.option("--observer", is_flag=True, help="May ask questions and change nothing.")
+@reaches_daemon
+def operator_add(place: Place, name: str, *, observer: bool) -> None:
+    """Make a key for a person and say how it is used."""
+    make_private(place.data_dir)
+    Keyring(place.keys).make_own()
+    role: Role = "observers" if observer else "operators"
+    if any(row["name"] == name for row in _people(place)):
+        raise Failure(f"{name} already has a key; `safetyd operator list` shows all", "exists")
+    seed = _add(place, role, name)
+    click.echo(f"{name} uses it with `safetyd --key-file`, for example:")
+    click.echo(f"  safetyd status --key-file {seed}")
+
+
+@operator.command("list")
+@json_option
+@reaches_daemon
+def operator_list(place: Place, *, as_json: bool) -> None:
+    """List the people who have a key."""
+    _show("operators", _people(place), as_json=as_json)
+
+
+@operator.command("revoke")
+@click.argument("name")
+@reaches_daemon
+def operator_revoke(place: Place, name: str) -> None:
+    """Take a person's key away; their connections end."""
+    if name == LOCAL_OPERATOR:
+        raise Failure(
+            f"{name} is this machine's own operator: to change its key, stop the daemon, delete "
+            f"{place.keys / 'operator.nk'} and operator.pub beside it, and start again",
+            "local",
+        )
+    observers = {row["name"] for row in _rows(place, "observers")}
+    _revoke(place, "observers" if name in observers else "operators", name)
+
+
+def _add(place: Place, role: Role, name: str) -> Path:
+    make_private(place.data_dir)
+    try:
+        seed = Keyring(place.keys).add(role, name)
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from exc
+    except KeyExists as exc:
+        raise Failure(str(exc), "exists") from exc
+    except OSError as exc:
+        raise Failure(f"no key can be made in {place.keys}: {exc}") from exc
+    click.echo(f"{name} has a key: {seed}")
+    _reload(place, f"{name} may use it now.", f"{name} may use it")
+    return seed
+
+
+def _revoke(place: Place, role: Role, name: str) -> None:
+    if not is_token(name):
+        raise click.UsageError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
+    try:
+        Keyring(place.keys).revoke(role, name)
+    except KeyMissing as exc:
+        raise Failure(str(exc), "not_found") from exc
+    except OSError as exc:
+        raise Failure(f"the key of {name} cannot be deleted: {exc}") from exc
+    _reload(place, f"{name} has no key any more.", f"{name}'s key ends")
+
+
+def _reload(place: Place, done: str, later: str) -> None:
+    """Make a running daemon take the keys on; without one they are read at the start."""
+    try:
+        control(place, "reload", patience_s=RELOAD_S)
+    except NotReachable:
+        click.echo(f"No daemon answers; {later} from its next start.")
+    except Failure as exc:
+        raise Failure(
+            f"the daemon has not taken the keys on: {exc.message}\n"
+            f"{later} once that is mended and `safetyd reload` succeeds",
+            exc.code,
+        ) from exc
+    else:
+        click.echo(done)
+
+
+def _people(place: Place) -> list[Row]:
+    operators = [{**row, "role": "operator"} for row in _rows(place, "operators")]
+    return [*operators, *({**row, "role": "observer"} for row in _rows(place, "observers"))]
+
+
+def _rows(place: Place, role: Role) -> list[Row]:
+    keyring = Keyring(place.keys)
+    try:
+        found = list(keyring.public(role))
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        raise Failure(f"{place.keys} cannot be read: {exc}") from exc
+    return [
+        {"name": name, "public": public, "seed_here": keyring.seed_of(role, name).exists()}
+        for name, public in found
+    ]
+
+
+def _show(what: str, rows: list[Row], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(document({"ok": True, what: rows}))
+    elif not rows:
+        click.echo("Nobody has a key.")
+    else:
+        shown = [tuple(_cell(value) for value in row.values()) for row in rows]
+        click.echo(table([tuple(name.replace("_", " ") for name in rows[0]), *shown]))
+
+
+def _cell(value: str | bool) -> str:  # noqa: FBT001
+    return value if isinstance(value, str) else ("yes" if value else "no")

@@ -1,0 +1,42 @@
+"""The options that many commands share."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from safetyd.console.places import PREFIX, Place, data_dir
+
+R = TypeVar("R")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+data_dir_option = click.option("--data-dir", "directory", help="Where the daemon keeps its files.")
+config_option = click.option(
+    "--config", "config_path", type=click.Path(path_type=Path), help="The daemon's TOML file."
+)
+
+
+def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command the options that find a daemon, as one `place`."""
+
+    @wraps(command)
+    def placed(directory: str | None, **options: Any) -> R:
+        names = ("url", "key_file", "operator", "prefix")
+        found = {name: options.pop(name, None) for name in names}
+        place = Place(data_dir=data_dir(directory), **found)
+        return command(place=place, **options)
+
+    for option in reversed(_OPTIONS):
+        placed = option(placed)
+    return placed
+
+
+_OPTIONS = (
+    click.option("--url", help="The daemon's bus, such as nats://127.0.0.1:4222."),
+    data_dir_option,
+    click.option("--key-file", type=click.Path(path_type=Path), help="The nkey seed to use."),
+    click.option("--operator", metavar="NAME", help="Who you are, if the key file does not say."),
+    click.option("--prefix", default=PREFIX, show_default=True, help="The daemon's bus.prefix."),
+)

@@ -1,0 +1,66 @@
+"""`safetyd run`: the daemon in the foreground."""
+
+import sys
+from pathlib import Path
+
+import anyio
+import click
+
+from safetyd import log
+from safetyd.bus.server import ServerMissing
+from safetyd.config import ConfigError, load
+from safetyd.console.places import data_dir, make_private
+from safetyd.daemon import Daemon, Unusable
+from safetyd.host import AlreadyRunning, Endpoint
+from safetyd.journal import Displaced, JournalUnusable
+from safetyd.state import JournalTrimmed
+
+# What an operator can mend; anything else is ours and shows where it happened.
+_EXPECTED = (
+    AlreadyRunning,
+    ConfigError,
+    Displaced,
+    JournalTrimmed,
+    JournalUnusable,
+    ServerMissing,
+    Unusable,
+)
+
+
+@click.command()
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="A TOML file.")
+@click.option("--data-dir", "directory", help="Where everything is kept.")
+@click.option("--verbose", is_flag=True, help="Log every decision, allowed ones too.")
+def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> None:
+    """Run the daemon in the foreground until Ctrl-C."""
+    log.set_up(verbose=verbose)
+    where = data_dir(directory)
+    make_private(where)
+    try:
+        daemon = Daemon(load(config_path), config_path, where)
+        anyio.run(daemon.run, lambda endpoint: _announce(endpoint, where))
+    except* _EXPECTED as group:
+        for line in _texts(group):
+            click.echo(f"safetyd: {line}", err=True)
+        sys.exit(1)
+
+
+def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
+    texts: list[str] = []
+    for exc in group.exceptions:
+        texts += _texts(exc) if isinstance(exc, BaseExceptionGroup) else [str(exc)]
+    return texts
+
+
+def _announce(endpoint: Endpoint, where: Path) -> None:
+    click.echo(
+        f"safetyd {endpoint.version} is ready\n"
+        f"  bus   {endpoint.bus}\n"
+        f"  web   {endpoint.web}\n"
+        f"  data  {where}\n"
+        "\n"
+        "In another terminal:\n"
+        "  safetyd check code run_shell --text 'rm -rf /'\n"
+        "  safetyd status\n"
+        "Ctrl-C stops it."
+    )

@@ -1,0 +1,37 @@
+"""`safetyd watch`: events as they happen."""
+
+from typing import Any
+
+import anyio
+import click
+import msgspec
+
+from safetyd.console import render
+from safetyd.console.failure import NotReachable
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.person import connected
+from safetyd.console.places import Place
+from safetyd.console.plain import document
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def watch(place: Place, *, as_json: bool) -> None:
+    """Print events as they happen until Ctrl-C. With --json, one a line."""
+    try:
+        anyio.run(_watch, place, as_json)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+
+
+async def _watch(place: Place, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
+    def heard(payload: bytes) -> None:
+        event: dict[str, Any] = msgspec.json.decode(payload)
+        click.echo(document(event) if as_json else render.event(event))
+
+    async with connected(place) as operator:
+        await operator.listen(heard)
+        click.echo(f"Watching {operator.address}; Ctrl-C ends.", err=True)
+        await operator.lost.wait()
+        raise NotReachable(f"the connection to {operator.address} broke")

@@ -1,0 +1,67 @@
+"""What the machine gives a daemon: one lock, a notice when ready, a watchdog, an endpoint file."""
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+from typing import Final, TextIO
+
+import msgspec
+
+ENDPOINT: Final = "endpoint.json"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a running daemon is found."""
+
+    bus: str
+    web: str
+    pid: int
+    version: str
+
+
+class AlreadyRunning(Exception):
+    """Another daemon uses the data directory."""
+
+
+def lock(data_dir: Path) -> TextIO:
+    """Own the data directory until the returned file is closed."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = (data_dir / "lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        pid = file.read().strip() or "unknown"
+        file.close()
+        raise AlreadyRunning(f"{data_dir} is in use by safetyd with pid {pid}") from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
+def write_endpoint(data_dir: Path, endpoint: Endpoint) -> None:
+    fresh = data_dir / f"{ENDPOINT}.new"
+    fresh.write_bytes(msgspec.json.encode(endpoint) + b"\n")
+    fresh.rename(data_dir / ENDPOINT)
+
+
+def remove_endpoint(data_dir: Path) -> None:
+    (data_dir / ENDPOINT).unlink(missing_ok=True)
+
+
+def notify(state: str) -> None:
+    """Tell systemd, if it started us."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.sendto(state.encode(), address)
+
+
+def watchdog_s() -> float:
+    """Return how often systemd wants to hear from us, 0.0 if it does not."""
+    return int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000

@@ -1,0 +1,80 @@
+"""What happens again and again: time passes, refusals are counted, state is repeated."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import anyio
+
+from safetyd import host
+from safetyd.bus.post import Post
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock, uptime
+from safetyd.core.events import ClockStepped, Event, Moment, Ticked
+from safetyd.halt import Halt
+from safetyd.letters import EventLetter
+from safetyd.mailbox import Mailbox
+from safetyd.refusals import WINDOW_S, Refusals
+from safetyd.settings import Settings
+
+TICK_S: Final = 1.0
+STATE_S: Final = 10.0
+
+
+class Rounds:
+    """The daemon's clockwork."""
+
+    def __init__(self, mailbox: Mailbox, clock: Clock, refusals: Refusals) -> None:
+        self._mailbox = mailbox
+        self._clock = clock
+        self._refusals = refusals
+        self.lag_s = 0.0  # by how much the event loop was late at the last tick
+
+    async def tick(self) -> None:
+        """Let time pass for the engine."""
+        while True:
+            before = uptime()
+            await anyio.sleep(TICK_S)
+            self.lag_s = uptime() - before - TICK_S
+            self.put(lambda moment: Ticked(at=moment.at, t=moment.t))
+            self._note_step(self._clock.step())
+
+    async def count(self) -> None:
+        while True:
+            await anyio.sleep(WINDOW_S)
+            self.count_refusals()
+
+    def count_refusals(self) -> None:
+        """Put what was refused since the last time into the journal, as counts."""
+        for refused in self._refusals.take(self._clock.now()):
+            self.put(partial(_as_it_is, refused))
+
+    def put(self, make: Callable[[Moment], Event]) -> None:
+        """Let the engine take note of an event that nobody waits for."""
+        self._mailbox.put(EventLetter(lambda _engine, moment: make(moment), lambda: None))
+
+    def _note_step(self, seconds: float) -> None:
+        if seconds:
+            self.put(lambda moment: ClockStepped(at=moment.at, t=moment.t, seconds=seconds))
+
+
+async def repeat_state(halt: Halt, post: Post, subjects: Subjects, settings: Settings) -> None:
+    """Publish the stop and the mode every ten seconds, for those who came late."""
+    while True:
+        halt.tell()
+        mode = {"mode": settings.config.mode, "profile": settings.config.profile}
+        post.tell(subjects.of("state", "mode"), mode)
+        await anyio.sleep(STATE_S)
+
+
+async def feed_watchdog(problem: Callable[[], str]) -> None:
+    """Tell systemd that all is well, only while it is."""
+    every = host.watchdog_s() / 4  # so that one feed may be left out
+    while every:
+        if not problem():
+            host.notify("WATCHDOG=1")
+        await anyio.sleep(every)
+
+
+def _as_it_is(event: Event, _moment: Moment) -> Event:
+    return event

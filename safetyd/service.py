@@ -1,0 +1,217 @@
+"""What agents reach: proposals and telemetry, from the wire to the mailbox and back."""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from safetyd.bus.codec import Malformed, read_proposal, read_telemetry
+from safetyd.bus.post import Post
+from safetyd.clock import Clock, uptime
+from safetyd.core.engine import Engine
+from safetyd.core.events import Moment, Reported, Withheld
+from safetyd.core.guards.stop import describe
+from safetyd.core.proposal import is_token
+from safetyd.core.telemetry import AnyTelemetry, Noted
+from safetyd.core.verdict import Cause, Severity
+from safetyd.latch import Latch
+from safetyd.letters import EventLetter, ProposalLetter
+from safetyd.mailbox import Mailbox
+from safetyd.metrics import Metrics
+from safetyd.refusals import ANSWERED_IN_FULL, Refusals, refusal
+from safetyd.settings import Settings
+
+NOBODY: Final = "unknown"
+STALE_S: Final = 3.0
+
+
+class Service:
+    """One connection's agents: those with keys, or those without."""
+
+    def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
+        self,
+        post: Post,
+        mailbox: Mailbox,
+        settings: Settings,
+        latch: Latch,
+        refusals: Refusals,
+        metrics: Metrics,
+        *,
+        clock: Clock,
+        keyless: bool,
+        problem: Callable[[], str],
+        boot_id: str,
+    ) -> None:
+        self._post = post
+        self._mailbox = mailbox
+        self._settings = settings
+        self._latch = latch
+        self._refusals = refusals
+        self._metrics = metrics
+        self._clock = clock
+        self._keyless = keyless
+        self._problem = problem
+        self._id = f"{boot_id}{'k' if keyless else 'n'}"
+        self._made = 0
+
+    def propose(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        agent = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+        if not is_token(agent):
+            self._refuse(NOBODY, reply, b"", "malformed", f"{agent!r} is not a name of an agent")
+            return
+        wait = self._settings.intake.admit(agent, len(payload), uptime(), keyless=self._keyless)
+        if wait > 0:
+            self._too_fast(agent, reply, payload, wait, "intake")
+        elif refused := self._closed(agent):
+            self._refuse(agent, reply, payload, *refused)
+        else:
+            self._accept(agent, reply, payload)
+
+    def telemetry(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        agent = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+        error = self._telemetry_error(agent, payload)
+        if error:
+            self._refusals.count(agent if is_token(agent) else NOBODY, "malformed", error)
+            self._post.answer(reply, Noted(ok=False, error=error))
+            return
+        try:
+            telemetry = read_telemetry(payload)
+        except Malformed as exc:
+            self._refusals.count(agent, "malformed", str(exc))
+            self._post.answer(reply, Noted(ok=False, error=str(exc)))
+            return
+        self._mailbox.put(self._report(agent, telemetry, reply))
+
+    def sent(self, letter: ProposalLetter, late: bool) -> None:  # noqa: FBT001 - a callback
+        """Let a durable decision leave, unless it is an allow that may not any more."""
+        decision = letter.decision
+        if decision is None:
+            raise AssertionError("a letter is delivered after it was opened")
+        now = uptime()
+        if decision.decision is Severity.ALLOW:
+            stop = self._latch.holds(letter.agent)
+            if stop is not None:
+                self._withhold(letter, "stopped", describe(stop))
+                return
+            if late or now - letter.received > STALE_S:
+                self._withhold(letter, "late", "writing the decision down took too long")
+                return
+        letter.post.decide(letter.reply, decision)
+        self._metrics.decided(decision, now - letter.received)
+
+    def _accept(self, agent: str, reply: bytes, payload: bytes) -> None:
+        try:
+            proposal, digest = read_proposal(agent, payload, self._new_id())
+        except Malformed as exc:
+            self._refuse(agent, reply, b"", "malformed", str(exc))
+            return
+        if proposal.dry_run:
+            wait = self._settings.intake.admit_dry_run(agent, uptime())
+            if wait > 0:
+                self._too_fast(agent, reply, payload, wait, "dry_run")
+                return
+        self._mailbox.put(
+            ProposalLetter(
+                agent,
+                proposal,
+                digest,
+                reply,
+                self._post,
+                self.sent,
+                keyless=self._keyless,
+                size=len(payload),
+            )
+        )
+
+    def _closed(self, agent: str) -> tuple[Cause, str] | None:
+        """Return why no proposal of this agent can be put to the engine now."""
+        if self._keyless and self._settings.has_key(agent):
+            return "malformed", f"{agent} has a key: connect with it, or use another name"
+        problem = self._problem()
+        if problem:
+            stop = self._latch.holds(agent)
+            return ("stopped", describe(stop)) if stop else ("unavailable", problem)
+        if self._mailbox.full:
+            return "unavailable", "more proposals wait than can be decided; try again soon"
+        return None
+
+    def _telemetry_error(self, agent: str, payload: bytes) -> str:
+        if not is_token(agent):
+            return f"{agent!r} is not a name of an agent"
+        if self._keyless and self._settings.has_key(agent):
+            return f"{agent} has a key: connect with it, or use another name"
+        wait = self._settings.intake.admit(agent, len(payload), uptime(), keyless=self._keyless)
+        if wait > 0:
+            return f"too much telemetry; try again in {wait:.1f} s"
+        problem = self._problem()
+        if problem or self._mailbox.full:
+            return problem or "more waits than can be written down; try again soon"
+        return ""
+
+    def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventLetter:
+        keyless = self._keyless
+
+        def made(_engine: Engine, moment: Moment) -> Reported:
+            return Reported(
+                at=moment.at, t=moment.t, agent=agent, telemetry=telemetry, keyless=keyless
+            )
+
+        return EventLetter(made, lambda: self._post.answer(reply, Noted(ok=True)))
+
+    def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
+        reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"
+        count = self._refusals.count(agent, "rate_limit", reason)
+        id_, digest = self._named(agent, payload if count <= ANSWERED_IN_FULL else b"")
+        self._metrics.refused("rate_limit")
+        self._post.decide(
+            reply,
+            refusal(
+                agent,
+                id_,
+                "rate_limit",
+                reason,
+                digest=digest,
+                rule=f"{limit}.agent",
+                retry_after_s=round(wait, 3),
+                limit_id=f"{limit}:{agent}",
+                moment=self._clock.now(),
+            ),
+        )
+        self._post.soon()
+
+    def _refuse(self, agent: str, reply: bytes, payload: bytes, cause: Cause, reason: str) -> None:
+        count = self._refusals.count(agent, cause, reason)
+        id_, digest = self._named(agent, payload if count <= ANSWERED_IN_FULL else b"")
+        self._metrics.refused(cause)
+        moment = self._clock.now()
+        self._post.decide(reply, refusal(agent, id_, cause, reason, digest=digest, moment=moment))
+        self._post.soon()
+
+    def _named(self, agent: str, payload: bytes) -> tuple[str, str]:
+        """Return id and digest of a proposal that is refused, as far as it can be read."""
+        spare = self._new_id()
+        if not payload:
+            return spare, ""
+        try:
+            proposal, digest = read_proposal(agent, payload, spare)
+        except Malformed:
+            return spare, ""
+        return proposal.id or spare, digest
+
+    def _withhold(
+        self, letter: ProposalLetter, why: Literal["stopped", "late"], reason: str
+    ) -> None:
+        agent, id_ = letter.agent, letter.decision.id if letter.decision else ""
+        cause: Cause = "stopped" if why == "stopped" else "unavailable"
+        decision = refusal(
+            agent, id_, cause, reason, digest=letter.digest, moment=self._clock.now()
+        )
+        letter.post.decide(letter.reply, decision)
+        self._metrics.refused(cause)
+
+        def made(_engine: Engine, moment: Moment) -> Withheld:
+            return Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
+
+        self._mailbox.put(EventLetter(made, lambda: None))
+
+    def _new_id(self) -> str:
+        self._made += 1
+        return f"{self._id}{self._made}"

@@ -1,0 +1,71 @@
+"""The configuration and keys in force, and taking on new ones: all of them or none."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from safetyd.bus.accounts import Users
+from safetyd.bus.intake import Intake
+from safetyd.bus.keys import Keyring, public_key
+from safetyd.config import Config, load
+
+# What is built once; a change to it waits for the next start.
+BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
+
+log = logging.getLogger("safetyd.settings")
+
+
+class Settings:
+    """What an operator has set: a file and a directory of keys."""
+
+    def __init__(self, config: Config, path: Path | None, data_dir: Path) -> None:
+        self.config = config
+        self.data_dir = data_dir
+        self.keyring = Keyring(data_dir / "keys")
+        self.intake = Intake(config.rate)
+        self._path = path
+        self._keyed: frozenset[str] = frozenset()
+
+    @property
+    def stop_files(self) -> tuple[Path, ...]:
+        return tuple(self.data_dir / name for name in self.config.stop.files)
+
+    @property
+    def keys(self) -> int:
+        """Return how many agents have a key."""
+        return len(self._keyed)
+
+    def has_key(self, agent: str) -> bool:
+        return agent in self._keyed
+
+    def seed(self) -> str:
+        """Return the daemon's own nkey seed."""
+        key_file = self.config.bus.key_file
+        return (Path(key_file) if key_file else self.keyring.daemon).read_text().strip()
+
+    def users(self) -> Users:
+        """Read the keys as they are now."""
+        agents = dict(self.keyring.public("agents"))
+        self._keyed = frozenset(agents)
+        return Users(
+            daemon=public_key(self.keyring.daemon),
+            agents=agents,
+            operators=dict(self.keyring.public("operators")),
+            observers=dict(self.keyring.public("observers")),
+            open_agents=self.config.bus.keyless,
+        )
+
+    def reload(self) -> None:
+        """Take on the file as it is now; raise `ConfigError` and change nothing if it is wrong."""
+        fresh = load(self._path)
+        for name in self._kept_back(fresh):
+            log.warning("[%s] has changed and takes effect at the next start", name)
+        kept = {name: getattr(self.config, name) for name in BUILT_ONCE}
+        self.config = msgspec.structs.replace(fresh, **kept)
+        self.intake = Intake(fresh.rate)
+
+    def _kept_back(self, fresh: Config) -> Iterable[str]:
+        return (n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))

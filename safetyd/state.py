@@ -1,0 +1,77 @@
+"""What a start rebuilds: the engine from checkpoint and journal, and the audit file's end."""
+
+import logging
+
+import msgspec
+
+from safetyd.audit import Audit
+from safetyd.checkpoints import Checkpoints, Saved
+from safetyd.core.engine import Engine
+from safetyd.core.events import Event
+from safetyd.core.lines import decode_batch
+from safetyd.core.policy import Policy
+from safetyd.journal import Journal
+
+log = logging.getLogger("safetyd.state")
+
+
+class JournalTrimmed(Exception):
+    """The journal begins after the newest checkpoint that can be read."""
+
+
+class Restored(msgspec.Struct):
+    """An engine that knows everything, and where it came from."""
+
+    engine: Engine
+    checkpoint: Saved | None
+    replayed: int
+    t: float
+
+
+async def restore(
+    policy: Policy, checkpoints: Checkpoints, journal: Journal, audit: Audit
+) -> Restored:
+    """Bring the engine and the audit file to the journal's end."""
+    saved = _newest(checkpoints)
+    engine = Engine(policy) if saved is None else Engine.restore(saved.engine)
+    after = 0 if saved is None else saved.stream_seq
+    t = 0.0 if saved is None else saved.t
+    if audit.seq < engine.seq:
+        await _mirror(journal, audit, engine.seq)
+    replayed = 0
+    async for sequence, batch in journal.replay(after):
+        events = decode_batch(batch)
+        if not replayed and events[0].seq != engine.seq + 1:
+            raise JournalTrimmed(
+                f"the journal goes on with event {events[0].seq} (batch {sequence}), but the "
+                f"newest readable checkpoint ends at {engine.seq}"
+            )
+        engine.replay(events)
+        _append_missing(audit, batch, events)
+        replayed += len(events)
+        t = events[-1].t
+    return Restored(engine, saved, replayed, t)
+
+
+def _newest(checkpoints: Checkpoints) -> Saved | None:
+    for saved in checkpoints.load():
+        if isinstance(saved, Saved):
+            return saved
+        log.error("checkpoint left out, the one before is used: %s", saved)
+    return None
+
+
+async def _mirror(journal: Journal, audit: Audit, up_to: int) -> None:
+    """Write to the audit file what the checkpoint already knows."""
+    async for _, batch in journal.replay(max(0, await journal.first() - 1)):
+        events = decode_batch(batch)
+        _append_missing(audit, batch, events)
+        if events[-1].seq >= up_to:
+            return
+
+
+def _append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
+    lines = batch.split(b"\n")
+    missing = [line for line, event in zip(lines, events, strict=True) if event.seq > audit.seq]
+    if missing:
+        audit.append(missing, events[-1].seq)

@@ -1,0 +1,102 @@
+"""What questions are answered with: plain objects made of the engine's state or audit lines."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.engine import Engine
+from safetyd.core.events import Decided, Moment, Withheld
+from safetyd.core.guards.stop import Stop
+from safetyd.core.lines import decode
+
+HEARD_S: Final = 60.0
+
+View = dict[str, object]
+
+
+def status(engine: Engine, moment: Moment) -> View:
+    """Return what is stopped, who has acknowledged it, and who is there."""
+    return {
+        "at": moment.at,
+        "mode": engine.policy.mode,
+        "profile": engine.policy.profile,
+        "policy": engine.policy_digest,
+        "seq": engine.seq,
+        "stop": _stop(engine, moment),
+        "agents": len(engine.keys.agents),
+    }
+
+
+def agents(engine: Engine, moment: Moment) -> View:
+    return {
+        "agents": [
+            {
+                "agent": name,
+                "key": not agent.keyless,
+                "heard_s": round(moment.t - agent.heard_t, 3),
+                "allowed": agent.allowed,
+                "asked": agent.asked,
+                "blocked": agent.blocked,
+                "failed": agent.failed,
+                "open_actions": list(agent.open_actions),
+                "unreported": agent.unreported,
+            }
+            for name, agent in sorted(engine.keys.agents.items())
+        ]
+    }
+
+
+def _stop(engine: Engine, moment: Moment) -> View:
+    heard = {
+        name: agent
+        for name, agent in engine.keys.agents.items()
+        if moment.t - agent.heard_t <= HEARD_S
+    }
+    stops = engine.stop.stops
+    due = {name: _due(stops, name) for name in heard}
+    return {
+        "active": bool(stops),
+        "epoch": engine.stop.epoch,
+        "stops": [msgspec.to_builtins(stop) for stop in stops],
+        "acknowledged": [n for n, a in heard.items() if 0 < due[n] <= a.stop_epoch],
+        "silent": [n for n, a in heard.items() if a.stop_epoch < due[n]],
+        "open_actions": sum(len(a.open_actions) for a in heard.values()),
+    }
+
+
+def _due(stops: Sequence[Stop], agent: str) -> int:
+    """Return the epoch that an agent has to acknowledge, 0 if nothing stops it."""
+    return max((stop.epoch for stop in stops if stop.agent in {None, agent}), default=0)
+
+
+def explain(lines: Sequence[bytes], id_: str) -> View | None:
+    """Return what was decided about a proposal, by whom and why; None if nothing was."""
+    decided: list[View] = []
+    withheld: list[View] = []
+    for line in lines:
+        event = decode(line)
+        if isinstance(event, Decided) and event.id == id_:
+            decided.append(_decided(event))
+        elif isinstance(event, Withheld) and event.id == id_:
+            withheld.append({"seq": event.seq, "at": event.at, "why": event.why})
+    if not decided:
+        return None
+    return {"id": id_, "decisions": decided, "withheld": withheld}
+
+
+def _decided(event: Decided) -> View:
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "agent": event.agent,
+        "type": event.type,
+        "tier": event.tier,
+        "risk": event.risk,
+        "reversibility": event.reversibility,
+        "decision": event.decision,
+        "first": event.first,
+        "digest": event.digest,
+        "verdicts": event.verdicts,
+        "proposal": event.proposal,
+    }

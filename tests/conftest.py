@@ -1,0 +1,183 @@
+"""A real daemon in a process of its own, for every test that needs one."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+import pytest
+
+from safetyd.host import ENDPOINT, Endpoint
+from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
+
+READY_S: Final = 30.0
+STOP_S: Final = 15.0
+COMMAND_S: Final = 60.0
+WEB: Final = "\n[web]\nport = 0\n"
+LAST_WORD: Final = b"Ctrl-C stops it."
+
+_OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return this process's environment without anything that safetyd would listen to."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return {**kept, **more}
+
+
+class RunningDaemon:
+    """`safetyd run` on a directory of its own, its web page on any free port."""
+
+    def __init__(
+        self,
+        directory: Path,
+        config_toml: str = "",
+        variables: Mapping[str, str] | None = None,
+        *,
+        wait: bool = True,
+    ) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.config_path = directory / "safetyd.toml"
+        self.config_path.write_text(config_toml + ("" if "[web]" in config_toml else WEB))
+        self._log = directory / "log"
+        self._variables = dict(variables or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self.launch()
+        if wait:
+            self.wait_until_ready()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return msgspec.json.decode((self.data_dir / ENDPOINT).read_bytes(), type=Endpoint)
+
+    def start(self) -> None:
+        """Return once it says that it is ready."""
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Return at once, whatever becomes of it."""
+        options = ["--config", str(self.config_path), "--data-dir", str(self.data_dir)]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "safetyd", "run", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(**self._variables),
+            )
+
+    def stop(self) -> int:
+        """End it as a service manager would; return its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def interrupt(self) -> int:
+        """End it as Ctrl-C would."""
+        return self._end(signal.SIGINT)
+
+    def kill(self) -> int:
+        """End it as a power cut would."""
+        return self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def safetyd(
+        self, *arguments: str, stdin: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command against this daemon's data dir and return what it said."""
+        return safetyd(*arguments, stdin=stdin, SAFETYD_DATA_DIR=str(self.data_dir), **variables)
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        process = self._process
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            return process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"the daemon did not end:\n{self.log()}") from None
+        finally:
+            _out(process).close()
+
+    def wait_until_ready(self) -> None:
+        assert self._process is not None
+        out, said = _out(self._process), b""
+        while LAST_WORD not in said:
+            ready, _, _ = select.select([out], [], [], READY_S)
+            chunk = os.read(out.fileno(), 4096) if ready else b""
+            said += chunk
+            if not chunk:
+                self._process.kill()
+                self._end(signal.SIGKILL)
+                raise AssertionError(f"the daemon did not start:\n{self.log()}")
+
+
+def safetyd(*arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command and return what it said."""
+    return subprocess.run(
+        [sys.executable, "-m", "safetyd", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_S,
+        env=environment(**variables),
+    )
+
+
+def _out(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdout is not None
+    return process.stdout
+
+
+StartDaemon = Callable[..., RunningDaemon]
+
+
+def _factory(directories: pytest.TempPathFactory) -> Iterator[StartDaemon]:
+    started: list[RunningDaemon] = []
+
+    def start(
+        config_toml: str = "", variables: Mapping[str, str] | None = None, *, wait: bool = True
+    ) -> RunningDaemon:
+        directory = directories.mktemp("daemon")
+        started.append(RunningDaemon(directory, config_toml, variables, wait=wait))
+        return started[-1]
+
+    yield start
+    for daemon in started:
+        daemon.stop()
+
+
+@pytest.fixture
+def start_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartDaemon]:
+    """`start_daemon(config_toml="", variables={}, wait=True)` gives a `RunningDaemon`."""
+    yield from _factory(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def start_module_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartDaemon]:
+    """The same, ended with the module."""
+    yield from _factory(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"

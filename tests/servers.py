@@ -1,0 +1,47 @@
+"""A real nats-server with JetStream, and connections to it."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import nats.js.errors
+import pytest
+
+from safetyd.bus.client import HardenedClient
+from safetyd.bus.subjects import STREAM
+from tests.client.bus import Bus
+
+CONFIG = 'max_payload: 256KB\njetstream {{ store_dir: "{}", sync_interval: always }}\n'
+
+
+@pytest.fixture(scope="session")
+def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
+    """One server for all tests: who freezes or stops it sets it going again."""
+    directory = tmp_path_factory.mktemp("jetstream")
+    bus = Bus(directory, CONFIG.format(directory))
+    yield bus
+    bus.stop()
+
+
+@asynccontextmanager
+async def connected(bus: Bus) -> AsyncIterator[HardenedClient]:
+    client = HardenedClient()
+    await client.connect(
+        bus.url,
+        inbox_prefix="_INBOX.daemon",
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=0.05,  # type: ignore[arg-type] # annotated int, slept as is
+        pending_size=-1,
+    )
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+async def client(jetstream: Bus) -> AsyncIterator[HardenedClient]:
+    """A connection to a server that holds no journal yet."""
+    async with connected(jetstream) as client:
+        with suppress(nats.js.errors.NotFoundError):
+            await client.jetstream().delete_stream(STREAM)
+        yield client

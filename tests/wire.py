@@ -1,0 +1,78 @@
+"""A connection whose other end is the test, and an engine's day without a disk."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from safetyd.bus.client import HardenedClient
+from safetyd.bus.post import Post
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.engine import Engine
+from safetyd.core.events import Event
+from safetyd.mailbox import Mailbox
+
+REPLY = b"_R_.test.1"
+
+
+class Said(NamedTuple):
+    subject: str
+    fields: dict[str, Any]
+
+
+class Wire(HardenedClient):
+    """Takes everything that is sent, as a connection that works does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sent = b""
+
+    def send(self, data: bytes) -> bool:
+        self._sent += data
+        return True
+
+    def said(self) -> list[Said]:
+        """Return what was published since last asked."""
+        messages = []
+        while self._sent:
+            line, _, rest = self._sent.partition(b"\r\n")
+            verb, subject, size = line.split(b" ")
+            assert verb == b"PUB"
+            payload, self._sent = rest[: int(size)], rest[int(size) + 2 :]
+            messages.append(Said(subject.decode(), msgspec.json.decode(payload)))
+        return messages
+
+
+class Ear:
+    """A post, and what left through it."""
+
+    def __init__(self, *, keyless: bool = False) -> None:
+        self._wire = Wire()
+        self.post = Post(self._wire, Subjects(), keyless=keyless)
+
+    def said(self) -> list[Said]:
+        self.post.flush()
+        return self._wire.said()
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Return what was answered to whoever asks with `REPLY`."""
+        return [said.fields for said in self.said() if said.subject == REPLY.decode()]
+
+    def answer(self) -> dict[str, Any]:
+        (answer,) = self.answers()
+        return answer
+
+
+def work_off(
+    mailbox: Mailbox, engine: Engine, clock: Clock | None = None, *, late: bool = False
+) -> list[Event]:
+    """Put every letter to the engine and deliver it, as if writing took no time."""
+    moment = (clock or Clock()).now()
+    events: list[Event] = []
+    letters = []
+    while (letter := mailbox.take()) is not None:
+        events += letter.open(engine, moment)
+        letters.append(letter)
+    for letter in letters:
+        letter.deliver(late=late)
+    return events

@@ -5,9 +5,12 @@ the journal's line. A file's first line names the file and carries the last hash
 """
 
 import hashlib
+import mmap
 import os
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -23,12 +26,20 @@ class AuditConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_bytes: Annotated[int, Meta(ge=4096, le=1024**4)] = 64 * 1024 * 1024
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="opened"):
+class Opened(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="event",
+    tag="opened",
+):
     """The first line of a file."""
 
     file: str
     previous: str
     after_seq: int
+    missing: int = 0  # events before this file that another daemon's audit file has
 
 
 class Torn(msgspec.Struct, frozen=True):
@@ -73,8 +84,8 @@ class Audit:
         torn = _cut_torn_line(path)
         if path.stat().st_size == 0:
             path.unlink()
-            self.open()
-            return torn
+            earlier = self.open()
+            return torn or earlier
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._size = path.stat().st_size
         self._hash, self.seq = _end_of(path)
@@ -91,6 +102,11 @@ class Audit:
             chained.append(b'%b,"hash":"%b"}\n' % (line[:-1], link))
         self._write(b"".join(chained))
         self._hash, self.seq = link, last_seq
+
+    def skip_to(self, seq: int) -> None:
+        """Say in a new file that events up to `seq` are not here: the journal has them no more."""
+        missing, self.seq = seq - self.seq, seq
+        self._rotate(missing)
 
     def sync(self) -> None:
         """Return once everything appended would survive a power cut."""
@@ -112,17 +128,19 @@ class Audit:
             raise
         self._size += len(data)
 
-    def _rotate(self) -> None:
+    def _rotate(self, missing: int = 0) -> None:
         number = int(files(self._directory)[-1].stem.removeprefix("audit-"))
         os.fsync(self._fd)
         old = self._fd
-        self._begin(number + 1)
+        self._begin(number + 1, missing)
         os.close(old)
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int, missing: int = 0) -> None:
         path = self._directory / f"audit-{number:08d}.jsonl"
-        opened = Opened(file=path.name, previous=self._hash.decode(), after_seq=self.seq)
-        line = msgspec.json.encode(opened)[:-1] + b',"hash":"%b"}\n' % self._hash
+        opened = Opened(
+            file=path.name, previous=self._hash.decode(), after_seq=self.seq, missing=missing
+        )
+        line = _first_line(opened)
         fresh = path.with_suffix(".new")
         with fresh.open("wb") as file:
             file.write(line)
@@ -145,42 +163,59 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     first_seq: int
     last_seq: int
     last_hash: str
+    missing: int
 
 
 def verify(directory: Path) -> Verified:
     """Check every link of every file; raise `Broken` at the first that does not hold."""
     paths = files(directory)
-    link, seq, first, records = NO_HASH, 0, 0, 0
+    link, seq, first, records, missing = NO_HASH, 0, 0, 0, 0
     for place, line in _lines(paths):
         if place.endswith(":1"):
             opened = _opening(place, line)
-            if records and (opened.previous.encode() != link or opened.after_seq != seq):
+            missing += opened.missing
+            goes_on = (opened.previous.encode(), opened.after_seq) == (link, seq + opened.missing)
+            if not goes_on and not place.startswith(paths[0].name):
                 raise Broken(f"{place}: does not continue the file before it")
             link, seq = opened.previous.encode(), opened.after_seq
             continue
         link, seq = _next_link(place, line, link, seq)
         first, records = first or seq, records + 1
     return Verified(
-        files=len(paths), records=records, first_seq=first, last_seq=seq, last_hash=link.decode()
+        files=len(paths),
+        records=records,
+        first_seq=first,
+        last_seq=seq,
+        last_hash=link.decode(),
+        missing=missing,
     )
 
 
-def find(directory: Path, needle: bytes) -> Iterator[bytes]:
-    """Yield the lines that hold `needle`, newest file first."""
-    for path in reversed(files(directory)):
-        with path.open("rb") as file:
-            yield from (line for line in file if needle in line)
+def find(directory: Path, needle: bytes, max_bytes: int) -> list[bytes]:
+    """Return the first line that holds `needle` and the newest others that fit, oldest first."""
+    found = (line for _, line in _lines(files(directory)) if needle in line)
+    first = next(found, b"")
+    room = max_bytes - len(first)
+    newest: deque[bytes] = deque()
+    for line in found:
+        newest.append(line)
+        room -= len(line)
+        while room < 0 and newest:
+            room += len(newest.popleft())
+    return [first, *newest] if first else []
 
 
 def tail(directory: Path, count: int) -> list[bytes]:
-    """Return the last lines, oldest first."""
+    """Return the last whole lines, oldest first."""
     found: list[bytes] = []
     for path in reversed(files(directory)):
-        lines = path.read_bytes().splitlines()[1:]
-        found = [*lines[-(count - len(found)) :], *found]
+        with path.open("rb") as file:
+            whole = (line for line in islice(file, 1, None) if line.endswith(b"\n"))
+            newest = deque(whole, maxlen=count)
+        found = [*(line[:-1] for line in newest), *found]
         if len(found) >= count:
             break
-    return found
+    return found[max(0, len(found) - count) :]
 
 
 def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
@@ -192,9 +227,19 @@ def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
 
 def _opening(place: str, line: bytes) -> Opened:
     try:
-        return msgspec.json.decode(line, type=Opened)
-    except msgspec.DecodeError as exc:
+        opened = msgspec.json.decode(line, type=Opened)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Broken(f"{place}: not the first line of an audit file: {exc}") from exc
+    if _first_line(opened) != line:
+        raise Broken(f"{place}: not the first line as it was written")
+    if place != f"{opened.file}:1":
+        raise Broken(f"{place}: the file was called {opened.file}")
+    return opened
+
+
+def _first_line(opened: Opened) -> bytes:
+    """Return a file's first line; its hash is the last one of the file before."""
+    return msgspec.json.encode(opened)[:-1] + b',"hash":"%b"}\n' % opened.previous.encode()
 
 
 def _next_link(place: str, line: bytes, link: bytes, seq: int) -> tuple[bytes, int]:
@@ -204,22 +249,29 @@ def _next_link(place: str, line: bytes, link: bytes, seq: int) -> tuple[bytes, i
     said = hashed.group(1)
     if hashlib.sha256(link + line[: hashed.start()] + b"}").hexdigest().encode() != said:
         raise Broken(f"{place}: its hash does not fit; it or the line before was changed")
-    number = _decode_seq(line).seq
+    number = _seq(place, line)
     if number != seq + 1:
         raise Broken(f"{place}: event {number} follows {seq}")
     return said, number
 
 
+def _seq(place: str, line: bytes) -> int:
+    try:
+        return _decode_seq(line).seq
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Broken(f"{place}: not an event: {exc}") from exc
+
+
 def _cut_torn_line(path: Path) -> Torn | None:
-    size = path.stat().st_size
+    if path.stat().st_size == 0:
+        return None
     with path.open("r+b") as file:
-        file.seek(max(0, size - _TAIL_BYTES))
-        tail_ = file.read()
-        whole = tail_.rfind(b"\n") + 1
-        torn = tail_[whole:]
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            whole = content.rfind(b"\n") + 1
+            torn = content[whole:]
         if not torn:
             return None
-        file.truncate(size - len(torn))
+        file.truncate(whole)
         os.fsync(file.fileno())
     return Torn(path.name, len(torn), hashlib.sha256(torn).hexdigest())
 

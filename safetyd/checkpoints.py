@@ -39,13 +39,18 @@ class Checkpoints:
         self._directory = directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def write(self, saved: Saved) -> None:
+    def write(self, saved: Saved) -> Path:
         """Write one whole or not at all, and drop those that are no longer needed."""
         body = _encode(saved)
         path = self._directory / f"{saved.engine.seq:020d}.msgpack"
         _write_whole(path, _encode(Sealed(hashlib.sha256(body).digest(), body)))
         for old in self.paths()[KEPT:]:
             old.unlink()
+        return path
+
+    def adopt(self, name: str, content: bytes) -> None:
+        """Take in a checkpoint that another daemon wrote."""
+        _write_whole(self._directory / name, content)
 
     def paths(self) -> list[Path]:
         """Return what is there, newest first."""

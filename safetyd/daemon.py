@@ -49,6 +49,7 @@ from safetyd.refusals import Refusals
 from safetyd.rounds import Rounds, feed_watchdog, repeat_state
 from safetyd.service import Service
 from safetyd.settings import Settings
+from safetyd.shelf import Shelf
 from safetyd.state import Restored, restore
 from safetyd.web.server import WebServer
 from safetyd.writer import Writer
@@ -57,6 +58,8 @@ CONNECT_S: Final = 20.0
 AGAIN_S: Final = 0.05
 DRAIN_S: Final = 5.0
 LAG_S: Final = 0.5
+# What is shown of one proposal; a message on the bus holds a quarter of a megabyte.
+SHOWN_BYTES: Final = 128 * 1024
 TENURE_S: Final = 2.0
 
 log = logging.getLogger("safetyd.daemon")
@@ -85,6 +88,7 @@ class Daemon:
         self._checkpoints = Checkpoints(data_dir / "checkpoints")
         self._server: EmbeddedServer | None = None
         self._open: Link | None = None
+        self._shelf: Shelf | None = None
         self._posts: list[Post] = []
         self._web_url = ""
         self._died = anyio.Event()
@@ -168,6 +172,8 @@ class Daemon:
                 raise Unusable("\n".join(problems))
             log.warning("make sure that the bus has `sync_interval: always`; it cannot be seen")
             await wait_for_silence(client, self._subjects.writer)
+            self._shelf = Shelf(client)
+            await self._shelf.fetch(self._checkpoints)
         self._journal = Journal(client, self._subjects, self._boot_id)
         await self._journal.open(MAX_JOURNAL_BYTES)
         torn = self._audit.open()
@@ -207,7 +213,9 @@ class Daemon:
     def _assemble(self, restored: Restored) -> None:
         engine, metrics = restored.engine, self._metrics
         self._writer = Writer(self._mailbox, engine, self._journal, self._audit, self._clock)
-        self._keeper = Keeper(self._writer, self._journal, self._audit, self._checkpoints)
+        self._keeper = Keeper(
+            self._writer, self._journal, self._audit, self._checkpoints, self._shelf
+        )
         self._keeper.begin(restored.checkpoint)
         self._post = Post(self._main.client, self._subjects, keyless=False)
         self._posts = [self._post]
@@ -325,9 +333,8 @@ class Daemon:
         }
 
     async def search(self, id_: str) -> list[bytes]:
-        needle, directory = msgspec.json.encode(id_), self._data_dir / "audit"
-        found = await anyio.to_thread.run_sync(lambda: list(find(directory, needle)))
-        return found[::-1]
+        needle, directory = b'"id":' + msgspec.json.encode(id_), self._data_dir / "audit"
+        return await anyio.to_thread.run_sync(find, directory, needle, SHOWN_BYTES)
 
     async def reload(self, by: str) -> list[str]:
         try:

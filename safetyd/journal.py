@@ -228,10 +228,9 @@ class Journal:
         under_way = tuple(self._under_way.values())
         if not under_way:
             return
-        for append in under_way:
-            self._client.send(append.command)
-        with anyio.move_on_after(ANSWER_S):
-            await asyncio.shield(under_way[-1].written)
+        if all([self._client.send(append.command) for append in under_way]):
+            with anyio.move_on_after(ANSWER_S):
+                await asyncio.shield(under_way[-1].written)
         if not under_way[-1].written.done():
             await anyio.sleep(AGAIN_S)
 

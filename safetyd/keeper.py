@@ -1,6 +1,7 @@
 """Checkpoints, and forgetting the part of the journal that they make needless."""
 
 import logging
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -13,6 +14,7 @@ from safetyd.clock import uptime
 from safetyd.journal import Journal
 from safetyd.letters import EventLetter
 from safetyd.mailbox import Mailbox
+from safetyd.shelf import Shelf
 from safetyd.writer import Frozen, Writer
 
 LOOK_S: Final = 1.0
@@ -29,13 +31,19 @@ class Keeper:
     """Saves the engine now and then."""
 
     def __init__(
-        self, writer: Writer, journal: Journal, audit: Audit, checkpoints: Checkpoints
+        self,
+        writer: Writer,
+        journal: Journal,
+        audit: Audit,
+        checkpoints: Checkpoints,
+        shelf: Shelf | None = None,
     ) -> None:
         self._writer = writer
         self._mailbox: Mailbox = writer.mailbox
         self._journal = journal
         self._audit = audit
         self._checkpoints = checkpoints
+        self._shelf = shelf
         self._older = 0  # stream sequence of the checkpoint before the newest
         self._newest = 0  # and of the newest
         self._saving = anyio.Lock()
@@ -61,8 +69,10 @@ class Keeper:
             stream_seq, frozen = await self._freeze()
             self._saved_at = uptime()
             try:
-                saved = await anyio.to_thread.run_sync(self._write, stream_seq, frozen)
-            except OSError as exc:
+                saved, path = await anyio.to_thread.run_sync(self._write, stream_seq, frozen)
+                if self._shelf is not None:
+                    await self._shelf.put(path, await anyio.Path(path).read_bytes())
+            except (OSError, nats.errors.Error, TimeoutError) as exc:
                 log.error("no checkpoint could be written, the journal stays whole: %s", exc)  # noqa: TRY400 - the cause is in the text
                 return
             self._saved_seq = saved.engine.seq
@@ -106,8 +116,7 @@ class Keeper:
         await done.wait()
         return taken[0]
 
-    def _write(self, stream_seq: int, frozen: Frozen) -> Saved:
+    def _write(self, stream_seq: int, frozen: Frozen) -> tuple[Saved, Path]:
         saved = Saved(stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine())
         self._audit.sync()
-        self._checkpoints.write(saved)
-        return saved
+        return saved, self._checkpoints.write(saved)

@@ -19,6 +19,10 @@ class JournalTrimmed(Exception):
     """The journal begins after the newest checkpoint that can be read."""
 
 
+class JournalLost(Exception):
+    """The journal ends before the audit file does."""
+
+
 class Restored(msgspec.Struct):
     """An engine that knows everything, and where it came from."""
 
@@ -50,6 +54,11 @@ async def restore(
         _append_missing(audit, batch, events)
         replayed += len(events)
         t = events[-1].t
+    if audit.seq > engine.seq:
+        raise JournalLost(
+            f"the audit file ends with event {audit.seq}, but the journal with {engine.seq}: the "
+            "journal was lost or replaced. Put it back, or move the audit files away to begin anew"
+        )
     return Restored(engine, saved, replayed, t)
 
 
@@ -73,5 +82,10 @@ async def _mirror(journal: Journal, audit: Audit, up_to: int) -> None:
 def _append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
     lines = batch.split(b"\n")
     missing = [line for line, event in zip(lines, events, strict=True) if event.seq > audit.seq]
-    if missing:
-        audit.append(missing, events[-1].seq)
+    if not missing:
+        return
+    first = events[-1].seq - len(missing) + 1
+    if first > audit.seq + 1:
+        log.warning("events %d to %d are in another audit file", audit.seq + 1, first - 1)
+        audit.skip_to(first - 1)
+    audit.append(missing, events[-1].seq)

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.engine import Engine
-from safetyd.core.events import Decided, Moment, Withheld
+from safetyd.core.events import Decided, Event, Moment, Withheld
 from safetyd.core.guards.stop import Stop
 from safetyd.core.lines import decode
 
@@ -75,7 +75,7 @@ def explain(lines: Sequence[bytes], id_: str) -> View | None:
     decided: list[View] = []
     withheld: list[View] = []
     for line in lines:
-        event = decode(line)
+        event = _read(line)
         if isinstance(event, Decided) and event.id == id_:
             decided.append(_decided(event))
         elif isinstance(event, Withheld) and event.id == id_:
@@ -83,6 +83,14 @@ def explain(lines: Sequence[bytes], id_: str) -> View | None:
     if not decided:
         return None
     return {"id": id_, "decisions": decided, "withheld": withheld}
+
+
+def _read(line: bytes) -> Event | None:
+    """Return None for a line that says nothing: a file's first, or one that was damaged."""
+    try:
+        return decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _decided(event: Decided) -> View:

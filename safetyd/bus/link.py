@@ -100,7 +100,7 @@ class Link:
     async def sing(self) -> None:
         """Send the canary for ever."""
         while True:
-            self.client.send(pub(self._canary.encode(), b"%.6f" % uptime()))
+            self._chirp()
             await anyio.sleep(CANARY_S)
 
     async def close(self) -> None:
@@ -111,6 +111,9 @@ class Link:
                 await self.client.close()
         except (nats.errors.Error, OSError) as exc:
             log.debug("closing the connection: %s", exc)
+
+    def _chirp(self) -> None:
+        self.client.send(pub(self._canary.encode(), b"%.6f" % uptime()))
 
     def _on_canary(self, _subject: bytes, _reply: bytes, sung: bytes) -> None:
         # One that lay in a frozen server or socket says how things were, not how they are.
@@ -125,6 +128,7 @@ class Link:
 
     async def _on_reconnect(self) -> None:
         log.info("bus %s: connected again", self.name)
+        self._chirp()
 
     async def _on_closed(self) -> None:
         self._ended(f"the connection {self.name} is closed for good")

@@ -33,6 +33,8 @@ PERSON_S: Final = 3600.0
 
 _EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
 
+_NOT_ASKED: Final = {USAGE: "no_key", NOT_REACHABLE: "not_reachable"}
+
 _read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
 
 
@@ -140,8 +142,9 @@ def _stdin() -> dict[str, object]:
 
 def _told(answer: Decision) -> dict[str, object]:
     told: dict[str, object] = msgspec.to_builtins(answer)
-    if _exit_code(answer) in {USAGE, NOT_REACHABLE}:
-        told |= {"ok": False, "error": answer.reason, "code": "not_reachable"}
+    code = _NOT_ASKED.get(_exit_code(answer))
+    if code:
+        told |= {"ok": False, "error": answer.reason, "code": code}
     return told
 
 

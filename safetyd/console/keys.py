@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import anyio
 import click
 
 from safetyd.bus.keys import LOCAL_OPERATOR, KeyExists, KeyMissing, Keyring, Role
 from safetyd.console.change import RELOAD_S
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.person import control
+from safetyd.console.person import connected
 from safetyd.console.places import Place, endpoint, make_private
 from safetyd.console.plain import document
 from safetyd.console.render import table
@@ -128,7 +129,7 @@ def _revoke(place: Place, role: Role, name: str) -> None:
 def _reload(place: Place, done: str, later: str) -> None:
     """Make a running daemon take the keys on; without one they are read at the start."""
     try:
-        control(place, "reload", patience_s=RELOAD_S)
+        embedded = anyio.run(_reloaded, place)
     except NotReachable:
         click.echo(f"No daemon answers; {later} from its next start.")
     except Failure as exc:
@@ -138,7 +139,15 @@ def _reload(place: Place, done: str, later: str) -> None:
             exc.code,
         ) from exc
     else:
-        click.echo(done)
+        another = f"{later} once the bus has what `safetyd nats-config` prints now."
+        click.echo(done if embedded else another)
+
+
+async def _reloaded(place: Place) -> bool:
+    """Make the daemon read the keys again; return whether the bus is its own."""
+    async with connected(place) as operator:
+        await operator.control("reload", patience_s=RELOAD_S)
+        return bool((await operator.query("status"))["embedded"])
 
 
 def _people(place: Place) -> list[Row]:

@@ -21,8 +21,8 @@ LOOK_S: Final = 0.1
 
 
 @click.command()
-@click.argument("reason", default="")
 @click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
+@click.option("--reason", default="", help="Why, for the record.")
 @click.option("--yes", is_flag=True, help="Delete stop files that others wrote without asking.")
 @reaches_daemon
 def resume(place: Place, reason: str, agent: str | None, *, yes: bool) -> int:

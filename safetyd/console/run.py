@@ -13,13 +13,14 @@ from safetyd.console.places import data_dir, make_private
 from safetyd.daemon import Daemon, Unusable
 from safetyd.host import AlreadyRunning, Endpoint
 from safetyd.journal import Displaced, JournalUnusable
-from safetyd.state import JournalTrimmed
+from safetyd.state import JournalLost, JournalTrimmed
 
 # What an operator can mend; anything else is ours and shows where it happened.
 _EXPECTED = (
     AlreadyRunning,
     ConfigError,
     Displaced,
+    JournalLost,
     JournalTrimmed,
     JournalUnusable,
     ServerMissing,
@@ -40,7 +41,7 @@ def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> No
         daemon = Daemon(load(config_path), config_path, where)
         anyio.run(daemon.run, lambda endpoint: _announce(endpoint, where))
     except* _EXPECTED as group:
-        for line in _texts(group):
+        for line in "\n".join(_texts(group)).splitlines():
             click.echo(f"safetyd: {line}", err=True)
         sys.exit(1)
 

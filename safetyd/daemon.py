@@ -60,6 +60,8 @@ DRAIN_S: Final = 5.0
 LAG_S: Final = 0.5
 # What is shown of one proposal; a message on the bus holds a quarter of a megabyte.
 SHOWN_BYTES: Final = 128 * 1024
+SHOWN_ERRORS: Final = 20
+SHOWN_CHARS: Final = 500
 TENURE_S: Final = 2.0
 
 log = logging.getLogger("safetyd.daemon")
@@ -344,7 +346,7 @@ class Daemon:
             log.warning("the configuration is refused and the last good one stays: %s", exc)
             self._metrics.reload_ok = False
             self._rounds.put(
-                lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=tuple(errors))
+                lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=_some(errors))
             )
             return errors
         self._metrics.reload_ok = True
@@ -419,6 +421,13 @@ def told(event: SafetyEvent) -> dict[str, object]:
     """Return a SafetyEvent with exactly the fields of the contract."""
     fields = msgspec.structs.asdict(event)
     return {key: value for key, value in fields.items() if key not in {"seq", "at", "t"}}
+
+
+def _some(errors: Sequence[str]) -> tuple[str, ...]:
+    """Return what a journal line has room for."""
+    shown = tuple(error[:SHOWN_CHARS] for error in errors[:SHOWN_ERRORS])
+    left_out = len(errors) - len(shown)
+    return (*shown, f"and {left_out} more") if left_out else shown
 
 
 def _recovered(torn: Torn, moment: Moment) -> AuditRecovered:

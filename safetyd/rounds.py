@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 import anyio
+import msgspec
 
 from safetyd import host
 from safetyd.bus.post import Post
@@ -47,7 +48,7 @@ class Rounds:
     def count_refusals(self) -> None:
         """Put what was refused since the last time into the journal, as counts."""
         for refused in self._refusals.take(self._clock.now()):
-            self.put(partial(_as_it_is, refused))
+            self.put(partial(_at, refused))
 
     def put(self, make: Callable[[Moment], Event]) -> None:
         """Let the engine take note of an event that nobody waits for."""
@@ -76,5 +77,6 @@ async def feed_watchdog(problem: Callable[[], str]) -> None:
         await anyio.sleep(every)
 
 
-def _as_it_is(event: Event, _moment: Moment) -> Event:
-    return event
+def _at(event: Event, moment: Moment) -> Event:
+    """Let an event happen at its turn: in the journal, time never runs backwards."""
+    return msgspec.structs.replace(event, at=moment.at, t=moment.t)

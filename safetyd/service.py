@@ -21,6 +21,8 @@ from safetyd.settings import Settings
 
 NOBODY: Final = "unknown"
 STALE_S: Final = 3.0
+# Health is asked for once per burst of messages, not for each.
+LOOK_S: Final = 0.005
 
 
 class Service:
@@ -51,32 +53,33 @@ class Service:
         self._problem = problem
         self._id = f"{boot_id}{'k' if keyless else 'n'}"
         self._made = 0
+        self._looked = 0.0  # when the daemon's health was last asked for
+        self._found = ""
 
     def propose(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         agent = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
         if not is_token(agent):
             self._refuse(NOBODY, reply, b"", "malformed", f"{agent!r} is not a name of an agent")
             return
-        wait = self._settings.intake.admit(agent, len(payload), uptime(), keyless=self._keyless)
+        now = uptime()
+        wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
         if wait > 0:
             self._too_fast(agent, reply, payload, wait, "intake")
-        elif refused := self._closed(agent):
+        elif refused := self._closed(agent, now):
             self._refuse(agent, reply, payload, *refused)
         else:
             self._accept(agent, reply, payload)
 
     def telemetry(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         agent = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
-        error = self._telemetry_error(agent, payload)
-        if error:
-            self._refusals.count(agent if is_token(agent) else NOBODY, "malformed", error)
-            self._post.answer(reply, Noted(ok=False, error=error))
+        refused = self._telemetry_refused(agent, payload)
+        if refused:
+            self._not_noted(agent, reply, *refused)
             return
         try:
             telemetry = read_telemetry(payload)
         except Malformed as exc:
-            self._refusals.count(agent, "malformed", str(exc))
-            self._post.answer(reply, Noted(ok=False, error=str(exc)))
+            self._not_noted(agent, reply, "malformed", str(exc))
             return
         self._mailbox.put(self._report(agent, telemetry, reply))
 
@@ -121,30 +124,36 @@ class Service:
             )
         )
 
-    def _closed(self, agent: str) -> tuple[Cause, str] | None:
+    def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why no proposal of this agent can be put to the engine now."""
         if self._keyless and self._settings.has_key(agent):
             return "malformed", f"{agent} has a key: connect with it, or use another name"
-        problem = self._problem()
-        if problem:
+        if now - self._looked > LOOK_S:
+            self._looked, self._found = now, self._problem()
+        if self._found:
             stop = self._latch.holds(agent)
-            return ("stopped", describe(stop)) if stop else ("unavailable", problem)
+            return ("stopped", describe(stop)) if stop else ("unavailable", self._found)
         if self._mailbox.full:
             return "unavailable", "more proposals wait than can be decided; try again soon"
         return None
 
-    def _telemetry_error(self, agent: str, payload: bytes) -> str:
+    def _telemetry_refused(self, agent: str, payload: bytes) -> tuple[Cause, str] | None:
+        """Return why telemetry cannot be taken in now."""
         if not is_token(agent):
-            return f"{agent!r} is not a name of an agent"
+            return "malformed", f"{agent!r} is not a name of an agent"
         if self._keyless and self._settings.has_key(agent):
-            return f"{agent} has a key: connect with it, or use another name"
+            return "malformed", f"{agent} has a key: connect with it, or use another name"
         wait = self._settings.intake.admit(agent, len(payload), uptime(), keyless=self._keyless)
         if wait > 0:
-            return f"too much telemetry; try again in {wait:.1f} s"
+            return "rate_limit", f"too much telemetry; try again in {wait:.1f} s"
         problem = self._problem()
         if problem or self._mailbox.full:
-            return problem or "more waits than can be written down; try again soon"
-        return ""
+            return "unavailable", problem or "more waits than can be written down; try again soon"
+        return None
+
+    def _not_noted(self, agent: str, reply: bytes, cause: Cause, error: str) -> None:
+        self._refusals.count(agent if is_token(agent) else NOBODY, cause, error)
+        self._post.answer(reply, Noted(ok=False, error=error, code=cause))
 
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventLetter:
         keyless = self._keyless

@@ -108,6 +108,12 @@ class RunningDaemon:
         process = self._process
         if process.poll() is None:
             process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Return its exit code once it has ended."""
+        assert self._process is not None
+        process = self._process
         try:
             return process.wait(STOP_S)
         except subprocess.TimeoutExpired:

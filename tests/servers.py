@@ -1,7 +1,7 @@
 """A real nats-server with JetStream, and connections to it."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import nats.js.errors
 import pytest
@@ -23,10 +23,10 @@ def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
 
 
 @asynccontextmanager
-async def connected(bus: Bus) -> AsyncIterator[HardenedClient]:
+async def connected(url: str) -> AsyncIterator[HardenedClient]:
     client = HardenedClient()
     await client.connect(
-        bus.url,
+        url,
         inbox_prefix="_INBOX.daemon",
         max_reconnect_attempts=-1,
         reconnect_time_wait=0.05,  # type: ignore[arg-type] # annotated int, slept as is
@@ -41,7 +41,26 @@ async def connected(bus: Bus) -> AsyncIterator[HardenedClient]:
 @pytest.fixture
 async def client(jetstream: Bus) -> AsyncIterator[HardenedClient]:
     """A connection to a server that holds no journal yet."""
-    async with connected(jetstream) as client:
+    async with connected(jetstream.url) as client:
         with suppress(nats.js.errors.NotFoundError):
             await client.jetstream().delete_stream(STREAM)
         yield client
+
+
+@contextmanager
+def frozen(bus: Bus) -> Iterator[None]:
+    bus.freeze()
+    try:
+        yield
+    finally:
+        bus.thaw()
+
+
+@contextmanager
+def down(bus: Bus) -> Iterator[None]:
+    """Kill the server, and start it again over what it left."""
+    bus.stop()
+    try:
+        yield
+    finally:
+        bus.start()

@@ -9,7 +9,7 @@ which is why nats-py is pinned exactly; `tests/bus/test_poison.py` attacks it.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client
@@ -22,58 +22,50 @@ MAX_UNSENT_BYTES: Final = 16 * 1024 * 1024
 MAX_LINE_BYTES: Final = 4096
 
 
-class Frame(NamedTuple):
-    """A message's protocol line, taken apart."""
-
-    subject: bytes
-    sid: int
-    reply: bytes
-    header_size: int
-    size: int
-
-
 class StrictParser(Parser):
     """Splits protocol lines on spaces alone, as the server does."""
 
     async def parse(self, data: bytes = b"") -> None:
-        buffer = self.buf
-        buffer += data
+        if self.buf:
+            data = bytes(self.buf) + data
+            self.buf.clear()
         start = 0
         try:
-            while (end := buffer.find(b"\r\n", start)) >= 0:
-                line = bytes(buffer[start:end])
+            while (end := data.find(b"\r\n", start)) >= 0:
+                line = data[start:end]
                 if not line.startswith((b"MSG ", b"HMSG ")):
                     start = end + 2
                     await Parser(self.nc).parse(line + b"\r\n")
                     continue
-                frame = _frame(line.split(b" "))
-                body, after = end + 2, end + 4 + frame.size
-                if len(buffer) < after:
+                subject, sid, reply, header_size, size = _frame(line.split(b" "))
+                body, after = end + 2, end + 4 + size
+                if len(data) < after:
                     break
                 start = after
-                payload = bytes(buffer[body + frame.header_size : body + frame.size])
-                handler = self.nc.handlers.get(frame.sid)
+                payload = data[body + header_size : body + size]
+                handler = self.nc.handlers.get(sid)
                 if handler is not None:
-                    self.nc.hand_over(handler, frame.subject, frame.reply, payload)
+                    self.nc.hand_over(handler, subject, reply, payload)
                 else:
-                    headers = bytes(buffer[body : body + frame.header_size]) or None
-                    await self.nc._process_msg(  # noqa: SLF001
-                        frame.sid, frame.subject, frame.reply, payload, headers
-                    )
+                    headers = data[body : body + header_size] or None
+                    await self.nc._process_msg(sid, subject, reply, payload, headers)  # noqa: SLF001
         finally:
-            del buffer[:start]
-        if end < 0 and len(buffer) > MAX_LINE_BYTES:
+            self.buf += data[start:]
+        if end < 0 and len(self.buf) > MAX_LINE_BYTES:
             raise nats.errors.ProtocolError("nats: a protocol line without an end")
 
 
-def _frame(parts: list[bytes]) -> Frame:
-    """Read `MSG subject sid [reply] size` or `HMSG subject sid [reply] header_size size`."""
+def _frame(parts: list[bytes]) -> tuple[bytes, int, bytes, int, int]:
+    """Return subject, sid, reply, header size and size of a message, from its line.
+
+    The line is `MSG subject sid [reply] size` or `HMSG subject sid [reply] header_size size`.
+    """
     try:
         if parts[0] == b"MSG":
             reply = parts[3] if len(parts) == 5 else b""  # noqa: PLR2004
-            return Frame(parts[1], int(parts[2]), reply, 0, int(parts[-1]))
+            return parts[1], int(parts[2]), reply, 0, int(parts[-1])
         reply = parts[3] if len(parts) == 6 else b""  # noqa: PLR2004
-        return Frame(parts[1], int(parts[2]), reply, int(parts[-2]), int(parts[-1]))
+        return parts[1], int(parts[2]), reply, int(parts[-2]), int(parts[-1])
     except (ValueError, IndexError):
         raise nats.errors.ProtocolError("nats: malformed MSG") from None
 

@@ -1,6 +1,7 @@
 """From bytes to proposals and telemetry, refusing what is not well formed and saying why."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,9 @@ from safetyd.core.proposal import (
 from safetyd.core.telemetry import AnyTelemetry, Outcome
 
 Fields = dict[str, object]
+
+# No number is more than so many times as long in canonical form.
+GROWTH: Final = 5
 
 _KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
 
@@ -76,7 +80,18 @@ def _fields(data: bytes) -> Fields:
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels")
     if b"\\u0000" in data and _holds_nul(fields):
         raise Malformed("a text holds the character NUL, which is not taken")
+    _check_written_size(len(data), fields)
     return fields
+
+
+def _check_written_size(size: int, fields: Fields) -> None:
+    """Refuse what grows when it is written down: 1e15 takes 16 digits."""
+    if size * GROWTH <= MAX_MESSAGE_BYTES:
+        return
+    size = len(canonical(fields))
+    if size > MAX_MESSAGE_BYTES:
+        limit = f"at most {MAX_MESSAGE_BYTES} are taken"
+        raise Malformed(f"the message has {size} bytes with its numbers written out; {limit}")
 
 
 def _deeper(value: object, levels: int) -> bool:

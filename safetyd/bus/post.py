@@ -14,7 +14,18 @@ from safetyd.core.decision import Decision
 # any other would let a sender choose where the daemon speaks.
 IMPORTED_REPLY: Final = b"_R_."
 
+# The embedded server takes no message above 256 KB.
+MAX_ANSWER_BYTES: Final = 240 * 1024
+
 _encode = msgspec.json.Encoder().encode
+
+
+def _fitting(answer: bytes) -> bytes:
+    """Return the answer, or an error for one that would make the server close the connection."""
+    if len(answer) <= MAX_ANSWER_BYTES:
+        return answer
+    error = f"the answer has {len(answer)} bytes; at most {MAX_ANSWER_BYTES} can be sent"
+    return _encode({"ok": False, "error": error, "code": "too_large"})
 
 
 class Post:
@@ -32,14 +43,15 @@ class Post:
         """Answer a proposal and say the same on its decision subject."""
         payload = _encode(decision)
         subject = b"%b.%b.%b" % (self._decision, decision.agent.encode(), decision.id.encode())
-        self._waiting.append(pub(subject, payload))
+        size = b" %d\r\n" % len(payload)
+        self._waiting += (b"PUB ", subject, size, payload, b"\r\n")
         if reply.startswith(IMPORTED_REPLY):
-            self._waiting.append(pub(reply, payload))
+            self._waiting += (b"PUB ", reply, size, payload, b"\r\n")
 
     def answer(self, reply: bytes, content: object) -> None:
         """Answer anything else, as JSON."""
         if reply.startswith(IMPORTED_REPLY):
-            self._waiting.append(pub(reply, _encode(content)))
+            self._waiting.append(pub(reply, _fitting(_encode(content))))
             self.soon()
 
     def tell(self, subject: str, content: object) -> None:

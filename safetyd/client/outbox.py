@@ -1,4 +1,7 @@
-"""Outcomes on their way to the daemon, oldest first, each sent until it is acknowledged."""
+"""Outcomes on their way to the daemon, oldest first, each sent until it is acknowledged.
+
+One that the daemon calls malformed is given up with an error, or nothing behind it would arrive.
+"""
 
 import logging
 from typing import Final
@@ -88,4 +91,7 @@ class Outbox:
             noted = await tell(self._link, outcome, self._deadline_s)
         except Down as down:
             return str(down)
+        if noted.code == "malformed":
+            _log.error("an outcome will never be taken and is dropped: %s", noted.error)
+            return None
         return None if noted.ok else noted.error or "refused"

@@ -44,9 +44,9 @@ class PatternSet:
             raise ValueError("; ".join(message for _, message in wrong))
         self.patterns = named(patterns)
         self._numbers = _sought(self.patterns)
-        sought = [self.patterns[number].pattern for number in self._numbers]
-        self._match: Callable[[bytes], list[int] | None] = _compiled(sought).Match
-        self._anchored = any(map(_ANCHOR.search, sought))
+        self.sought = [self.patterns[number].pattern for number in self._numbers]
+        self._match: Callable[[bytes], list[int] | None] = _compiled(self.sought).Match
+        self._anchored = any(map(_ANCHOR.search, self.sought))
 
     def find(self, forms: Sequence[str]) -> list[int]:
         """Return the places in the list of the patterns that match one of `forms`, in order."""
@@ -64,6 +64,23 @@ class PatternSet:
         return sorted({self._numbers[hit] for hit in hits}) if hits else []
 
 
+class Sieve:
+    """Several lists at once, for saying quickly that none of them matches."""
+
+    def __init__(self, lists: Sequence[PatternSet]) -> None:
+        self._lists = lists
+        sought = [pattern for known in lists for pattern in known.sought]
+        self._match: Callable[[bytes], list[int] | None] | None = None
+        if not list(_set_problems(sought)) and not any(map(_ANCHOR.search, sought)):
+            self._match = _compiled(sought).Match
+
+    def passes(self, forms: Sequence[str]) -> bool:
+        """Say that no list matches any of `forms`; False means that the lists must look."""
+        if self._match is None:
+            return not any(known.find(forms) for known in self._lists)
+        return not self._match("\n".join(forms).encode("utf-8", "replace"))
+
+
 def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:
     """Name each plain string by its place: the first is `custom_1`."""
     return tuple(
@@ -77,7 +94,11 @@ def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:
 def problems(patterns: Sequence[AnyPattern]) -> list[tuple[str, str]]:
     """Return what is wrong, each with its place in the list, such as `[3]`; empty: all of it."""
     wrong = list(_single_problems(named(patterns)))
-    return wrong or [("", message) for message in _set_problems(named(patterns))]
+    if wrong:
+        return wrong
+    known = named(patterns)
+    sought = [known[number].pattern for number in _sought(known)]
+    return [("", message) for message in _set_problems(sought)]
 
 
 def _single_problems(patterns: Sequence[PatternConfig]) -> Iterator[tuple[str, str]]:
@@ -91,8 +112,7 @@ def _single_problems(patterns: Sequence[PatternConfig]) -> Iterator[tuple[str, s
             yield f"[{number}]", f"pattern {pattern.name}, {pattern.pattern!r}: {why}"
 
 
-def _set_problems(patterns: Sequence[PatternConfig]) -> Iterator[str]:
-    sought = [patterns[number].pattern for number in _sought(patterns)]
+def _set_problems(sought: Sequence[str]) -> Iterator[str]:
     unbounded = sum(map(_wildcards, sought))
     if unbounded > MAX_UNBOUNDED:
         yield (

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from safetyd.core.proposal import Amount, Count, Json, Line, Prose, Token, Tokens, Word
+from safetyd.core.verdict import Cause
 
 
 class Telemetry(
@@ -92,3 +93,4 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ok: bool
     error: str = ""
+    code: Cause | None = None  # malformed: sending it again is no use

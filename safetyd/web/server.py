@@ -52,8 +52,8 @@ class WebServer:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Refuse other names, so that no web page can reach us by rebinding its own."""
-        name = urlsplit(f"//{request.host}").hostname
-        if name not in {"localhost", "127.0.0.1", "::1", self._config.host}:
+        ours = {"localhost", "127.0.0.1", "::1", self._config.host}
+        if _name(request.host) not in ours:
             return web.Response(status=403, text="unknown host\n")
         return await handler(request)
 
@@ -65,6 +65,14 @@ class WebServer:
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
         return _told(self._ready())
+
+
+def _name(host: str) -> str | None:
+    """Return the name in a Host header, None if there is none to be found."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _told(problem: str) -> web.Response:

@@ -41,6 +41,24 @@ async def test_an_outcome_is_repeated_until_it_is_acknowledged(bus: Bus, daemon:
     assert not answers
 
 
+async def test_an_outcome_that_is_malformed_holds_up_nothing(
+    bus: Bus, daemon: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: list[Fields | None] = [
+        {"ok": False, "error": "no such field", "code": "malformed"},
+        {"ok": True},
+    ]
+    daemon.note = lambda _: answers.pop(0)
+
+    async with Safety("code", url=bus.url) as safety:
+        await safety.report("p1", ok=True)
+        await safety.report("p2", ok=True)
+        received = [(await daemon.told())["id"] for _ in range(2)]
+
+    assert received == ["p1", "p2"]
+    assert "dropped: no such field" in caplog.text
+
+
 async def test_outcomes_outlive_a_restart_of_the_bus_in_order(bus: Bus) -> None:
     async with Safety("code", url=bus.url) as safety:
         bus.stop()

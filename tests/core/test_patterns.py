@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.patterns import PatternConfig, PatternSet, named, problems
+from safetyd.core.patterns import PatternConfig, PatternSet, Sieve, named, problems
 from safetyd.core.verdict import Severity
 
 
@@ -122,3 +122,26 @@ def test_a_set_too_large_to_compile_is_refused_before_it_can_crash() -> None:
     assert "too large to be looked for together" in problems(large)[0][1]
     with pytest.raises(ValueError, match="use fewer or simpler ones"):
         PatternSet(large)
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        ((r"\bab\b", "[^a]b"), (r"a\s+b",)),
+        (("^a",), ("b$",)),
+        (tuple(f"a.*{n}" for n in range(8)), tuple(f"b.*{n}" for n in range(8))),
+    ],
+    ids=["together", "anchored", "too many wildcards"],
+)
+@given(forms=st.lists(st.text("ab -\n17", min_size=1), max_size=3))
+def test_a_sieve_lets_nothing_through_that_a_list_finds(
+    lists: tuple[tuple[str, ...], ...], forms: list[str]
+) -> None:
+    known = [PatternSet(patterns) for patterns in lists]
+
+    if Sieve(known).passes(forms):
+        assert not any(patterns.find(forms) for patterns in known)
+
+
+def test_a_sieve_lets_plain_text_through() -> None:
+    assert Sieve([PatternSet(("pay",)), PatternSet(("send",))]).passes(("ls", "now"))

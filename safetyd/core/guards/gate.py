@@ -26,7 +26,7 @@ from safetyd.core.guards.steps import (
     words,
 )
 from safetyd.core.kinds import GUI, Kind
-from safetyd.core.patterns import AnyPattern, PatternSet, named
+from safetyd.core.patterns import AnyPattern, PatternSet, Sieve, named
 from safetyd.core.proposal import Proposal, Risk, Target
 from safetyd.core.telemetry import EpisodeEnded, SessionEnded
 from safetyd.core.text import forms, masked, prepare
@@ -131,6 +131,8 @@ class Rules:
             "gate.irreversible", "Irreversible: matches", config.irreversible_patterns
         )
         self._shell = Watch("gate.shell", "Shell command: matches", config.shell_patterns)
+        watched = [self._blocklist.patterns, self._irreversible.patterns]
+        self._sieve = Sieve([*watched, self._shell.patterns] if self._coding else watched)
         self._credentials = Watch(
             "gate.credential", "Credential: the field matches", config.credential_patterns
         )
@@ -141,6 +143,8 @@ class Rules:
     def judge(self, proposal: Proposal, kind: Kind, visits: int) -> Verdict:
         """Judge a proposal that is the given visit of its state; 0 if it is none that counts."""
         said = words(proposal)
+        if self._unremarkable(proposal, kind, visits, said):
+            return ALLOWED
         secrets = self._secrets(kind.type, proposal.target)
         found = self._blocklisted(proposal, kind, said)
         if not found or strictest(found).decision is not Severity.BLOCK:
@@ -152,6 +156,19 @@ class Rules:
             found += self._unsure(proposal, kind)
             found += deceptive(proposal, said)
         return together(found, masks_text=bool(secrets)) if found else ALLOWED
+
+    def _unremarkable(
+        self, proposal: Proposal, kind: Kind, visits: int, said: Sequence[str]
+    ) -> bool:
+        """Say whether no step can match; most proposals are decided by this one look."""
+        return (
+            visits < self._config.loop_threshold
+            and kind.type != "type"
+            and not self._expectations
+            and not self._unsure(proposal, kind)
+            and all(map(str.isascii, said))
+            and self._sieve.passes(said)
+        )
 
     def takes_secret(self, kind: str, target: Target | None) -> bool:
         return bool(self._secrets(kind, target))

@@ -22,17 +22,17 @@ class Watch:
     def __init__(
         self, rule: str, why: str, patterns: Sequence[AnyPattern], then: Severity = Severity.ASK
     ) -> None:
-        self._set = PatternSet(patterns)
+        self.patterns = PatternSet(patterns)
         self._verdicts = tuple(
             Verdict("gate", known.then or then, f"{rule}:{known.name}", f"{why} {known.pattern}")
-            for known in self._set.patterns
+            for known in self.patterns.patterns
         )
 
     def found(self, words: Sequence[str]) -> list[Verdict]:
-        return [self._verdicts[number] for number in self._set.find(words)]
+        return [self._verdicts[number] for number in self.patterns.find(words)]
 
     def rules_of(self, patterns: Container[str]) -> frozenset[str]:
-        both = zip(self._set.patterns, self._verdicts, strict=True)
+        both = zip(self.patterns.patterns, self._verdicts, strict=True)
         return frozenset(verdict.rule for known, verdict in both if known.pattern in patterns)
 
 

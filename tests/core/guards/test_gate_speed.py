@@ -1,4 +1,4 @@
-# ruff: noqa: T201 - the figures are worth having
+
 """What a look of the gate may cost. The figures are in the report of a run with `-rP`."""
 
 import random

@@ -1,0 +1,144 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.conftest import RunningDaemon, StartDaemon, environment
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+def propose(daemon: RunningDaemon, agent: str, **proposal: object) -> dict[str, object]:
+    said = daemon.safetyd("propose", agent, stdin=json.dumps(proposal))
+    answer: dict[str, object] = json.loads(said.stdout)
+    return answer
+
+
+def test_status_says_where_everything_is(daemon):
+    said = daemon.safetyd("status")
+
+    assert said.returncode == 0
+    assert said.stdout.startswith("safetyd 0.1.0: healthy\n")
+    assert daemon.endpoint.bus in said.stdout
+    assert "Nothing is stopped." in said.stdout
+
+
+def test_status_is_one_json_document(daemon):
+    status = json.loads(daemon.safetyd("status", "--json").stdout)
+
+    assert status["pid"] == daemon.pid
+    assert status["stop"]["active"] is False
+
+
+def test_agents_shows_what_each_was_told(daemon):
+    propose(daemon, "counted", type="read_file")
+    propose(daemon, "counted", type="run_shell", text="rm -rf /")
+
+    rows = [line.split() for line in daemon.safetyd("agents").stdout.splitlines()]
+
+    counted = next(row for row in rows if row[0] == "counted")
+    assert rows[0][:2] == ["agent", "key"]
+    assert counted[5:9] == ["1", "0", "1", "0"]
+
+
+def test_explain_tells_guard_rule_reason_and_proposal(daemon):
+    propose(daemon, "code", id="e-1", type="run_shell", text="rm -rf / \x1b[2J")
+
+    said = daemon.safetyd("explain", "e-1")
+
+    assert said.returncode == 0
+    assert "blocked (event" in said.stdout
+    assert "gate: blocked by gate.blocklist:rm_rf" in said.stdout
+    assert "rm -rf / \\x1b[2J" in said.stdout
+    assert "\x1b" not in said.stdout
+
+
+def test_explain_of_something_unknown_fails(daemon):
+    said = daemon.safetyd("explain", "nothing", "--json")
+
+    assert said.returncode == 1
+    assert json.loads(said.stdout)["code"] == "not_found"
+
+
+def test_reset_lets_a_looper_start_afresh(daemon):
+    click = {
+        "type": "click",
+        "target": {"label": "More"},
+        "observation": {"window_title": "News"},
+    }
+    answers = [propose(daemon, "looper", **click)["decision"] for _ in range(3)]
+
+    said = daemon.safetyd("reset", "looper")
+
+    assert answers == ["allow", "allow", "block"]
+    assert said.returncode == 0
+    assert propose(daemon, "looper", **click)["decision"] == "allow"
+
+
+def test_reload_names_every_mistake_and_keeps_the_last_good_file(start_daemon: StartDaemon):
+    daemon = start_daemon()
+    good = daemon.config_path.read_text()
+    daemon.config_path.write_text('mode = "party"\nprofil = 1\n')
+
+    refused = daemon.safetyd("reload")
+    daemon.config_path.write_text(good)
+    taken = daemon.safetyd("reload")
+
+    assert refused.returncode == 1
+    assert "mode" in refused.stderr
+    assert "profil" in refused.stderr
+    assert (taken.returncode, taken.stdout) == (0, "Reloaded.\n")
+
+
+@contextmanager
+def watching(daemon: RunningDaemon, *options: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "safetyd", "watch", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(SAFETYD_DATA_DIR=str(daemon.data_dir)),
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Watching nats://")
+        yield process
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGINT)
+            process.wait(20)
+
+
+def test_watch_prints_events_until_interrupted(daemon):
+    with watching(daemon) as process:
+        propose(daemon, "watched", type="run_shell", text="rm -rf /")
+        assert process.stdout is not None
+        line = process.stdout.readline()
+
+    assert "ACTION_BLOCKED watched [gate.blocklist:rm_rf]" in line
+    assert process.returncode == 0
+
+
+def test_watch_gives_programs_one_document_a_line(daemon):
+    with watching(daemon, "--json") as process:
+        propose(daemon, "watched_too", type="run_shell", text="rm -rf /")
+        assert process.stdout is not None
+        event = json.loads(process.stdout.readline())
+
+    assert (event["event_type"], event["agent_id"]) == ("ACTION_BLOCKED", "watched_too")
+
+
+def test_watch_ends_with_4_when_the_daemon_goes(start_daemon: StartDaemon):
+    daemon = start_daemon()
+
+    with watching(daemon) as process:
+        daemon.stop()
+        process.wait(20)
+
+    assert process.returncode == 4

@@ -1,0 +1,39 @@
+import pytest
+
+from tests.conftest import RunningDaemon, StartDaemon, safetyd
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+def test_a_second_daemon_names_the_first_and_ends(daemon):
+    said = daemon.safetyd("run", "--config", str(daemon.config_path))
+
+    assert said.returncode == 1
+    assert f"with pid {daemon.pid}" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_a_bad_file_stops_the_start_with_every_mistake_on_a_line_of_its_own(tmp_path):
+    path = tmp_path / "safetyd.toml"
+    path.write_text("one = 1\ntwo = 2\n")
+
+    said = safetyd("run", "--config", str(path), "--data-dir", str(tmp_path / "data"))
+
+    assert said.returncode == 1
+    assert [line.split()[0] for line in said.stderr.splitlines()] == ["safetyd:"] * 2
+
+
+def test_the_data_dir_is_made_for_its_owner_alone(daemon):
+    assert daemon.data_dir.stat().st_mode & 0o077 == 0
+
+
+def test_a_data_dir_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+
+    said = safetyd("run", "--data-dir", str(tmp_path / "file" / "data"))
+
+    assert said.returncode == 1
+    assert "choose --data-dir" in said.stderr

@@ -8,8 +8,8 @@ import logging
 import os
 import secrets
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
@@ -128,10 +128,11 @@ class Daemon:
     async def _live(self, announce: Callable[[host.Endpoint], None]) -> None:
         async with AsyncExitStack() as stack:
             bus = self._settings.config.bus
-            stack.enter_context(host.lock(self._data_dir))
-            self._settings.keyring.make_own()
-            stack.callback(self._leave)
-            url = bus.url or self._start_server()
+            with _files_needed():
+                stack.enter_context(host.lock(self._data_dir))
+                self._settings.keyring.make_own()
+                stack.callback(self._leave)
+                url = bus.url or self._start_server()
             self._main = await self._linked("main", url, stack)
             if bus.keyless:
                 self._open = await self._linked("open", url, stack)
@@ -178,9 +179,10 @@ class Daemon:
             await self._shelf.fetch(self._checkpoints)
         self._journal = Journal(client, self._subjects, self._boot_id)
         await self._journal.open(MAX_JOURNAL_BYTES)
-        torn = self._audit.open()
         policy = self._settings.config.policy()
-        restored = await restore(policy, self._checkpoints, self._journal, self._audit)
+        with _files_needed():
+            torn = self._audit.open()
+            restored = await restore(policy, self._checkpoints, self._journal, self._audit)
         self._clock.resume_after(restored.t)
         log.info("replayed %d events, now at %d", restored.replayed, restored.engine.seq)
         self._mailbox.put(EventLetter(self._configured("start"), lambda: None))
@@ -238,7 +240,7 @@ class Daemon:
         tasks.start_soon(self._rounds.count)
         tasks.start_soon(self._halt.watch, self._settings.stop_files)
         tasks.start_soon(repeat_state, self._halt, self._post, self._subjects, self._settings)
-        tasks.start_soon(feed_watchdog, self.problem)
+        tasks.start_soon(feed_watchdog, self._better_restarted)
         tasks.start_soon(self._until_dead)
         tasks.start_soon(self._main.sing)
         if self._open is not None:
@@ -310,6 +312,10 @@ class Daemon:
             return f"the event loop is {self._rounds.lag_s:.1f} s late"
         return self._writer.problem
 
+    def _better_restarted(self) -> str:
+        """Return why the watchdog should bite, if it should: not while a stop would be forgotten."""
+        return "" if self._latch.unwritten else self.problem()
+
     def not_ready(self) -> str:
         """Return why a proposal would not be answered now, or nothing."""
         if not self._ready:
@@ -349,16 +355,26 @@ class Daemon:
                 lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=_some(errors))
             )
             return errors
-        self._metrics.reload_ok = True
-        users = self._settings.users()
-        if self._server is not None:
-            self._server.configure(users)
+        errors = self._take_on_keys()
+        self._metrics.reload_ok = not errors
         done = anyio.Event()
         self._mailbox.put(EventLetter(self._configured("reload"), done.set))
         log.info("reloaded for %s", by)
         with anyio.move_on_after(DRAIN_S):
             await done.wait()
             await self._keeper.save()
+        return errors
+
+    def _take_on_keys(self) -> list[str]:
+        """Let the server know who has a key now; return why it does not, if it does not."""
+        try:
+            users = self._settings.users()
+            if self._server is not None:
+                self._server.configure(users)
+        except OSError as exc:
+            error = f"the keys as they are now could not be taken on: {exc}"
+            log.warning("%s", error)
+            return [error]
         return []
 
     def _configured(self, why: Literal["start", "reload"]) -> Callable[[Engine, Moment], Event]:
@@ -415,6 +431,17 @@ class Daemon:
         self._audit.close()
         if self._server is not None:
             self._server.stop()
+
+
+@contextmanager
+def _files_needed() -> Iterator[None]:
+    """Say in plain words that the data directory cannot be used."""
+    try:
+        yield
+    except TimeoutError:
+        raise
+    except OSError as exc:
+        raise Unusable(f"the data directory cannot be used: {exc}") from exc
 
 
 def told(event: SafetyEvent) -> dict[str, object]:

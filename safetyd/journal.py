@@ -1,11 +1,12 @@
 """The log that everything is rebuilt from: one JetStream stream, one message per batch of lines.
 
 Every append names the sequence it expects to follow, so of two daemons only one can write. An
-append whose answer was lost is sent again unchanged until there is one; "wrong last sequence" is
-never believed by itself, because the repeat of an append that did arrive is told the same.
+append whose answer was lost is sent again until there is one; "wrong last sequence" is never
+believed by itself, because the repeat of an append that did arrive is told the same.
 """
 
 import asyncio
+import enum
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -26,7 +27,17 @@ AGAIN_S: Final = 0.1
 WATCH_S: Final = 0.5
 READ_AHEAD: Final = 256
 
-_WRONG_LAST_SEQUENCE: Final = 10071
+_WRONG_LAST: Final = (10070, 10071)  # message id, sequence
+_CHECKED: Final = (
+    "subjects",
+    "storage",
+    "discard",
+    "retention",
+    "max_age",
+    "max_msgs_per_subject",
+    "persist_mode",
+    "deny_delete",
+)
 
 
 class Displaced(Exception):
@@ -54,9 +65,10 @@ _decode_ack = msgspec.json.Decoder(Ack).decode
 class Append:
     """A batch that was sent; `written` gets its stream sequence."""
 
-    def __init__(self, message_id: str, command: bytes) -> None:
+    def __init__(self, number: int, message_id: str, batch: bytes) -> None:
+        self.number = number
         self.message_id = message_id
-        self.command = command
+        self.batch = batch
         self.written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
 
@@ -87,6 +99,9 @@ class Journal:
             storage=js_api.StorageType.FILE,
             discard=js_api.DiscardPolicy.NEW,
             max_bytes=max_bytes,
+            retention=js_api.RetentionPolicy.LIMITS,
+            max_age=0,
+            max_msgs_per_subject=-1,
             deny_delete=True,
             num_replicas=replicas,
             allow_direct=True,
@@ -101,19 +116,9 @@ class Journal:
     def send(self, batch: bytes) -> Append:
         """Send a batch that follows all that were sent before."""
         self._sent += 1
-        message_id = f"{self._boot_id}-{self._sent}"
-        expected = self.last + len(self._under_way)
-        headers = (
-            f"NATS/1.0\r\nNats-Msg-Id: {message_id}\r\n"
-            f"Nats-Expected-Last-Subject-Sequence: {expected}\r\n\r\n"
-        ).encode()
-        line = (
-            f"HPUB {self._subjects.journal} {self._inbox}.{self._sent} "
-            f"{len(headers)} {len(headers) + len(batch)}\r\n"
-        ).encode()
-        append = Append(message_id, b"".join((line, headers, batch, b"\r\n")))
-        self._under_way[self._sent] = append
-        self._client.send(append.command)
+        append = Append(self._sent, f"{self._boot_id}-{self._sent}", batch)
+        self._under_way[append.number] = append
+        self._client.send(self._command(append))
         return append
 
     async def settle(self, append: Append) -> int:
@@ -186,7 +191,7 @@ class Journal:
             return  # no responders: an empty body
         if ack.error is None:
             self._written(number, ack.seq)
-        elif ack.error.err_code != _WRONG_LAST_SEQUENCE:
+        elif ack.error.err_code not in _WRONG_LAST:
             self.problem = ack.error.description
 
     def _written(self, number: int, sequence: int) -> None:
@@ -228,17 +233,33 @@ class Journal:
         under_way = tuple(self._under_way.values())
         if not under_way:
             return
-        if all([self._client.send(append.command) for append in under_way]):
+        if self._client.send(b"".join(map(self._command, under_way))):
             with anyio.move_on_after(ANSWER_S):
                 await asyncio.shield(under_way[-1].written)
         if not under_way[-1].written.done():
             await anyio.sleep(AGAIN_S)
 
+    def _command(self, append: Append) -> bytes:
+        before = [earlier for earlier in self._under_way.values() if earlier.number < append.number]
+        fence = f"Nats-Expected-Last-Subject-Sequence: {self.last + len(before)}\r\n"
+        if before:
+            # If the one before was refused, another daemon's batch may stand where it should.
+            fence += f"Nats-Expected-Last-Msg-Id: {before[-1].message_id}\r\n"
+        headers = f"NATS/1.0\r\nNats-Msg-Id: {append.message_id}\r\n{fence}\r\n".encode()
+        line = (
+            f"HPUB {self._subjects.journal} {self._inbox}.{append.number} "
+            f"{len(headers)} {len(headers) + len(append.batch)}\r\n"
+        ).encode()
+        return b"".join((line, headers, append.batch, b"\r\n"))
+
 
 def _check(found: js_api.StreamConfig, wanted: js_api.StreamConfig) -> None:
-    for name in ("storage", "discard", "deny_delete"):
-        if getattr(found, name) != getattr(wanted, name):
-            raise JournalUnusable(
-                f"stream {STREAM} has {name} = {getattr(found, name)}; "
-                f"it must be {getattr(wanted, name)}"
-            )
+    """Refuse a stream that would forget, or lose in a power cut, what it acknowledged."""
+    for name in _CHECKED:
+        has, must = (_plain(getattr(config, name)) for config in (found, wanted))
+        if has != must:
+            raise JournalUnusable(f"stream {STREAM} has {name} = {has}; it must be {must}")
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, enum.Enum) else value

@@ -121,10 +121,15 @@ class Link:
         self._sung.set()
 
     async def _on_error(self, error: Exception) -> None:
-        log.warning("bus %s: %s", self.name, error)
+        log.log(self._news(), "bus %s: %s", self.name, error)
 
     async def _on_disconnect(self) -> None:
-        log.warning("bus %s: disconnected", self.name)
+        log.log(self._news(), "bus %s: disconnected", self.name)
+
+    def _news(self) -> int:
+        """Return how much it matters: little before the first canary and while closing."""
+        expected = not self._sung.is_set() or self._ended is _expected
+        return logging.DEBUG if expected else logging.WARNING
 
     async def _on_reconnect(self) -> None:
         log.info("bus %s: connected again", self.name)

@@ -1,5 +1,7 @@
 """`safetyd run`: the daemon in the foreground."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -54,6 +56,7 @@ def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
 
 
 def _announce(endpoint: Endpoint, where: Path) -> None:
+    command, there = _own_command(), "" if where == data_dir(None) else f" --data-dir {where}"
     click.echo(
         f"safetyd {endpoint.version} is ready\n"
         f"  bus   {endpoint.bus}\n"
@@ -61,7 +64,16 @@ def _announce(endpoint: Endpoint, where: Path) -> None:
         f"  data  {where}\n"
         "\n"
         "In another terminal:\n"
-        "  safetyd check code run_shell --text 'rm -rf /'\n"
-        "  safetyd status\n"
+        f"  {command} check code run_shell --text 'rm -rf /'{there}\n"
+        f"  {command} status{there}\n"
         "Ctrl-C stops it."
     )
+
+
+def _own_command() -> str:
+    """Return what to type for this very program: its name if the shell finds it, else its path."""
+    found = shutil.which("safetyd")
+    own = Path(sys.executable).with_name("safetyd")
+    if found and Path(found).resolve() == own.resolve():
+        return "safetyd"
+    return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)

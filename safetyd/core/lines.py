@@ -1,5 +1,7 @@
 """The journal's format: one event, one line of JSON."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from safetyd.core.events import (
@@ -7,6 +9,7 @@ from safetyd.core.events import (
     ClockStepped,
     ConfigRejected,
     Decided,
+    Event,
     Forgotten,
     Refused,
     Reported,
@@ -32,6 +35,6 @@ AnyEvent = (
     | SafetyEvent
 )
 
-encode = msgspec.json.Encoder().encode
-decode = msgspec.json.Decoder(AnyEvent).decode
-decode_batch = msgspec.json.Decoder(AnyEvent).decode_lines
+encode: Callable[[Event], bytes] = msgspec.json.Encoder().encode
+decode: Callable[[bytes], Event] = msgspec.json.Decoder(AnyEvent).decode
+decode_batch: Callable[[bytes], list[Event]] = msgspec.json.Decoder(AnyEvent).decode_lines

@@ -72,6 +72,8 @@ class Reporter:
                 self._told(event)
             case Ticked():
                 return self._due(event)
+            case Configured(why="start"):
+                pass  # a start is no news
             case _:
                 return (_told_at_once(event),)
         return ()
@@ -139,7 +141,7 @@ def _told_at_once(event: Event) -> SafetyEvent:
             facts = {"sources": " ".join(event.sources), "by": event.by, "epoch": event.epoch}
             return _safety_event(event, "EMERGENCY_RESUME", event.reason, facts, event.agent)
         case Configured():
-            reason = f"configuration applied at {event.why}"
+            reason = "a new configuration is in force"
             return _safety_event(event, "CONFIG_RELOADED", reason, {"policy": event.digest})
         case ConfigRejected():
             reason = "; ".join(event.errors)

@@ -90,7 +90,7 @@ def test_dry_run_is_not_reported() -> None:
         (ClockStepped(at=at(0), t=0, seconds=-7.5), "CLOCK_STEPPED"),
         (ConfigRejected(at=at(0), t=0, errors=("a", "b")), "CONFIG_REJECTED"),
         (
-            Configured(at=at(0), t=0, policy=Policy(), digest="d", version="1", why="start"),
+            Configured(at=at(0), t=0, policy=Policy(), digest="d", version="1", why="reload"),
             "CONFIG_RELOADED",
         ),
         (
@@ -112,3 +112,9 @@ def test_reporter_refuses_what_it_does_not_hear() -> None:
 
     with pytest.raises(TypeError, match="AuditRecovered"):
         Reporter().observe(event)
+
+
+def test_a_start_is_no_news() -> None:
+    start = Configured(at=at(0), t=0, policy=Policy(), digest="d", version="1", why="start")
+
+    assert told(Engine(Policy()).handle(start)) == []

@@ -245,6 +245,7 @@ class Daemon:
         tasks.start_soon(self._main.sing)
         if self._open is not None:
             tasks.start_soon(self._open.sing)
+            tasks.start_soon(self._settings.door.watch, self._take_on_keys)
         if self._server is not None:
             supervisor = Supervisor(
                 self._server, self._main, self._data_dir, lambda: self._writer.unwritten_s
@@ -313,7 +314,7 @@ class Daemon:
         return self._writer.problem
 
     def _better_restarted(self) -> str:
-        """Return why the watchdog should bite, if it should: not while a stop would be forgotten."""
+        """Return why the watchdog should bite, or nothing: a restart forgets an unwritten stop."""
         return "" if self._latch.unwritten else self.problem()
 
     def not_ready(self) -> str:
@@ -331,7 +332,7 @@ class Daemon:
             "problem": self.not_ready(),
             "bus": self._server.url if self._server else config.bus.url,
             "embedded": self._server is not None,
-            "open_agents": config.bus.keyless,
+            "open_agents": config.bus.keyless and self._settings.door.open,
             "keys": self._settings.keys,
             "web": self._web_url,
             "data_dir": str(self._data_dir),

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -58,8 +59,9 @@ def notify(state: str) -> None:
         return
     if address.startswith("@"):
         address = "\0" + address[1:]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.sendto(state.encode(), address)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, suppress(BlockingIOError):
+        # One that does not listen must not hold up decisions.
+        sock.sendto(state.encode(), socket.MSG_DONTWAIT, address)
 
 
 def watchdog_s() -> float:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry
+from safetyd.bus.intake import LINE_BYTES
+from safetyd.bus.mistakes import shown
 from safetyd.bus.post import Post
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine import Engine
@@ -57,22 +59,23 @@ class Service:
         self._found = ""
 
     def propose(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        agent = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
-        if not is_token(agent):
-            self._refuse(NOBODY, reply, b"", "malformed", f"{agent!r} is not a name of an agent")
-            return
+        name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+        agent = name if is_token(name) else NOBODY
         now = uptime()
-        wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
+        wait = self._wait(agent, payload, now)
         if wait > 0:
             self._too_fast(agent, reply, payload, wait, "intake")
+        elif agent != name:
+            self._refuse(agent, reply, b"", "malformed", _no_name(name))
         elif refused := self._closed(agent, now):
             self._refuse(agent, reply, payload, *refused)
         else:
             self._accept(agent, reply, payload)
 
     def telemetry(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        agent = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
-        refused = self._telemetry_refused(agent, payload)
+        name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+        agent = name if is_token(name) else NOBODY
+        refused = self._telemetry_refused(agent, name, payload)
         if refused:
             self._not_noted(agent, reply, *refused)
             return
@@ -126,7 +129,7 @@ class Service:
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why no proposal of this agent can be put to the engine now."""
-        if self._keyless and self._settings.has_key(agent):
+        if self._impostor(agent):
             return "malformed", f"{agent} has a key: connect with it, or use another name"
         if now - self._looked > LOOK_S:
             self._looked, self._found = now, self._problem()
@@ -137,22 +140,37 @@ class Service:
             return "unavailable", "more proposals wait than can be decided; try again soon"
         return None
 
-    def _telemetry_refused(self, agent: str, payload: bytes) -> tuple[Cause, str] | None:
+    def _telemetry_refused(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
         """Return why telemetry cannot be taken in now."""
-        if not is_token(agent):
-            return "malformed", f"{agent!r} is not a name of an agent"
-        if self._keyless and self._settings.has_key(agent):
-            return "malformed", f"{agent} has a key: connect with it, or use another name"
-        wait = self._settings.intake.admit(agent, len(payload), uptime(), keyless=self._keyless)
+        wait = self._wait(agent, payload, uptime())
         if wait > 0:
             return "rate_limit", f"too much telemetry; try again in {wait:.1f} s"
+        if agent != name:
+            return "malformed", _no_name(name)
+        if self._impostor(agent):
+            return "malformed", f"{agent} has a key: connect with it, or use another name"
         problem = self._problem()
         if problem or self._mailbox.full:
             return "unavailable", problem or "more waits than can be written down; try again soon"
         return None
 
+    def _wait(self, agent: str, payload: bytes, now: float) -> float:
+        """Return for how long this agent must hold still, 0.0 if it may be heard."""
+        wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
+        if wait > 0 and self._keyless:
+            self._settings.door.turned_away(len(payload) + LINE_BYTES, now)
+        return wait
+
+    def _impostor(self, agent: str) -> bool:
+        return self._keyless and self._settings.has_key(agent)
+
+    def _count(self, agent: str, cause: Cause, reason: str) -> int:
+        """Count a refusal, under a name that has a key only if that key was used."""
+        counted = NOBODY if self._impostor(agent) else agent
+        return self._refusals.count(counted, cause, reason)
+
     def _not_noted(self, agent: str, reply: bytes, cause: Cause, error: str) -> None:
-        self._refusals.count(agent if is_token(agent) else NOBODY, cause, error)
+        self._count(agent, cause, error)
         self._post.answer(reply, Noted(ok=False, error=error, code=cause))
 
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventLetter:
@@ -167,9 +185,13 @@ class Service:
 
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
         reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"
-        count = self._refusals.count(agent, "rate_limit", reason)
-        id_, digest = self._named(agent, payload if count <= ANSWERED_IN_FULL else b"")
+        in_full = self._count(agent, "rate_limit", reason) <= ANSWERED_IN_FULL
         self._metrics.refused("rate_limit")
+        if self._keyless and not self._settings.door.calm:
+            if not reply:
+                return
+            in_full = False
+        id_, digest = self._named(agent, payload if in_full else b"")
         self._post.decide(
             reply,
             refusal(
@@ -187,7 +209,7 @@ class Service:
         self._post.soon()
 
     def _refuse(self, agent: str, reply: bytes, payload: bytes, cause: Cause, reason: str) -> None:
-        count = self._refusals.count(agent, cause, reason)
+        count = self._count(agent, cause, reason)
         id_, digest = self._named(agent, payload if count <= ANSWERED_IN_FULL else b"")
         self._metrics.refused(cause)
         moment = self._clock.now()
@@ -224,3 +246,7 @@ class Service:
     def _new_id(self) -> str:
         self._made += 1
         return f"{self._id}{self._made}"
+
+
+def _no_name(name: str) -> str:
+    return f"{shown(name)} is not a name of an agent: use 1 to 64 of A-Z a-z 0-9 _ -"

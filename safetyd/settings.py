@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from safetyd.bus.accounts import Users
+from safetyd.bus.door import Door
 from safetyd.bus.intake import Intake
 from safetyd.bus.keys import Keyring, public_key
 from safetyd.config import Config, load
@@ -26,6 +27,7 @@ class Settings:
         self.data_dir = data_dir
         self.keyring = Keyring(data_dir / "keys")
         self.intake = Intake(config.rate)
+        self.door = Door()
         self._path = path
         self._keyed: frozenset[str] = frozenset()
 
@@ -55,7 +57,7 @@ class Settings:
             agents=agents,
             operators=dict(self.keyring.public("operators")),
             observers=dict(self.keyring.public("observers")),
-            open_agents=self.config.bus.keyless,
+            open_agents=self.config.bus.keyless and self.door.open,
         )
 
     def reload(self) -> None:

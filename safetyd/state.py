@@ -1,6 +1,7 @@
 """What a start rebuilds: the engine from checkpoint and journal, and the audit file's end."""
 
 import logging
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,11 @@ from safetyd.core.lines import decode_batch
 from safetyd.core.policy import Policy
 from safetyd.journal import Journal
 
+_LOST: Final = (
+    "the journal was lost or replaced. Put it back, or move audit files and checkpoints away to "
+    "begin anew"
+)
+
 log = logging.getLogger("safetyd.state")
 
 
@@ -20,7 +26,7 @@ class JournalTrimmed(Exception):
 
 
 class JournalLost(Exception):
-    """The journal ends before the audit file does."""
+    """The journal ends before the audit file or a checkpoint does."""
 
 
 class Restored(msgspec.Struct):
@@ -40,6 +46,11 @@ async def restore(
     engine = Engine(policy) if saved is None else Engine.restore(saved.engine)
     after = 0 if saved is None else saved.stream_seq
     t = 0.0 if saved is None else saved.t
+    if after > journal.last:
+        raise JournalLost(
+            f"a checkpoint was taken at batch {after}, but the journal ends with {journal.last}: "
+            + _LOST
+        )
     if audit.seq < engine.seq:
         await _mirror(journal, audit, engine.seq)
     replayed = 0
@@ -56,8 +67,8 @@ async def restore(
         t = events[-1].t
     if audit.seq > engine.seq:
         raise JournalLost(
-            f"the audit file ends with event {audit.seq}, but the journal with {engine.seq}: the "
-            "journal was lost or replaced. Put it back, or move the audit files away to begin anew"
+            f"the audit file ends with event {audit.seq}, but the journal with {engine.seq}: "
+            + _LOST
         )
     return Restored(engine, saved, replayed, t)
 

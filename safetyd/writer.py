@@ -117,15 +117,14 @@ class Writer:
     async def commit(self) -> None:
         """Send batches to the journal for ever, each while the one before it is under way."""
         send, receive = anyio.create_memory_object_stream[Sent](0)
-        async with anyio.create_task_group() as tasks, send:
+        async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(self._deliver, receive)
             while True:
                 await self._filled.wait()
                 self._filled = anyio.Event()
                 batch, self._open = self._open, Batch()
                 self._room.set()
-                if batch.letters:
-                    await send.send(self._sent(batch))
+                await send.send(self._sent(batch))
 
     def _open_letters(self) -> None:
         batch, engine, moment = self._open, self.engine, self._clock.now()

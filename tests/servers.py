@@ -1,8 +1,9 @@
 """A real nats-server with JetStream, and connections to it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
+import anyio
 import nats.js.errors
 import pytest
 
@@ -20,6 +21,13 @@ def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
     bus = Bus(directory, CONFIG.format(directory))
     yield bus
     bus.stop()
+
+
+async def until(happens: Callable[[], object], patience_s: float = 15.0) -> None:
+    """Return once something outside is so, which nobody announces."""
+    with anyio.fail_after(patience_s):
+        while not happens():  # noqa: ASYNC110 - see above
+            await anyio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -80,4 +80,3 @@ def test_question_is_answered_with_the_state_at_its_turn() -> None:
 
 def _seq(engine: Engine, _moment: Moment) -> int:
     return engine.seq
-

@@ -4,7 +4,7 @@ nats-py 2.16 goes deaf without a word on some inputs that any peer can send: byt
 UTF-8 in a subject, reply or header, a vertical tab in a protocol line, a PONG that comes after its
 flush was given up. This client reads the protocol strictly, hands messages straight to handlers
 that take bytes, and never queues anything for a later connection. It overrides private methods,
-which is why nats-py is pinned exactly; `tests/bus/test_poison.py` attacks it.
+which is why nats-py is pinned exactly; `tests/bus/test_client.py` attacks it.
 """
 
 import asyncio
@@ -26,9 +26,10 @@ class StrictParser(Parser):
     """Splits protocol lines on spaces alone, as the server does."""
 
     async def parse(self, data: bytes = b"") -> None:
-        if self.buf:
-            data = bytes(self.buf) + data
-            self.buf.clear()
+        buffer = self.buf  # a reset makes another one, for another connection
+        if buffer:
+            data = bytes(buffer) + data
+            buffer.clear()
         start = 0
         try:
             while (end := data.find(b"\r\n", start)) >= 0:
@@ -50,8 +51,8 @@ class StrictParser(Parser):
                     headers = data[body : body + header_size] or None
                     await self.nc._process_msg(sid, subject, reply, payload, headers)  # noqa: SLF001
         finally:
-            self.buf += data[start:]
-        if end < 0 and len(self.buf) > MAX_LINE_BYTES:
+            buffer += data[start:]
+        if end < 0 and len(buffer) > MAX_LINE_BYTES:
             raise nats.errors.ProtocolError("nats: a protocol line without an end")
 
 

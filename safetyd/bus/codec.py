@@ -1,10 +1,13 @@
 """From bytes to proposals and telemetry, refusing what is not well formed and saying why."""
 
+import math
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
+from safetyd.bus.mistakes import SHOWN_CHARS, choices, in_words
 from safetyd.core.proposal import (
     MAX_DEPTH,
     MAX_MESSAGE_BYTES,
@@ -22,8 +25,25 @@ Fields = dict[str, object]
 GROWTH: Final = 5
 
 _KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
+# An escape, not the six characters after an escaped backslash.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
-_decode_fields = msgspec.json.Decoder(Fields, float_hook=shortest).decode
+# The kinds of value that hold others, as a tuple: a union is slow to look into.
+_NESTED = (dict, list)
+
+_PROPOSAL_CHOICES = choices(Proposal)
+_TELEMETRY_TAGS = [kind.__struct_config__.tag for kind in get_args(AnyTelemetry)]
+_TELEMETRY_CHOICES = {".type": f"one of {', '.join(map(str, _TELEMETRY_TAGS))}"}
+
+
+def _finite(literal: str) -> float | int:
+    number = shortest(literal)
+    if math.isinf(number):
+        raise ValueError(f"{literal[:SHOWN_CHARS]} is too large for a number")
+    return number
+
+
+_decode_fields = msgspec.json.Decoder(Fields, float_hook=_finite).decode
 _decode_proposal = msgspec.json.Decoder(Proposal).decode
 _decode_telemetry = msgspec.json.Decoder(AnyTelemetry).decode
 
@@ -38,7 +58,7 @@ def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str
     try:
         proposal = _decode_proposal(data)
     except msgspec.ValidationError as exc:
-        raise Malformed(f"not a proposal: {exc}") from None
+        raise Malformed(in_words(exc, fields, _PROPOSAL_CHOICES)) from None
     if proposal.agent is not None and proposal.agent != agent:
         raise Malformed(f"the proposal says agent {proposal.agent!r}, its subject says {agent!r}")
     _check_text(proposal.text)
@@ -50,7 +70,7 @@ def read_telemetry(data: bytes) -> AnyTelemetry:
     try:
         telemetry: AnyTelemetry = _decode_telemetry(data)
     except msgspec.ValidationError as exc:
-        raise Malformed(f"not telemetry: {exc}") from None
+        raise Malformed(in_words(exc, fields, _TELEMETRY_CHOICES)) from None
     if isinstance(telemetry, Outcome) and telemetry.details is not None:
         # What was sent may hold line breaks; a journal line must not.
         details = msgspec.Raw(canonical(fields["details"]))
@@ -75,10 +95,10 @@ def _fields(data: bytes) -> Fields:
         raise Malformed(f"not a JSON object: {exc}") from None
     except RecursionError:
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None
-    # Only a message with many brackets can be deep, and only one with this escape holds a NUL.
+    # Only a message with many brackets can be deep.
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and _deeper(fields, MAX_DEPTH):
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels")
-    if b"\\u0000" in data and _holds_nul(fields):
+    if b"\\u0000" in data and _NUL.search(data):
         raise Malformed("a text holds the character NUL, which is not taken")
     _check_written_size(len(data), fields)
     return fields
@@ -94,20 +114,16 @@ def _check_written_size(size: int, fields: Fields) -> None:
         raise Malformed(f"the message has {size} bytes with its numbers written out; {limit}")
 
 
-def _deeper(value: object, levels: int) -> bool:
-    if isinstance(value, dict):
-        return levels == 0 or any(_deeper(inner, levels - 1) for inner in value.values())
-    if isinstance(value, list):
-        return levels == 0 or any(_deeper(inner, levels - 1) for inner in value)
-    return False
-
-
-def _holds_nul(value: object) -> bool:
-    if isinstance(value, str):
-        return "\x00" in value
-    if isinstance(value, dict):
-        return any(_holds_nul(part) for pair in value.items() for part in pair)
-    return isinstance(value, list) and any(_holds_nul(inner) for inner in value)
+def _deeper(fields: Fields, levels: int) -> bool:
+    level: list[Fields | list[object]] = [fields]
+    for _ in range(levels):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, _NESTED)
+        ]
+    return bool(level)
 
 
 def _check_text(text: str) -> None:

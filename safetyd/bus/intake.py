@@ -32,8 +32,10 @@ class Intake:
 
     def __init__(self, config: RateConfig) -> None:
         self._per_s = config.attempts_per_second
-        self._buckets: dict[str, Bucket] = {}
-        self._keyless = Bucket(0.0, BYTES_PER_S * BURST_S, 0.0)
+        # Apart, so that no keyless agent spends what belongs to a name that has a key.
+        self._keyed: dict[str, Bucket] = {}
+        self._keyless: dict[str, Bucket] = {}
+        self._all_keyless = Bucket(0.0, BYTES_PER_S * BURST_S, 0.0)
         self._dry_runs: dict[str, Bucket] = {}
 
     def admit(self, agent: str, size: int, t: float, *, keyless: bool) -> float:
@@ -41,17 +43,17 @@ class Intake:
         if not self._per_s:
             return 0.0
         cost = size + LINE_BYTES
-        bucket = self._bucket(agent, t)
+        bucket = self._bucket(self._keyless if keyless else self._keyed, agent, t)
         wait = self._missing(bucket, cost)
         if keyless:
-            self._fill(self._keyless, t)
-            wait = max(wait, (cost - self._keyless.bytes) / BYTES_PER_S)
+            self._fill(self._all_keyless, t)
+            wait = max(wait, (cost - self._all_keyless.bytes) / BYTES_PER_S)
         if wait > 0:
             return wait
         bucket.tokens -= 1
         bucket.bytes -= cost
         if keyless:
-            self._keyless.bytes -= cost
+            self._all_keyless.bytes -= cost
         return 0.0
 
     def admit_dry_run(self, agent: str, t: float) -> float:
@@ -73,12 +75,12 @@ class Intake:
         bucket.tokens -= 1
         return 0.0
 
-    def _bucket(self, agent: str, t: float) -> Bucket:
-        bucket = self._buckets.get(agent)
+    def _bucket(self, buckets: dict[str, Bucket], agent: str, t: float) -> Bucket:
+        bucket = buckets.get(agent)
         if bucket is None:
-            if len(self._buckets) >= MAX_BUCKETS:
+            if len(buckets) >= MAX_BUCKETS:
                 agent = ""
-            bucket = self._buckets.setdefault(
+            bucket = buckets.setdefault(
                 agent, Bucket(self._per_s * BURST_S, BYTES_PER_S * BURST_S, t)
             )
         self._fill(bucket, t)

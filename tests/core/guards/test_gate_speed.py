@@ -1,4 +1,3 @@
-
 """What a look of the gate may cost. The figures are in the report of a run with `-rP`."""
 
 import random

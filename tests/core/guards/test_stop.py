@@ -90,3 +90,17 @@ def test_other_events_change_nothing() -> None:
 
     assert guard.observe(tick(0)) == ()
     assert guard.stops == ()
+
+
+def test_resume_does_not_undo_a_stop_that_was_pressed_after_it() -> None:
+    engine = Engine(Policy())
+    play(engine, stop(0, epoch=1), stop(1, epoch=3), resume(2, epoch=2))
+
+    assert ask(engine, propose(3)).cause == "stopped"
+
+
+def test_older_stop_that_is_written_later_does_not_undo_the_newer() -> None:
+    engine = Engine(Policy())
+    play(engine, stop(0, epoch=3), stop(1, epoch=1), resume(2, epoch=2))
+
+    assert ask(engine, propose(3)).cause == "stopped"

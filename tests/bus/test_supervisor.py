@@ -1,0 +1,106 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from safetyd.bus.link import Link
+from safetyd.bus.supervisor import Supervisor
+from safetyd.clock import uptime
+from tests.bus.embedded import Embedded, singing
+from tests.servers import until
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Embedded]:
+    server = Embedded(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything be noticed sooner."""
+    monkeypatch.setattr("safetyd.bus.link.CANARY_S", 0.05)
+    monkeypatch.setattr("safetyd.bus.supervisor.LOOK_S", 0.05)
+    monkeypatch.setattr("safetyd.bus.supervisor.FROZEN_S", 0.75)
+
+
+def deaf_for(seconds: float) -> Link:
+    link = Link("test", list[str]().append)
+    link._heard = uptime() - seconds
+    return link
+
+
+def judged(server: Embedded, link: Link, *, started_s: float, unwritten_s: float = 0.0) -> str:
+    """Return what a supervisor finds wrong with a child that was started so long ago."""
+    supervisor = Supervisor(server, link, Path("/"), lambda: unwritten_s)
+    supervisor._started -= started_s
+    return supervisor._problem()
+
+
+async def test_child_that_was_killed_is_started_again(
+    server: Embedded, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with singing(server, []) as link, anyio.create_task_group() as tasks:
+        tasks.start_soon(Supervisor(server, link, Path("/"), float).restart)
+        first = server.pid
+
+        server.kill()
+        await until(lambda: server.pid != first and link.deaf_s < 0.5)
+        tasks.cancel_scope.cancel()
+
+    assert "nats-server ended with -9 and is started again" in caplog.messages
+
+
+async def test_frozen_child_is_ended_and_started_again(
+    server: Embedded, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with singing(server, []) as link, anyio.create_task_group() as tasks:
+        supervisor = Supervisor(server, link, Path("/"), float)
+        supervisor._started -= 60
+        tasks.start_soon(supervisor.restart)
+        tasks.start_soon(supervisor.watch)
+        first = server.pid
+
+        server.freeze()
+        await until(lambda: server.pid != first and link.deaf_s < 0.5)
+        tasks.cancel_scope.cancel()
+
+    assert any("nats-server is ended: it has not answered for" in m for m in caplog.messages)
+
+
+def test_child_that_answers_is_left_alone(server: Embedded) -> None:
+    assert judged(server, deaf_for(0.1), started_s=60) == ""
+
+
+def test_child_that_does_not_answer_is_ended(server: Embedded) -> None:
+    assert judged(server, deaf_for(3.0), started_s=60) == "it has not answered for 3.0 s"
+
+
+def test_child_may_take_some_time_to_start(server: Embedded) -> None:
+    assert judged(server, deaf_for(100.0), started_s=4) == ""
+    assert judged(server, deaf_for(100.0), started_s=6) != ""
+
+
+def test_child_that_answered_and_fell_silent_gets_no_such_time(server: Embedded) -> None:
+    assert judged(server, deaf_for(3.0), started_s=4) != ""
+
+
+def test_child_that_cannot_write_although_there_is_room_is_ended(server: Embedded) -> None:
+    said = judged(server, deaf_for(0.1), started_s=60, unwritten_s=10.0)
+
+    assert said == "it has not written for 10.0 s and there is room"
+
+
+def test_child_that_has_not_yet_had_time_to_write_is_left_alone(server: Embedded) -> None:
+    assert judged(server, deaf_for(0.1), started_s=1, unwritten_s=10.0) == ""
+
+
+def test_full_disk_is_not_the_childs_fault(
+    server: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.bus.supervisor.ROOM_BYTES", 2**63)
+
+    assert judged(server, deaf_for(0.1), started_s=60, unwritten_s=10.0) == ""

@@ -1,0 +1,282 @@
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+import pytest
+
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.engine import Engine
+from safetyd.core.events import Event, Forgotten, Resumed, Stopped
+from safetyd.core.lines import encode
+from safetyd.core.policy import Policy
+from safetyd.desk import Desk
+from safetyd.halt import Halt
+from safetyd.latch import Latch
+from safetyd.mailbox import Mailbox
+from tests.play import play, propose, stop
+from tests.servers import until
+from tests.wire import REPLY, Ear, work_off
+
+
+class Around:
+    """The rest of the daemon, as far as the desk asks it."""
+
+    def __init__(self) -> None:
+        self.wrong: list[str] = []
+        self.reloaded_by = ""
+        self.lines: list[bytes] = []
+
+    def facts(self) -> Mapping[str, object]:
+        return {"version": "1.2.3"}
+
+    async def reload(self, by: str) -> list[str]:
+        self.reloaded_by = by
+        return self.wrong
+
+    async def search(self, id_: str) -> list[bytes]:
+        return [line for line in self.lines if id_.encode() in line]
+
+
+class Office:
+    """A desk over a real engine."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+        self.engine = Engine(Policy())
+        self.mailbox = Mailbox()
+        self.latch = Latch()
+        self.around = Around()
+        self.ear = Ear()
+        halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), Clock())
+        self.halt = halt
+        self.desk = Desk(self.ear.post, self.mailbox, halt, self.around, tasks)
+
+    def control(self, command: str, **fields: object) -> None:
+        payload = msgspec.json.encode({"command": command, **fields})
+        self.desk.control(b"safety.v1.control.alice", REPLY, payload)
+
+    def query(self, command: str, **fields: object) -> None:
+        payload = msgspec.json.encode({"command": command, **fields})
+        self.desk.query(b"safety.v1.query.alice", REPLY, payload)
+
+    def write(self) -> list[Event]:
+        return work_off(self.mailbox, self.engine)
+
+    async def answer(self) -> dict[str, Any]:
+        """Return the next answer, writing down whatever waits for it."""
+        with anyio.fail_after(5):
+            while True:
+                self.write()
+                if answers := self.ear.answers():
+                    return answers[0]
+                await anyio.lowlevel.checkpoint()
+
+
+@pytest.fixture
+async def office() -> AsyncIterator[Office]:
+    async with anyio.create_task_group() as tasks:
+        yield Office(tasks)
+        tasks.cancel_scope.cancel()
+
+
+async def test_stop_holds_before_the_command_is_answered(office: Office) -> None:
+    office.control("stop", reason="drill")
+
+    held = office.latch.holds("code")
+    assert held is not None
+    assert (held.by, held.reason, held.source) == ("alice", "drill", "operator")
+    assert await office.answer() == {"ok": True, "epoch": 1, "journalled": True}
+    assert [s.by for s in office.engine.stop.stops] == ["alice"]
+
+
+async def test_stop_that_cannot_be_written_is_still_confirmed(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.desk.WRITTEN_S", 0.01)
+
+    office.control("stop")
+
+    confirmed = {"ok": True, "epoch": 1, "journalled": False}
+    await until(lambda: confirmed in office.ear.answers())
+
+
+async def test_one_agent_is_stopped_alone(office: Office) -> None:
+    office.control("stop", agent="code")
+
+    await office.answer()
+
+    assert office.latch.holds("code") is not None
+    assert office.latch.holds("ops") is None
+
+
+async def test_resume_clears_what_operators_stopped_and_names_what_is_left(office: Office) -> None:
+    office.control("stop")
+    office.halt.stop("file:/x", "file", "there")
+    await office.answer()
+
+    office.control("resume", reason="over")
+    (resumed, _) = office.write()
+
+    assert await office.answer() == {"ok": True, "cleared": ["operator"], "left": ["file:/x"]}
+    assert isinstance(resumed, Resumed)
+    assert (resumed.by, resumed.reason) == ("alice", "over")
+
+
+async def test_resume_of_nothing_writes_nothing(office: Office) -> None:
+    office.control("resume")
+
+    assert await office.answer() == {"ok": True, "cleared": [], "left": []}
+    assert office.engine.seq == 0
+
+
+async def test_resume_of_one_agent_leaves_the_rest_stopped(office: Office) -> None:
+    office.control("stop")
+    office.control("stop", agent="code")
+    await office.answer()
+
+    office.control("resume", agent="code")
+    await office.answer()
+
+    assert [s.agent for s in office.latch.stops] == [None]
+
+
+async def test_stop_right_after_a_resume_wins(office: Office) -> None:
+    office.control("stop")
+    await office.answer()
+
+    office.control("resume")
+    office.control("stop", reason="no, wait")
+    events = office.write()
+
+    assert {type(event) for event in events} >= {Resumed, Stopped}
+    assert office.latch.holds("code") is not None
+    assert [s.reason for s in office.engine.stop.stops] == ["no, wait"]
+
+
+async def test_reset_forgets_what_it_names(office: Office) -> None:
+    office.control("reset", agent="code", session="s-1", episode="e-1")
+    (forgotten,) = office.write()
+
+    assert await office.answer() == {"ok": True}
+    assert isinstance(forgotten, Forgotten)
+    assert (forgotten.agent, forgotten.by) == ("code", "alice")
+    assert (forgotten.session, forgotten.episode) == ("s-1", "e-1")
+
+
+async def test_reload_is_carried_out_for_whoever_asked(office: Office) -> None:
+    office.control("reload")
+
+    assert await office.answer() == {"ok": True}
+    assert office.around.reloaded_by == "alice"
+
+
+async def test_refused_configuration_names_every_error(office: Office) -> None:
+    office.around.wrong = ["mode is wrong", "web.port is wrong"]
+
+    office.control("reload")
+
+    assert await office.answer() == {
+        "ok": False,
+        "error": "mode is wrong\nweb.port is wrong",
+        "code": "config_rejected",
+    }
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [
+        (b"{", "malformed"),
+        (b"{}", "malformed"),
+        (b'{"command": 7}', "malformed"),
+        (b"\xff", "malformed"),
+        (b'{"command": "dance"}', "unknown_command"),
+        (b'{"command": "stop", "reason": 7}', "invalid"),
+        (b'{"command": "stop", "agent": "a b"}', "invalid"),
+        (b'{"command": "resume", "agent": ""}', "invalid"),
+        (b'{"command": "reset"}', "invalid"),
+        (b'{"command": "reset", "agent": "*"}', "invalid"),
+    ],
+)
+async def test_wrong_command_is_refused_and_changes_nothing(
+    office: Office, payload: bytes, code: str
+) -> None:
+    office.desk.control(b"safety.v1.control.alice", REPLY, payload)
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, code)
+    assert answer["error"]
+    assert office.latch.stops == ()
+    assert office.engine.seq == 0
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [
+        (b"", "malformed"),
+        (b'{"command": "stop"}', "unknown_command"),
+        (b'{"command": "explain"}', "invalid"),
+        (b'{"command": "explain", "id": 1}', "invalid"),
+    ],
+)
+async def test_wrong_question_is_refused(office: Office, payload: bytes, code: str) -> None:
+    office.desk.query(b"safety.v1.query.alice", REPLY, payload)
+
+    assert (await office.answer())["code"] == code
+
+
+async def test_status_has_the_engines_state_and_the_daemons_facts(office: Office) -> None:
+    play(office.engine, stop(0))
+
+    office.query("status")
+
+    answer = await office.answer()
+    assert answer["ok"]
+    assert answer["version"] == "1.2.3"
+    assert answer["stop"]["active"]
+
+
+async def test_agents_are_listed(office: Office) -> None:
+    play(office.engine, propose(0))
+
+    office.query("agents")
+
+    assert [a["agent"] for a in (await office.answer())["agents"]] == ["code"]
+
+
+async def test_questions_wait_their_turn(office: Office) -> None:
+    office.control("stop")
+    office.query("status")
+
+    assert office.ear.answers() == []
+    office.write()
+    assert office.ear.answer()["stop"]["active"]
+
+
+async def test_decision_is_explained_from_the_audit_lines(office: Office) -> None:
+    office.around.lines = [encode(event) for event in play(office.engine, propose(0))]
+
+    office.query("explain", id="p1")
+
+    answer = await office.answer()
+    assert answer["ok"]
+    assert answer["decisions"][0]["agent"] == "code"
+
+
+async def test_unknown_decision_is_not_found(office: Office) -> None:
+    office.query("explain", id="p1")
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, "not_found")
+    assert "'p1'" in answer["error"]
+
+
+async def test_answer_that_the_bus_cannot_carry_is_an_error_instead(office: Office) -> None:
+    for number in range(3000):
+        play(office.engine, propose(0, agent=f"agent-{number:040}"))
+
+    office.query("agents")
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, "too_large")

@@ -1,0 +1,128 @@
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from safetyd.host import (
+    ENDPOINT,
+    AlreadyRunning,
+    Endpoint,
+    lock,
+    notify,
+    remove_endpoint,
+    watchdog_s,
+    write_endpoint,
+)
+
+HERE = Endpoint(bus="nats://127.0.0.1:4222", web="http://127.0.0.1:8787", pid=4711, version="1.2")
+
+
+def test_lock_makes_a_private_data_dir_and_names_its_owner(tmp_path: Path) -> None:
+    with lock(tmp_path / "a" / "data"):
+        assert (tmp_path / "a" / "data" / "lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / "a" / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_second_daemon_is_refused_and_told_who_is_first(tmp_path: Path) -> None:
+    with lock(tmp_path), pytest.raises(AlreadyRunning, match=f"with pid {os.getpid()}$"):
+        lock(tmp_path)
+
+
+def test_refusing_leaves_the_owners_pid(tmp_path: Path) -> None:
+    with lock(tmp_path):
+        with pytest.raises(AlreadyRunning):
+            lock(tmp_path)
+
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_owner_that_has_not_signed_yet_is_unknown(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        with pytest.raises(AlreadyRunning, match="pid unknown"):
+            lock(tmp_path)
+
+
+def test_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from safetyd import host\n"
+    code += "file = host.lock(Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+    with lock(tmp_path):
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_endpoint_is_written_whole_and_removed(tmp_path: Path) -> None:
+    write_endpoint(tmp_path, HERE)
+    found = msgspec.json.decode((tmp_path / ENDPOINT).read_bytes(), type=Endpoint)
+    remove_endpoint(tmp_path)
+    remove_endpoint(tmp_path)
+
+    assert found == HERE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_endpoint_has_exactly_the_contracts_fields(tmp_path: Path) -> None:
+    write_endpoint(tmp_path, HERE)
+
+    assert msgspec.json.decode((tmp_path / ENDPOINT).read_bytes()) == {
+        "bus": "nats://127.0.0.1:4222",
+        "web": "http://127.0.0.1:8787",
+        "pid": 4711,
+        "version": "1.2",
+    }
+
+
+@contextmanager
+def systemd(address: str) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(address)
+        sock.settimeout(5)
+        yield sock
+
+
+def test_systemd_is_told_over_a_socket_in_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+
+    with systemd(str(tmp_path / "notify")) as sock:
+        notify("READY=1")
+
+        assert sock.recv(64) == b"READY=1"
+
+
+def test_systemd_is_told_over_an_abstract_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"safetyd-test-{os.getpid()}"
+    monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+
+    with systemd(f"\0{name}") as sock:
+        notify("WATCHDOG=1")
+
+        assert sock.recv(64) == b"WATCHDOG=1"
+
+
+def test_without_systemd_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+
+    notify("READY=1")
+
+
+def test_watchdog_wants_to_hear_as_often_as_systemd_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "20000000")
+
+    assert watchdog_s() == 20.0
+
+
+def test_without_a_watchdog_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WATCHDOG_USEC", raising=False)
+
+    assert watchdog_s() == 0.0

@@ -1,0 +1,108 @@
+import logging
+from pathlib import Path
+
+import pytest
+
+from safetyd.bus.keys import Keyring, public_key
+from safetyd.bus.link import BusConfig
+from safetyd.config import Config, ConfigError, load
+from safetyd.halt import StopConfig
+from safetyd.settings import Settings
+
+
+def settings_from(tmp_path: Path, toml: str = "") -> Settings:
+    path = tmp_path / "safetyd.toml"
+    path.write_text(toml)
+    Keyring(tmp_path / "keys").make_own()
+    return Settings(load(path), path, tmp_path)
+
+
+def test_stop_files_are_in_the_data_dir_unless_they_say_where(tmp_path: Path) -> None:
+    config = Config(stop=StopConfig(files=("STOP", "/run/stop")))
+
+    assert Settings(config, None, tmp_path).stop_files == (tmp_path / "STOP", Path("/run/stop"))
+
+
+def test_seed_is_the_daemons_own(tmp_path: Path) -> None:
+    settings = settings_from(tmp_path)
+
+    assert settings.seed() == (tmp_path / "keys" / "daemon.nk").read_text().strip()
+
+
+def test_seed_for_an_external_bus_is_where_the_configuration_says(tmp_path: Path) -> None:
+    (tmp_path / "seed").write_text("SUAEXAMPLE\n")
+    bus = BusConfig(url="nats://bus:4222", key_file=str(tmp_path / "seed"))
+
+    assert Settings(Config(bus=bus), None, tmp_path).seed() == "SUAEXAMPLE"
+
+
+def test_users_are_the_keys_as_they_are_now(tmp_path: Path) -> None:
+    settings = settings_from(tmp_path)
+    before = settings.users()
+    seed = settings.keyring.add("agents", "code")
+
+    after = settings.users()
+
+    assert before.agents == {}
+    assert after.agents == {"code": public_key(seed)}
+    assert after.daemon == public_key(settings.keyring.daemon)
+    assert after.operators == {"local": public_key(settings.keyring.operator)}
+    assert after.open_agents
+
+
+def test_agent_has_a_key_once_the_keys_are_read(tmp_path: Path) -> None:
+    settings = settings_from(tmp_path)
+    settings.keyring.add("agents", "code")
+    before = settings.has_key("code"), settings.keys
+
+    settings.users()
+
+    assert before == (False, 0)
+    assert (settings.has_key("code"), settings.keys) == (True, 1)
+    assert not settings.has_key("ops")
+
+
+def test_reload_takes_on_the_file_as_it_is_now(tmp_path: Path) -> None:
+    settings = settings_from(tmp_path)
+    intake = settings.intake
+    (tmp_path / "safetyd.toml").write_text('mode = "development"\n')
+
+    settings.reload()
+
+    assert settings.config.mode == "development"
+    assert settings.intake is not intake
+
+
+def test_wrong_file_changes_nothing(tmp_path: Path) -> None:
+    settings = settings_from(tmp_path, 'mode = "development"\n')
+    config, intake = settings.config, settings.intake
+    (tmp_path / "safetyd.toml").write_text('mode = "off"\nnonsense = 1\n')
+
+    with pytest.raises(ConfigError) as caught:
+        settings.reload()
+
+    assert len(caught.value.errors) == 2
+    assert settings.config is config
+    assert settings.intake is intake
+
+
+def test_what_is_built_once_waits_for_the_next_start_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = settings_from(tmp_path)
+    (tmp_path / "safetyd.toml").write_text('mode = "hybrid"\n[web]\nport = 1\n')
+
+    with caplog.at_level(logging.WARNING):
+        settings.reload()
+
+    assert settings.config.mode == "hybrid"
+    assert settings.config.web.port == Config().web.port
+    assert caplog.messages == ["[web] has changed and takes effect at the next start"]
+
+
+def test_without_a_file_reload_keeps_the_defaults(tmp_path: Path) -> None:
+    settings = Settings(Config(), None, tmp_path)
+
+    settings.reload()
+
+    assert settings.config == Config()

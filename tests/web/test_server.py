@@ -1,0 +1,133 @@
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from safetyd.metrics import Metrics
+from safetyd.web.server import WebConfig, WebServer
+
+
+class Site:
+    """A listening server, a browser, and what the daemon's health is."""
+
+    def __init__(self, url: str, browser: aiohttp.ClientSession, health: dict[str, str]) -> None:
+        self._url = url
+        self._browser = browser
+        self.health = health
+
+    async def get(self, path: str, host: str = "", method: str = "GET") -> tuple[int, str]:
+        headers = {"Host": host} if host else {}
+        async with self._browser.request(method, self._url + path, headers=headers) as response:
+            return response.status, await response.text()
+
+    async def headers(self, path: str) -> dict[str, str]:
+        async with self._browser.get(self._url + path) as response:
+            return dict(response.headers)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    health = {"alive": "", "ready": ""}
+    server = WebServer(
+        WebConfig(port=0), Metrics("1.2.3"), lambda: health["alive"], lambda: health["ready"]
+    )
+    url = await server.start()
+    async with aiohttp.ClientSession() as browser:
+        yield Site(url, browser, health)
+    await server.stop()
+
+
+async def test_metrics_are_served_as_prometheus_text(site: Site) -> None:
+    status, text = await site.get("/metrics")
+
+    assert status == 200
+    assert 'safetyd_build_info{version="1.2.3"} 1.0' in text
+    content_type = (await site.headers("/metrics"))["Content-Type"]
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.parametrize(("path", "what"), [("/healthz", "alive"), ("/readyz", "ready")])
+async def test_health_is_told_with_its_reason(site: Site, path: str, what: str) -> None:
+    well = await site.get(path)
+    site.health[what] = "the bus is deaf"
+    unwell = await site.get(path)
+
+    assert well == (200, "ok\n")
+    assert unwell == (503, "the bus is deaf\n")
+
+
+async def test_alive_and_ready_are_different_questions(site: Site) -> None:
+    site.health["ready"] = "starting"
+
+    assert (await site.get("/healthz"))[0] == 200
+    assert (await site.get("/readyz"))[0] == 503
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8787",
+        "127.0.0.1.evil.example",
+        "[",
+        "[::1",
+        "a@b",
+        ":80",
+        "[x]",
+    ],
+)
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nowhere"])
+async def test_other_hosts_names_are_refused(site: Site, host: str, path: str) -> None:
+    assert await site.get(path, host) == (403, "unknown host\n")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1234", "LOCALHOST", "127.0.0.1", "[::1]"])
+async def test_our_own_names_are_taken(site: Site, host: str) -> None:
+    assert (await site.get("/healthz", host))[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/metrics/", "/../etc/passwd", "/api"])
+async def test_unknown_path_is_not_found(site: Site, path: str) -> None:
+    assert (await site.get(path))[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_nothing_can_be_changed(site: Site, method: str) -> None:
+    assert (await site.get("/metrics", method=method))[0] == 405
+
+
+async def test_get_changes_nothing(site: Site) -> None:
+    first = await site.get("/metrics")
+    await site.get("/healthz")
+    await site.get("/readyz")
+    await site.get("/nowhere")
+
+    assert await site.get("/metrics") == first
+
+
+async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
+    server = WebServer(WebConfig(host="::1", port=0), Metrics("1"), str, str)
+    url = await server.start()
+
+    async with aiohttp.ClientSession() as browser, browser.get(f"{url}/healthz") as response:
+        status = response.status
+    await server.stop()
+
+    assert url.startswith("http://[::1]:")
+    assert status == 200
+
+
+async def test_taken_port_is_an_error_of_the_system() -> None:
+    first = WebServer(WebConfig(port=0), Metrics("1"), str, str)
+    port = int((await first.start()).rpartition(":")[2])
+    second = WebServer(WebConfig(port=port), Metrics("1"), str, str)
+
+    with pytest.raises(OSError, match="address already in use"):
+        await second.start()
+
+    await second.stop()
+    await first.stop()
+
+
+async def test_server_that_never_listened_can_be_stopped() -> None:
+    await WebServer(WebConfig(), Metrics("1"), str, str).stop()

@@ -166,6 +166,10 @@ class Daemon:
         hint = f"; see {self._server.log_file}" if self._server else ": check bus.url and its key"
         raise Unusable(f"no bus lets us in at {url}{hint}")
 
+    @property
+    def _links(self) -> tuple[Link, ...]:
+        return (self._main,) if self._open is None else (self._main, self._open)
+
     async def _rebuild(self) -> Restored:
         client = self._main.client
         if self._server is None:
@@ -201,7 +205,8 @@ class Daemon:
             self._start_tasks(tasks)
             await self._subscribe(tasks)
             self._web_url = await self._listen(web)
-            await self._main.first_canary(CONNECT_S)
+            for link in self._links:
+                await link.first_canary(CONNECT_S)
             self._ready = True
             endpoint = host.Endpoint(
                 bus=url, web=self._web_url, pid=os.getpid(), version=__version__
@@ -242,9 +247,8 @@ class Daemon:
         tasks.start_soon(repeat_state, self._halt, self._post, self._subjects, self._settings)
         tasks.start_soon(feed_watchdog, self._better_restarted)
         tasks.start_soon(self._until_dead)
-        tasks.start_soon(self._main.sing)
-        if self._open is not None:
-            tasks.start_soon(self._open.sing)
+        for link in self._links:
+            tasks.start_soon(link.sing)
             tasks.start_soon(self._settings.door.watch, self._take_on_keys)
         if self._server is not None:
             supervisor = Supervisor(
@@ -307,8 +311,9 @@ class Daemon:
 
     def problem(self) -> str:
         """Return what a restart would help against, or nothing."""
-        if not self._main.heard:
-            return f"the bus has not been heard for {self._main.deaf_s:.1f} s"
+        for link in self._links:
+            if not link.heard:
+                return f"the bus has not been heard for {link.deaf_s:.1f} s"
         if self._rounds.lag_s > LAG_S:
             return f"the event loop is {self._rounds.lag_s:.1f} s late"
         return self._writer.problem

@@ -105,6 +105,8 @@ class Halt:
 
         def told() -> None:
             self.latch.clear(cleared, epoch, agent)
+            if agent is not None and not any(stop.agent == agent for stop in self.latch.stops):
+                self._post.tell(self._subject, {**_NONE, "epoch": epoch, "agent": agent})
             self.tell()
             written()
 

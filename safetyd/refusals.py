@@ -15,8 +15,10 @@ from safetyd.core.verdict import Cause, Severity
 WINDOW_S: Final = 10.0
 MAX_COUNTED: Final = 1000
 OTHERS: Final = "-"
-# So many refusals of one agent in a window are answered with id and digest; later ones are spam.
+# Only an answer with id and digest is taken by a client. Reading a long proposal for them is done
+# so many times for one agent in a window; further ones are spam.
 ANSWERED_IN_FULL: Final = 100
+SHORT_BYTES: Final = 2048
 EXAMPLE_CHARS: Final = 300
 
 _MESSAGES: Final[dict[str, str]] = {

@@ -18,7 +18,7 @@ from safetyd.latch import Latch
 from safetyd.letters import EventLetter, ProposalLetter
 from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
-from safetyd.refusals import ANSWERED_IN_FULL, Refusals, refusal
+from safetyd.refusals import ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.settings import Settings
 
 NOBODY: Final = "unknown"
@@ -185,13 +185,13 @@ class Service:
 
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
         reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"
-        in_full = self._count(agent, "rate_limit", reason) <= ANSWERED_IN_FULL
+        count = self._count(agent, "rate_limit", reason)
         self._metrics.refused("rate_limit")
         if self._keyless and not self._settings.door.calm:
             if not reply:
                 return
-            in_full = False
-        id_, digest = self._named(agent, payload if in_full else b"")
+            payload = b""
+        id_, digest = self._named(agent, payload, count)
         self._post.decide(
             reply,
             refusal(
@@ -210,16 +210,16 @@ class Service:
 
     def _refuse(self, agent: str, reply: bytes, payload: bytes, cause: Cause, reason: str) -> None:
         count = self._count(agent, cause, reason)
-        id_, digest = self._named(agent, payload if count <= ANSWERED_IN_FULL else b"")
+        id_, digest = self._named(agent, payload, count)
         self._metrics.refused(cause)
         moment = self._clock.now()
         self._post.decide(reply, refusal(agent, id_, cause, reason, digest=digest, moment=moment))
         self._post.soon()
 
-    def _named(self, agent: str, payload: bytes) -> tuple[str, str]:
+    def _named(self, agent: str, payload: bytes, count: int) -> tuple[str, str]:
         """Return id and digest of a proposal that is refused, as far as it can be read."""
         spare = self._new_id()
-        if not payload:
+        if not payload or (count > ANSWERED_IN_FULL and len(payload) > SHORT_BYTES):
             return spare, ""
         try:
             proposal, digest = read_proposal(agent, payload, spare)
@@ -230,7 +230,7 @@ class Service:
     def _withhold(
         self, letter: ProposalLetter, why: Literal["stopped", "late"], reason: str
     ) -> None:
-        agent, id_ = letter.agent, letter.decision.id if letter.decision else ""
+        agent, id_ = letter.agent, letter.proposal.id or ""
         cause: Cause = "stopped" if why == "stopped" else "unavailable"
         decision = refusal(
             agent, id_, cause, reason, digest=letter.digest, moment=self._clock.now()

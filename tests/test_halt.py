@@ -107,6 +107,19 @@ async def test_resume_lets_go_only_when_it_is_written() -> None:
     assert ask(house.engine, propose(1)).allowed
 
 
+async def test_resume_of_one_agent_is_told_to_that_agent() -> None:
+    house = House()
+    house.halt.stop("operator", "alice", "drill", "code")
+    house.write()
+    house.said()
+
+    house.halt.resume(["operator"], "alice", "over", "code")
+    house.write()
+
+    told = [(said.fields["active"], said.fields["agent"]) for said in house.said()]
+    assert told == [(False, "code"), (False, None)]
+
+
 async def test_stop_pressed_while_a_resume_waits_holds_for_good() -> None:
     house = House()
     house.halt.stop("operator", "alice", "first")

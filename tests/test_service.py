@@ -17,7 +17,7 @@ from safetyd.latch import Latch
 from safetyd.letters import ProposalLetter
 from safetyd.mailbox import STALLED_S, Mailbox
 from safetyd.metrics import Metrics
-from safetyd.refusals import ANSWERED_IN_FULL, Refusals
+from safetyd.refusals import ANSWERED_IN_FULL, SHORT_BYTES, Refusals
 from safetyd.service import STALE_S, Service
 from safetyd.settings import Settings
 from tests.play import NOON
@@ -209,15 +209,17 @@ async def test_agent_that_sends_too_much_is_told_how_long_to_wait(tmp_path: Path
     assert counter.metrics.counts()["block"] == 1
 
 
-async def test_spam_is_answered_without_reading_it(tmp_path: Path) -> None:
+async def test_long_spam_is_answered_without_reading_it(tmp_path: Path) -> None:
     counter = Counter(tmp_path, Config(rate=RateConfig(attempts_per_second=1)))
     for number in range(4 + ANSWERED_IN_FULL):
         counter.asked(id=f"p{number}")
 
-    answer = counter.asked(id="one-too-many")
+    short = counter.asked(id="short")
+    long = counter.asked(id="long", text="x" * SHORT_BYTES)
 
-    assert answer["digest"] == ""
-    assert answer["id"].startswith("b00t")
+    assert (short["id"], short["digest"][:7]) == ("short", "sha256:")
+    assert long["digest"] == ""
+    assert long["id"].startswith("b00t")
 
 
 async def test_malformed_spam_is_refused_for_its_rate(tmp_path: Path) -> None:

@@ -19,14 +19,14 @@ CLOSE_S: Final = 1.0
 Url = Annotated[
     str,
     Meta(
-        pattern=r"^((nats|tls)://[^\s,]+)?$",
+        pattern=r"^((nats|tls)://[^\s,]+)?(?![\s\S])",
         description="an address such as nats://bus.example:4222, or empty for an embedded server",
     ),
 ]
 Prefix = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9_-]{1,32}(\.[A-Za-z0-9_-]{1,32}){0,3}$",
+        pattern=r"^[A-Za-z0-9_-]{1,32}(\.[A-Za-z0-9_-]{1,32}){0,3}(?![\s\S])",
         description="one to four words of A-Z a-z 0-9 _ - with dots between, such as safety.v1",
     ),
 ]

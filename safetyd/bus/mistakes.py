@@ -11,28 +11,25 @@ from safetyd.core.proposal import canonical
 
 SHOWN_CHARS: Final = 80
 _A_TIME: Final = "a time such as 2026-02-08T14:30:22Z"
+_SAID: Final = re.compile(r"\A(.*?)(?: - at `\$([^`]*)`)?\Z", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
 
 
-def choices(*kinds: type[msgspec.Struct]) -> dict[str, str]:
-    """Return what to say about fields that take only certain values."""
-    said: dict[str, str] = {}
-    for kind in map(mi.type_info, kinds):
-        if isinstance(kind, mi.StructType):
-            for field in kind.fields:
-                if values := _values(field.type):
-                    said[f".{field.encode_name}"] = f"one of {', '.join(values)}"
-    return said
+def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return what to say about the fields that take only certain values."""
+    return {
+        f".{field.encode_name}": f"one of {', '.join(values)}"
+        for field in msgspec.structs.fields(kind)
+        if (values := _values(mi.type_info(field.type)))
+    }
 
 
 def in_words(
     error: msgspec.ValidationError, fields: Mapping[str, object], allowed: Mapping[str, str]
 ) -> str:
     """Say what msgspec found; `allowed` is what `choices` returned."""
-    expected, _, path = str(error).removesuffix("`").rpartition(" - at `$")
-    if not expected:
-        expected, path = path, ""
+    expected, path = _SAID.findall(str(error))[0]
     if missing := _MISSING.match(expected):
         return f"{_name(f'{path}.{missing[1]}')} is missing, and must be there"
     if expected.startswith("Invalid"):

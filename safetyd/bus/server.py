@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sysconfig
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +69,7 @@ class EmbeddedServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             process_group=0,  # Ctrl-C is for the daemon, which stops its child last
-            preexec_fn=_die_with_parent,  # noqa: PLW1509
+            preexec_fn=partial(_die_with, os.getpid()),  # noqa: PLW1509
         )
 
     async def ended(self) -> int:
@@ -129,7 +130,7 @@ def _free(port: int) -> bool:
     return True
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    if os.getppid() != parent:  # it died before it could be seen to
         os._exit(1)

@@ -103,7 +103,7 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
         than the deadline has left, the proposal is made anew, unless the caller chose its id.
         """
         said = draft(self._agent, action, fields)
-        if refusal := self._refusal(said):
+        if (refusal := self._refusal(said)) is not None:
             return refusal
         patience_s = self._deadline_s if deadline_s is None else deadline_s
         if said.wait:
@@ -162,7 +162,8 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
     def closed(self, action: str, fields: Mapping[str, object]) -> Decision:
         """Return what `propose` returns when the client is not open."""
         said = draft(self._agent, action, fields)
-        return self._refusal(said) or said.refused("unavailable", NOT_OPEN)
+        refusal = self._refusal(said)
+        return said.refused("unavailable", NOT_OPEN) if refusal is None else refusal
 
     async def _tell(self, telemetry: AnyTelemetry) -> bool:
         try:
@@ -197,8 +198,10 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
             if decision.allowed:
                 self._stops.allowed()
             return decision
+        if asking.pending is not None:
+            return asking.pending
         silence = f"no answer to this proposal came within {round(patience_s, 1):g} s"
-        return asking.pending or said.refused(
+        return said.refused(
             "unavailable", f"{silence} from {asking.where}; look at `safetyd status`"
         )
 

@@ -14,6 +14,9 @@ T = TypeVar("T")
 # msgspec says "Expected `str`, got `int`" of a wrong type and never "got" of a wrong value.
 _WRONG_TYPE: Final = ", got `"
 
+# Left as they are, for JSON to refuse: encoded, nobody would see what they say.
+_BYTES: Final = (bytes, bytearray, memoryview)
+
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -27,7 +30,7 @@ def encode(fields: Mapping[str, object] | msgspec.Struct) -> bytes:
     Raises `TypeError` for what JSON cannot hold and `Malformed` for what a message may not.
     """
     try:
-        plain = msgspec.to_builtins(fields, enc_hook=os.fspath)
+        plain = msgspec.to_builtins(fields, enc_hook=os.fspath, builtin_types=_BYTES)
         payload = _encode(plain).encode()
     except RecursionError:
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None

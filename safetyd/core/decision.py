@@ -50,3 +50,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def allowed(self) -> bool:
         return self.decision is Severity.ALLOW
+
+    def __bool__(self) -> bool:
+        raise TypeError("a decision is neither true nor false: look at its `allowed`")

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier
+from safetyd.core.text import fold
 
 MAX_REMEMBERED: Final = 1024  # spellings of types, which are the agents' words
 
@@ -146,8 +147,8 @@ class Kinds:
 
 
 def normalised(name: str) -> str:
-    """Return `name` in lower case, with `_` for spaces and hyphens."""
-    return name.lower().translate(_UNDERSCORED)
+    """Return `name` as a person reads it, in lower case, with `_` for spaces and hyphens."""
+    return fold(name).strip().lower().translate(_UNDERSCORED)
 
 
 def _unknown(name: str) -> Kind:

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from math import isfinite
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -13,7 +14,8 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 MAX_TEXT_BYTES: Final = 8 * 1024
 MAX_DEPTH: Final = 32
 
-Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+# Not `$`, which also matches before a last newline: an id becomes part of a subject.
+Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?![\s\S])")]
 Word = Annotated[str, Meta(max_length=128)]
 Line = Annotated[str, Meta(max_length=1024)]
 Prose = Annotated[str, Meta(max_length=8192)]
@@ -122,6 +124,8 @@ def is_token(name: str) -> bool:
 def shortest(literal: str) -> float | int:
     """Read a JSON number with a fraction or exponent, as an integer where it is one."""
     number = float(literal)
+    if not isfinite(number):
+        raise ValueError(f"{literal} is out of range")
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 

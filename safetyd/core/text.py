@@ -43,6 +43,7 @@ _TAG: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 _CLUTTER: Final = re.compile(rf"[^\w\s]{{{_MANY_MARKS}}}")  # marks, perhaps
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")  # but not tab, newline and the like
 _MASKED: Final = re.compile(r"\[masked, \d+ characters\]")
 
 # Letters that UTS 39 lists as confusable with A-Z and a-z.
@@ -70,14 +71,15 @@ def fold(text: str) -> str:
     Accents that belong to a letter stay with it; marks that no letter takes are removed.
     """
     if text.isascii():
-        return text
+        return text if text.isprintable() else _UNPRINTABLE.sub("", text)
     return _folded(text)
 
 
 def forms(fields: Iterable[str]) -> tuple[str, ...]:
     """Return each field that says something, and its folded form where that differs."""
     said = tuple(field for field in fields if field)
-    if "".join(said).isascii():
+    joined = "".join(said)
+    if joined.isascii() and joined.isprintable():
         return said
     return tuple(dict.fromkeys(itertools.chain(said, map(fold, said))))
 

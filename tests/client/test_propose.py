@@ -253,3 +253,18 @@ def test_the_keyword_arguments_are_the_fields_of_the_protocol() -> None:
 
     assert ProposalFields.__annotations__.keys() == set(Proposal.__struct_fields__) - own
     assert OutcomeFields.__annotations__.keys() == set(Outcome.__struct_fields__) - {"id", "ok"}
+
+
+@pytest.mark.parametrize("text", [b"rm -rf /", bytearray(b"rm -rf /")])
+async def test_bytes_are_no_text(bus: Bus, daemon: StandIn, text: object) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        with pytest.raises(TypeError):
+            await safety.propose("run_shell", text=text)  # type: ignore[arg-type]
+
+
+async def test_a_decision_is_neither_true_nor_false(bus: Bus, daemon: StandIn) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("read_file")
+
+    with pytest.raises(TypeError, match="look at its `allowed`"):
+        bool(decision)

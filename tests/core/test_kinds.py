@@ -200,3 +200,10 @@ def test_two_spellings_of_one_type_are_refused_and_every_error_is_named() -> Non
 
     with pytest.raises(ValueError, match=r"types.bake is the same type as types.Bake.*types.x"):
         Kinds(types, "strict")
+
+
+@pytest.mark.parametrize(
+    "name", ["type ", " TYPE", "type\n", "ty\u200bpe", "\uff54ype", "ty\x01pe", "Type\u00a0"]
+)
+def test_spelling_does_not_make_another_type(name: str) -> None:
+    assert Kinds({}, "strict").of(Proposal(type=name)).type == "type"

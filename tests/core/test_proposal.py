@@ -1,6 +1,11 @@
 import hashlib
 
-from safetyd.core.proposal import canonical, digest, is_token, shortest
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.proposal import Proposal, canonical, digest, is_token, shortest
 
 
 def test_digest_is_of_the_sorted_fields_and_the_agent() -> None:
@@ -34,3 +39,20 @@ def test_numbers_are_read_in_their_shortest_form() -> None:
 def test_tokens_are_short_and_plain() -> None:
     assert is_token("A-z_9")
     assert not any(map(is_token, ("", "a.b", "a*", "é", "a" * 65, "a\n")))
+
+
+@given(st.text(max_size=70) | st.from_regex(r"[A-Za-z0-9_-]{1,64}\n?", fullmatch=True))
+def test_an_id_is_taken_exactly_if_it_is_a_token(name: str) -> None:
+    sent = msgspec.json.encode({"type": "t", "id": name})
+
+    if is_token(name):
+        assert msgspec.json.decode(sent, type=Proposal).id == name
+    else:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(sent, type=Proposal)
+
+
+@pytest.mark.parametrize("literal", ["1e999", "-1e999"])
+def test_numbers_that_are_not_finite_are_refused(literal: str) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        shortest(literal)

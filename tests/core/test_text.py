@@ -164,3 +164,13 @@ def test_a_mask_tells_only_the_length() -> None:
 @given(st.text())
 def test_masking_twice_is_masking_once(text: str) -> None:
     assert masked(masked(text)) == masked(text)
+
+
+@pytest.mark.parametrize("char", ["\x01", "\x08", "\x1b", "\x7f"])
+def test_control_characters_hide_nothing(char: str) -> None:
+    assert fold(f"de{char}lete") == "delete"
+    assert forms((f"de{char}lete",)) == (f"de{char}lete", "delete")
+
+
+def test_lines_and_tabs_stay() -> None:
+    assert fold("a\n\tb\r") == "a\n\tb\r"

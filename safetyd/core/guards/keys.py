@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from safetyd.core.events import Decided, Event, Proposed, Reported
+from safetyd.core.events import Decided, Event, Proposed, Reported, Resumed, Stopped
 from safetyd.core.kinds import Kind
 from safetyd.core.telemetry import Heartbeat, Outcome
 from safetyd.core.verdict import ALLOWED, Severity, Verdict
@@ -33,11 +33,12 @@ class Agent(msgspec.Struct, gc=False):
 class KeysState(msgspec.Struct):
     agents: dict[str, Agent] = {}
     keyless: int = 0
+    stop_epoch: int = 0  # the newest that anybody was told of
 
 
 class KeysGuard:
     name = "keys"
-    hears: tuple[type[Event], ...] = (Decided, Reported)
+    hears: tuple[type[Event], ...] = (Decided, Reported, Stopped, Resumed)
 
     def __init__(self, max_agents: int) -> None:
         self._max_agents = max_agents
@@ -66,13 +67,15 @@ class KeysGuard:
         )
 
     def observe(self, event: Event) -> Sequence[Event]:
-        if isinstance(event, Decided):
-            if event.first and not _unknown(event):
-                self._count(self._heard(event.agent, event.t, keyless=event.keyless), event)
-        elif isinstance(event, Reported) and (
-            not event.keyless or event.agent in self._state.agents
-        ):
-            self._note(self._heard(event.agent, event.t, keyless=event.keyless), event)
+        match event:
+            case Decided():
+                if event.first and not _unknown(event):
+                    self._count(self._heard(event.agent, event.t, keyless=event.keyless), event)
+            case Reported():
+                if not event.keyless or event.agent in self._state.agents:
+                    self._note(self._heard(event.agent, event.t, keyless=event.keyless), event)
+            case Stopped() | Resumed():
+                self._state.stop_epoch = max(self._state.stop_epoch, event.epoch)
         return ()
 
     def save(self) -> Callable[[], bytes]:
@@ -111,7 +114,7 @@ class KeysGuard:
                 agent.failed += not ok
                 if id_ in agent.open_actions:
                     agent.open_actions.remove(id_)
-            case Heartbeat(stop_epoch=int(epoch)):
+            case Heartbeat(stop_epoch=int(epoch)) if epoch <= self._state.stop_epoch:
                 agent.stop_epoch = max(agent.stop_epoch, epoch)
 
 

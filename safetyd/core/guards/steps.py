@@ -75,8 +75,9 @@ def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectati
 
 def words(proposal: Proposal) -> tuple[str, ...]:
     """Return all that the gate reads, in every form: the text and what the target is called."""
-    if proposal.target is None and proposal.text.isascii():
-        return (proposal.text,)
+    text = proposal.text
+    if proposal.target is None and text.isascii() and text.isprintable():
+        return (text,)
     return forms(_fields(proposal))
 
 

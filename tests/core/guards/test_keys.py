@@ -2,7 +2,7 @@ from safetyd.core.engine import Engine
 from safetyd.core.guards.keys import MAX_OPEN_ACTIONS
 from safetyd.core.policy import Policy
 from safetyd.core.telemetry import Heartbeat, SessionEnded
-from tests.play import ask, outcome, play, propose, report
+from tests.play import ask, outcome, play, propose, report, stop, tick
 
 
 def test_one_keyless_name_too_many_is_refused() -> None:
@@ -75,6 +75,22 @@ def test_only_the_newest_open_actions_are_kept() -> None:
 
 def test_stop_is_acknowledged_once_for_all_earlier_epochs() -> None:
     engine = Engine(Policy())
-    play(engine, report(0, Heartbeat(stop_epoch=4)), report(1, Heartbeat(stop_epoch=2)))
+    play(engine, stop(0, epoch=4))
+    play(engine, report(1, Heartbeat(stop_epoch=4)), report(2, Heartbeat(stop_epoch=2)))
 
     assert engine.keys.agents["code"].stop_epoch == 4
+
+
+def test_stop_that_was_not_yet_cannot_be_acknowledged() -> None:
+    engine = Engine(Policy())
+    play(engine, stop(0, epoch=4), report(1, Heartbeat(stop_epoch=2**53)))
+
+    assert engine.keys.agents["code"].stop_epoch == 0
+
+
+def test_other_events_change_nothing() -> None:
+    engine = Engine(Policy())
+    before = engine.keys.save()()
+    engine.keys.observe(tick(0))
+
+    assert engine.keys.save()() == before

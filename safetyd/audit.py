@@ -9,7 +9,7 @@ import mmap
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final
@@ -93,6 +93,8 @@ class Audit:
 
     def append(self, lines: Sequence[bytes], last_seq: int) -> None:
         """Add journal lines. OSError means that nothing was added."""
+        if not os.fstat(self._fd).st_nlink:
+            raise OSError("it was removed; put it back or start again")
         if self._size > self._max_bytes:
             self._rotate()
         link = self._hash
@@ -191,18 +193,21 @@ def verify(directory: Path) -> Verified:
     )
 
 
-def find(directory: Path, needle: bytes, max_bytes: int) -> list[bytes]:
-    """Return the first line that holds `needle` and the newest others that fit, oldest first."""
-    found = (line for _, line in _lines(files(directory)) if needle in line)
-    first = next(found, b"")
-    room = max_bytes - len(first)
-    newest: deque[bytes] = deque()
-    for line in found:
-        newest.append(line)
-        room -= len(line)
-        while room < 0 and newest:
-            room += len(newest.popleft())
-    return [first, *newest] if first else []
+def find(directory: Path, wanted: Callable[[bytes], bool], max_bytes: int) -> list[bytes]:
+    """Return the lines that are wanted, oldest first.
+
+    If there are too many, repeats (`"first":false`) give way to first decisions, older ones first.
+    """
+    kept: list[tuple[bool, bytes]] = []
+    room = max_bytes
+    for _, line in _lines(files(directory)):
+        if wanted(line):
+            kept.append((b'"first":false' not in line, line))
+            room -= len(line)
+        while room < 0 and len(kept) > 1:
+            repeat = next((place for place, (first, _) in enumerate(kept) if not first), 0)
+            room += len(kept.pop(repeat)[1])
+    return [line for _, line in kept]
 
 
 def tail(directory: Path, count: int) -> list[bytes]:

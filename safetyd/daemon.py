@@ -4,14 +4,16 @@ A start is closed: no proposal is heard before the state is rebuilt, the stop is
 file has its end and the bus has been heard.
 """
 
+import errno
 import logging
 import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 import anyio.abc
@@ -25,6 +27,7 @@ from safetyd.audit import Audit, Torn, find
 from safetyd.bus.accounts import MAX_JOURNAL_BYTES
 from safetyd.bus.client import pub
 from safetyd.bus.external import external_problems, wait_for_silence
+from safetyd.bus.keys import KeyUnusable
 from safetyd.bus.link import Link
 from safetyd.bus.post import Post
 from safetyd.bus.server import EmbeddedServer
@@ -32,10 +35,9 @@ from safetyd.bus.subjects import Subjects
 from safetyd.bus.supervisor import Supervisor
 from safetyd.checkpoints import Checkpoints
 from safetyd.clock import Clock
-from safetyd.config import Config, ConfigError
-from safetyd.core.engine import Engine
-from safetyd.core.events import AuditRecovered, ConfigRejected, Event, Moment, SafetyEvent
-from safetyd.core.policy import Configured
+from safetyd.config import Config
+from safetyd.core.events import AuditRecovered, Event, Moment, SafetyEvent
+from safetyd.core.lines import concerns
 from safetyd.desk import Desk
 from safetyd.halt import Halt
 from safetyd.journal import Journal
@@ -46,7 +48,8 @@ from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
 from safetyd.micro import Micro
 from safetyd.refusals import Refusals
-from safetyd.rounds import Rounds, feed_watchdog, repeat_state
+from safetyd.reload import Reload
+from safetyd.rounds import Rounds, feed_watchdog, repeat_state, tell_trouble
 from safetyd.service import Service
 from safetyd.settings import Settings
 from safetyd.shelf import Shelf
@@ -86,6 +89,7 @@ class Daemon:
         self._refusals = Refusals()
         self._metrics = Metrics(__version__)
         self._rounds = Rounds(self._mailbox, self._clock, self._refusals)
+        self._reload = Reload(self._settings, self._metrics, self._rounds, self._mailbox)
         self._audit = Audit(data_dir / "audit", config.audit.max_bytes)
         self._checkpoints = Checkpoints(data_dir / "checkpoints")
         self._server: EmbeddedServer | None = None
@@ -134,6 +138,7 @@ class Daemon:
                 stack.callback(self._leave)
                 url = bus.url or self._start_server()
             self._main = await self._linked("main", url, stack)
+            self._agents = await self._linked("agents", url, stack)
             if bus.keyless:
                 self._open = await self._linked("open", url, stack)
             restored = await self._rebuild()
@@ -142,7 +147,10 @@ class Daemon:
     def _start_server(self) -> str:
         binary = self._settings.config.bus.nats_server
         self._server = EmbeddedServer(self._data_dir / "nats", self._subjects, binary)
-        self._server.configure(self._settings.users())
+        self._reload.server = self._server
+        errors = self._reload.take_on_keys("start")
+        if errors:
+            raise Unusable("; ".join(errors))
         self._server.start()
         return self._server.url
 
@@ -151,14 +159,16 @@ class Daemon:
         canary = self._subjects.canary(f"{self._boot_id}-{name}")
         try:
             seed = self._settings.seed()
-        except OSError as exc:
-            raise Unusable(f"the daemon's own key cannot be read: {exc}") from exc
+        except (OSError, KeyUnusable) as exc:
+            raise Unusable(f"the daemon's own key cannot be used: {exc}") from exc
         with anyio.move_on_after(CONNECT_S):
             while True:
                 try:
                     await link.connect(url, seed, canary)
                 except (OSError, nats.errors.Error) as exc:
                     log.debug("not connected yet: %s", exc)
+                    if self._server is not None and self._server.end:
+                        raise Unusable(self._server.end) from exc
                     await anyio.sleep(AGAIN_S)
                 else:
                     stack.push_async_callback(link.close)
@@ -168,13 +178,14 @@ class Daemon:
 
     @property
     def _links(self) -> tuple[Link, ...]:
-        return (self._main,) if self._open is None else (self._main, self._open)
+        """The journal and people, agents with keys, agents without: none waits for another."""
+        keyed = (self._main, self._agents)
+        return keyed if self._open is None else (*keyed, self._open)
 
     async def _rebuild(self) -> Restored:
         client = self._main.client
         if self._server is None:
-            self._settings.users()
-            problems = await external_problems(client)
+            problems = self._reload.take_on_keys("start") + await external_problems(client)
             if problems:
                 raise Unusable("\n".join(problems))
             log.warning("make sure that the bus has `sync_interval: always`; it cannot be seen")
@@ -189,7 +200,7 @@ class Daemon:
             restored = await restore(policy, self._checkpoints, self._journal, self._audit)
         self._clock.resume_after(restored.t)
         log.info("replayed %d events, now at %d", restored.replayed, restored.engine.seq)
-        self._mailbox.put(EventLetter(self._configured("start"), lambda: None))
+        self._mailbox.put(EventLetter(self._reload.configured("start"), lambda: None))
         if torn is not None:
             log.error("a torn line of %d bytes was cut off %s", torn.size, torn.file)
             self._rounds.put(lambda moment: _recovered(torn, moment))
@@ -246,10 +257,12 @@ class Daemon:
         tasks.start_soon(self._halt.watch, self._settings.stop_files)
         tasks.start_soon(repeat_state, self._halt, self._post, self._subjects, self._settings)
         tasks.start_soon(feed_watchdog, self._better_restarted)
+        tasks.start_soon(tell_trouble, self._trouble)
         tasks.start_soon(self._until_dead)
         for link in self._links:
             tasks.start_soon(link.sing)
-            tasks.start_soon(self._settings.door.watch, self._take_on_keys)
+        if self._open is not None:
+            tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
         if self._server is not None:
             supervisor = Supervisor(
                 self._server, self._main, self._data_dir, lambda: self._writer.unwritten_s
@@ -276,14 +289,14 @@ class Daemon:
         for verb in ("PING", "INFO", "STATS"):
             await client.handle(f"$SRV.{verb}", micro.answer)
             await client.handle(f"$SRV.{verb}.safetyd", micro.answer)
-        await self._hear_agents(self._main, self._post, keyless=False)
+        await self._hear_agents(self._agents, keyless=False)
         if self._open is not None:
-            post = Post(self._open.client, self._subjects, keyless=True)
-            self._posts.append(post)
-            post.muted = self._displaced_perhaps
-            await self._hear_agents(self._open, post, keyless=True)
+            await self._hear_agents(self._open, keyless=True)
 
-    async def _hear_agents(self, link: Link, post: Post, *, keyless: bool) -> None:
+    async def _hear_agents(self, link: Link, *, keyless: bool) -> None:
+        post = Post(link.client, self._subjects, keyless=keyless)
+        post.muted = self._displaced_perhaps
+        self._posts.append(post)
         name = self._subjects.keyless if keyless else self._subjects.of
         service = Service(
             post,
@@ -301,12 +314,16 @@ class Daemon:
         await link.client.handle(name("telemetry", "*"), service.telemetry)
 
     async def _listen(self, web: WebServer) -> str:
+        config = self._settings.config.web
         try:
             return await web.start()
         except OSError as exc:
-            config = self._settings.config.web
+            if exc.errno == errno.EADDRINUSE and self._settings.path is None:
+                log.warning("port %d is taken; another one is used for the web", config.port)
+                return await web.start(0)
             raise Unusable(
-                f"cannot listen on {config.host}:{config.port} ({exc}): set web.port, 0 for any"
+                f"cannot listen on {config.host}:{config.port} ({exc.strerror}): set `port` in "
+                "[web] of the file given with --config, 0 for any"
             ) from exc
 
     def problem(self) -> str:
@@ -328,6 +345,9 @@ class Daemon:
             return "safetyd is starting or stopping"
         return self._writer.stalled or self.problem()
 
+    def _trouble(self) -> str:
+        return self.not_ready() if self._ready else ""
+
     def facts(self) -> Mapping[str, object]:
         config = self._settings.config
         return {
@@ -344,51 +364,21 @@ class Daemon:
             "decisions": self._metrics.counts(),
             "stop_files": [str(path) for path in self._settings.stop_files],
             "stop_commands": list(config.stop.commands),
+            "config": str(self._settings.path or ""),
+            "config_problem": self._reload.problem,
+            "next_start": list(self._settings.next_start),
         }
 
     async def search(self, id_: str) -> list[bytes]:
-        needle, directory = b'"id":' + msgspec.json.encode(id_), self._data_dir / "audit"
-        return await anyio.to_thread.run_sync(find, directory, needle, SHOWN_BYTES)
+        directory, wanted = self._data_dir / "audit", partial(concerns, id_=id_)
+        return await anyio.to_thread.run_sync(find, directory, wanted, SHOWN_BYTES)
 
     async def reload(self, by: str) -> list[str]:
-        try:
-            self._settings.reload()
-        except ConfigError as exc:
-            errors = exc.errors
-            log.warning("the configuration is refused and the last good one stays: %s", exc)
-            self._metrics.reload_ok = False
-            self._rounds.put(
-                lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=_some(errors))
-            )
-            return errors
-        errors = self._take_on_keys()
-        self._metrics.reload_ok = not errors
-        done = anyio.Event()
-        self._mailbox.put(EventLetter(self._configured("reload"), done.set))
-        log.info("reloaded for %s", by)
-        with anyio.move_on_after(DRAIN_S):
-            await done.wait()
-            await self._keeper.save()
+        errors = await self._reload.run(by)
+        if not errors:
+            with anyio.move_on_after(DRAIN_S):
+                await self._keeper.save()
         return errors
-
-    def _take_on_keys(self) -> list[str]:
-        """Let the server know who has a key now; return why it does not, if it does not."""
-        try:
-            users = self._settings.users()
-            if self._server is not None:
-                self._server.configure(users)
-        except OSError as exc:
-            error = f"the keys as they are now could not be taken on: {exc}"
-            log.warning("%s", error)
-            return [error]
-        return []
-
-    def _configured(self, why: Literal["start", "reload"]) -> Callable[[Engine, Moment], Event]:
-        policy = self._settings.config.policy()
-        digest = policy.digest()
-        return lambda _engine, moment: Configured(
-            at=moment.at, t=moment.t, policy=policy, digest=digest, version=__version__, why=why
-        )
 
     def _flush(self) -> None:
         for post in self._posts:

@@ -114,6 +114,10 @@ class Desk:
     def _question(self, fields: Fields, reply: bytes) -> None:
         match fields["command"]:
             case "status":
+                problem = self._around.facts()["problem"]
+                if problem:
+                    # The engine's state is not durable now, and who asks should not wait.
+                    raise Refusal("unavailable", f"nothing is allowed: {problem}")
                 self._ask(reply, self._status)
             case "agents":
                 self._ask(reply, agents)
@@ -169,7 +173,7 @@ class Desk:
         if errors:
             self._no(reply, "config_rejected", "\n".join(errors))
         else:
-            self._yes(reply)
+            self._yes(reply, next_start=self._around.facts()["next_start"])
 
     def _status(self, engine: Engine, moment: Moment) -> dict[str, object]:
         return {**self._around.facts(), **status(engine, moment)}
@@ -181,7 +185,11 @@ class Desk:
         self._mailbox.put(QuestionLetter(lambda e, m: {"ok": True, **ask(e, m)}, told))
 
     async def _explain(self, id_: str, reply: bytes) -> None:
-        found = explain(await self._around.search(id_), id_)
+        try:
+            found = explain(await self._around.search(id_), id_)
+        except OSError as exc:
+            self._no(reply, "unreadable", f"the audit files cannot be read: {exc}")
+            return
         if found is None:
             self._no(reply, "not_found", f"no decision with id {id_!r} is in the audit files")
         else:

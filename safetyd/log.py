@@ -1,8 +1,10 @@
 """The log on standard error: what was restricted, and what is not an event."""
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
+from time import gmtime
 
 from safetyd.core.events import Decided, Event, Resumed, SafetyEvent, Stopped
 from safetyd.core.verdict import Severity, strictest
@@ -12,7 +14,12 @@ log = logging.getLogger("safetyd")
 
 def set_up(*, verbose: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)-7s %(name)s: %(message)s"))
+    # The journal of systemd puts the time before each line itself.
+    time = "" if "JOURNAL_STREAM" in os.environ else "%(asctime)s.%(msecs)03dZ "
+    formatter = logging.Formatter(f"{time}%(levelname)-7s %(name)s: %(message)s")
+    formatter.converter, formatter.default_time_format = gmtime, "%Y-%m-%dT%H:%M:%S"
+    formatter.default_msec_format = ""
+    handler.setFormatter(formatter)
     log.addHandler(handler)
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     log.propagate = False

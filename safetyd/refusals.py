@@ -19,6 +19,8 @@ OTHERS: Final = "-"
 # so many times for one agent in a window; further ones are spam.
 ANSWERED_IN_FULL: Final = 100
 SHORT_BYTES: Final = 2048
+# After so many in a window nothing is answered at all, which costs a tenth.
+ANSWERED: Final = 1000
 EXAMPLE_CHARS: Final = 300
 
 _MESSAGES: Final[dict[str, str]] = {

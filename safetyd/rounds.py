@@ -1,5 +1,6 @@
 """What happens again and again: time passes, refusals are counted, state is repeated."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -20,6 +21,9 @@ from safetyd.settings import Settings
 
 TICK_S: Final = 1.0
 STATE_S: Final = 10.0
+TROUBLE_S: Final = 60.0
+
+log = logging.getLogger("safetyd")
 
 
 class Rounds:
@@ -66,6 +70,20 @@ async def repeat_state(halt: Halt, post: Post, subjects: Subjects, settings: Set
         mode = {"mode": settings.config.mode, "profile": settings.config.profile}
         post.tell(subjects.of("state", "mode"), mode)
         await anyio.sleep(STATE_S)
+
+
+async def tell_trouble(problem: Callable[[], str]) -> None:
+    """Log when something begins to be wrong, every minute while it is, and when it is over."""
+    told_at = 0.0
+    while True:
+        await anyio.sleep(TICK_S)
+        trouble = problem()
+        if trouble and (not told_at or uptime() - told_at >= TROUBLE_S):
+            told_at = uptime()
+            log.error("nothing is allowed: %s", trouble)
+        elif not trouble and told_at:
+            told_at = 0.0
+            log.info("all is well again")
 
 
 async def feed_watchdog(problem: Callable[[], str]) -> None:

@@ -18,7 +18,7 @@ from safetyd.latch import Latch
 from safetyd.letters import EventLetter, ProposalLetter
 from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
-from safetyd.refusals import ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
+from safetyd.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.settings import Settings
 
 NOBODY: Final = "unknown"
@@ -187,6 +187,8 @@ class Service:
         reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"
         count = self._count(agent, "rate_limit", reason)
         self._metrics.refused("rate_limit")
+        if count > ANSWERED:
+            return
         if self._keyless and not self._settings.door.calm:
             if not reply:
                 return

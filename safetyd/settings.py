@@ -1,7 +1,6 @@
 """The configuration and keys in force, and taking on new ones: all of them or none."""
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +9,7 @@ import msgspec
 from safetyd.bus.accounts import Users
 from safetyd.bus.door import Door
 from safetyd.bus.intake import Intake
-from safetyd.bus.keys import Keyring, public_key
+from safetyd.bus.keys import Keyring, public_key, seed_in
 from safetyd.config import Config, load
 
 # What is built once; a change to it waits for the next start.
@@ -28,8 +27,9 @@ class Settings:
         self.keyring = Keyring(data_dir / "keys")
         self.intake = Intake(config.rate)
         self.door = Door()
-        self._path = path
+        self.path = path
         self._keyed: frozenset[str] = frozenset()
+        self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
 
     @property
     def stop_files(self) -> tuple[Path, ...]:
@@ -46,7 +46,7 @@ class Settings:
     def seed(self) -> str:
         """Return the daemon's own nkey seed."""
         key_file = self.config.bus.key_file
-        return (Path(key_file) if key_file else self.keyring.daemon).read_text().strip()
+        return seed_in(Path(key_file) if key_file else self.keyring.daemon)
 
     def users(self) -> Users:
         """Read the keys as they are now."""
@@ -62,12 +62,13 @@ class Settings:
 
     def reload(self) -> None:
         """Take on the file as it is now; raise `ConfigError` and change nothing if it is wrong."""
-        fresh = load(self._path)
-        for name in self._kept_back(fresh):
+        fresh = load(self.path)
+        self.next_start = self._kept_back(fresh)
+        for name in self.next_start:
             log.warning("[%s] has changed and takes effect at the next start", name)
         kept = {name: getattr(self.config, name) for name in BUILT_ONCE}
         self.config = msgspec.structs.replace(fresh, **kept)
         self.intake = Intake(fresh.rate)
 
-    def _kept_back(self, fresh: Config) -> Iterable[str]:
-        return (n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))
+    def _kept_back(self, fresh: Config) -> tuple[str, ...]:
+        return tuple(n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))

@@ -1,7 +1,7 @@
 import hashlib
 import os
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -379,37 +379,42 @@ def test_file_that_declares_fewer_missing_than_there_are_is_found(tmp_path: Path
     assert broken(tmp_path) == "audit-00000002.jsonl:1: does not continue the file before it"
 
 
+def holds(needle: bytes) -> Callable[[bytes], bool]:
+    return lambda line: needle in line
+
+
 def test_find_gives_whole_lines_oldest_first_over_all_files(tmp_path: Path) -> None:
     audit = opened(tmp_path, max_bytes=300)
     for seq in range(1, 11):
         audit.append([line(seq, id="a" if seq % 2 else "b")], seq)
     audit.close()
 
-    found = find(tmp_path, b'"id":"a"', BIG)
+    found = find(tmp_path, holds(b'"id":"a"'), BIG)
 
     assert [msgspec.json.decode(each)["seq"] for each in found] == [1, 3, 5, 7, 9]
 
 
-def test_find_keeps_the_first_and_the_newest_of_too_many(tmp_path: Path) -> None:
+def test_find_keeps_first_decisions_and_the_newest_repeats_of_too_many(tmp_path: Path) -> None:
     audit = opened(tmp_path)
-    audit.append([line(seq, id="spam", text="x" * 900) for seq in range(1, 101)], 100)
+    spam = [line(seq, id="spam", text="x" * 900, first=False) for seq in range(2, 101)]
+    audit.append([line(1, id="spam", text="x" * 900), *spam], 100)
     audit.close()
 
-    found = find(tmp_path, b'"id":"spam"', 4500)
+    found = find(tmp_path, holds(b'"id":"spam"'), 4500)
 
     assert [msgspec.json.decode(each)["seq"] for each in found] == [1, 98, 99, 100]
 
 
 def test_find_in_nothing_finds_nothing(tmp_path: Path) -> None:
-    assert find(tmp_path, b"x", BIG) == []
-    assert find(written(tmp_path, 3), b"nowhere", BIG) == []
+    assert find(tmp_path, holds(b"x"), BIG) == []
+    assert find(written(tmp_path, 3), holds(b"nowhere"), BIG) == []
 
 
 def test_find_reads_past_damaged_lines(tmp_path: Path) -> None:
     path = only_file(written(tmp_path, 2))
     path.write_bytes(path.read_bytes() + b"\x00\xff\n" + line(9) + b"\n" + b'{"seq":')
 
-    assert find(tmp_path, b'"seq":9', BIG) == [line(9) + b"\n"]
+    assert find(tmp_path, holds(b'"seq":9'), BIG) == [line(9) + b"\n"]
 
 
 def seqs(lines: Sequence[bytes]) -> list[int]:
@@ -440,3 +445,13 @@ def test_tail_leaves_out_a_line_that_is_still_being_written(tmp_path: Path) -> N
     path.write_bytes(path.read_bytes() + b'{"event":"te')
 
     assert seqs(tail(tmp_path, 2)) == [1, 2]
+
+
+def test_appending_to_a_file_that_was_removed_is_an_error(tmp_path: Path) -> None:
+    audit = opened(tmp_path)
+    only_file(tmp_path).unlink()
+
+    with pytest.raises(OSError, match="it was removed"):
+        audit.append([line(1)], 1)
+
+    audit.close()

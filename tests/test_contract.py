@@ -26,6 +26,7 @@ from safetyd.core.events import (
     ConfigRejected,
     Event,
     Forgotten,
+    KeysChanged,
     Refused,
     Reported,
     SafetyEvent,
@@ -235,6 +236,7 @@ def _one_of_each() -> Iterator[Event]:
     yield Refused(agent="a", cause="malformed", count=3, example="not JSON", **when)
     yield Withheld(agent="a", id="p1", why="late", **when)
     yield Forgotten(agent="a", by="alice", session="s", **when)
+    yield KeysChanged(added=("agent a U1",), removed=(), by="alice", **when)
     yield ConfigRejected(errors=("web.port is -1",), **when)
     yield ClockStepped(seconds=-7.5, **when)
     yield AuditRecovered(file="audit-00000001.jsonl", torn_bytes=7, torn_sha256="0" * 64, **when)

@@ -27,10 +27,11 @@ class Around:
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self.reloaded_by = ""
+        self.problem = ""
         self.lines: list[bytes] = []
 
     def facts(self) -> Mapping[str, object]:
-        return {"version": "1.2.3"}
+        return {"version": "1.2.3", "problem": self.problem, "next_start": ["web"]}
 
     async def reload(self, by: str) -> list[str]:
         self.reloaded_by = by
@@ -168,8 +169,20 @@ async def test_reset_forgets_what_it_names(office: Office) -> None:
 async def test_reload_is_carried_out_for_whoever_asked(office: Office) -> None:
     office.control("reload")
 
-    assert await office.answer() == {"ok": True}
+    assert await office.answer() == {"ok": True, "next_start": ["web"]}
     assert office.around.reloaded_by == "alice"
+
+
+async def test_status_does_not_wait_for_a_journal_that_is_stuck(office: Office) -> None:
+    office.around.problem = "the journal has not answered for 3.0 s"
+
+    office.query("status")
+
+    assert await office.answer() == {
+        "ok": False,
+        "error": "nothing is allowed: the journal has not answered for 3.0 s",
+        "code": "unavailable",
+    }
 
 
 async def test_refused_configuration_names_every_error(office: Office) -> None:

@@ -1,4 +1,5 @@
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,8 @@ from tests.play import at, play, propose, resume, stop
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
     handlers, level, propagate = list(log.handlers), log.level, log.propagate
     yield
     log.handlers[:] = handlers
@@ -31,6 +33,17 @@ def test_block_is_one_line_with_its_rule(capsys: pytest.CaptureFixture[str]) -> 
     assert said(capsys) == [
         "INFO    safetyd: block agent=code type='run_shell' rule='gate.blocklist:rm_rf' id=p1 seq=1"
     ]
+
+
+def test_lines_have_a_time_where_nobody_else_adds_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JOURNAL_STREAM")
+    set_up(verbose=False)
+
+    observe([stop(0)])
+
+    assert re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING safetyd: ", said(capsys)[0])
 
 
 def test_allow_is_not_worth_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.bus.keys import Keyring, public_key
+from safetyd.bus.keys import Keyring, KeyUnusable, public_key
 from safetyd.bus.link import BusConfig
 from safetyd.config import Config, ConfigError, load
 from safetyd.halt import StopConfig
@@ -30,10 +30,19 @@ def test_seed_is_the_daemons_own(tmp_path: Path) -> None:
 
 
 def test_seed_for_an_external_bus_is_where_the_configuration_says(tmp_path: Path) -> None:
-    (tmp_path / "seed").write_text("SUAEXAMPLE\n")
+    seed = "SU" + "A" * 56
+    (tmp_path / "seed").write_text(f"{seed}\n")
     bus = BusConfig(url="nats://bus:4222", key_file=str(tmp_path / "seed"))
 
-    assert Settings(Config(bus=bus), None, tmp_path).seed() == "SUAEXAMPLE"
+    assert Settings(Config(bus=bus), None, tmp_path).seed() == seed
+
+
+def test_seed_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "seed").write_text("garbage\n")
+    bus = BusConfig(url="nats://bus:4222", key_file=str(tmp_path / "seed"))
+
+    with pytest.raises(KeyUnusable, match="seed holds no nkey seed"):
+        Settings(Config(bus=bus), None, tmp_path).seed()
 
 
 def test_users_are_the_keys_as_they_are_now(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
             "max_payload: 256KB",
             "max_control_line: 1024",
             "max_connections: 4096",
-            "max_subscriptions: 8192",
+            "max_subscriptions: 64",  # of one connection; each is one more delivery
             'write_deadline: "2s"',
             'ping_interval: "5s"',
             "ping_max: 2",

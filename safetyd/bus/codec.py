@@ -1,13 +1,12 @@
 """From bytes to proposals and telemetry, refusing what is not well formed and saying why."""
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Final, get_args
 
 import msgspec
 
-from safetyd.bus.mistakes import SHOWN_CHARS, choices, in_words
+from safetyd.bus.mistakes import choices, in_words
 from safetyd.core.proposal import (
     MAX_DEPTH,
     MAX_MESSAGE_BYTES,
@@ -21,6 +20,8 @@ from safetyd.core.telemetry import AnyTelemetry, Outcome
 
 Fields = dict[str, object]
 
+# A number of any length may stand in a parser's complaint.
+REASON_CHARS: Final = 200
 # No number is more than so many times as long in canonical form.
 GROWTH: Final = 5
 
@@ -36,14 +37,7 @@ _TELEMETRY_TAGS = [kind.__struct_config__.tag for kind in get_args(AnyTelemetry)
 _TELEMETRY_CHOICES = {".type": f"one of {', '.join(map(str, _TELEMETRY_TAGS))}"}
 
 
-def _finite(literal: str) -> float | int:
-    number = shortest(literal)
-    if math.isinf(number):
-        raise ValueError(f"{literal[:SHOWN_CHARS]} is too large for a number")
-    return number
-
-
-_decode_fields = msgspec.json.Decoder(Fields, float_hook=_finite).decode
+_decode_fields = msgspec.json.Decoder(Fields, float_hook=shortest).decode
 _decode_proposal = msgspec.json.Decoder(Proposal).decode
 _decode_telemetry = msgspec.json.Decoder(AnyTelemetry).decode
 
@@ -92,7 +86,7 @@ def _fields(data: bytes) -> Fields:
     try:
         fields = _decode_fields(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Malformed(f"not a JSON object: {exc}") from None
+        raise Malformed(f"not a JSON object: {str(exc)[:REASON_CHARS]}") from None
     except RecursionError:
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None
     # Only a message with many brackets can be deep.

@@ -5,6 +5,7 @@ so a seed may be moved to the agent's own account and the agent stays known.
 """
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +20,16 @@ Role = Literal["agents", "operators", "observers"]
 
 LOCAL_OPERATOR: Final = "local"
 
+_is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
+_is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
+
 
 class KeyExists(Exception):
     """The name already has a key."""
+
+
+class KeyUnusable(Exception):
+    """A key file does not hold a key; the text names it."""
 
 
 class KeyMissing(Exception):
@@ -83,7 +91,22 @@ class Keyring:
         if role == "operators":
             yield LOCAL_OPERATOR, public_key(self.operator)
         for path in sorted((self._directory / role).glob("*.pub")):
-            yield path.stem, path.read_text().strip()
+            yield path.stem, _checked(path)
+
+
+def seed_in(path: Path) -> str:
+    """Return the nkey seed that a file holds."""
+    seed = path.read_text(errors="replace").strip()
+    if not _is_seed(seed):
+        raise KeyUnusable(f"{path} holds no nkey seed of a user (58 characters, first SU)")
+    return seed
+
+
+def _checked(path: Path) -> str:
+    key = path.read_text(errors="replace").strip()
+    if not _is_public_key(key):
+        raise KeyUnusable(f"{path} holds no public key of a user (56 characters, first a U)")
+    return key
 
 
 def public_key(seed: Path) -> str:

@@ -27,6 +27,10 @@ class ServerMissing(Exception):
     """There is no nats-server to start."""
 
 
+class ServerRefused(Exception):
+    """nats-server does not take its configuration; the text is what it said."""
+
+
 class EmbeddedServer:
     """One nats-server over one directory, on a port that stays the same from start to start."""
 
@@ -47,7 +51,10 @@ class EmbeddedServer:
         return self._directory / "nats-server.log"
 
     def configure(self, users: Users) -> None:
-        """Write the configuration; a running server takes it on at once."""
+        """Write the configuration; a running server takes it on at once.
+
+        `ServerRefused` means that nothing has changed.
+        """
         listen = Listen(
             port=self._port,
             store=str(self._directory / "jetstream"),
@@ -57,6 +64,7 @@ class EmbeddedServer:
         fresh = self._directory / "nats.conf.new"
         fresh.touch(mode=0o600)
         fresh.write_text(embedded(listen, users, self._subjects))
+        self._try(fresh)
         fresh.rename(self._directory / "nats.conf")
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGHUP)
@@ -71,6 +79,17 @@ class EmbeddedServer:
             process_group=0,  # Ctrl-C is for the daemon, which stops its child last
             preexec_fn=partial(_die_with, os.getpid()),  # noqa: PLW1509
         )
+
+    @property
+    def end(self) -> str:
+        """Return how the child ended and its last words, or nothing while it runs."""
+        if self._process is None or self._process.poll() is None:
+            return ""
+        try:
+            words = self.log_file.read_text(errors="replace").splitlines()[-1:]
+        except OSError:
+            words = []
+        return f"nats-server ended with {self._process.returncode}: {' '.join(words)}"
 
     async def ended(self) -> int:
         """Return the exit code once the child has ended."""
@@ -92,6 +111,14 @@ class EmbeddedServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _try(self, config: Path) -> None:
+        tried = subprocess.run(  # noqa: S603 - our own binary and arguments
+            [self._binary, "-c", str(config), "-t"], capture_output=True, text=True, check=False
+        )
+        if tried.returncode:
+            said = " ".join((tried.stderr or tried.stdout).split())
+            raise ServerRefused(f"nats-server refuses its configuration: {said}")
 
     def _kept_port(self) -> int:
         try:

@@ -1,9 +1,12 @@
 """The command line. A command's module is imported when it is used, so that help is quick."""
 
+import difflib
 import importlib
+import os
 import sys
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -41,8 +44,36 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 }
 
 
+class ReaderGone(Exception):
+    """Whoever read the output has seen enough, as `head` has after ten lines."""
+
+
 class Commands(click.Group):
     """The commands of the table above."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with _reader_may_go():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _reader_may_go():
+            return super().invoke(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as exc:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from exc
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -79,12 +110,31 @@ def commands(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command that was typed, and end with its exit code."""
-    arguments = sys.argv[1:]
+    try:
+        code = run(sys.argv[1:])
+    except (ReaderGone, BrokenPipeError):
+        # Python would complain of what is still to be written when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
     try:
         code = commands.main(arguments, prog_name="safetyd", standalone_mode=False)
     except click.ClickException as exc:
-        code = tell(exc, as_json="--json" in arguments)
+        return tell(exc, as_json="--json" in arguments)
     except click.Abort:
         click.echo("Interrupted.", err=True)
-        code = BLOCKED
-    sys.exit(code)
+        return BLOCKED
+    return code or 0
+
+
+@contextmanager
+def _reader_may_go() -> Iterator[None]:
+    # click would end with 1.
+    try:
+        yield
+    except BrokenPipeError as exc:
+        raise ReaderGone from exc

@@ -1,5 +1,6 @@
 """What a command says when it cannot do what it was asked, and the exit code that goes with it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -15,13 +16,23 @@ _MAX_LINE_CHARS: Final = 2000
 
 
 class Failure(click.ClickException):
-    """An expected failure; `code` is for machines."""
+    """An expected failure; `code` is for machines, and so are `errors`, if it has several causes."""
 
     exit_code = BLOCKED
 
-    def __init__(self, message: str, code: str = "failed") -> None:
+    def __init__(self, message: str, code: str = "failed", errors: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.errors = errors
+
+
+class WrongUsage(Failure):
+    """What was given cannot be meant."""
+
+    exit_code = USAGE
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "usage")
 
 
 class NotReachable(Failure):
@@ -36,12 +47,19 @@ class NotReachable(Failure):
 def tell(failure: click.ClickException, *, as_json: bool) -> int:
     """Say what went wrong and return the exit code."""
     if as_json:
-        code = failure.code if isinstance(failure, Failure) else "usage"
-        error = failure.format_message()
-        click.echo(document({"ok": False, "error": error, "code": code}))
+        click.echo(document(_told(failure)))
     elif isinstance(failure, click.UsageError):
         failure.show()
     else:
         for line in failure.message.splitlines():
             click.echo(f"safetyd: {plain(line, _MAX_LINE_CHARS)}", err=True)
     return failure.exit_code
+
+
+def _told(failure: click.ClickException) -> dict[str, object]:
+    told: dict[str, object] = {"ok": False, "error": failure.format_message(), "code": "usage"}
+    if isinstance(failure, Failure):
+        told["code"] = failure.code
+        if failure.errors:
+            told["errors"] = list(failure.errors)
+    return told

@@ -9,6 +9,7 @@ import msgspec
 import nats.errors
 
 from safetyd.bus.client import HardenedClient
+from safetyd.bus.keys import KeyUnusable, seed_in
 from safetyd.bus.subjects import Subjects
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.places import Place
@@ -52,13 +53,22 @@ class Operator:
                     closed_cb=self._on_closed,
                 )
         except (OSError, ValueError, nats.errors.Error) as exc:
+            await self.close()
             raise self._unconnected(exc) from exc
         if not self._client.is_connected:
             raise self._unconnected(ConnectionError("it hung up"))
 
     async def close(self) -> None:
+        """Hang up; one that never got through has nothing to hang up."""
+        if not (self._client.is_connected or self._client.is_connecting):
+            return
         with anyio.move_on_after(CLOSE_S, shield=True):
             await self._client.close()
+
+    @property
+    def failed(self) -> BaseException | None:
+        """Return what `heard` raised, which ends the listening."""
+        return self._client.failed
 
     async def query(
         self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
@@ -71,7 +81,8 @@ class Operator:
         return await self._ask("control", command, fields, patience_s)
 
     async def listen(self, heard: Callable[[bytes], None]) -> None:
-        """Call `heard` with every SafetyEvent from now on."""
+        """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
+        self._client.on_failure = self.lost.set
         subject = self._subjects.of("event", ">")
         await self._client.handle(subject, lambda _subject, _reply, payload: heard(payload))
         await self._client.flush()
@@ -102,10 +113,11 @@ class Operator:
 
     def _seed(self) -> str:
         try:
-            return self._key_file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as exc:
+            return seed_in(self._key_file)
+        except (OSError, KeyUnusable) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else exc
             raise Failure(
-                f"the key {self._key_file} of operator {self.name} cannot be read ({exc}); "
+                f"the key {self._key_file} of operator {self.name} cannot be used ({why}); "
                 "choose another with --key-file",
                 "no_key",
             ) from None
@@ -130,8 +142,8 @@ class Operator:
 @asynccontextmanager
 async def connected(place: Place) -> AsyncIterator[Operator]:
     operator = Operator(place)
+    await operator.connect()
     try:
-        await operator.connect()
         yield operator
     finally:
         await operator.close()

@@ -1,12 +1,13 @@
 """Where a command finds the data directory, the daemon and its own key."""
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.core.proposal import is_token
 from safetyd.host import ENDPOINT, Endpoint
 
@@ -14,6 +15,9 @@ URL_VARIABLE: Final = "SAFETYD_URL"
 KEY_VARIABLE: Final = "SAFETYD_KEY_FILE"
 LOCAL: Final = "local"
 PREFIX: Final = "safety.v1"
+
+_PEOPLE: Final = frozenset({"operators", "observers"})
+_is_address = re.compile(r"(nats|tls)://[^\s,/]+\Z").match
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,9 +34,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.data_dir / "keys"
 
     @property
+    def given(self) -> str | None:
+        """Return the bus that the option or the environment names, if one does."""
+        url = self.url or os.environ.get(URL_VARIABLE)
+        if url and not all(_is_address(server.strip()) for server in url.split(",")):
+            raise WrongUsage(
+                f"{url!r} is no address of a bus: one looks like nats://127.0.0.1:4222 or "
+                "tls://bus.example:4222"
+            )
+        return url or None
+
+    @property
     def address(self) -> str:
         """Return the bus to try; raise `NotReachable` if nothing says where one is."""
-        if url := self.url or os.environ.get(URL_VARIABLE):
+        if url := self.given:
             return url
         if found := endpoint(self.data_dir):
             return found.bus
@@ -52,15 +67,29 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         if self.operator in {None, LOCAL}:
             return self.keys / "operator.nk"
         observer = self.keys / "observers" / f"{self.operator}.nk"
-        return observer if observer.exists() else self.keys / "operators" / f"{self.operator}.nk"
+        if os.access(observer, os.F_OK):
+            return observer
+        return self.keys / "operators" / f"{self.operator}.nk"
 
     @property
     def name(self) -> str:
         """Return who speaks: the option, else what the key file is called."""
-        name = self.operator or (LOCAL if self.seed.stem == "operator" else self.seed.stem)
+        name = self.operator or (LOCAL if self._is_local else self.seed.stem)
         if not is_token(name):
             raise Failure(f"{name!r} is no operator's name; say who you are with --operator")
         return name
+
+    @property
+    def observes(self) -> bool:
+        """Say whether who speaks may only look, as far as the keys here tell."""
+        observers = self.keys / "observers"
+        if _is_within(self.seed, self.keys):
+            return _is_within(self.seed, observers)
+        return os.access(observers / f"{self.operator or self.seed.stem}.pub", os.F_OK)
+
+    @property
+    def _is_local(self) -> bool:
+        return self.seed.stem == "operator" and self.seed.parent.name not in _PEOPLE
 
     def agent_key(self, agent: str) -> Path | None:
         """Return the key to speak as an agent with; None stands for the open user.
@@ -101,6 +130,20 @@ def endpoint(directory: Path) -> Endpoint | None:
         return msgspec.json.decode((directory / ENDPOINT).read_bytes(), type=Endpoint)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def running(directory: Path) -> int | None:
+    """Return the pid of the daemon that wrote the endpoint file, if that process is alive."""
+    found = endpoint(directory)
+    if found is None or found.pid <= 0:
+        return None
+    try:
+        os.kill(found.pid, 0)
+    except PermissionError:
+        return found.pid  # alive, and somebody else's
+    except (OSError, OverflowError):
+        return None
+    return found.pid
 
 
 def _hidden(path: Path) -> bool:

@@ -27,6 +27,11 @@ def plain(text: object, limit: int = MAX_CHARS) -> str:
     return shown if len(said) <= limit else f"{shown}… ({len(said)} characters)"
 
 
+def several(count: int, noun: str) -> str:
+    """Return a number of things, one of them without an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def document(content: object, *, indent: int | None = None) -> str:
     """Return JSON in ASCII: for programs, and harmless if a person looks at it."""
     text = json.dumps(msgspec.to_builtins(content), indent=indent)

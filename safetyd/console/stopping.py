@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,10 @@ import msgspec
 from safetyd.clock import Clock
 from safetyd.console import stop_file
 from safetyd.console.failure import BLOCKED, Failure
+from safetyd.console.heard import still_open, unheard
 from safetyd.console.options import reaches_daemon
 from safetyd.console.person import Operator, Reply, connected
-from safetyd.console.places import Place, make_private
+from safetyd.console.places import Place, make_private, running
 from safetyd.console.plain import plain
 from safetyd.console.render import indented, names
 
@@ -40,40 +42,63 @@ def stop(place: Place, reason: str, agent: str | None) -> int:
 
     Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop].
     """
+    if place.observes:
+        raise Failure(
+            f"the key {place.seed} is an observer's, who may look and not stop: use an operator's",
+            "refused",
+        )
     try:
         return anyio.run(_stop, place, reason, agent)
     except Failure as exc:
-        if agent is not None:
-            raise
-        return _by_file(place, reason, exc)
+        wrong = exc
+    except Exception as exc:  # noqa: BLE001 - whatever went wrong, the file still stops
+        wrong = Failure(f"the daemon's answer makes no sense ({type(exc).__name__}: {exc})")
+    if agent is not None:
+        raise wrong
+    return _by_file(place, reason, wrong)
 
 
 async def _stop(place: Place, reason: str, agent: str | None) -> int:
     async with connected(place) as operator:
         reply = await operator.control("stop", reason=reason, agent=agent)
-        click.echo(f"{plain(agent) if agent else 'Everything'} is stopped.")
+        _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
         if not reply["journalled"]:
-            click.echo("It is in force, but not yet written down: the journal does not answer.")
+            _say("It is in force, but not yet written down: the journal does not answer.")
         status = await _status(operator)
         files = [Path(file) for file in status.get("stop_files", ())]
         path = files[0] if files else place.data_dir / stop_file.NAME
         written = agent is None and _write(path, operator.name, reason)
         heard = await _wait(operator, agent, f"file:{path}" if written and files else "")
-        waiting = await _open_actions(operator, agent)
-    _tell(heard, waiting)
+        rows = await _agents(operator)
+    _tell(heard, rows, agent)
     commands = status.get("stop_commands", ()) if agent is None else ()
     failed = [command for command in commands if not _run(command)]
-    return _end(heard, failed, agent)
+    return _end(heard, failed, agent, unheard(agent, rows))
 
 
-def _by_file(place: Place, reason: str, exc: Failure) -> int:
+def _by_file(place: Place, reason: str, wrong: Failure) -> int:
     """Do what can be done without the daemon's word."""
-    click.echo(f"safetyd: {plain(exc.message, 2000)}", err=True)
     make_private(place.data_dir)
-    if _write(place.data_dir / stop_file.NAME, place.name, reason):
-        click.echo("It will hold from the start of a daemon that looks there, as by default.")
-        click.echo("No daemon has acknowledged the stop, and no [stop] commands were run.")
-    return exc.exit_code
+    if _write(place.data_dir / stop_file.NAME, _name(place), reason):
+        _say(_holds(place))
+        _say("No daemon has acknowledged the stop, and no [stop] commands were run.")
+    click.echo(f"safetyd: {plain(wrong.message, 2000)}", err=True)
+    return wrong.exit_code
+
+
+def _name(place: Place) -> str:
+    try:
+        return place.name
+    except Failure:
+        return "somebody"
+
+
+def _holds(place: Place) -> str:
+    """Say from when the file stops."""
+    pid = running(place.data_dir)
+    if pid is None:
+        return "It will hold from the start of a daemon that looks there, as by default."
+    return f"The daemon with pid {pid} runs and obeys it at once if it looks there, as by default."
 
 
 def _write(path: Path, by: str, reason: str) -> bool:
@@ -82,7 +107,7 @@ def _write(path: Path, by: str, reason: str) -> bool:
     except OSError as exc:
         click.echo(f"The stop file {path} cannot be written: {exc.strerror}.", err=True)
         return False
-    click.echo(f"The stop file is {path}.")
+    _say(f"The stop file is {path}.")
     return True
 
 
@@ -109,6 +134,15 @@ async def _status(operator: Operator) -> Reply:
         return {}
 
 
+async def _agents(operator: Operator) -> list[Reply] | None:
+    """Return what is known of every agent; None if the daemon does not say."""
+    try:
+        rows: list[Reply] = (await operator.query("agents", patience_s=1.0))["agents"]
+    except Failure:
+        return None
+    return rows
+
+
 def _heard(view: dict[str, Any], agent: str | None) -> Heard:
     return Heard(
         acknowledged=[name for name in view["acknowledged"] if agent in {None, name}],
@@ -116,26 +150,16 @@ def _heard(view: dict[str, Any], agent: str | None) -> Heard:
     )
 
 
-async def _open_actions(operator: Operator, agent: str | None) -> dict[str, int]:
-    """Return how many actions of each agent were allowed and have no outcome yet."""
-    try:
-        rows = (await operator.query("agents", patience_s=1.0))["agents"]
-    except Failure:
-        return {}
-    found = {row["agent"]: len(row["open_actions"]) + row["unreported"] for row in rows}
-    return {name: count for name, count in found.items() if count and agent in {None, name}}
-
-
-def _tell(heard: Heard, waiting: dict[str, int]) -> None:
-    if not heard.known:
-        click.echo("The daemon does not say who has acknowledged it.")
-        return
-    facts = [
-        ("acknowledged by", names(heard.acknowledged)),
-        ("silent", names(heard.silent)),
-        ("allowed and not yet reported", names([f"{name} {waiting[name]}" for name in waiting])),
-    ]
-    click.echo("\n".join(indented(facts)))
+def _tell(heard: Heard, rows: list[Reply] | None, agent: str | None) -> None:
+    if heard.known:
+        facts = [("acknowledged by", names(heard.acknowledged)), ("silent", names(heard.silent))]
+        _say("\n".join(indented(facts)))
+    else:
+        _say("The daemon does not say who has acknowledged it.")
+    if rows is None:
+        _say("It does not say either which allowed actions are still under way.")
+    elif left := still_open(rows, agent):
+        _say(left)
 
 
 def _run(command: str) -> bool:
@@ -143,18 +167,26 @@ def _run(command: str) -> bool:
     try:
         done = subprocess.run(command, shell=True, check=False, timeout=COMMAND_S)  # noqa: S602
     except subprocess.TimeoutExpired:
-        click.echo(f"{plain(command)}: no end after {COMMAND_S:g} s")
+        _say(f"{plain(command)}: no end after {COMMAND_S:g} s")
         return False
-    click.echo(f"{plain(command)}: exit code {done.returncode}")
+    _say(f"{plain(command)}: exit code {done.returncode}")
     return done.returncode == 0
 
 
-def _end(heard: Heard, failed: Sequence[str], agent: str | None) -> int:
+def _end(heard: Heard, failed: Sequence[str], agent: str | None, stranger: str) -> int:
     if heard.silent:
-        click.echo(f"Not acknowledged by {names(heard.silent)}: look after them by hand.")
+        _say(f"Not acknowledged by {names(heard.silent)}: look after them by hand.")
     if failed:
-        click.echo(f"{len(failed)} of the [stop] commands failed.")
-    if heard.silent or failed or not heard.known:
+        _say(f"{len(failed)} of the [stop] commands failed.")
+    if stranger:
+        _say(f"{stranger} The stop holds for that name anyway.")
+    if heard.silent or failed or stranger or not heard.known:
         return BLOCKED
-    click.echo(f"{plain(agent)} is halted" if agent else "All autonomous operations halted")
+    _say(f"{plain(agent)} is halted" if agent else "All autonomous operations halted")
     return 0
+
+
+def _say(words: str) -> None:
+    # A reader that has gone must not keep the rest of a stop from happening.
+    with suppress(BrokenPipeError):
+        click.echo(words)

@@ -34,4 +34,6 @@ async def _watch(place: Place, as_json: bool) -> None:  # noqa: FBT001 - called 
         await operator.listen(heard)
         click.echo(f"Watching {operator.address}; Ctrl-C ends.", err=True)
         await operator.lost.wait()
+        if operator.failed is not None:
+            raise operator.failed
         raise NotReachable(f"the connection to {operator.address} broke")

@@ -118,6 +118,14 @@ class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
     episode: str | None = None
 
 
+class KeysChanged(Event, kw_only=True, tag="keys_changed"):
+    """Who may connect has changed; each entry is a role, a name and a public key."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    by: str
+
+
 class ConfigRejected(Event, kw_only=True, tag="config_rejected"):
     errors: tuple[str, ...]
 

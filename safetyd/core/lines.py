@@ -11,6 +11,7 @@ from safetyd.core.events import (
     Decided,
     Event,
     Forgotten,
+    KeysChanged,
     Refused,
     Reported,
     Resumed,
@@ -19,6 +20,7 @@ from safetyd.core.events import (
     Withheld,
 )
 from safetyd.core.policy import Configured
+from safetyd.core.telemetry import Outcome
 
 AnyEvent = (
     Decided
@@ -28,6 +30,7 @@ AnyEvent = (
     | Stopped
     | Resumed
     | Forgotten
+    | KeysChanged
     | Configured
     | ConfigRejected
     | ClockStepped
@@ -38,3 +41,19 @@ AnyEvent = (
 encode: Callable[[Event], bytes] = msgspec.json.Encoder().encode
 decode: Callable[[bytes], Event] = msgspec.json.Decoder(AnyEvent).decode
 decode_batch: Callable[[bytes], list[Event]] = msgspec.json.Decoder(AnyEvent).decode_lines
+
+
+def concerns(line: bytes, id_: str) -> bool:
+    """Say whether a line tells of the proposal with this id."""
+    if msgspec.json.encode(id_) not in line:
+        return False
+    try:
+        event = decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    match event:
+        case Decided() | Withheld():
+            return event.id == id_
+        case Reported(telemetry=Outcome(id=named)):
+            return named == id_
+    return False

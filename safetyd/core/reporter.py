@@ -15,6 +15,7 @@ from safetyd.core.events import (
     ConfigRejected,
     Decided,
     Event,
+    KeysChanged,
     Refused,
     Resumed,
     SafetyEvent,
@@ -55,6 +56,7 @@ class Reporter:
         Resumed,
         Configured,
         ConfigRejected,
+        KeysChanged,
         ClockStepped,
         SafetyEvent,
         Ticked,
@@ -129,27 +131,40 @@ def _action_blocked(cause: Event, agent: str, rule: str, reason: str, count: int
 
 
 def _told_at_once(event: Event) -> SafetyEvent:
+    kind, reason, facts = _news(event)
+    return _safety_event(event, kind, reason, facts, getattr(event, "agent", None))
+
+
+def _news(event: Event) -> tuple[str, str, Facts]:
+    """Return the type, reason and metadata of what is told of an event."""
+    news: tuple[str, str, Facts]
     match event:
-        case Refused():
-            kind = "RATE_LIMIT_BLOCK" if event.cause == "rate_limit" else "ACTION_BLOCKED"
-            facts: Facts = {"rule": f"intake.{event.cause}", "count": event.count}
-            return _safety_event(event, kind, event.example, facts, event.agent)
+        case Refused(cause=cause):
+            kind = "RATE_LIMIT_BLOCK" if cause == "rate_limit" else "ACTION_BLOCKED"
+            news = kind, event.example, {"rule": f"intake.{cause}", "count": event.count}
         case Stopped():
-            facts = {"source": event.source, "by": event.by, "epoch": event.epoch}
-            return _safety_event(event, "EMERGENCY_STOP", event.reason, facts, event.agent)
+            facts: Facts = {"source": event.source, "by": event.by, "epoch": event.epoch}
+            news = "EMERGENCY_STOP", event.reason, facts
         case Resumed():
             facts = {"sources": " ".join(event.sources), "by": event.by, "epoch": event.epoch}
-            return _safety_event(event, "EMERGENCY_RESUME", event.reason, facts, event.agent)
+            news = "EMERGENCY_RESUME", event.reason, facts
         case Configured():
-            reason = "a new configuration is in force"
-            return _safety_event(event, "CONFIG_RELOADED", reason, {"policy": event.digest})
-        case ConfigRejected():
-            reason = "; ".join(event.errors)
-            return _safety_event(event, "CONFIG_REJECTED", reason, {"errors": len(event.errors)})
-        case ClockStepped():
-            reason = f"the wall clock stepped by {event.seconds:+.1f} s"
-            return _safety_event(event, "CLOCK_STEPPED", reason, {"seconds": event.seconds})
-    raise TypeError(f"the reporter does not tell of {type(event).__name__}")
+            news = "CONFIG_RELOADED", "a new configuration is in force", {"policy": event.digest}
+        case ConfigRejected(errors=errors):
+            news = "CONFIG_REJECTED", "; ".join(errors), {"errors": len(errors)}
+        case KeysChanged():
+            news = "KEYS_CHANGED", _changes(event), {"by": event.by}
+        case ClockStepped(seconds=seconds):
+            stepped = f"the wall clock stepped by {seconds:+.1f} s"
+            news = "CLOCK_STEPPED", stepped, {"seconds": seconds}
+        case _:
+            raise TypeError(f"the reporter does not tell of {type(event).__name__}")
+    return news
+
+
+def _changes(event: KeysChanged) -> str:
+    changes = [f"added {key}" for key in event.added] + [f"removed {key}" for key in event.removed]
+    return "; ".join(changes)
 
 
 def _safety_event(

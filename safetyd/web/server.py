@@ -1,5 +1,6 @@
 """The HTTP listener: metrics and health."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -10,6 +11,8 @@ from msgspec import Meta
 
 from safetyd.metrics import Metrics
 
+MAX_CONNECTIONS: Final = 64
+KEPT_S: Final = 15.0
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # what is wrong, or nothing
@@ -29,23 +32,37 @@ class WebServer:
         self._alive = alive
         self._ready = ready
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
-    async def start(self) -> str:
-        """Listen, and return the address."""
+    async def start(self, port: int | None = None) -> str:
+        """Listen on the port given or configured, any if it is 0, and return the address."""
         app = web.Application(middlewares=[self._our_host_only], client_max_size=64 * 1024)
         app.router.add_get("/metrics", self._get_metrics)
         app.router.add_get("/healthz", self._get_health)
         app.router.add_get("/readyz", self._get_ready)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEPT_S)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._config.host, self._config.port)
-        await site.start()
-        host, port = self._runner.addresses[0][:2]
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            self._accept, self._config.host, self._config.port if port is None else port
+        )
+        name, number = self._listener.sockets[0].getsockname()[:2]
+        return f"http://{f'[{name}]' if ':' in name else name}:{number}"
 
     async def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    def _accept(self) -> asyncio.Protocol:
+        """Take a connection; of too many the oldest, which may never have asked, gives way."""
+        server = self._runner.server if self._runner else None
+        if server is None:
+            raise AssertionError("nothing is accepted before the start")
+        for oldest in server.connections[: 1 - MAX_CONNECTIONS]:
+            oldest.force_close()
+        return server()
 
     @web.middleware
     async def _our_host_only(
@@ -70,7 +87,7 @@ class WebServer:
 def _name(host: str) -> str | None:
     """Return the name in a Host header, None if there is none to be found."""
     try:
-        return urlsplit(f"//{host}").hostname
+        return None if "@" in host else urlsplit(f"//{host}").hostname
     except ValueError:
         return None
 

@@ -9,6 +9,7 @@ from safetyd.core.events import (
     ClockStepped,
     ConfigRejected,
     Event,
+    KeysChanged,
     Refused,
     SafetyEvent,
 )
@@ -89,6 +90,10 @@ def test_dry_run_is_not_reported() -> None:
         (resume(0), "EMERGENCY_RESUME"),
         (ClockStepped(at=at(0), t=0, seconds=-7.5), "CLOCK_STEPPED"),
         (ConfigRejected(at=at(0), t=0, errors=("a", "b")), "CONFIG_REJECTED"),
+        (
+            KeysChanged(at=at(0), t=0, added=("agent a U1",), removed=("agent b U2",), by="x"),
+            "KEYS_CHANGED",
+        ),
         (
             Configured(at=at(0), t=0, policy=Policy(), digest="d", version="1", why="reload"),
             "CONFIG_RELOADED",

@@ -1,0 +1,144 @@
+from pathlib import Path
+
+import pytest
+
+from safetyd.bus.server import EmbeddedServer
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.config import load
+from safetyd.core.engine import Engine
+from safetyd.core.events import ConfigRejected, Event, KeysChanged
+from safetyd.core.policy import Configured, Policy
+from safetyd.mailbox import Mailbox
+from safetyd.metrics import Metrics
+from safetyd.refusals import Refusals
+from safetyd.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload
+from safetyd.rounds import Rounds
+from safetyd.settings import Settings
+
+
+class House:
+    """What a reload needs, and an engine that opens the letters it writes."""
+
+    def __init__(self, directory: Path, toml: str = "") -> None:
+        self.path = directory / "safetyd.toml"
+        self.path.write_text(toml)
+        self.settings = Settings(load(self.path), self.path, directory)
+        self.settings.keyring.make_own()
+        self.metrics = Metrics("1")
+        self.mailbox = Mailbox()
+        clock = Clock()
+        rounds = Rounds(self.mailbox, clock, Refusals())
+        self.reload = Reload(self.settings, self.metrics, rounds, self.mailbox)
+        self.reload.server = EmbeddedServer(directory / "nats", Subjects())
+        self.reload.take_on_keys("start")
+
+    def journalled(self) -> list[Event]:
+        events: list[Event] = []
+        engine, moment = Engine(Policy()), Clock().now()
+        while (letter := self.mailbox.take()) is not None:
+            events += letter.open(engine, moment)
+            letter.deliver(late=False)
+        return events
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.setattr("safetyd.reload.WRITTEN_S", 0.01)
+    return House(tmp_path)
+
+
+async def test_new_rules_are_written_down(house: House) -> None:
+    house.path.write_text('mode = "development"\n')
+
+    assert await house.reload.run("alice") == []
+
+    (configured,) = (e for e in house.journalled() if isinstance(e, Configured))
+    assert (configured.policy.mode, configured.why) == ("development", "reload")
+    assert house.metrics.reload_ok
+
+
+async def test_wrong_file_is_remembered_until_it_is_mended(house: House) -> None:
+    house.path.write_text("mode = 1\nprofile = 2\n")
+
+    errors = await house.reload.run("alice")
+
+    assert len(errors) == 2
+    assert house.reload.problem == "; ".join(errors)
+    assert not house.metrics.reload_ok
+    assert any(isinstance(event, ConfigRejected) for event in house.journalled())
+    house.path.write_text("")
+    assert await house.reload.run("alice") == []
+    assert house.reload.problem == ""
+
+
+async def test_who_may_connect_is_written_down_when_it_changes(house: House) -> None:
+    house.settings.keyring.add("agents", "code")
+    await house.reload.run("alice")
+
+    (added,) = (e for e in house.journalled() if isinstance(e, KeysChanged))
+    assert added.by == "alice"
+    assert added.added[0].startswith("agent code U")
+    house.settings.keyring.revoke("agents", "code")
+    await house.reload.run("bob")
+    (removed,) = (e for e in house.journalled() if isinstance(e, KeysChanged))
+    assert (removed.removed, removed.added) == (added.added, ())
+
+
+async def test_key_that_is_none_is_named_and_nothing_changes(house: House, tmp_path: Path) -> None:
+    before = (tmp_path / "nats" / "nats.conf").read_bytes()
+    directory = tmp_path / "keys" / "agents"
+    directory.mkdir(exist_ok=True)
+    (directory / "zed.pub").write_text("garbage\n")
+
+    (error,) = await house.reload.run("alice")
+
+    assert "zed.pub holds no public key" in error
+    assert (tmp_path / "nats" / "nats.conf").read_bytes() == before
+
+
+async def test_what_the_server_refuses_is_not_taken_on(house: House, tmp_path: Path) -> None:
+    before = (tmp_path / "nats" / "nats.conf").read_bytes()
+    directory = tmp_path / "keys" / "agents"
+    directory.mkdir(exist_ok=True)
+    # It looks like a key, but its checksum is wrong.
+    (directory / "zed.pub").write_text("U" + "A" * 55)
+
+    (error,) = await house.reload.run("alice")
+
+    assert "nats-server refuses its configuration" in error
+    assert (tmp_path / "nats" / "nats.conf").read_bytes() == before
+
+
+async def test_long_refusals_are_cut_for_the_journal(house: House) -> None:
+    house.path.write_text("".join(f"k{n}{'x' * 600} = 1\n" for n in range(30)))
+
+    await house.reload.run("alice")
+
+    (rejected,) = (e for e in house.journalled() if isinstance(e, ConfigRejected))
+    assert len(rejected.errors) == SHOWN_ERRORS
+    assert max(map(len, rejected.errors)) == SHOWN_CHARS
+
+
+def test_without_a_server_of_our_own_only_the_names_are_read(house: House) -> None:
+    house.reload.server = None
+    house.settings.keyring.add("agents", "code")
+
+    assert house.reload.take_on_keys("alice") == []
+    assert house.settings.has_key("code")
+
+
+def test_server_that_ends_at_once_says_why(house: House, tmp_path: Path) -> None:
+    server = house.reload.server
+    assert server is not None
+    assert server.end == ""
+    (tmp_path / "nats" / "jetstream").write_text("no directory")
+
+    server.start()
+    assert server._process is not None
+    server._process.wait(10)
+
+    assert server.end.startswith("nats-server ended with 1: ")
+    assert server.end.rstrip().endswith("directory") or "jetstream" in server.end
+    server.log_file.unlink()
+    assert server.end == "nats-server ended with 1: "

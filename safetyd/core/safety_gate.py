@@ -4,7 +4,7 @@ It is deterministic and synchronous. It reads text only: it knows nothing of mea
 look at screenshots, and whoever calls it must put what needs confirmation to a person.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -120,11 +120,14 @@ def _texts(patterns: Iterable[PatternConfig]) -> list[str]:
 
 
 def _proposal(action: object, observation: object) -> Proposal:
-    target = getattr(action, "target", None)
+    target, sure = _get(action, "target"), _get(action, "confidence")
+    kind = _said(action, "type")
+    if not kind:
+        raise TypeError(f"an action has a type, and {action!r} has none")
     return Proposal(
-        type=_said(action, "type"),
+        type=kind,
         text=_said(action, "text"),
-        confidence=getattr(action, "confidence", None),
+        confidence=float(str(sure)) if sure is not None else None,
         target=None if target is None else _target(target),
         observation=_observation(observation),
     )
@@ -148,8 +151,14 @@ def _observation(observation: object) -> Observation:
     )
 
 
+def _get(thing: object, name: str) -> object:
+    """Return what an object or a mapping says under a name."""
+    found: object = thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+    return found
+
+
 def _said(thing: object, name: str) -> str:
-    said = getattr(thing, name, None)
+    said = _get(thing, name)
     if isinstance(said, Enum):
         said = said.value if isinstance(said.value, str) else said.name
     return "" if said is None else str(said)

@@ -224,3 +224,17 @@ def test_importing_safetyd_does_not_import_the_library() -> None:
 def test_what_safetyd_does_not_have_is_an_error() -> None:
     with pytest.raises(AttributeError, match="module 'safetyd' has no attribute 'nonsense'"):
         _ = safetyd.nonsense
+
+
+def test_mappings_are_read_like_objects() -> None:
+    assessment = SafetyGate().assess(
+        {"type": "click", "target": {"label": "Submit"}, "confidence": 0.9}, {"app_name": "Chrome"}
+    )
+
+    assert assessment.decision is SafetyDecision.REQUIRE_CONFIRMATION
+
+
+@pytest.mark.parametrize("action", [{}, {"kind": "click"}, "click", None])
+def test_an_action_without_a_type_is_an_error(action: object) -> None:
+    with pytest.raises(TypeError, match="an action has a type"):
+        SafetyGate().assess(action, None)

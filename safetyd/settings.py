@@ -57,7 +57,8 @@ class Settings:
             agents=agents,
             operators=dict(self.keyring.public("operators")),
             observers=dict(self.keyring.public("observers")),
-            open_agents=self.config.bus.keyless and self.door.open,
+            open_agents=self.config.bus.keyless,
+            door_open=self.door.open,
         )
 
     def reload(self) -> None:

@@ -25,6 +25,7 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     operators: Mapping[str, str]
     observers: Mapping[str, str]
     open_agents: bool
+    door_open: bool = True  # False: agents without a key are known, but not let in now
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ def accounts(users: Users, subjects: Subjects) -> str:
     """Return the part that somebody else's cluster needs too."""
     blocks = [_safety(users, subjects), _agents(users, subjects), _humans(users, subjects)]
     if users.open_agents:
-        blocks.append(_open(subjects))
+        blocks.append(_open(subjects, door_open=users.door_open))
     lines = ["accounts {", *(_indented(block) for block in blocks), "  SYS {}", "}"]
     lines.append("system_account: SYS")
     if users.open_agents:
@@ -153,7 +154,7 @@ def _humans(users: Users, subjects: Subjects) -> str:
     )
 
 
-def _open(subjects: Subjects) -> str:
+def _open(subjects: Subjects, *, door_open: bool) -> str:
     imports = [
         *(
             _import("service", subjects.keyless(verb, "*"), subjects.of(verb, "*"))
@@ -164,7 +165,9 @@ def _open(subjects: Subjects) -> str:
     ]
     publish = [subjects.of(verb, "*") for verb in AGENT_VERBS]
     subscribe = [subjects.of("decision", ">"), subjects.of("state", "*"), "_INBOX.>"]
-    user = f'{{ user: open, password: "", {_permissions(publish, subscribe)} }}'
+    # The server cannot be told anew who comes in without a key, only how: nobody can by websocket.
+    how = "" if door_open else 'allowed_connection_types: ["WEBSOCKET"], '
+    user = f'{{ user: open, password: "", {how}{_permissions(publish, subscribe)} }}'
     return _block(
         "OPEN",
         "# agents without a key: they have no secrets from one another",

@@ -5,7 +5,7 @@ the others is to end its connection. Nothing tells keyless agents apart, so all 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -15,6 +15,7 @@ FLOOD_BYTES: Final = 16 * 1024 * 1024
 FLOOD_BYTES_PER_S: Final = 4 * 1024 * 1024
 CALM_BYTES: Final = 1024 * 1024
 SHUT_S: Final = 30.0
+AGAIN_S: Final = 1.0
 
 log = logging.getLogger("safetyd.bus")
 
@@ -40,16 +41,25 @@ class Door:
         if self._over > FLOOD_BYTES:
             self._flooded.set()
 
-    async def watch(self, turn: Callable[[], object]) -> None:
-        """Shut on a flood and open again, for ever. `turn` makes the server do as `open` says."""
+    async def watch(self, turn: Callable[[], Sequence[str]]) -> None:
+        """Shut on a flood and open again, for ever.
+
+        `turn` makes the server do as `open` says, and returns why it does not, if it does not.
+        """
         while True:
             await self._flooded.wait()
             log.warning("agents without a key flood the bus and are shut out for %d s", SHUT_S)
             self.open = False
-            turn()
+            await _until_turned(turn)
             await anyio.sleep(SHUT_S)
-            log.info("agents without a key are let in again")
             self.open = True
-            turn()
+            await _until_turned(turn)
+            log.info("agents without a key are let in again")
             self._over = 0.0
             self._flooded = anyio.Event()
+
+
+async def _until_turned(turn: Callable[[], Sequence[str]]) -> None:
+    while problems := turn():
+        log.warning("the server does not take it on: %s", "; ".join(problems))
+        await anyio.sleep(AGAIN_S)

@@ -40,6 +40,7 @@ class Peer:
         self._socket = socket.create_connection((where.hostname, where.port), PATIENCE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
+        self._gone = False
         self._made = itertools.count(1)
         self._inbox = inbox
         self.errors: list[str] = []
@@ -69,6 +70,7 @@ class Peer:
         """Send a request and return its answer."""
         inbox = f"{self._inbox}.{next(self._made)}"
         sid = self.subscribe(inbox)
+        self.send(b"UNSUB %d 1\r\n" % sid)
         self.publish(subject, payload, inbox)
         return self.heard(sid, patience_s)
 
@@ -91,7 +93,9 @@ class Peer:
 
     def closed(self) -> bool:
         """Say whether the server ends the connection, waiting for it to do so."""
-        return all(isinstance(message, Message) for message in self._messages(PATIENCE_S))
+        for _ in self._messages(PATIENCE_S):
+            pass
+        return self._gone
 
     def _greet(self, seed: Path | None) -> None:
         info = msgspec.json.decode(self._line(monotonic() + PATIENCE_S).removeprefix(b"INFO "))
@@ -139,6 +143,7 @@ class Peer:
             data = self._socket.recv(1 << 20) if ready else b""
         except ConnectionResetError:
             data = b""
+        self._gone = bool(ready) and not data
         self._buffer += data
         return data
 

@@ -1,0 +1,267 @@
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safetyd.bus.codec import Malformed, read_command, read_proposal, read_telemetry
+from safetyd.core.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES, canonical
+from safetyd.core.telemetry import Heartbeat, Outcome
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+FIELDS = st.dictionaries(
+    st.sampled_from(["type", "id", "agent", "text", "context", "tokens", "at", "x"]), JSON
+)
+
+
+def proposal(**fields: object) -> bytes:
+    return msgspec.json.encode({"type": "read_file", **fields})
+
+
+def nested(levels: int) -> bytes:
+    """A proposal of so many levels, itself the first."""
+    return b'{"type":"x","x":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+def why(data: bytes, agent: str = "code") -> str:
+    """Return why a proposal is malformed."""
+    with pytest.raises(Malformed) as caught:
+        read_proposal(agent, data, "spare")
+    return str(caught.value)
+
+
+def test_proposal_of_known_fields_is_read_as_it_is() -> None:
+    read, digest = read_proposal("code", proposal(id="p1", text="notes.txt"), "spare")
+
+    assert (read.type, read.id, read.text) == ("read_file", "p1", "notes.txt")
+    assert (read.context, read.extra) == (None, None)
+    assert digest.startswith("sha256:")
+
+
+def test_proposal_without_an_id_gets_the_spare_one() -> None:
+    read, _ = read_proposal("code", proposal(), "spare")
+
+    assert read.id == "spare"
+
+
+def test_fields_that_nobody_knows_are_kept_for_people_to_see() -> None:
+    read, _ = read_proposal("code", proposal(zeal=9, extra="mine", amount=1.0), "spare")
+
+    assert read.extra == msgspec.Raw(b'{"amount":1,"extra":"mine","zeal":9}')
+
+
+def test_context_becomes_one_line() -> None:
+    read, _ = read_proposal("code", b'{"type": "x",\n "context": {"b": 1,\n "a": 2}}', "spare")
+
+    assert read.context == msgspec.Raw(b'{"a":2,"b":1}')
+
+
+def test_of_keys_given_twice_the_last_counts_everywhere() -> None:
+    twice = b'{"type":"read_file","text":"a","text":"b","x":1,"x":2}'
+    once = b'{"type":"read_file","text":"b","x":2}'
+
+    assert read_proposal("code", twice, "spare") == read_proposal("code", once, "spare")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"type": ""}, 'type is ""; expected `str` of length >= 1'),
+        ({"type": 5}, "type is 5; expected `str`, got `int`"),
+        ({"cost_usd": -1}, "cost_usd is -1; expected `float` >= 0.0"),
+        ({"confidence": 1.5}, "confidence is 1.5; expected `float` <= 1.0"),
+        ({"tokens": {"input": -2}}, "tokens.input is -2; expected `int` >= 0"),
+        ({"paths": ["a", 5]}, "paths[1] is 5; expected `str`, got `int`"),
+        ({"scores": {}}, "scores.strategic_alignment is missing, and must be there"),
+        ({"urgency": "now"}, 'urgency is "now"; it must be one of high, low, normal'),
+        ({"at": "noon"}, 'at is "noon"; it must be a time such as 2026-02-08T14:30:22Z'),
+        ({"agent": "ops"}, "the proposal says agent 'ops', its subject says 'code'"),
+    ],
+)
+def test_reason_names_the_field_its_value_and_what_is_allowed(
+    fields: dict[str, Any], reason: str
+) -> None:
+    assert why(proposal(**fields)) == reason
+
+
+def test_reason_names_all_values_that_a_field_may_have() -> None:
+    for value in ("read_only", "reversible", "irreversible", "unknown"):
+        assert value in why(proposal(reversibility="maybe"))
+
+
+def test_missing_type_is_named() -> None:
+    assert why(b"{}") == "type is missing, and must be there"
+
+
+def test_long_value_is_not_repeated_whole() -> None:
+    assert len(why(proposal(urgency="z" * 60_000))) < 200
+
+
+def test_value_that_was_said_twice_does_not_confuse_the_reason() -> None:
+    twice = b'{"type":"x","tokens":{"input":-1},"tokens":5}'
+
+    assert why(twice) == "tokens.input is wrong; expected `int` >= 0"
+
+
+def test_reason_is_not_led_astray_by_the_value() -> None:
+    assert why(proposal(urgency="x - at `$.type`")).startswith("urgency is ")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{",
+        b'{"type":"x"} more',
+        b'\xef\xbb\xbf{"type":"x"}',
+        b'{"type":"x","y":NaN}',
+        b'{"type":"x","confidence":Infinity}',
+        b'{"type":"x","y":"\\ud800"}',
+        b'{"type":"x","\\udfff":1}',
+        b'{"type":"\xff"}',
+        b'{"type":"x","y":"\xff"}',
+        b'{"type":"x\x00"}',
+    ],
+)
+def test_what_is_no_json_object_is_refused(data: bytes) -> None:
+    assert why(data).startswith("not a JSON object: ")
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"9" * 400 + b".5", b"9" * 5000])
+@pytest.mark.parametrize("place", [b'"cost_usd":', b'"x":', b'"context":{"a":', b'"x":[1,'])
+def test_number_that_is_not_finite_is_refused_wherever_it_stands(
+    number: bytes, place: bytes
+) -> None:
+    end = {b"{": b"}", b"[": b"]"}.get(place[place.find(b":") + 1 :][:1], b"")
+
+    reason = why(b'{"type":"x",%b%b%b}' % (place, number, end))
+
+    assert "out of range" in reason or "999" in reason
+    assert len(reason) < 300
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"type":"a\\u0000"}',
+        b'{"type":"a","x":["\\u0000"]}',
+        b'{"type":"a","\\u0000":1}',
+        b'{"type":"a","x":"\\\\\\u0000"}',
+    ],
+)
+def test_nul_is_refused_in_texts_and_keys(data: bytes) -> None:
+    assert why(data) == "a text holds the character NUL, which is not taken"
+
+
+def test_six_characters_that_look_like_nul_are_taken() -> None:
+    read, _ = read_proposal("code", b'{"type":"a","text":"\\\\u0000"}', "spare")
+
+    assert read.text == "\\u0000"
+
+
+def test_depth_is_bounded() -> None:
+    read_proposal("code", nested(MAX_DEPTH), "spare")
+
+    assert why(nested(MAX_DEPTH + 1)) == "nested deeper than 32 levels"
+    assert why(b'{"type":"x","x":' + b'{"a":' * 40 + b"1" + b"}" * 40 + b"}").startswith("nested")
+
+
+def test_depth_beyond_what_the_parser_can_bear_is_refused() -> None:
+    assert why(b'{"type":"x","x":' + b"[" * 60_000) == "nested deeper than 32 levels"
+
+
+def test_many_brackets_side_by_side_are_not_deep() -> None:
+    read, _ = read_proposal("code", proposal(x=[[]] * 1000, y=[{}] * 1000), "spare")
+
+    assert read.extra is not None
+
+
+def test_size_is_bounded() -> None:
+    fits = proposal(x="y" * (MAX_MESSAGE_BYTES - len(proposal(x=""))))
+    read_proposal("code", fits, "spare")
+
+    assert why(fits + b" ") == "the message has 65537 bytes; at most 65536 are taken"
+
+
+def test_numbers_that_grow_when_written_out_are_bounded() -> None:
+    numbers = b'{"type":"x","x":[' + b"1e15," * 12_000 + b"1]}"
+
+    assert "with its numbers written out; at most 65536 are taken" in why(numbers)
+
+
+def test_text_is_bounded_in_bytes() -> None:
+    read_proposal("code", proposal(text="é" * (MAX_TEXT_BYTES // 2)), "spare")
+
+    reason = why(proposal(text="é" * (MAX_TEXT_BYTES // 2 + 1)))
+
+    assert reason == "text has 8194 bytes; at most 8192 are taken"
+
+
+@settings(max_examples=50)
+@given(FIELDS)
+def test_whatever_is_taken_fits_on_one_line_and_is_read_the_same_again(
+    fields: dict[str, Any],
+) -> None:
+    try:
+        read, digest = read_proposal("code", msgspec.json.encode(fields), "spare")
+    except (Malformed, OverflowError):
+        return
+
+    line = canonical(read)
+    assert b"\n" not in line
+    assert read_proposal("code", msgspec.json.encode(fields), "spare") == (read, digest)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_are_read_or_malformed_and_nothing_else(data: bytes) -> None:
+    for read in (lambda: read_proposal("code", data, "spare"), lambda: read_telemetry(data)):
+        try:
+            read()
+        except Malformed as exc:
+            assert str(exc)  # noqa: PT017 - any of the two is fine
+
+
+def test_telemetry_is_read_by_its_type() -> None:
+    assert read_telemetry(b'{"type":"heartbeat","stop_epoch":3}') == Heartbeat(stop_epoch=3)
+
+
+def test_details_of_an_outcome_become_one_line() -> None:
+    read = read_telemetry(b'{"type":"outcome","ok":true,"details":{"b": 1,\n"a": 2}}')
+
+    assert isinstance(read, Outcome)
+    assert read.details == msgspec.Raw(b'{"a":2,"b":1}')
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"{}", "type is missing, and must be there"),
+        (b'{"type":"outcome"}', "ok is missing, and must be there"),
+        (b'{"type":"outcome","ok":"yes"}', 'ok is "yes"; expected `bool`, got `str`'),
+        (b'{"type":5}', "type is 5; expected `str`"),
+    ],
+)
+def test_reason_names_what_is_wrong_with_telemetry(data: bytes, reason: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        read_telemetry(data)
+
+    assert str(caught.value) == reason
+
+
+def test_unknown_telemetry_is_told_what_there_is() -> None:
+    with pytest.raises(Malformed, match=r'type is "gossip"; it must be one of outcome, .*rollback'):
+        read_telemetry(b'{"type":"gossip"}')
+
+
+def test_command_is_an_object_that_names_one() -> None:
+    assert read_command(b'{"command":"stop","reason":"drill"}')["reason"] == "drill"
+    for data in (b"{}", b'{"command":5}', b"[]", b"stop", b"\xff"):
+        with pytest.raises(Malformed):
+            read_command(data)

@@ -1,0 +1,18 @@
+from safetyd.bus.subjects import AGENT_VERBS, OPERATOR_VERBS, Subjects
+
+
+def test_everything_is_under_one_prefix() -> None:
+    subjects = Subjects("acme.gate")
+
+    assert subjects.of("propose", "code") == "acme.gate.propose.code"
+    assert subjects.keyless("propose", "code") == "acme.gate.open.propose.code"
+    assert subjects.journal == "acme.gate.journal.0"
+    assert subjects.writer == "acme.gate.internal.writer"
+    assert subjects.canary("b00t-main") == "acme.gate.canary.b00t-main"
+
+
+def test_what_is_kept_from_agents_is_no_verb_of_theirs() -> None:
+    own = {"journal", "internal", "canary", "open", "decision", "event", "state"}
+
+    assert own.isdisjoint((*AGENT_VERBS, *OPERATOR_VERBS))
+    assert set(AGENT_VERBS).isdisjoint(OPERATOR_VERBS)

@@ -1,0 +1,300 @@
+"""Whatever bytes a peer sends, the next good message is answered within a second."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pytest
+
+from safetyd.bus.keys import Keyring
+from safetyd.core.proposal import MAX_MESSAGE_BYTES
+from tests.bus.peer import Peer, hpub, pub
+from tests.conftest import RunningDaemon, StartDaemon
+
+pytestmark = pytest.mark.journey
+
+NEXT_S: Final = 1.0
+FREE: Final = "[rate]\nattempts_per_second = 0\n"
+GOOD: Final = b'{"type":"read_file","text":"notes.txt"}'
+NOT_UTF8: Final = b"\xff\xfe"
+DEEP: Final = 100_000
+
+HEADERS: Final = {
+    "status line": b"NATS/1.0 \xff\xff\xff\r\n\r\n",
+    "description": b"NATS/1.0 503 \xff\xfe\r\n\r\n",
+    "header key": b"NATS/1.0\r\n\xff\xfe: x\r\n\r\n",
+    "header value": b"NATS/1.0\r\nkey: \xff\xfe\r\n\r\n",
+    "headers without their last line end": b"NATS/1.0\r\nkey: value\r\n",
+    "status without its last line end": b"NATS/1.0 503\r\n",
+    "vertical tab in a header": b"NATS/1.0\r\nke\x0by: \x0c\r\n\r\n",
+}
+
+# What a message may hold, and what the answer must then say.
+PAYLOADS: Final = {
+    "nothing": (b"", "not a JSON object"),
+    "not JSON": (b"rm -rf /", "not a JSON object"),
+    "not an object": (b"[]", "got `array`"),
+    "NaN": (b'{"type":"x","confidence":NaN}', "not a JSON object"),
+    "infinite": (b'{"type":"x","cost_usd":1e999}', "1e999 is out of range"),
+    "infinite where nobody looks": (b'{"type":"x","y":[-1e999]}', "-1e999 is out of range"),
+    "NUL": (b'{"type":"x","text":"\\u0000"}', "the character NUL, which is not taken"),
+    "raw NUL": (b'{"type":"x","text":"\x00"}', "not a JSON object"),
+    "bad UTF-8": (b'{"type":"\xff"}', "not a JSON object"),
+    "lone surrogate": (b'{"type":"x","\\udfff":1}', "not a JSON object"),
+    "deep arrays": (b'{"type":"x","x":' + b"[" * DEEP, "bytes; at most 65536 are taken"),
+    "deep objects": (b'{"a":' * 50_000, "bytes; at most 65536 are taken"),
+    "deep but short": (b'{"type":"x","x":' + b"[" * 60_000, "nested deeper than 32 levels"),
+    "33 levels": (b'{"type":"x","x":' + b"[" * 32 + b"]" * 32 + b"}", "deeper than 32 levels"),
+    "too large": (b" " * (MAX_MESSAGE_BYTES + 1), "has 65537 bytes; at most 65536 are taken"),
+    "numbers that grow": (b'{"type":"x","x":[' + b"1e15," * 12_000 + b"1]}", "written out"),
+    "many empty lists": (b'{"x":[' + b"[]," * 21_000 + b"[]]}", "type is missing"),
+    "long text": (b'{"type":"x","text":"%b"}' % (b"x" * 8193), "has 8193 bytes; at most 8192"),
+    "wrong type": (b'{"type":5}', "type is 5; expected `str`"),
+    "wrong word": (
+        b'{"type":"x","urgency":"now"}',
+        'urgency is "now"; it must be one of high, low',
+    ),
+    "negative": (b'{"type":"x","cost_usd":-1}', "cost_usd is -1; expected `float` >= 0"),
+    "another's name": (b'{"type":"x","agent":"other"}', "says agent 'other', its subject says"),
+    "duplicate keys": (b'{"type":"x","type":5}', "type is 5; expected `str`"),
+}
+
+
+class Door(NamedTuple):
+    """A way to the daemon: a subject, and a question there that has a good answer."""
+
+    connect: Callable[[], Peer]
+    inbox: str
+    subject: bytes
+    question: bytes
+    is_good: Callable[[dict[str, Any]], bool]
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    daemon = start_module_daemon(FREE)
+    Keyring(daemon.data_dir / "keys").add("agents", "keyed")
+    daemon.restart()
+    return daemon
+
+
+@pytest.fixture(params=["keyless agent", "keyed agent", "control", "query"])
+def door(daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterator[Door]:
+    with ExitStack() as stack:
+        yield way(daemon, request.param, stack)
+
+
+@pytest.fixture(params=["keyless agent", "keyed agent"])
+def agents_door(daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterator[Door]:
+    with ExitStack() as stack:
+        yield way(daemon, request.param, stack)
+
+
+def way(daemon: RunningDaemon, who: str, stack: ExitStack) -> Door:
+    keys, bus = daemon.data_dir / "keys", daemon.endpoint.bus
+
+    def allowed(answer: dict[str, Any]) -> bool:
+        return bool(answer["decision"] == "allow")
+
+    def ok(answer: dict[str, Any]) -> bool:
+        return bool(answer["ok"])
+
+    seed, inbox, subject, question, good = {
+        "keyless agent": (None, "_INBOX.raw", b"propose.raw", GOOD, allowed),
+        "keyed agent": (
+            keys / "agents" / "keyed.nk",
+            "_INBOX.agent.keyed",
+            b"propose.keyed",
+            GOOD,
+            allowed,
+        ),
+        "control": (
+            keys / "operator.nk",
+            "_INBOX.op.local",
+            b"control.local",
+            b'{"command":"reset","agent":"raw"}',
+            ok,
+        ),
+        "query": (
+            keys / "operator.nk",
+            "_INBOX.op.local",
+            b"query.local",
+            b'{"command":"status"}',
+            ok,
+        ),
+    }[who]
+    return Door(
+        lambda: stack.enter_context(Peer(bus, seed, inbox)),
+        inbox,
+        b"safety.v1." + subject,
+        question,
+        good,
+    )
+
+
+def assert_next_is_answered(door: Door, peer: Peer) -> None:
+    """Ask a good question where the poison was put, and where it could have spread."""
+    for asker in (peer, door.connect()):
+        begun = monotonic()
+        answer = asker.ask(door.subject.decode(), door.question, NEXT_S)
+        assert monotonic() - begun < NEXT_S
+        assert door.is_good(answer.fields), answer.fields
+
+
+def assert_undisturbed(daemon: RunningDaemon, before: str) -> None:
+    """Nothing of it was worth a warning, and no connection was lost over it."""
+    assert daemon.log() == before
+
+
+@pytest.mark.parametrize("poison", [b"\x0b", b"\x0c", NOT_UTF8], ids=["VT", "FF", "not UTF-8"])
+def test_bytes_in_reply_and_subject(daemon: RunningDaemon, door: Door, poison: bytes) -> None:
+    before, peer = daemon.log(), door.connect()
+
+    peer.send(pub(door.subject, door.question, reply=b"_INBOX." + poison + b"1"))
+    peer.send(pub(door.subject + poison, door.question, reply=door.inbox.encode() + b".x"))
+    peer.send(pub(door.subject + poison + b"1", door.question))
+    peer.settle()
+
+    assert_next_is_answered(door, peer)
+    assert_undisturbed(daemon, before)
+
+
+@pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
+def test_bytes_in_headers(daemon: RunningDaemon, door: Door, headers: bytes) -> None:
+    before, peer = daemon.log(), door.connect()
+    inbox = f"{door.inbox}.h"
+    sid = peer.subscribe(inbox)
+
+    peer.send(hpub(door.subject, headers, door.question, inbox.encode()))
+
+    assert door.is_good(peer.heard(sid, NEXT_S).fields)  # headers are not even looked at
+    assert_next_is_answered(door, peer)
+    assert_undisturbed(daemon, before)
+
+
+@pytest.mark.parametrize(("payload", "reason"), PAYLOADS.values(), ids=PAYLOADS)
+def test_malformed_proposal_is_blocked_with_the_reason(
+    daemon: RunningDaemon, agents_door: Door, payload: bytes, reason: str
+) -> None:
+    before, peer = daemon.log(), agents_door.connect()
+
+    decision = peer.ask(agents_door.subject.decode(), payload, NEXT_S).fields
+
+    assert (decision["decision"], decision["cause"]) == ("block", "malformed")
+    assert decision["agent"] == agents_door.subject.decode().rpartition(".")[2]
+    assert reason in decision["reason"]
+    assert_next_is_answered(agents_door, peer)
+    assert_undisturbed(daemon, before)
+
+
+@pytest.mark.parametrize("payload", [p for p, _ in PAYLOADS.values()], ids=PAYLOADS)
+@pytest.mark.parametrize("verb", ["control", "query"])
+def test_malformed_command_is_refused_with_the_reason(
+    daemon: RunningDaemon, verb: str, payload: bytes
+) -> None:
+    with ExitStack() as stack:
+        door = way(daemon, verb, stack)
+        peer = door.connect()
+
+        answer = peer.ask(door.subject.decode(), payload, NEXT_S).fields
+
+        assert (answer["ok"], answer["code"]) == (False, "malformed")
+        assert answer["error"]
+        assert_next_is_answered(door, peer)
+
+
+@pytest.mark.parametrize("payload", [p for p, _ in PAYLOADS.values()], ids=PAYLOADS)
+def test_malformed_telemetry_is_refused_with_the_reason(
+    daemon: RunningDaemon, agents_door: Door, payload: bytes
+) -> None:
+    peer, subject = agents_door.connect(), agents_door.subject.decode()
+
+    noted = peer.ask(subject.replace("propose", "telemetry"), payload, NEXT_S).fields
+
+    assert (noted["ok"], noted["code"]) == (False, "malformed")
+    assert noted["error"]
+    assert_next_is_answered(agents_door, peer)
+
+
+@pytest.mark.parametrize("name", ["a+b", "é", "x" * 65, "%00", "{}"])
+def test_name_that_is_none_is_blocked_with_what_would_be_one(
+    daemon: RunningDaemon, name: str
+) -> None:
+    with Peer(daemon.endpoint.bus) as peer:
+        decision = peer.ask(f"safety.v1.propose.{name}", GOOD, NEXT_S).fields
+
+        assert (decision["cause"], decision["agent"]) == ("malformed", "unknown")
+        assert "is not a name of an agent: use 1 to 64 of A-Z a-z 0-9 _ -" in decision["reason"]
+        assert peer.ask("safety.v1.propose.raw", GOOD, NEXT_S).fields["decision"] == "allow"
+
+
+def test_more_than_the_server_takes_costs_the_sender_its_connection(door: Door) -> None:
+    peer = door.connect()
+
+    peer.send(b"PUB %b 262145\r\n" % door.subject)
+
+    assert peer.closed()
+    assert "Maximum Payload Violation" in peer.errors[0]
+    assert_next_is_answered(door, door.connect())
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        b"\x00" * 1000,
+        b"PUB\r\n",
+        b"PUB a\r\n",
+        b"HPUB a 5 2\r\nhi\r\n",
+        b"CONNECT {\r\n",
+        b"PUB " + b"x" * 5000,
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_protocol_at_all_costs_the_sender_its_connection(
+    door: Door, poison: bytes
+) -> None:
+    peer = door.connect()
+
+    peer.send(poison)
+
+    assert peer.closed()
+    assert_next_is_answered(door, door.connect())
+
+
+def test_largest_well_formed_messages_are_all_answered(daemon: RunningDaemon) -> None:
+    large = "x" * 64_000
+    messages = {
+        "propose.raw": {"type": "read_file", "context": {"diff": large}},
+        "telemetry.raw": {"type": "outcome", "ok": True, "details": {"output": large}},
+    }
+    with ExitStack() as stack:
+        door = way(daemon, "keyless agent", stack)
+        peer = door.connect()
+        sid = peer.subscribe("_INBOX.raw.large")
+        for _ in range(30):
+            for subject, fields in messages.items():
+                payload = msgspec.json.encode(fields)
+                peer.publish(f"safety.v1.{subject}", payload, "_INBOX.raw.large")
+
+        answers = [peer.heard(sid).fields for _ in range(60)]
+
+        assert [answer for answer in answers if not (answer.get("ok") or answer.get("seq"))] == []
+        assert_next_is_answered(door, peer)
+
+
+def test_longest_reasons_do_no_harm(daemon: RunningDaemon) -> None:
+    with ExitStack() as stack:
+        door = way(daemon, "control", stack)
+        peer = door.connect()
+        sid = peer.subscribe("_INBOX.op.local.long")
+        for command in ("stop", "resume") * 5:
+            fields = {"command": command, "agent": "raw", "reason": "x" * 64_000}
+            peer.publish(
+                "safety.v1.control.local", msgspec.json.encode(fields), f"{door.inbox}.long"
+            )
+
+        assert all(peer.heard(sid).fields["ok"] for _ in range(10))
+        assert_next_is_answered(door, peer)
+        assert_next_is_answered(way(daemon, "query", stack), peer)

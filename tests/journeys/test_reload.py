@@ -1,0 +1,83 @@
+"""A configuration and keys that change while the daemon runs."""
+
+import os
+import shutil
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from safetyd.bus.keys import Keyring
+from safetyd.core.events import ConfigRejected
+from tests.conftest import WEB, RunningDaemon, StartDaemon
+from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
+from tests.journeys.record import assert_recorded, assert_verifies, events
+
+BAD: Final = 'profile = "lax"\n[gate]\nblocklist_patterns = ["("]\n[rate]\nnonsense = 1\n' + WEB
+MISTAKES: Final = ("profile is", "gate.blocklist_patterns", "rate.nonsense")
+# What the crowd reads, which nothing else forbids.
+STRICTER: Final = '[gate]\nblocklist_patterns = ["notes.txt"]\n' + UNBOUNDED + WEB
+CUT_OFF_S: Final = 1.0
+
+
+def reload(daemon: RunningDaemon, config: str = "") -> None:
+    if config:
+        daemon.config_path.write_text(config)
+    os.kill(daemon.pid, signal.SIGHUP)
+
+
+def metric(daemon: RunningDaemon, name: str) -> float:
+    with urllib.request.urlopen(f"{daemon.endpoint.web}/metrics") as page:
+        lines = page.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+
+@pytest.mark.journey
+def test_bad_file_is_refused_with_every_error_named_and_a_good_one_takes_effect(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNBOUNDED)
+
+    with crowd(daemon.endpoint.bus, "a") as history:
+        history.until_allowed()
+        reload(daemon, BAD)
+        until(lambda: metric(daemon, "safetyd_config_last_reload_successful") == 0)
+        history.until_allowed()
+        said = daemon.log()
+        assert not [mistake for mistake in MISTAKES if mistake not in said]
+
+        reload(daemon, STRICTER)
+        history.until(lambda heard: "notes.txt" in heard.decision.reason)
+        assert metric(daemon, "safetyd_config_last_reload_successful") == 1
+
+    rejected = [event for event in events(daemon.data_dir) if isinstance(event, ConfigRejected)]
+    assert [len(event.errors) for event in rejected] == [len(MISTAKES)]
+    assert_recorded(history, daemon.data_dir)
+    assert_verifies(daemon)
+
+
+@pytest.mark.journey
+def test_key_counts_from_the_reload_on_and_its_connection_ends_with_it(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    daemon = start_daemon(UNBOUNDED)
+    keyring, history = Keyring(daemon.data_dir / "keys"), History()
+    seed = Path(shutil.copy(keyring.add("agents", "keyed"), tmp_path))
+    keyed = Agent("keyed", daemon.endpoint.bus, history, seed)
+    other = Agent("other", daemon.endpoint.bus, History())
+
+    with keyed.at_work(), other.at_work():
+        assert keyed.refused.wait(5)
+        reload(daemon)
+        assert history.until_allowed().decision.agent == "keyed"
+
+        keyring.revoke("agents", "keyed")
+        keyed.refused.clear()
+        reload(daemon)
+        until(lambda: not keyed.connected.is_set(), CUT_OFF_S)
+        assert keyed.refused.wait(5)
+
+    assert other.connections == 1
+    assert_recorded(history, daemon.data_dir)

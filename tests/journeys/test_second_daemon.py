@@ -1,0 +1,123 @@
+"""Two daemons where there may be one: exactly one answers, the other says why it does not."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from safetyd.bus.keys import Keyring
+from tests.client.bus import Bus
+from tests.conftest import RunningDaemon, StartDaemon, safetyd
+from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
+from tests.journeys.people import control
+from tests.journeys.processes import freeze, thaw
+from tests.journeys.record import assert_recorded, assert_verifies
+
+TAKES_OVER_S: Final = 10.0
+JETSTREAM: Final = """
+jetstream {{ store_dir: "{store}", max_file: 2GB, sync_interval: always }}
+max_payload: 256KB
+include "accounts.conf"
+"""
+
+
+class Shared:
+    """Somebody else's bus, the keys for it, and what the daemons on it are configured with."""
+
+    def __init__(self, directory: Path) -> None:
+        keys = Keyring(directory / "keys")
+        keys.make_own()
+        self.operator = keys.operator
+        self.agent = keys.add("agents", "code")
+        printed = safetyd("nats-config", "--data-dir", str(directory))
+        (directory / "accounts.conf").write_text(printed.stdout)
+        self.bus = Bus(directory, JETSTREAM.format(store=directory / "store"))
+        url, key = f'url = "{self.bus.url}"', f'key_file = "{keys.daemon}"'
+        self.config = f"{UNBOUNDED}[bus]\n{url}\n{key}\n"
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared]:
+    shared = Shared(tmp_path)
+    yield shared
+    shared.bus.stop()
+
+
+def stands_by(daemon: RunningDaemon, behind: RunningDaemon) -> bool:
+    return f"with pid {behind.pid} writes the journal" in daemon.log()
+
+
+def assert_answered_once(history: History) -> None:
+    replies = Counter(heard.id for heard in history.heard if heard.replied)
+
+    assert max(replies.values()) == 1
+
+
+@pytest.mark.journey
+def test_second_daemon_on_the_same_data_ends_and_names_the_first(start_daemon: StartDaemon) -> None:
+    first = start_daemon(UNBOUNDED)
+
+    with crowd(first.endpoint.bus, "a") as history:
+        second = first.safetyd("run", "--config", str(first.config_path))
+        history.until_allowed()
+
+    assert second.returncode == 1
+    assert f"pid {first.pid}" in second.stderr
+    assert first.endpoint.pid == first.pid
+
+
+@pytest.mark.journey
+def test_standby_answers_nothing_until_the_first_is_killed_and_then_knows_its_state(
+    start_daemon: StartDaemon, shared: Shared
+) -> None:
+    first = start_daemon(shared.config)
+    second = start_daemon(shared.config, wait=False)
+    agent = Agent("code", shared.bus.url, history := History(), shared.agent)
+
+    with agent.at_work():
+        until(lambda: stands_by(second, first))
+        history.until_allowed()
+        assert control(first, "stop", key=shared.operator)["journalled"]
+        for _ in range(3):  # each writes a checkpoint, and the journal is cut off behind it
+            assert control(first, "reload", key=shared.operator)["ok"]
+        first.kill()
+        killed = time.monotonic()
+        answer = history.until(lambda h: h.t > killed and h.decision.seq, TAKES_OVER_S)
+        print(f"taken over after {answer.t - killed:.2f} s")
+
+    assert answer.decision.cause == "stopped"
+    assert not [heard for heard in history.allows if heard.t > killed]
+    assert_answered_once(history)
+    second.wait_until_ready()
+    assert_recorded(history, first.data_dir, second.data_dir)
+    assert_verifies(first)
+    assert_verifies(second)
+
+
+@pytest.mark.journey
+def test_frozen_daemon_that_lost_the_journal_answers_nothing_more_and_says_why(
+    start_daemon: StartDaemon, shared: Shared
+) -> None:
+    first = start_daemon(shared.config)
+    second = start_daemon(shared.config, wait=False)
+    agent = Agent("code", shared.bus.url, history := History(), shared.agent)
+
+    with agent.at_work():
+        until(lambda: stands_by(second, first))
+        history.until_allowed()
+        freeze(first.pid)
+        history.until_allowed(TAKES_OVER_S)
+        thawed = time.monotonic()
+        thaw(first.pid)
+        assert first.wait() == 1
+        history.until_allowed()
+
+    assert "another daemon wrote batch" in first.log()
+    assert all(heard.decision.seq for heard in history.heard if heard.t > thawed)
+    assert_answered_once(history)
+    second.wait_until_ready()
+    assert_recorded(history, second.data_dir)
+    assert_verifies(second)

@@ -1,0 +1,66 @@
+"""The bus under the daemon is killed and frozen."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.journeys.agents import UNBOUNDED, History, crowd
+from tests.journeys.processes import freeze, kill, server_pid, thaw
+from tests.journeys.record import assert_recorded, assert_verifies
+
+RESUMES_S: Final = 5.0
+STALE: Final = timedelta(seconds=3)
+# One that the daemon does not notice, and one in which it gives up its connection.
+MOMENTS_S: Final = (0.8, 1.9)
+
+
+def strike(fault: Callable[[int], None], daemon: RunningDaemon, history: History) -> float:
+    """Return how many seconds after a fault a question that was sent after it was allowed."""
+    history.until_allowed()
+    struck = time.monotonic()
+    fault(server_pid(daemon))
+    resumed = history.until_allowed(RESUMES_S)
+
+    replies = [heard for heard in history.heard if heard.replied and heard.t >= resumed.t]
+    assert not [reply for reply in replies if history.sent[reply.id] < struck]
+    return resumed.t - struck
+
+
+@pytest.mark.journey
+def test_answers_resume_soon_after_the_server_dies_or_freezes_and_none_is_stale(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNBOUNDED)
+
+    with crowd(daemon.endpoint.bus, "a", "b") as history:
+        for fault in (kill, kill, freeze, freeze):
+            took_s = strike(fault, daemon, history)
+            print(f"{fault.__name__}: answers after {took_s:.2f} s")
+            assert took_s < RESUMES_S
+
+    assert max(heard.age for heard in history.allows) < STALE
+    assert_recorded(history, daemon.data_dir)
+    assert_verifies(daemon)
+
+
+@pytest.mark.journey
+def test_server_that_stood_still_for_a_moment_delivers_nothing_stale(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNBOUNDED)
+
+    with crowd(daemon.endpoint.bus, "a", "b") as history:
+        for seconds in MOMENTS_S:
+            history.until_allowed()
+            server = server_pid(daemon)
+            freeze(server)
+            time.sleep(seconds)
+            thaw(server)
+            history.until_allowed(RESUMES_S)
+
+    assert max(heard.age for heard in history.allows) < STALE
+    assert_recorded(history, daemon.data_dir)

@@ -1,0 +1,94 @@
+"""Stopping: by a file and by command, and after everything was killed."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from safetyd.core.events import Resumed, Stopped
+from tests.conftest import StartDaemon
+from tests.journeys.agents import UNBOUNDED, Heard, History, crowd
+from tests.journeys.people import control, query
+from tests.journeys.record import assert_recorded, assert_verifies, events
+
+FILE_S: Final = 0.3
+COMMAND_S: Final = 0.1
+LOOKED_AT_S: Final = 0.5
+
+
+def assert_nothing_allowed_after(history: History, t: float) -> None:
+    """Look on for a while, in which agents do get answers."""
+    history.until(lambda heard: heard.t > t + LOOKED_AT_S)
+
+    assert not [heard for heard in history.allows if heard.t > t]
+
+
+def stopped(heard: Heard) -> bool:
+    return heard.decision.cause == "stopped"
+
+
+def restart_after_kill(daemon, history: History) -> float:
+    daemon.kill()
+    killed = time.monotonic()
+    daemon.start()
+    history.until(lambda heard: stopped(heard) and heard.decision.seq is not None)
+    return killed
+
+
+def make_file(path: Path) -> None:
+    path.write_text("Stopped by: alice\nReason: drill\n")
+
+
+@pytest.mark.journey
+@pytest.mark.parametrize(("make", "remove"), [(make_file, Path.unlink), (Path.mkdir, Path.rmdir)])
+def test_stop_file_stops_within_300_ms_and_holds_after_a_kill_until_it_is_removed(
+    start_daemon: StartDaemon, make: Callable[[Path], None], remove: Callable[[Path], None]
+) -> None:
+    daemon = start_daemon(UNBOUNDED)
+    path = daemon.data_dir / "EMERGENCY_STOP"
+
+    with crowd(daemon.endpoint.bus, "a", "b") as history:
+        history.until_allowed()
+        made = time.monotonic()
+        make(path)
+        assert_nothing_allowed_after(history, made + FILE_S)
+
+        killed = restart_after_kill(daemon, history)
+        assert_nothing_allowed_after(history, killed)
+
+        remove(path)
+        history.until_allowed(2.0)
+
+    kept = [event for event in events(daemon.data_dir) if isinstance(event, Stopped | Resumed)]
+    assert [type(event) for event in kept] == [Stopped, Resumed]
+    assert isinstance(kept[1], Resumed)
+    assert kept[1].sources == (f"file:{path}",)
+    assert_recorded(history, daemon.data_dir)
+    assert_verifies(daemon)
+
+
+@pytest.mark.journey
+def test_stop_command_holds_from_its_reply_on_and_after_everything_was_killed(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNBOUNDED)
+
+    with crowd(daemon.endpoint.bus, "a", "b") as history:
+        history.until_allowed()
+        reply = control(daemon, "stop", reason="drill")
+        replied = time.monotonic()
+        assert reply["ok"]
+        assert reply["journalled"]
+        assert_nothing_allowed_after(history, replied + COMMAND_S)
+
+        killed = restart_after_kill(daemon, history)
+        assert_nothing_allowed_after(history, killed)
+        assert query(daemon, "status")["stop"]["active"]
+
+        assert control(daemon, "resume")["cleared"] == ["operator"]
+        history.until_allowed()
+
+    assert_recorded(history, daemon.data_dir)
+    assert_verifies(daemon)

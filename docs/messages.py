@@ -88,6 +88,10 @@ class Standstill(Struct):
     open_actions: int
 
 
+class Reloaded(Done):
+    next_start: tuple[str, ...]  # sections whose change waits for the next start
+
+
 class StatusAnswer(Done):
     version: str
     pid: int
@@ -102,6 +106,9 @@ class StatusAnswer(Done):
     decisions: dict[Severity, int]
     stop_files: tuple[str, ...]
     stop_commands: tuple[str, ...]
+    config: str  # the file, or nothing
+    config_problem: str  # why the newest configuration or keys are not in force, or nothing
+    next_start: tuple[str, ...]  # sections whose change waits for the next start
     at: datetime
     mode: Mode
     profile: Profile
@@ -120,7 +127,8 @@ class AgentSeen(Struct):
     blocked: int
     failed: int
     open_actions: tuple[str, ...]
-    unreported: int
+    unreported: int  # open actions that are only counted
+    stopped: bool
 
 
 class AgentsAnswer(Done):
@@ -142,6 +150,14 @@ class DecisionExplained(Struct):
     proposal: Proposal
 
 
+class OutcomeExplained(Struct):
+    seq: int
+    at: datetime
+    agent: str
+    ok: bool
+    error: str
+
+
 class WithheldExplained(Struct):
     seq: int
     at: datetime
@@ -151,6 +167,7 @@ class WithheldExplained(Struct):
 class ExplainAnswer(Done):
     id: str
     decisions: tuple[DecisionExplained, ...]
+    outcomes: tuple[OutcomeExplained, ...]
     withheld: tuple[WithheldExplained, ...]
 
 
@@ -200,7 +217,7 @@ MESSAGES: Final[Mapping[str, type[Struct]]] = {
     "control_reset": ControlReset,
     "control_reset_reply": Done,
     "control_reload": ControlReload,
-    "control_reload_reply": Done,
+    "control_reload_reply": Reloaded,
     "query_status": QueryStatus,
     "query_status_reply": StatusAnswer,
     "query_agents": QueryAgents,

@@ -265,7 +265,7 @@ class Daemon:
             tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
         if self._server is not None:
             supervisor = Supervisor(
-                self._server, self._main, self._data_dir, lambda: self._writer.unwritten_s
+                self._server, self._main, self._data_dir, lambda: self._writer.server_owes_s
             )
             tasks.start_soon(supervisor.restart)
             tasks.start_soon(supervisor.watch)

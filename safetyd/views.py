@@ -6,9 +6,10 @@ from typing import Final
 import msgspec
 
 from safetyd.core.engine import Engine
-from safetyd.core.events import Decided, Event, Moment, Withheld
+from safetyd.core.events import Decided, Event, Moment, Reported, Withheld
 from safetyd.core.guards.stop import Stop
 from safetyd.core.lines import decode
+from safetyd.core.telemetry import Outcome
 
 HEARD_S: Final = 60.0
 
@@ -41,6 +42,7 @@ def agents(engine: Engine, moment: Moment) -> View:
                 "failed": agent.failed,
                 "open_actions": list(agent.open_actions),
                 "unreported": agent.unreported,
+                "stopped": _due(engine.stop.stops, name) > 0,
             }
             for name, agent in sorted(engine.keys.agents.items())
         ]
@@ -61,7 +63,9 @@ def _stop(engine: Engine, moment: Moment) -> View:
         "stops": [msgspec.to_builtins(stop) for stop in stops],
         "acknowledged": [n for n, a in heard.items() if 0 < due[n] <= a.stop_epoch],
         "silent": [n for n, a in heard.items() if a.stop_epoch < due[n]],
-        "open_actions": sum(len(a.open_actions) for a in heard.values()),
+        "open_actions": sum(
+            len(a.open_actions) + a.unreported for a in engine.keys.agents.values()
+        ),
     }
 
 
@@ -71,18 +75,21 @@ def _due(stops: Sequence[Stop], agent: str) -> int:
 
 
 def explain(lines: Sequence[bytes], id_: str) -> View | None:
-    """Return what was decided about a proposal, by whom and why; None if nothing was."""
+    """Return what was decided about a proposal, why, and how it went; None if nothing was."""
     decided: list[View] = []
+    outcomes: list[View] = []
     withheld: list[View] = []
     for line in lines:
-        event = _read(line)
-        if isinstance(event, Decided) and event.id == id_:
-            decided.append(_decided(event))
-        elif isinstance(event, Withheld) and event.id == id_:
-            withheld.append({"seq": event.seq, "at": event.at, "why": event.why})
+        match _read(line):
+            case Decided() as event if event.id == id_:
+                decided.append(_decided(event))
+            case Reported(telemetry=Outcome(id=named) as outcome) as event if named == id_:
+                outcomes.append(_outcome(event, outcome))
+            case Withheld() as event if event.id == id_:
+                withheld.append({"seq": event.seq, "at": event.at, "why": event.why})
     if not decided:
         return None
-    return {"id": id_, "decisions": decided, "withheld": withheld}
+    return {"id": id_, "decisions": decided, "outcomes": outcomes, "withheld": withheld}
 
 
 def _read(line: bytes) -> Event | None:
@@ -91,6 +98,16 @@ def _read(line: bytes) -> Event | None:
         return decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def _outcome(event: Reported, outcome: Outcome) -> View:
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "agent": event.agent,
+        "ok": outcome.ok,
+        "error": outcome.error,
+    }
 
 
 def _decided(event: Decided) -> View:

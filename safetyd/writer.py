@@ -89,6 +89,11 @@ class Writer:
         return uptime() - self._under_way[0] if self._under_way else 0.0
 
     @property
+    def server_owes_s(self) -> float:
+        """Return the same if it is the journal's server that is waited for."""
+        return 0.0 if self.audit_problem else self.unwritten_s
+
+    @property
     def stalled(self) -> str:
         """Return why new proposals would wait too long, or nothing."""
         if self.unwritten_s <= STALLED_S:

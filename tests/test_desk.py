@@ -28,6 +28,7 @@ class Around:
         self.wrong: list[str] = []
         self.reloaded_by = ""
         self.problem = ""
+        self.unreadable = False
         self.lines: list[bytes] = []
 
     def facts(self) -> Mapping[str, object]:
@@ -38,6 +39,8 @@ class Around:
         return self.wrong
 
     async def search(self, id_: str) -> list[bytes]:
+        if self.unreadable:
+            raise PermissionError("no")
         return [line for line in self.lines if id_.encode() in line]
 
 
@@ -293,3 +296,12 @@ async def test_answer_that_the_bus_cannot_carry_is_an_error_instead(office: Offi
 
     answer = await office.answer()
     assert (answer["ok"], answer["code"]) == (False, "too_large")
+
+
+async def test_audit_files_that_cannot_be_read_are_an_answer(office: Office) -> None:
+    office.around.unreadable = True
+
+    office.query("explain", id="p1")
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, "unreadable")

@@ -4,6 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from safetyd import rounds as module
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.config import Config
@@ -15,7 +16,7 @@ from safetyd.latch import Latch
 from safetyd.letters import EventLetter
 from safetyd.mailbox import Mailbox
 from safetyd.refusals import Refusals
-from safetyd.rounds import Rounds, feed_watchdog, repeat_state
+from safetyd.rounds import Rounds, feed_watchdog, repeat_state, tell_trouble
 from safetyd.settings import Settings
 from tests.play import at, stop
 from tests.servers import until
@@ -146,3 +147,25 @@ async def test_without_a_watchdog_there_is_nothing_to_feed(
 
     with anyio.fail_after(1):
         await feed_watchdog(lambda: "never asked")
+
+
+async def test_trouble_is_told_when_it_begins_goes_on_and_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "TICK_S", 0.001)
+    monkeypatch.setattr(module, "TROUBLE_S", 0.0)
+    found, done = ["", "no room", "no room", "", ""], anyio.Event()
+
+    def problem() -> str:
+        if not found:
+            done.set()
+        return found.pop(0) if found else ""
+
+    with caplog.at_level("INFO"):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell_trouble, problem)
+            await done.wait()
+            tasks.cancel_scope.cancel()
+
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["nothing is allowed: no room"] * 2 + ["all is well again"]

@@ -17,7 +17,7 @@ from safetyd.latch import Latch
 from safetyd.letters import ProposalLetter
 from safetyd.mailbox import STALLED_S, Mailbox
 from safetyd.metrics import Metrics
-from safetyd.refusals import ANSWERED_IN_FULL, SHORT_BYTES, Refusals
+from safetyd.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals
 from safetyd.service import STALE_S, Service
 from safetyd.settings import Settings
 from tests.play import NOON
@@ -222,6 +222,17 @@ async def test_long_spam_is_answered_without_reading_it(tmp_path: Path) -> None:
     assert long["id"].startswith("b00t")
 
 
+async def test_endless_spam_is_not_answered_at_all(tmp_path: Path) -> None:
+    counter = Counter(tmp_path, Config(rate=RateConfig(attempts_per_second=1)))
+    for number in range(4 + ANSWERED):
+        counter.asked(id=f"p{number}")
+
+    counter.propose(id="one-too-many")
+    counter.write()
+
+    assert counter.ear.said() == []
+
+
 async def test_malformed_spam_is_refused_for_its_rate(tmp_path: Path) -> None:
     counter = Counter(tmp_path, Config(rate=RateConfig(attempts_per_second=1)))
     for number in range(4):
@@ -351,3 +362,51 @@ async def test_telemetry_is_not_taken_when_too_much_waits(counter: Counter) -> N
     counter.tell()
 
     assert "more waits" in counter.ear.answer()["error"]
+
+
+async def test_agent_without_a_key_is_not_counted_under_a_name_that_has_one(
+    tmp_path: Path,
+) -> None:
+    counter = Counter(tmp_path, keyless=True)
+    counter.settings.keyring.add("agents", "code")
+    counter.settings.users()
+
+    answer = counter.asked("code")
+    counter.tell("code")
+
+    assert answer["agent"] == "code"
+    assert [r.agent for r in counter.refusals.take(Clock().now())] == ["unknown"]
+
+
+async def test_names_that_are_none_have_a_rate_too(tmp_path: Path) -> None:
+    counter = Counter(tmp_path, Config(rate=RateConfig(attempts_per_second=1)), keyless=True)
+
+    causes = [counter.asked("a b")["cause"] for _ in range(6)]
+
+    assert causes == ["malformed"] * 4 + ["rate_limit"] * 2
+
+
+async def test_flood_is_not_read_and_answered_only_to_who_asks(tmp_path: Path) -> None:
+    counter = Counter(tmp_path, Config(rate=RateConfig(attempts_per_second=1)), keyless=True)
+    large = msgspec.json.encode({"type": "read_file", "id": "p1", "context": {"a": "x" * 60_000}})
+    for _ in range(40):
+        counter.propose(payload=large)
+    counter.write()
+    counter.ear.said()
+
+    counter.service.propose(b"safety.v1.open.propose.code", b"", large)
+    unasked = counter.ear.said()
+    answer = counter.asked(payload=large)
+
+    assert unasked == []
+    assert (answer["cause"], answer["digest"]) == ("rate_limit", "")
+    assert counter.refusals.total["rate_limit"] > 30
+
+
+async def test_flood_of_telemetry_counts_as_one(tmp_path: Path) -> None:
+    counter = Counter(tmp_path, Config(rate=RateConfig(attempts_per_second=1)), keyless=True)
+
+    for _ in range(40):
+        counter.tell(payload=b" " * 60_000)
+
+    assert not counter.settings.door.calm

@@ -5,6 +5,7 @@ import pytest
 
 from safetyd.core.engine import Engine
 from safetyd.core.events import Event, Moment, Withheld
+from safetyd.core.guards.keys import MAX_OPEN_ACTIONS
 from safetyd.core.lines import encode
 from safetyd.core.policy import Policy
 from safetyd.core.telemetry import Heartbeat
@@ -84,7 +85,17 @@ def test_after_a_resume_nobody_is_silent() -> None:
 def test_agent_that_was_not_heard_for_long_is_not_expected_to_answer() -> None:
     view = halted(propose(0, "code"), stop(1), t=HEARD_S + 1)
 
-    assert (view["silent"], view["open_actions"]) == ([], 0)
+    assert (view["silent"], view["open_actions"]) == ([], 1)
+
+
+def test_actions_that_are_only_counted_are_open_too() -> None:
+    proposals = [propose(n, id=f"p{n}") for n in range(MAX_OPEN_ACTIONS + 3)]
+    engine = Engine(Policy())
+    play(engine, *proposals)
+
+    view = plain(status(engine, Moment(at(90), 90.0)))
+
+    assert view["stop"]["open_actions"] == MAX_OPEN_ACTIONS + 3
 
 
 def test_agents_are_listed_by_name_with_what_they_did() -> None:
@@ -111,8 +122,21 @@ def test_agents_are_listed_by_name_with_what_they_did() -> None:
         "failed": 1,
         "open_actions": ["p2"],
         "unreported": 0,
+        "stopped": False,
     }
     assert (ops["agent"], ops["key"]) == ("ops", False)
+
+
+@pytest.mark.parametrize(
+    ("agent", "stopped"), [("ops", [False, True]), (None, [True, True]), ("else", [False, False])]
+)
+def test_agents_that_are_stopped_are_marked(agent: str | None, stopped: list[bool]) -> None:
+    engine = Engine(Policy())
+    play(engine, propose(0, "code"), propose(0, "ops"), stop(1, agent=agent))
+
+    view = plain(agents(engine, Moment(at(2), 2.0)))
+
+    assert [row["stopped"] for row in view["agents"]] == stopped
 
 
 def lines_of(*story: Event) -> list[bytes]:
@@ -135,6 +159,20 @@ def test_explain_tells_every_decision_of_an_id_and_what_was_withheld() -> None:
     assert [d["decision"] for d in read["decisions"]] == ["allow", "block"]
     assert [d["first"] for d in read["decisions"]] == [True, False]
     assert [w["why"] for w in read["withheld"]] == ["late"]
+
+
+def test_explain_tells_how_it_went() -> None:
+    lines = lines_of(
+        propose(0), propose(0, id="p2"), outcome(1, "p2"), outcome(2, ok=False), outcome(3)
+    )
+
+    view = plain(explain(lines, "p1"))
+
+    assert [(o["agent"], o["ok"], o["error"]) for o in view["outcomes"]] == [
+        ("code", False, ""),
+        ("code", True, ""),
+    ]
+    assert [o["seq"] for o in view["outcomes"]] == sorted(o["seq"] for o in view["outcomes"])
 
 
 def test_explain_finds_nothing_about_an_id_that_only_withheld_speaks_of() -> None:

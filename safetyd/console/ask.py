@@ -19,6 +19,7 @@ from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.places import KEY_VARIABLE, Place
 from safetyd.console.plain import document
+from safetyd.console.unknown_fields import unknown_fields
 from safetyd.core.proposal import (
     MAX_MESSAGE_BYTES,
     MAX_TEXT_BYTES,
@@ -38,7 +39,14 @@ _NOT_ASKED: Final = {USAGE: "no_key", NOT_REACHABLE: "not_reachable"}
 _read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
 
 
-@click.command()
+class _AgentThenType(click.Command):
+    """A command whose TYPE can only follow an AGENT."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return ["[OPTIONS]", "[AGENT [TYPE]]"]
+
+
+@click.command(cls=_AgentThenType)
 @click.argument("agent", default="unknown")
 @click.argument("kind", metavar="TYPE", default="unknown")
 @click.option("--text", default="", help="Exactly what would be executed, typed or sent.")
@@ -66,7 +74,8 @@ def check(  # noqa: PLR0913 - the options of a command
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"dry_run": dry_run, "wait": wait}
     answer = _ask(place, agent, {name: value for name, value in said.items() if value})
-    click.echo(document(_told(answer)) if as_json else render.decision(answer, kind))
+    shown = render.decision(answer, kind, dry_run=dry_run)
+    click.echo(document(_told(answer)) if as_json else shown)
     return _exit_code(answer)
 
 
@@ -79,7 +88,10 @@ def propose(place: Place, agent: str, *, as_json: bool) -> int:
 
     Prints the Decision as JSON, on one line with --json.
     """
-    answer = _ask(place, agent, _stdin())
+    fields = _stdin()
+    for note in unknown_fields(fields):
+        click.echo(f"safetyd: {note}", err=True)
+    answer = _ask(place, agent, fields)
     click.echo(document(_told(answer), indent=None if as_json else 2))
     return _exit_code(answer)
 
@@ -92,7 +104,8 @@ class _Speaker(Safety):
         if said.wait:
             patience_s += PERSON_S if said.timeout_s is None else said.timeout_s
         ends = anyio.current_time() + patience_s
-        return self._refusal(said) or await self._ask(said, ends)
+        refusal = self._refusal(said)
+        return await self._ask(said, ends) if refusal is None else refusal
 
 
 def _ask(place: Place, agent: str, fields: dict[str, object]) -> Decision:
@@ -101,7 +114,9 @@ def _ask(place: Place, agent: str, fields: dict[str, object]) -> Decision:
     said = _draft(agent, fields)
     key_file = place.agent_key(agent)
     os.environ.pop(KEY_VARIABLE, None)  # the client would take an operator's for the agent's
-    where = Options(url=place.url, key_file=key_file, data_dir=place.data_dir, prefix=place.prefix)
+    where = Options(
+        url=place.given, key_file=key_file, data_dir=place.data_dir, prefix=place.prefix
+    )
 
     async def ask() -> Decision:
         async with _Speaker(agent, **where) as speaker:
@@ -134,6 +149,8 @@ def _stdin() -> dict[str, object]:
     content = sys.stdin.buffer.read(MAX_MESSAGE_BYTES + 1)
     if len(content) > MAX_MESSAGE_BYTES:
         raise click.UsageError(f"standard input has more than {MAX_MESSAGE_BYTES} bytes")
+    if not content.strip():
+        raise click.UsageError("standard input is empty")
     try:
         return _read_object(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:

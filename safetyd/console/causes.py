@@ -15,7 +15,8 @@ View = Mapping[str, Any]
 def cause(stop: View) -> str:
     """Say what is stopped, by what, since when and why."""
     whom = plain(stop["agent"]) if stop["agent"] else "everything"
-    reason = f": {plain(stop['reason'])}" if stop["reason"] else ""
+    told = stop["reason"] and stop["reason"] != _unsaid(stop)
+    reason = f": {plain(stop['reason'])}" if told else ""
     return f"{whom} by {_by(stop)} since {when(stop['since'])}{reason}"
 
 
@@ -28,6 +29,11 @@ def ending(stop: View) -> str:
         return "only a start of the daemon without that variable ends it"
     agent = f" --agent {plain(stop['agent'])}" if stop["agent"] else ""
     return f"`safetyd resume{agent}` ends it"
+
+
+def _unsaid(stop: View) -> str:
+    """Return the reason that a daemon gives for a file without one."""
+    return f"{stop['source'].partition(':')[2]} is there"
 
 
 def _by(stop: View) -> str:

@@ -2,11 +2,15 @@
 
 from typing import Final
 
+import anyio
 import click
 
+from safetyd.console.heard import unheard
 from safetyd.console.options import reaches_daemon
-from safetyd.console.person import control
+from safetyd.console.person import Reply, connected, control
 from safetyd.console.places import Place
+from safetyd.console.plain import plain
+from safetyd.console.render_status import pending
 
 RELOAD_S: Final = 15.0
 
@@ -18,8 +22,17 @@ RELOAD_S: Final = 15.0
 @reaches_daemon
 def reset(place: Place, agent: str, session: str | None, episode: str | None) -> None:
     """Forget an agent's loop visits."""
-    control(place, "reset", agent=agent, session=session, episode=episode)
-    click.echo(f"{agent} starts afresh: its loop visits are forgotten.")
+    if stranger := unheard(agent, anyio.run(_reset, place, agent, session, episode)):
+        click.echo(f"{stranger} There was nothing to forget.")
+    else:
+        click.echo(f"{plain(agent)} starts afresh: its loop visits are forgotten.")
+
+
+async def _reset(place: Place, agent: str, session: str | None, episode: str | None) -> list[Reply]:
+    async with connected(place) as operator:
+        await operator.control("reset", agent=agent, session=session, episode=episode)
+        rows: list[Reply] = (await operator.query("agents"))["agents"]
+    return rows
 
 
 @click.command()
@@ -29,5 +42,6 @@ def reload(place: Place) -> None:
 
     A file with mistakes is refused whole and the last good one stays.
     """
-    control(place, "reload", patience_s=RELOAD_S)
-    click.echo("Reloaded.")
+    reply = control(place, "reload", patience_s=RELOAD_S)
+    for line in ("Reloaded.", *pending(reply)):
+        click.echo(line)

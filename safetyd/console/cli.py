@@ -110,12 +110,13 @@ def commands(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command that was typed, and end with its exit code."""
+    code = 0
     try:
         code = run(sys.argv[1:])
+        sys.stdout.flush()
     except (ReaderGone, BrokenPipeError):
         # Python would complain of what is still to be written when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
     sys.exit(code)
 
 

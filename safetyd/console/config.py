@@ -33,7 +33,10 @@ def check(file: Path | None, *, as_json: bool) -> None:
 @file_argument
 @json_option
 def show(file: Path | None, *, as_json: bool) -> None:
-    """Print every setting as it would be in force, as TOML; without FILE the defaults."""
+    """Print every setting that a start with FILE would use; without FILE the defaults.
+
+    A running daemon may have been started with another file, or not have read this one yet.
+    """
     settings = msgspec.to_builtins(_loaded(file))
     click.echo(document(settings) if as_json else encode(settings), nl=as_json)
 
@@ -48,4 +51,4 @@ def _loaded(file: Path | None) -> Config:
     try:
         return load(file)
     except ConfigError as exc:
-        raise Failure(str(exc), "config") from exc
+        raise Failure(str(exc), "config", exc.errors) from exc

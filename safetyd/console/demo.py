@@ -16,20 +16,16 @@ from safetyd.console.audit import verified
 from safetyd.console.failure import BLOCKED
 from safetyd.console.person import Operator, connected
 from safetyd.console.places import Place
-from safetyd.console.plain import plain
+from safetyd.console.plain import plain, several
 from safetyd.console.scenes import SCENES
 from safetyd.console.throwaway import daemon, forget_environment, tidy
 
 DEADLINE_S: Final = 5.0
 LOOK_S: Final = 0.05
 
-# The defaults, with every time divided by 20.
 CONFIG: Final = """\
 [web]
 port = 0
-[decisions]
-ttl_s = 3
-recall_s = 30
 """
 _SAID: Final = {"allow": "allowed", "require_confirmation": "a person is asked", "block": "blocked"}
 
@@ -39,7 +35,7 @@ def demo() -> int:
     """Show a few agents being allowed, asked about and blocked."""
     forget_environment()
     directory = Path(tempfile.mkdtemp(prefix="safetyd-demo-"))
-    click.echo("This is a daemon of its own with its own configuration: times are divided by 20.")
+    click.echo("This is a daemon of its own, with the defaults, in a directory of its own.")
     try:
         with daemon(directory, CONFIG):
             play = anyio.run(_play, Place(data_dir=directory))
@@ -48,7 +44,8 @@ def demo() -> int:
         tidy(directory)
     click.echo(f"\n{play.summary}")
     click.echo(f"Audit file: {files(directory / 'audit')[-1]}")
-    click.echo(f"Its chain of {found.records} records holds.")
+    click.echo(f"Its chain of {several(found.records, 'record')} holds.")
+    click.echo(f"The rest is removed; {directory} stays, and is yours to delete.")
     return BLOCKED if play.surprises else 0
 
 
@@ -66,8 +63,8 @@ class Play:
     @property
     def summary(self) -> str:
         counts = ", ".join(f"{count} {_SAID[name]}" for name, count in self._told.items())
-        verdict = f"{self.surprises} SURPRISES" if self.surprises else "all as expected"
-        return f"{sum(self._told.values())} decisions ({counts}), {verdict}."
+        verdict = several(self.surprises, "SURPRISE") if self.surprises else "all as expected"
+        return f"{several(sum(self._told.values()), 'decision')} ({counts}), {verdict}."
 
     def say(self, words: str) -> None:
         click.echo(f"   {plain(words)}")
@@ -118,7 +115,8 @@ class Play:
         while not failures and anyio.current_time() < ends:
             await anyio.sleep(LOOK_S)
             failures = await self._failures(agent)
-        self._note(right=failures == 1, said=f"the daemon knows of {failures} failed action")
+        said = f"the daemon knows of {several(failures, 'failed action')}"
+        self._note(right=failures == 1, said=said)
 
     async def _failures(self, agent: str) -> int:
         rows = (await self._operator.query("agents"))["agents"]

@@ -16,7 +16,7 @@ _MAX_LINE_CHARS: Final = 2000
 
 
 class Failure(click.ClickException):
-    """An expected failure; `code` is for machines, and so are `errors`, if it has several causes."""
+    """An expected failure; `code` is for machines, and so are `errors`, where there are several."""
 
     exit_code = BLOCKED
 

@@ -1,18 +1,27 @@
 """`safetyd agent` and `safetyd operator`: who has a key. A running daemon is told at once."""
 
+import shlex
 from pathlib import Path
 
 import anyio
 import click
 
-from safetyd.bus.keys import LOCAL_OPERATOR, KeyExists, KeyMissing, Keyring, Role
+from safetyd.bus.keys import (
+    LOCAL_OPERATOR,
+    KeyExists,
+    KeyMissing,
+    Keyring,
+    KeyUnusable,
+    Role,
+)
 from safetyd.console.change import RELOAD_S
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.person import connected
-from safetyd.console.places import Place, endpoint, make_private
+from safetyd.console.person import Reply, connected
+from safetyd.console.places import Place, endpoint, look_into, make_private
 from safetyd.console.plain import document
 from safetyd.console.render import table
+from safetyd.console.render_status import pending
 from safetyd.core.proposal import is_token
 
 Row = dict[str, str | bool]
@@ -29,12 +38,14 @@ def agent() -> None:
 def agent_add(place: Place, name: str) -> None:
     """Make a key for an agent and say how it is used."""
     seed = _add(place, "agents", name)
-    found = endpoint(place.data_dir)
-    bus = place.url or (found.bus if found else "<the bus that `safetyd run` prints>")
-    click.echo(f"The agent {name} needs:")
-    click.echo(f"  export SAFETYD_URL={bus}")
-    click.echo(f"  export SAFETYD_KEY_FILE={seed}")
-    click.echo(f'  async with safetyd.client.Safety("{name}") as safety: ...')
+    click.echo(f"An agent that already runs as {name} without this key is cut off.")
+    click.echo("\nIn the agent's shell:\n")
+    click.echo(f"  export SAFETYD_URL={_bus(place)}")
+    click.echo(f"  export SAFETYD_KEY_FILE={shlex.quote(str(seed))}")
+    click.echo("\nIn its program:\n")
+    click.echo("  from safetyd.client import Safety\n")
+    click.echo(f'  async with Safety("{name}") as safety:')
+    click.echo('      decision = await safety.propose("read_file")')
 
 
 @agent.command("list")
@@ -66,14 +77,14 @@ def operator() -> None:
 @reaches_daemon
 def operator_add(place: Place, name: str, *, observer: bool) -> None:
     """Make a key for a person and say how it is used."""
-    make_private(place.data_dir)
-    Keyring(place.keys).make_own()
+    _make_own(place)
     role: Role = "observers" if observer else "operators"
     if any(row["name"] == name for row in _people(place)):
         raise Failure(f"{name} already has a key; `safetyd operator list` shows all", "exists")
     seed = _add(place, role, name)
-    click.echo(f"{name} uses it with `safetyd --key-file`, for example:")
-    click.echo(f"  safetyd status --key-file {seed}")
+    click.echo(f"\n{name} uses it so:\n")
+    click.echo(f"  export SAFETYD_URL={_bus(place)}")
+    click.echo(f"  safetyd status --key-file {shlex.quote(str(seed))}")
 
 
 @operator.command("list")
@@ -99,18 +110,39 @@ def operator_revoke(place: Place, name: str) -> None:
     _revoke(place, "observers" if name in observers else "operators", name)
 
 
-def _add(place: Place, role: Role, name: str) -> Path:
+def _bus(place: Place) -> str:
+    found = endpoint(place.data_dir)
+    return place.given or (found.bus if found else "<the bus that `safetyd run` prints>")
+
+
+def _make_own(place: Place) -> None:
     make_private(place.data_dir)
     try:
-        seed = Keyring(place.keys).add(role, name)
+        Keyring(place.keys).make_own()
+    except OSError as exc:
+        raise Failure(f"no key can be made in {place.keys}: {exc.strerror}") from exc
+
+
+def _add(place: Place, role: Role, name: str) -> Path:
+    """Make a key that a running daemon takes on, or none at all."""
+    make_private(place.data_dir)
+    keyring = Keyring(place.keys)
+    try:
+        seed = keyring.add(role, name)
     except ValueError as exc:
         raise click.UsageError(str(exc)) from exc
     except KeyExists as exc:
         raise Failure(str(exc), "exists") from exc
+    except KeyUnusable as exc:
+        raise Failure(f"{exc}; delete it or put it right first", "no_key") from exc
     except OSError as exc:
-        raise Failure(f"no key can be made in {place.keys}: {exc}") from exc
-    click.echo(f"{name} has a key: {seed}")
-    _reload(place, f"{name} may use it now.", f"{name} may use it")
+        raise Failure(f"no key can be made in {place.keys}: {exc.strerror}") from exc
+    try:
+        lines = _reload(place, f"{name} may use it now.", f"{name} may use it")
+    except Failure as exc:
+        keyring.revoke(role, name)
+        raise Failure(f"{name} gets no key: the daemon refuses: {exc.message}", exc.code) from exc
+    click.echo("\n".join((f"{name} has a key: {seed}", *lines)))
     return seed
 
 
@@ -122,32 +154,33 @@ def _revoke(place: Place, role: Role, name: str) -> None:
     except KeyMissing as exc:
         raise Failure(str(exc), "not_found") from exc
     except OSError as exc:
-        raise Failure(f"the key of {name} cannot be deleted: {exc}") from exc
-    _reload(place, f"{name} has no key any more.", f"{name}'s key ends")
-
-
-def _reload(place: Place, done: str, later: str) -> None:
-    """Make a running daemon take the keys on; without one they are read at the start."""
+        raise Failure(f"the key of {name} cannot be deleted: {exc.strerror}") from exc
     try:
-        embedded = anyio.run(_reloaded, place)
-    except NotReachable:
-        click.echo(f"No daemon answers; {later} from its next start.")
+        lines = _reload(place, f"{name} has no key any more.", f"{name}'s key ends")
     except Failure as exc:
         raise Failure(
-            f"the daemon has not taken the keys on: {exc.message}\n"
-            f"{later} once that is mended and `safetyd reload` succeeds",
+            f"the daemon still honours the key of {name}, for it refuses: {exc.message}\n"
+            "the key ends once that is mended and `safetyd reload` succeeds",
             exc.code,
         ) from exc
-    else:
-        another = f"{later} once the bus has what `safetyd nats-config` prints now."
-        click.echo(done if embedded else another)
+    click.echo("\n".join(lines))
 
 
-async def _reloaded(place: Place) -> bool:
-    """Make the daemon read the keys again; return whether the bus is its own."""
+def _reload(place: Place, done: str, later: str) -> list[str]:
+    """Make a running daemon take the keys on; return what that means, and what waits besides."""
+    try:
+        status = anyio.run(_reloaded, place)
+    except NotReachable:
+        return [f"No daemon answers; {later} from its next start."]
+    another = f"{later} once the bus has what `safetyd nats-config` prints now."
+    return [done if status["embedded"] else another, *pending(status)]
+
+
+async def _reloaded(place: Place) -> Reply:
+    """Make the daemon read the keys again; return how it was, and what waits for a start."""
     async with connected(place) as operator:
-        await operator.control("reload", patience_s=RELOAD_S)
-        return bool((await operator.query("status"))["embedded"])
+        status = await operator.query("status")
+        return {**status, **await operator.control("reload", patience_s=RELOAD_S)}
 
 
 def _people(place: Place) -> list[Row]:
@@ -157,12 +190,15 @@ def _people(place: Place) -> list[Row]:
 
 def _rows(place: Place, role: Role) -> list[Row]:
     keyring = Keyring(place.keys)
+    look_into(place.keys / role)
     try:
         found = list(keyring.public(role))
     except FileNotFoundError:
         return []
+    except KeyUnusable as exc:
+        raise Failure(f"{exc}; delete it or put it right", "no_key") from exc
     except OSError as exc:
-        raise Failure(f"{place.keys} cannot be read: {exc}") from exc
+        raise Failure(f"{place.keys} cannot be read: {exc.strerror}") from exc
     return [
         {"name": name, "public": public, "seed_here": keyring.seed_of(role, name).exists()}
         for name, public in found

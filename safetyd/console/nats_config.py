@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from safetyd.bus.accounts import MAX_STORE_BYTES, Users, accounts
-from safetyd.bus.keys import Keyring, public_key
+from safetyd.bus.keys import Keyring, KeyUnusable, public_key
 from safetyd.bus.subjects import Subjects
 from safetyd.config import Config, ConfigError, load
 from safetyd.console.failure import Failure
@@ -46,7 +46,9 @@ def nats_config(config_path: Path | None, directory: str | None) -> None:
         config = load(config_path)
         users = _users(config, where)
     except ConfigError as exc:
-        raise Failure(str(exc), "config") from exc
+        raise Failure(str(exc), "config", exc.errors) from exc
+    except KeyUnusable as exc:
+        raise Failure(f"{exc}; delete it or put it right", "no_key") from exc
     except OSError as exc:
         raise Failure(f"the keys cannot be read: {exc}") from exc
     click.echo(HEAD + accounts(users, Subjects(config.bus.prefix)), nl=False)

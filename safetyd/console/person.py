@@ -131,6 +131,8 @@ class Operator:
         return NotReachable(f"no safetyd answers at {self.address} ({why}); {START}")
 
     async def _on_error(self, exc: Exception) -> None:
+        if "authorization violation" in self._complaint.lower():
+            return  # what comes after it is only the line going dead
         self._complaint = str(exc)
         if "permissions violation" in self._complaint.lower():
             self._asking.cancel()
@@ -141,8 +143,7 @@ class Operator:
 
 @asynccontextmanager
 async def connected(place: Place) -> AsyncIterator[Operator]:
-    operator = Operator(place)
-    await operator.connect()
+    operator = await _through(place)
     try:
         yield operator
     finally:
@@ -171,3 +172,16 @@ def control(place: Place, command: str, *, patience_s: float = ANSWER_S, **field
 
 def _given(fields: Reply) -> Reply:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+async def _through(place: Place) -> Operator:
+    """Connect. A server that hangs up may have said why too late to be heard, so ask once more."""
+    operator = Operator(place)
+    try:
+        await operator.connect()
+    except NotReachable as exc:
+        if "reset by peer" not in str(exc).lower():
+            raise
+        operator = Operator(place)
+        await operator.connect()
+    return operator

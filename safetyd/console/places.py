@@ -52,9 +52,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         if found := endpoint(self.data_dir):
             return found.bus
         path = self.data_dir / ENDPOINT
-        why = "cannot be read" if _hidden(path) else "is not there"
+        if _hidden(path):
+            raise NotReachable(
+                f"{path} cannot be read, so it is not known whether a safetyd runs; become the "
+                "user that it runs as, or name its bus with --url"
+            )
         raise NotReachable(
-            f"no safetyd runs on {self.data_dir} ({path} {why}); "
+            f"no safetyd runs on {self.data_dir} ({path} is not there); "
             "start one with `safetyd run`, or name its bus with --url"
         )
 
@@ -130,6 +134,19 @@ def endpoint(directory: Path) -> Endpoint | None:
         return msgspec.json.decode((directory / ENDPOINT).read_bytes(), type=Endpoint)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def look_into(directory: Path) -> list[Path]:
+    """Return what is in a directory, nothing if it is not there.
+
+    Raises `Failure` if it cannot be read, which `Path.glob` passes over.
+    """
+    try:
+        return sorted(directory.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        raise Failure(f"{directory} cannot be read: {exc.strerror}", "unreadable") from exc
 
 
 def running(directory: Path) -> int | None:

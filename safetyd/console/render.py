@@ -1,9 +1,10 @@
 """What people read: pure functions from answers to text. Words of agents go through `plain`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from safetyd.console.heard import open_count
 from safetyd.console.plain import plain
 from safetyd.core.decision import Decision
 from safetyd.core.verdict import Severity
@@ -13,13 +14,24 @@ View = Mapping[str, Any]
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
 
 
-def decision(answer: Decision, kind: str) -> str:
-    """Return the verdict in one line, then rules, retry time and id on indented ones."""
-    facts: list[tuple[str, str]] = [("rule", plain(rule)) for rule in answer.triggered_rules]
+def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
+    """Return the verdict in one line, then what it means, rules, retry time and id, indented."""
+    facts: list[tuple[str, str]] = []
+    if answer.triggered_rules:
+        label = "rule" if len(answer.triggered_rules) == 1 else "rules"
+        facts.append((label, ", ".join(map(plain, answer.triggered_rules))))
     if answer.retry_after_s is not None:
         facts.append(("retry", f"in {answer.retry_after_s:g} s"))
     facts.append(("id", plain(answer.id)))
-    return "\n".join((_headline(answer, kind), *indented(facts)))
+    notes = [f"  {note}" for note in _notes(answer, dry_run=dry_run)]
+    return "\n".join((_headline(answer, kind), *notes, *indented(facts)))
+
+
+def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:
+    if dry_run:
+        yield "a dry run: nothing was consumed"
+    if answer.decision is Severity.ASK and answer.request_id is None:
+        yield "nobody can be asked yet, so it does not happen"
 
 
 def _headline(answer: Decision, kind: str) -> str:
@@ -32,53 +44,22 @@ def _headline(answer: Decision, kind: str) -> str:
     return f"WAITING: needs a person{request}: {reason}"
 
 
-def status(view: View) -> str:
-    decided = ", ".join(f"{count} {name}" for name, count in view["decisions"].items())
-    keyless = "welcome" if view["open_agents"] else "refused"
-    facts = [
-        ("pid", str(view["pid"])),
-        ("since", when(view["started"])),
-        ("bus", f"{plain(view['bus'])}{' (embedded)' if view['embedded'] else ''}"),
-        ("web", plain(view["web"])),
-        ("data", plain(view["data_dir"])),
-        ("mode", f"{plain(view['mode'])}, profile {plain(view['profile'])}"),
-        ("agents", f"{view['agents']} known, {view['keys']} with a key; without one: {keyless}"),
-        ("decided", decided),
-        ("log", f"{view['seq']} events"),
-    ]
-    health = plain(view["problem"]) or "healthy"
-    title = f"safetyd {plain(view['version'])}: {health}"
-    return "\n".join((title, *indented(facts), *stops(view["stop"])))
-
-
-def stops(view: View) -> list[str]:
-    """Return what is stopped, by whom and why, and who has not acknowledged it."""
-    if not view["active"]:
-        return ["Nothing is stopped."]
-    lines = [f"STOPPED: {one_stop(stop)}" for stop in view["stops"]]
-    facts = [("heard it", names(view["acknowledged"])), ("silent", names(view["silent"]))]
-    return [*lines, *indented(facts)]
-
-
-def one_stop(stop: View) -> str:
-    whom = plain(stop["agent"]) if stop["agent"] else "everything"
-    reason = f": {plain(stop['reason'])}" if stop["reason"] else ""
-    source = plain(stop["source"])
-    return f"{whom} since {when(stop['since'])} by {plain(stop['by'])} ({source}){reason}"
-
-
 def agents(rows: Sequence[View]) -> str:
     if not rows:
         return "No agent has been heard yet."
-    head = ("agent", "key", "heard", "allowed", "asked", "blocked", "failed", "open")
+    head = ("agent", "key", "heard", "allowed", "asked", "blocked", "failed", "open", "stopped")
     return table((head, *(_agent(row) for row in rows)))
 
 
 def _agent(row: View) -> tuple[str, ...]:
-    key = "yes" if row["key"] else "no"
-    counts = (row["allowed"], row["asked"], row["blocked"], row["failed"])
+    counts = (row["allowed"], row["asked"], row["blocked"], row["failed"], open_count(row))
     heard = f"{duration(row['heard_s'])} ago"
-    return (plain(row["agent"]), key, heard, *map(str, counts), str(len(row["open_actions"])))
+    stopped = _yes(row.get("stopped"))
+    return (plain(row["agent"]), _yes(row["key"]), heard, *map(str, counts), stopped)
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
 
 
 def event(view: View) -> str:

@@ -36,7 +36,8 @@ def _summary(kind: str, view: View) -> str:
 
 
 def _decided(view: View) -> str:
-    said = f"{plain(view['agent'])} {plain(view['type'])} -> {plain(view['decision'])}"
+    id_ = plain(view["proposal"].get("id", ""))
+    said = f"{plain(view['agent'])} {plain(view['type'])} {id_} -> {plain(view['decision'])}"
     rules = ", ".join(plain(verdict["rule"]) for verdict in view.get("verdicts", ()))
     text = view["proposal"].get("text", "")
     return f"{said}{f' [{rules}]' if rules else ''}{f': {plain(text, 100)}' if text else ''}"

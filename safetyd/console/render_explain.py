@@ -24,10 +24,19 @@ def account(view: View) -> str:
     lines = [f"Proposal {plain(view['id'])}"]
     for decided in view["decisions"]:
         lines += ["", *_decided(decided)]
+    for outcome in view.get("outcomes", ()):
+        lines += ["", _outcome(outcome)]
     for withheld in view["withheld"]:
         why = _WITHHELD.get(withheld["why"], plain(withheld["why"]))
         lines += ["", f"{when(withheld['at'])} withheld (event {withheld['seq']}): {why}"]
     return "\n".join(lines)
+
+
+def _outcome(outcome: View) -> str:
+    error = f": {plain(outcome['error'], 2000)}" if outcome["error"] else ""
+    went = "it was done" if outcome["ok"] else f"it failed{error}"
+    who = plain(outcome["agent"])
+    return f"{when(outcome['at'])} {who} reported (event {outcome['seq']}): {went}"
 
 
 def _decided(decided: View) -> Iterator[str]:

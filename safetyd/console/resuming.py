@@ -1,7 +1,7 @@
 """`safetyd resume`: clear the operators' stops and the stop files, and say what still holds."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,12 +9,13 @@ import anyio
 import click
 
 from safetyd.console import stop_file
-from safetyd.console.failure import BLOCKED
+from safetyd.console.causes import View, cause, ending
+from safetyd.console.failure import BLOCKED, NotReachable
+from safetyd.console.heard import unheard
 from safetyd.console.options import reaches_daemon
-from safetyd.console.person import Operator, connected
+from safetyd.console.person import Operator, Reply, connected
 from safetyd.console.places import Place
 from safetyd.console.plain import plain
-from safetyd.console.render import View, one_stop
 
 WAIT_S: Final = 5.0
 LOOK_S: Final = 0.1
@@ -30,27 +31,64 @@ def resume(place: Place, reason: str, agent: str | None, *, yes: bool) -> int:
 
     Stop files that `safetyd stop` wrote are deleted; those of others after you have seen them.
     """
-    return anyio.run(_resume, place, reason, agent, yes)
+    try:
+        if agent is None:
+            return anyio.run(_resume, place, reason, yes)
+        return anyio.run(_resume_agent, place, reason, agent)
+    except NotReachable as exc:
+        raise NotReachable(exc.message + _without_daemon(place)) from exc
 
 
-async def _resume(place: Place, reason: str, agent: str | None, yes: bool) -> int:  # noqa: FBT001
+async def _resume(place: Place, reason: str, yes: bool) -> int:  # noqa: FBT001
     async with connected(place) as operator:
-        found = await _files(operator) if agent is None else []
+        before = await operator.query("status")
+        found = [path for path in map(Path, before["stop_files"]) if stop_file.is_there(path)]
         chosen = [path for path in found if _may_go(path, yes=yes)]
-        await operator.control("resume", reason=reason, agent=agent)
+        await operator.control("resume", reason=reason)
         gone = [path for path in chosen if _deleted(path)]
-        left = await _left(operator, [f"file:{path}" for path in gone])
-    holding = [stop for stop in left if stop["agent"] in {None, agent}]
-    if not holding and len(gone) == len(found):
-        click.echo(f"{plain(agent)} may go on." if agent else "Work may go on.")
+        left = await _left(operator, gone, set(found) - set(gone))
+    held = found or any(stop["agent"] is None for stop in before["stop"]["stops"])
+    holds = len(gone) < len(found) or any(stop["agent"] is None for stop in left)
+    if not holds:
+        click.echo("Work may go on." if held else _nothing(left))
+    _still(left)
+    return BLOCKED if holds else 0
+
+
+async def _resume_agent(place: Place, reason: str, agent: str) -> int:
+    async with connected(place) as operator:
+        cleared = (await operator.control("resume", reason=reason, agent=agent))["cleared"]
+        left = (await operator.query("status"))["stop"]["stops"]
+        rows = (await operator.query("agents"))["agents"]
+    left = [stop for stop in left if stop["agent"] in {None, agent}]
+    if stranger := unheard(agent, rows):
+        click.echo(stranger)
+    click.echo(_resumed(plain(agent), lifted=bool(cleared), held=bool(left)))
+    _still(left)
+    return BLOCKED if left else 0
+
+
+def _resumed(agent: str, *, lifted: bool, held: bool) -> str:
+    if not lifted:
+        return f"No stop of {agent} alone was in force."
+    return f"{agent}'s own stop is lifted." if held else f"{agent} may go on."
+
+
+def _nothing(left: Sequence[View]) -> str:
+    return "Only single agents are stopped." if left else "Nothing was stopped."
+
+
+def _still(left: Sequence[View]) -> None:
     for stop in left:
-        click.echo(f"Still stopped: {one_stop(stop)}")
-    return BLOCKED if holding or len(gone) < len(found) else 0
+        click.echo(f"Still stopped: {cause(stop)}")
+        click.echo(f"  {ending(stop)}")
 
 
-async def _files(operator: Operator) -> list[Path]:
-    status = await operator.query("status")
-    return [path for path in map(Path, status["stop_files"]) if stop_file.is_there(path)]
+def _without_daemon(place: Place) -> str:
+    path = place.data_dir / stop_file.NAME
+    if not stop_file.is_there(path):
+        return ""
+    return f"\nthe stop file {path} is there and would hold from the start; it may be deleted"
 
 
 def _may_go(path: Path, *, yes: bool) -> bool:
@@ -74,13 +112,15 @@ def _deleted(path: Path) -> bool:
     return True
 
 
-async def _left(operator: Operator, gone: Sequence[str]) -> list[View]:
-    """Return what stops once the daemon has noticed which files are gone, at the latest in 5 s."""
-    left: list[View] = []
+async def _left(operator: Operator, gone: Iterable[Path], kept: Iterable[Path]) -> list[Reply]:
+    """Return what stops once the daemon knows of the files that are gone and left, or after 5 s."""
+    ended, lasting = ({f"file:{path}" for path in paths} for paths in (gone, kept))
+    left: list[Reply] = []
     with anyio.move_on_after(WAIT_S):
         while True:
             left = (await operator.query("status"))["stop"]["stops"]
-            if not any(stop["source"] in gone for stop in left):
+            sources = {stop["source"] for stop in left}
+            if lasting <= sources and not ended & sources:
                 break
             await anyio.sleep(LOOK_S)
     return left

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -40,12 +41,20 @@ def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> No
     where = data_dir(directory)
     make_private(where)
     try:
-        daemon = Daemon(load(config_path), config_path, where)
+        daemon = _daemon(config_path, where)
         anyio.run(daemon.run, lambda endpoint: _announce(endpoint, where))
     except* _EXPECTED as group:
         for line in "\n".join(_texts(group)).splitlines():
             click.echo(f"safetyd: {line}", err=True)
         sys.exit(1)
+
+
+def _daemon(config_path: Path | None, where: Path) -> Daemon:
+    config = load(config_path)
+    try:
+        return Daemon(config, config_path, where)
+    except OSError as exc:
+        raise Unusable(f"the data directory cannot be used: {exc}") from exc
 
 
 def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
@@ -56,8 +65,14 @@ def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
 
 
 def _announce(endpoint: Endpoint, where: Path) -> None:
+    """Say where everything is; a daemon whose words nobody reads runs all the same."""
+    with suppress(BrokenPipeError):
+        click.echo(_welcome(endpoint, where))
+
+
+def _welcome(endpoint: Endpoint, where: Path) -> str:
     command, there = _own_command(), "" if where == data_dir(None) else f" --data-dir {where}"
-    click.echo(
+    return (
         f"safetyd {endpoint.version} is ready\n"
         f"  bus   {endpoint.bus}\n"
         f"  web   {endpoint.web}\n"

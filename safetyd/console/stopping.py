@@ -71,6 +71,8 @@ async def _stop(place: Place, reason: str, agent: str | None) -> int:
         heard = await _wait(operator, agent, f"file:{path}" if written and files else "")
         rows = await _agents(operator)
     _tell(heard, rows, agent)
+    if agent is None and not status:
+        _say("No [stop] commands were run: the daemon does not say which there are.")
     commands = status.get("stop_commands", ()) if agent is None else ()
     failed = [command for command in commands if not _run(command)]
     return _end(heard, failed, agent, unheard(agent, rows))
@@ -78,11 +80,16 @@ async def _stop(place: Place, reason: str, agent: str | None) -> int:
 
 def _by_file(place: Place, reason: str, wrong: Failure) -> int:
     """Do what can be done without the daemon's word."""
-    make_private(place.data_dir)
-    if _write(place.data_dir / stop_file.NAME, _name(place), reason):
+    try:
+        make_private(place.data_dir)
+        written = _write(place.data_dir / stop_file.NAME, _name(place), reason)
+    finally:
+        click.echo(f"safetyd: {plain(wrong.message, 2000)}", err=True)
+    if written:
         _say(_holds(place))
         _say("No daemon has acknowledged the stop, and no [stop] commands were run.")
-    click.echo(f"safetyd: {plain(wrong.message, 2000)}", err=True)
+    else:
+        click.echo("Nothing was stopped.", err=True)
     return wrong.exit_code
 
 

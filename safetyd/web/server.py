@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Final
+from functools import partial
+from typing import Annotated, Final, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -42,9 +43,10 @@ class WebServer:
         app.router.add_get("/readyz", self._get_ready)
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEPT_S)
         await self._runner.setup()
+        server = cast("web.Server", self._runner.server)  # there is one after the set-up
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            self._accept, self._config.host, self._config.port if port is None else port
+            partial(_accept, server), self._config.host, self._config.port if port is None else port
         )
         name, number = self._listener.sockets[0].getsockname()[:2]
         return f"http://{f'[{name}]' if ':' in name else name}:{number}"
@@ -54,15 +56,6 @@ class WebServer:
             self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
-
-    def _accept(self) -> asyncio.Protocol:
-        """Take a connection; of too many the oldest, which may never have asked, gives way."""
-        server = self._runner.server if self._runner else None
-        if server is None:
-            raise AssertionError("nothing is accepted before the start")
-        for oldest in server.connections[: 1 - MAX_CONNECTIONS]:
-            oldest.force_close()
-        return server()
 
     @web.middleware
     async def _our_host_only(
@@ -82,6 +75,13 @@ class WebServer:
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
         return _told(self._ready())
+
+
+def _accept(server: web.Server) -> web.RequestHandler:
+    """Take a connection; of too many the oldest, which may never have asked, gives way."""
+    for oldest in server.connections[: 1 - MAX_CONNECTIONS]:
+        oldest.force_close()
+    return server()
 
 
 def _name(host: str) -> str | None:

@@ -5,10 +5,9 @@ from typing import Any, Self
 
 import anyio
 import msgspec
-import nats
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from safetyd.bus.client import HardenedClient
 from safetyd.core.proposal import digest, shortest
 
 Fields = dict[str, Any]
@@ -61,9 +60,11 @@ class StandIn:
         self._told_in, self._told = anyio.create_memory_object_stream[Fields](2000)
 
     async def __aenter__(self) -> Self:
-        self._nc: Client = await nats.connect(self._url, allow_reconnect=False)
+        self._nc = HardenedClient()  # whose flush is a barrier
+        await self._nc.connect(self._url, allow_reconnect=False)
         await self._nc.subscribe("safety.v1.propose.*", cb=self._on_propose)
         await self._nc.subscribe("safety.v1.telemetry.*", cb=self._on_telemetry)
+        await self._nc.flush()
         await self._nc.rtt()
         return self
 

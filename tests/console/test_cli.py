@@ -1,6 +1,7 @@
 """The command line itself: help, usage, and what happens without a daemon."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import pytest
 
 from safetyd.console.cli import COMMANDS, commands
 from tests.conftest import environment, safetyd
+from tests.console.here import here
 
+SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU\n"
 LIGHT = ("nats", "aiohttp", "anyio", "safetyd.daemon", "safetyd.client", "asyncio")
 
 
@@ -55,14 +58,18 @@ def test_help_is_quick():
 
 
 def test_an_unknown_command_is_wrong_usage():
-    said = safetyd("frobnicate")
+    said = here("frobnicate")
 
     assert said.returncode == 2
-    assert "No such command 'frobnicate'" in said.stderr
+    assert "No such command 'frobnicate'.\n" in said.stderr
+
+
+def test_a_slip_of_the_pen_is_answered_with_the_nearest_command():
+    assert "No such command 'chekc'. Did you mean check?" in here("chekc").stderr
 
 
 def test_wrong_usage_is_json_for_programs():
-    said = safetyd("status", "--json", "--frobnicate")
+    said = here("status", "--json", "--frobnicate")
 
     assert said.returncode == 2
     assert json.loads(said.stdout)["code"] == "usage"
@@ -83,7 +90,7 @@ def test_wrong_usage_is_json_for_programs():
     ],
 )
 def test_without_a_daemon_the_exit_code_is_4_and_the_way_to_start_one_is_told(arguments, tmp_path):
-    said = safetyd(*arguments, SAFETYD_DATA_DIR=str(tmp_path))
+    said = here(*arguments, SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 4
     assert str(tmp_path) in said.stderr
@@ -93,13 +100,9 @@ def test_without_a_daemon_the_exit_code_is_4_and_the_way_to_start_one_is_told(ar
 
 def test_an_address_where_nobody_listens_is_named(tmp_path):
     (tmp_path / "keys").mkdir()
-    (tmp_path / "keys/operator.nk").write_text(
-        "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU\n"
-    )
+    (tmp_path / "keys/operator.nk").write_text(SEED)
 
-    said = safetyd(
-        "status", "--json", "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path)
-    )
+    said = here("status", "--json", "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 4
     assert json.loads(said.stdout)["code"] == "not_reachable"
@@ -107,28 +110,101 @@ def test_an_address_where_nobody_listens_is_named(tmp_path):
 
 
 def test_a_missing_key_is_named(tmp_path):
-    said = safetyd("status", "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
+    said = here("status", "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 1
-    assert str(tmp_path / "keys/operator.nk") in said.stderr
+    assert f"{tmp_path / 'keys/operator.nk'} of operator local cannot be used" in said.stderr
+
+
+@pytest.mark.parametrize("content", ["", "garbled\n", "\udcff", "SUAMLK2ZNL35WSMW37E7UD4V\n"])
+@pytest.mark.parametrize("command", ["status", "doctor", "watch"])
+def test_a_garbled_key_is_named(command, content, tmp_path):
+    (tmp_path / "keys").mkdir()
+    key = tmp_path / "keys/operator.nk"
+    key.write_text(content, errors="surrogateescape")
+
+    said = here(command, "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 1
+    assert f"{key} holds no nkey seed" in said.stdout + said.stderr
+
+
+def test_a_key_that_is_a_directory_is_named(tmp_path):
+    (tmp_path / "keys/operator.nk").mkdir(parents=True)
+
+    said = here("status", "--url", "nats://127.0.0.1:1", SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 1
+    assert "cannot be used (Is a directory)" in said.stderr
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:4222", "http://127.0.0.1:4222", "nats://", "a b"])
+def test_what_is_no_address_of_a_bus_is_wrong_usage(url, tmp_path):
+    said = here("status", "--json", SAFETYD_URL=url, SAFETYD_DATA_DIR=str(tmp_path))
+
+    answer = json.loads(said.stdout)
+    assert (said.returncode, answer["code"]) == (2, "usage")
+    assert "one looks like nats://127.0.0.1:4222" in answer["error"]
+
+
+def test_a_port_that_is_none_is_told(tmp_path):
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/operator.nk").write_text(SEED)
+
+    said = here("status", "--url", "nats://127.0.0.1:x", SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 4
+    assert "no safetyd answers at nats://127.0.0.1:x" in said.stderr
+
+
+# Root reads everything unless it gives that up.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code"),
+    [("status", 4), ("stop", 4), ("resume", 4), ("explain x", 4), ("doctor", 1), ("agent list", 1)],
+)
+def test_a_closed_data_dir_is_named_and_nothing_breaks(command, exit_code, tmp_path):
+    closed = tmp_path / "closed"
+    (closed / "keys").mkdir(parents=True)
+    closed.chmod(0)
+
+    said = subprocess.run(
+        [*UNPRIVILEGED, sys.executable, "-m", "safetyd", *command.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(SAFETYD_DATA_DIR=str(closed)),
+    )
+
+    closed.chmod(0o700)
+    assert said.returncode == exit_code
+    assert f"{closed}" in said.stdout + said.stderr
+    assert "cannot be" in said.stdout + said.stderr
+    assert "Traceback" not in said.stderr
 
 
 def test_version_names_what_is_at_work():
-    said = safetyd("version", "--json")
+    said = here("version", "--json")
 
     assert json.loads(said.stdout).keys() == {"ok", "safetyd", "python", "nats-py", "nats-server"}
     assert safetyd("version").stdout.startswith("safetyd ")
 
 
-def test_a_closed_pipe_ends_without_a_traceback():
+@pytest.mark.parametrize(
+    "arguments", [("config", "show"), ("--help",), ("explain", "x", "--json"), ("doctor",)]
+)
+def test_a_closed_pipe_is_no_error(arguments, tmp_path):
     with subprocess.Popen(
-        [sys.executable, "-m", "safetyd", "config", "show"],
+        [sys.executable, "-m", "safetyd", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(),
+        env=environment(SAFETYD_DATA_DIR=str(tmp_path)),
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
 
-        assert b"Traceback" not in process.stderr.read()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -12,6 +12,10 @@ def test_the_demo_plays_every_scene_as_expected_and_keeps_its_audit_file(tmp_pat
     assert said.returncode == 0, said.stdout + said.stderr
     assert all(title in said.stdout for title, _ in SCENES)
     assert "all as expected" in said.stdout
+    assert "divided" not in said.stdout
+    assert re.search(
+        r"^The rest is removed; /.+ stays, and is yours to delete\.$", said.stdout, re.MULTILINE
+    )
     audit = re.search(r"^Audit file: (.+)$", said.stdout, re.MULTILINE)
     assert audit is not None
     path = Path(audit[1])

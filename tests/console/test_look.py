@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,7 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from safetyd.client import SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon, environment
+from tests.console.here import told
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +20,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
 
 
 def propose(daemon: RunningDaemon, agent: str, **proposal: object) -> dict[str, object]:
-    said = daemon.safetyd("propose", agent, stdin=json.dumps(proposal))
+    said = told(daemon, "propose", agent, stdin=json.dumps(proposal))
     answer: dict[str, object] = json.loads(said.stdout)
     return answer
 
@@ -32,7 +35,7 @@ def test_status_says_where_everything_is(daemon):
 
 
 def test_status_is_one_json_document(daemon):
-    status = json.loads(daemon.safetyd("status", "--json").stdout)
+    status = json.loads(told(daemon, "status", "--json").stdout)
 
     assert status["pid"] == daemon.pid
     assert status["stop"]["active"] is False
@@ -46,7 +49,18 @@ def test_agents_shows_what_each_was_told(daemon):
 
     counted = next(row for row in rows if row[0] == "counted")
     assert rows[0][:2] == ["agent", "key"]
-    assert counted[5:9] == ["1", "0", "1", "0"]
+    assert counted[5:] == ["1", "0", "1", "0", "1", "no"]
+
+
+def test_a_stopped_agent_is_marked(daemon):
+    told(daemon, "stop", "--agent", "halted")
+    propose(daemon, "halted", type="read_file")
+
+    rows = [line.split() for line in told(daemon, "agents").stdout.splitlines()]
+
+    told(daemon, "resume", "--agent", "halted")
+    assert {row[0]: row[-1] for row in rows}["agent"] == "stopped"
+    assert {row[0]: row[-1] for row in rows}["halted"] == "yes"
 
 
 def test_explain_tells_guard_rule_reason_and_proposal(daemon):
@@ -61,8 +75,36 @@ def test_explain_tells_guard_rule_reason_and_proposal(daemon):
     assert "\x1b" not in said.stdout
 
 
+def test_explain_tells_how_it_went(daemon):
+    with SyncSafety("worker", data_dir=daemon.data_dir) as safety:
+        safety.propose("read_file", id="e-2")
+        safety.report("e-2", ok=False, error="no such file")
+
+    said = told(daemon, "explain", "e-2")
+
+    assert said.stdout.splitlines()[-1].endswith("): it failed: no such file")
+    assert " worker reported (event " in said.stdout
+
+
+def test_explain_without_a_daemon_reads_the_files(start_daemon: StartDaemon):
+    daemon = start_daemon()
+    propose(daemon, "code", id="e-3", type="run_shell", text="rm -rf /")
+    daemon.stop()
+
+    said = told(daemon, "explain", "e-3")
+    machine = json.loads(told(daemon, "explain", "e-3", "--json").stdout)
+    unknown = told(daemon, "explain", "e-4")
+
+    assert said.returncode == 0
+    assert "No daemon answers" in said.stderr
+    assert "gate: blocked by gate.blocklist:rm_rf" in said.stdout
+    assert machine["decisions"][0]["decision"] == "block"
+    assert unknown.returncode == 1
+    assert "no decision with id 'e-4'" in unknown.stderr
+
+
 def test_explain_of_something_unknown_fails(daemon):
-    said = daemon.safetyd("explain", "nothing", "--json")
+    said = told(daemon, "explain", "nothing", "--json")
 
     assert said.returncode == 1
     assert json.loads(said.stdout)["code"] == "not_found"
@@ -83,18 +125,42 @@ def test_reset_lets_a_looper_start_afresh(daemon):
     assert propose(daemon, "looper", **click)["decision"] == "allow"
 
 
+def test_a_reset_of_a_name_that_was_never_heard_says_so(daemon):
+    propose(daemon, "shopper", type="read_file")
+
+    said = told(daemon, "reset", "shoper")
+
+    assert said.returncode == 0
+    assert said.stdout == (
+        "No agent shoper has been heard; did you mean shopper? There was nothing to forget.\n"
+    )
+
+
+def test_reload_and_status_say_what_waits_for_the_next_start(start_daemon: StartDaemon):
+    daemon = start_daemon()
+    daemon.config_path.write_text("[web]\nport = 0\n[audit]\nmax_bytes = 5000\n")
+
+    said = told(daemon, "reload")
+
+    waits = "[audit] has changed and takes effect at the next start\n"
+    assert said.stdout == f"Reloaded.\n{waits}"
+    assert waits in told(daemon, "status").stdout
+
+
 def test_reload_names_every_mistake_and_keeps_the_last_good_file(start_daemon: StartDaemon):
     daemon = start_daemon()
     good = daemon.config_path.read_text()
     daemon.config_path.write_text('mode = "party"\nprofil = 1\n')
 
     refused = daemon.safetyd("reload")
+    status = told(daemon, "status").stdout
     daemon.config_path.write_text(good)
-    taken = daemon.safetyd("reload")
+    taken = told(daemon, "reload")
 
     assert refused.returncode == 1
     assert "mode" in refused.stderr
     assert "profil" in refused.stderr
+    assert re.search(r"refused +the newest configuration: .*mode is", status)
     assert (taken.returncode, taken.stdout) == (0, "Reloaded.\n")
 
 
@@ -122,6 +188,18 @@ def test_watch_prints_events_until_interrupted(daemon):
         line = process.stdout.readline()
 
     assert "ACTION_BLOCKED watched [gate.blocklist:rm_rf]" in line
+    assert process.returncode == 0
+
+
+def test_a_watch_ends_when_nobody_reads_it_any_more(daemon):
+    with watching(daemon) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        propose(daemon, "unseen", type="run_shell", text="rm -rf /")
+        process.wait(20)
+
+        assert process.stderr.read() == ""
     assert process.returncode == 0
 
 

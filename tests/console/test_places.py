@@ -1,9 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.places import Place, data_dir, make_private
+from safetyd.console.places import Place, data_dir, make_private, running
 
 
 @pytest.fixture(autouse=True)
@@ -39,12 +40,57 @@ def test_no_endpoint_file_means_not_reachable_and_says_how_to_start(tmp_path):
         _ = Place(data_dir=tmp_path).address
 
 
+def test_an_endpoint_file_that_cannot_be_read_is_not_said_to_be_missing(tmp_path):
+    (tmp_path / "endpoint.json").write_text("{")
+
+    with pytest.raises(NotReachable, match="not known whether a safetyd runs"):
+        _ = Place(data_dir=tmp_path).address
+
+
 def test_the_operator_is_local_or_called_as_the_key_file(tmp_path, monkeypatch):
     assert Place(data_dir=tmp_path).name == "local"
     assert Place(data_dir=tmp_path, key_file=Path("/k/alice.nk")).name == "alice"
     assert Place(data_dir=tmp_path, key_file=Path("/k/alice.nk"), operator="bob").name == "bob"
     monkeypatch.setenv("SAFETYD_KEY_FILE", "/k/carol.nk")
     assert Place(data_dir=tmp_path).name == "carol"
+
+
+def test_a_key_of_somebody_called_operator_is_not_the_local_one(tmp_path):
+    place = Place(data_dir=tmp_path, key_file=tmp_path / "keys/operators/operator.nk")
+
+    assert place.name == "operator"
+
+
+@pytest.mark.parametrize(
+    ("key", "observes"),
+    [
+        ("keys/observers/olga.nk", True),
+        ("elsewhere/olga.nk", True),
+        ("keys/agents/olga.nk", False),
+        ("keys/operator.nk", False),
+        ("elsewhere/otto.nk", False),
+    ],
+)
+def test_an_observer_is_known_by_the_keys_of_the_data_dir(tmp_path, key, observes):
+    (tmp_path / "keys/observers").mkdir(parents=True)
+    (tmp_path / "keys/observers/olga.pub").touch()
+
+    assert Place(data_dir=tmp_path, key_file=tmp_path / key).observes is observes
+
+
+@pytest.mark.parametrize(
+    ("pid", "found"), [(os.getpid(), os.getpid()), (1, 1), (2**22 + 1, None), (0, None), (-1, None)]
+)
+def test_a_daemon_runs_if_the_process_of_the_endpoint_file_lives(tmp_path, pid, found):
+    (tmp_path / "endpoint.json").write_text(
+        f'{{"bus": "nats://b", "web": "", "pid": {pid}, "version": ""}}'
+    )
+
+    assert running(tmp_path) == found
+
+
+def test_without_an_endpoint_file_no_daemon_runs(tmp_path):
+    assert running(tmp_path) is None
 
 
 def test_a_key_file_with_no_operators_name_must_be_explained():

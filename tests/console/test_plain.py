@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.console.plain import document, plain
+from safetyd.console.plain import document, plain, several
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,7 @@ def test_documents_are_printable_ascii_and_mean_the_same(text):
     assert said.isascii()
     assert said.isprintable()
     assert json.loads(said) == {"text": text}
+
+
+def test_one_of_a_thing_has_no_s():
+    assert [several(n, "file") for n in (0, 1, 2)] == ["0 files", "1 file", "2 files"]

@@ -1,7 +1,7 @@
 import tomllib
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetyd.config import Config, parse
@@ -17,6 +17,7 @@ TABLES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(TABLES)
 def test_tables_come_back_as_they_were(table):
     assert tomllib.loads(encode(table)) == table

@@ -22,6 +22,7 @@ from tests.journeys.record import assert_recorded, assert_verifies
 IN_NAMESPACE: Final = "TESTS_IN_NAMESPACE"
 SIZE: Final = "48m"
 NOTICED_S: Final = 5.0
+LOOKED_AT_S: Final = 1.0
 WATCHDOG_S: Final = 1.0
 RECOVERS_S: Final = 20.0
 
@@ -102,8 +103,11 @@ def running(directory: Path, variables: Mapping[str, str]) -> Iterator[RunningDa
         daemon.stop()
 
 
-def unavailable(heard: Heard) -> bool:
-    return heard.decision.cause == "unavailable"
+def unwritable(heard: Heard) -> bool:
+    """Say whether it was refused because of the disk, not because the machine is busy."""
+    decision = heard.decision
+    why = ("the journal has not answered", "the audit file cannot be written")
+    return decision.cause == "unavailable" and decision.reason.startswith(why)
 
 
 def stopped(heard: Heard) -> bool:
@@ -120,7 +124,10 @@ def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
     with crowd(daemon.endpoint.bus, "a", "b") as history:
         history.until_allowed()
         fill(filler)
-        closed = history.until(unavailable, NOTICED_S)
+        closed = history.until(unwritable, NOTICED_S)
+        history.until(lambda h: h.t > closed.t + LOOKED_AT_S)
+        assert not [heard for heard in history.allows if heard.t > closed.t]
+
         reply = control(daemon, "stop", reason="drill")
         assert reply["ok"]
         assert not reply["journalled"]

@@ -1,10 +1,12 @@
+import asyncio
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from safetyd.metrics import Metrics
-from safetyd.web.server import WebConfig, WebServer
+from safetyd.web.server import MAX_CONNECTIONS, WebConfig, WebServer
 
 
 class Site:
@@ -131,3 +133,20 @@ async def test_taken_port_is_an_error_of_the_system() -> None:
 
 async def test_server_that_never_listened_can_be_stopped() -> None:
     await WebServer(WebConfig(), Metrics("1"), str, str).stop()
+
+
+async def test_connections_that_never_ask_give_way(site: Site) -> None:
+    address = urlsplit(site._url)
+    opened = [
+        await asyncio.open_connection(address.hostname, address.port)
+        for _ in range(MAX_CONNECTIONS + 5)
+    ]
+
+    assert await opened[0][0].read() == b""
+    assert await site.get("/healthz") == (200, "ok\n")
+    for _, writer in opened:
+        writer.close()
+
+
+async def test_name_before_the_host_does_not_make_it_ours(site: Site) -> None:
+    assert (await site.get("/healthz", host="evil@localhost"))[0] == 403

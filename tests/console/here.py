@@ -1,0 +1,39 @@
+"""The command line in this process: quicker than a new one, and the same to whoever types it."""
+
+from typing import NamedTuple
+
+from click.testing import CliRunner
+
+from safetyd.console.cli import run
+from tests.conftest import RunningDaemon, environment
+
+_OURS = (
+    "AI_COMPANY_ENABLED",
+    "SAFETYD_DATA_DIR",
+    "SAFETYD_ENABLED",
+    "SAFETYD_KEY_FILE",
+    "SAFETYD_URL",
+    "STATE_DIRECTORY",
+)
+
+
+class Said(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def here(*arguments: str, stdin: str = "", **variables: str) -> Said:
+    """Run a command and return what it said, as `tests.conftest.safetyd` does."""
+    clean = dict.fromkeys(_OURS)
+    with CliRunner().isolation(stdin, {**clean, **environment(**variables)}) as (out, err, _):
+        try:
+            code = run(arguments)
+        except SystemExit as exc:
+            code = int(exc.code or 0)
+        return Said(code, out.getvalue().decode(), err.getvalue().decode())
+
+
+def told(daemon: RunningDaemon, *arguments: str, stdin: str = "", **variables: str) -> Said:
+    """The same against a daemon's data dir."""
+    return here(*arguments, stdin=stdin, SAFETYD_DATA_DIR=str(daemon.data_dir), **variables)

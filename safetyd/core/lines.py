@@ -5,18 +5,29 @@ from collections.abc import Callable
 import msgspec
 
 from safetyd.core.events import (
+    AnomalyFound,
     AuditRecovered,
+    BreakerMoved,
+    BudgetMarked,
     ClockStepped,
     ConfigRejected,
     Decided,
     Event,
     Forgotten,
     KeysChanged,
+    Overdue,
+    Paused,
+    PersonSeen,
     Refused,
     Reported,
     Resumed,
+    SafeModeEntered,
+    SafeModeExited,
     SafetyEvent,
+    SessionClosed,
+    Settled,
     Stopped,
+    Unpaused,
     Withheld,
 )
 from safetyd.core.policy import Configured
@@ -27,8 +38,19 @@ AnyEvent = (
     | Refused
     | Withheld
     | Reported
+    | Settled
+    | Overdue
+    | SessionClosed
     | Stopped
     | Resumed
+    | Paused
+    | Unpaused
+    | SafeModeEntered
+    | SafeModeExited
+    | BreakerMoved
+    | BudgetMarked
+    | AnomalyFound
+    | PersonSeen
     | Forgotten
     | KeysChanged
     | Configured

@@ -43,12 +43,6 @@ port = 0
 max_agents = 200000
 [rate]
 attempts_per_second = 0
-[rate.production.global]
-tokens_per_minute = 1_000_000_000
-burst = 1_000_000_000
-[rate.production.agent]
-tokens_per_minute = 1_000_000_000
-burst = 1_000_000_000
 """
 
 

@@ -241,7 +241,7 @@ class Daemon:
         self._posts = [self._post]
         self._post.muted = self._displaced_perhaps
         self._halt = Halt(self._latch, self._mailbox, self._post, self._subjects, self._clock)
-        self._writer.outlets = [self._halt.follow, metrics.observe, logs.observe, self._publish]
+        self._writer.outlets = [metrics.observe, logs.observe, self._publish]
         self._writer.appended = metrics.appended
         self._writer.after = self._flush
         metrics.stopped = lambda: bool(self._latch.stops)

@@ -12,7 +12,7 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import Moment, Reported, Withheld
 from safetyd.core.guards.stop import describe
 from safetyd.core.proposal import is_token
-from safetyd.core.telemetry import AnyTelemetry, Noted, Outcome
+from safetyd.core.telemetry import AnyTelemetry, Noted
 from safetyd.core.verdict import Cause, Severity
 from safetyd.latch import Latch
 from safetyd.letters import EventLetter, ProposalLetter
@@ -122,7 +122,6 @@ class Service:
                 reply,
                 self._post,
                 self.sent,
-                prices=self._settings.prices,
                 keyless=self._keyless,
                 size=len(payload),
             )
@@ -177,25 +176,12 @@ class Service:
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventLetter:
         keyless = self._keyless
 
-        def made(engine: Engine, moment: Moment) -> Reported:
+        def made(_engine: Engine, moment: Moment) -> Reported:
             return Reported(
-                at=moment.at,
-                t=moment.t,
-                agent=agent,
-                telemetry=telemetry,
-                keyless=keyless,
-                priced_nano=self._priced(agent, telemetry, engine, moment),
+                at=moment.at, t=moment.t, agent=agent, telemetry=telemetry, keyless=keyless
             )
 
         return EventLetter(made, lambda: self._post.answer(reply, Noted(ok=True)))
-
-    def _priced(
-        self, agent: str, telemetry: AnyTelemetry, engine: Engine, moment: Moment
-    ) -> int | None:
-        if not isinstance(telemetry, Outcome):
-            return None
-        begun = engine.actions.find(agent, telemetry.id)
-        return self._settings.prices.of_outcome(telemetry, begun, moment.at)
 
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
         reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"

@@ -11,7 +11,6 @@ from safetyd.bus.door import Door
 from safetyd.bus.intake import Intake
 from safetyd.bus.keys import Keyring, public_key, seed_in
 from safetyd.config import Config, load
-from safetyd.prices import price_list
 
 # What is built once; a change to it waits for the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
@@ -26,8 +25,7 @@ class Settings:
         self.config = config
         self.data_dir = data_dir
         self.keyring = Keyring(data_dir / "keys")
-        self.intake = Intake(config.rate.attempts_per_second)
-        self.prices = price_list(config.prices)
+        self.intake = Intake(config.rate)
         self.door = Door()
         self.path = path
         self._keyed: frozenset[str] = frozenset()
@@ -71,8 +69,7 @@ class Settings:
             log.warning("[%s] has changed and takes effect at the next start", name)
         kept = {name: getattr(self.config, name) for name in BUILT_ONCE}
         self.config = msgspec.structs.replace(fresh, **kept)
-        self.intake = Intake(fresh.rate.attempts_per_second)
-        self.prices = price_list(fresh.prices)
+        self.intake = Intake(fresh.rate)
 
     def _kept_back(self, fresh: Config) -> tuple[str, ...]:
         return tuple(n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))

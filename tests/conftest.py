@@ -19,17 +19,6 @@ READY_S: Final = 30.0
 STOP_S: Final = 15.0
 COMMAND_S: Final = 60.0
 WEB: Final = "\n[web]\nport = 0\n"
-# No limit of the rate says no, for tests that send as much as they can.
-UNLIMITED: Final = """
-[rate]
-attempts_per_second = 0
-[rate.production.global]
-tokens_per_minute = 1_000_000_000
-burst = 1_000_000_000
-[rate.production.agent]
-tokens_per_minute = 1_000_000_000
-burst = 1_000_000_000
-"""
 LAST_WORD: Final = b"Ctrl-C stops it."
 
 _OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")

@@ -21,31 +21,20 @@ from docs.messages import MESSAGES, TELEMETRY
 from safetyd.audit import Audit
 from safetyd.core.engine import Engine
 from safetyd.core.events import (
-    AnomalyFound,
     AuditRecovered,
-    BreakerMoved,
-    BudgetMarked,
     ClockStepped,
     ConfigRejected,
     Event,
     Forgotten,
     KeysChanged,
-    Overdue,
-    Paused,
-    PersonSeen,
     Refused,
     Reported,
-    SafeModeEntered,
-    SafeModeExited,
     SafetyEvent,
-    SessionClosed,
-    Settled,
-    Unpaused,
     Withheld,
 )
 from safetyd.core.lines import AnyEvent, encode
 from safetyd.core.policy import Configured, Policy
-from safetyd.core.proposal import Target, Tokens
+from safetyd.core.proposal import Target
 from safetyd.core.telemetry import (
     Commit,
     EpisodeEnded,
@@ -247,26 +236,6 @@ def _one_of_each() -> Iterator[Event]:
     yield Refused(agent="a", cause="malformed", count=3, example="not JSON", **when)
     yield Withheld(agent="a", id="p1", why="late", **when)
     yield Forgotten(agent="a", by="alice", session="s", **when)
-    yield SessionClosed(agent="a", session="s", why="idle", **when)
-    yield Settled(agent="a", ok=True, id="p1", tokens=Tokens(input=1), **when)
-    yield Overdue(agent="a", id="p1", **when)
-    yield Paused(agent="a", source="operator", by="alice", **when)
-    yield Unpaused(agent="a", sources=("operator",), by="alice", **when)
-    yield SafeModeEntered(agent="a", by="safetyd", errors=3, **when)
-    yield SafeModeExited(agent="a", by="alice", forced=True, **when)
-    yield BreakerMoved(breaker="api", state="open", reason="5 failures in a row", **when)
-    yield BudgetMarked(
-        mark="warning",
-        scope="day",
-        id="2026-03-01",
-        spent=40.0,
-        reserved=1.0,
-        limit=50.0,
-        estimate=0.5,
-        **when,
-    )
-    yield AnomalyFound(rule="anomaly.x", severity="low", message="m", agent="a", **when)
-    yield PersonSeen(by="alice", how="ack", **when)
     yield KeysChanged(added=("agent a U1",), removed=(), by="alice", **when)
     yield ConfigRejected(errors=("web.port is -1",), **when)
     yield ClockStepped(seconds=-7.5, **when)

@@ -9,18 +9,7 @@ import pytest
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine import Engine
-from safetyd.core.events import (
-    Event,
-    Forgotten,
-    Paused,
-    PersonSeen,
-    Resumed,
-    SafeModeEntered,
-    SafeModeExited,
-    SafetyEvent,
-    Stopped,
-    Unpaused,
-)
+from safetyd.core.events import Event, Forgotten, Resumed, Stopped
 from safetyd.core.lines import encode
 from safetyd.core.policy import Policy
 from safetyd.desk import Desk
@@ -64,8 +53,7 @@ class Office:
         self.latch = Latch()
         self.around = Around()
         self.ear = Ear()
-        self.clock = Clock()
-        halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
+        halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), Clock())
         self.halt = halt
         self.desk = Desk(self.ear.post, self.mailbox, halt, self.around, tasks)
 
@@ -78,7 +66,7 @@ class Office:
         self.desk.query(b"safety.v1.query.alice", REPLY, payload)
 
     def write(self) -> list[Event]:
-        return work_off(self.mailbox, self.engine, self.clock)
+        return work_off(self.mailbox, self.engine)
 
     async def answer(self) -> dict[str, Any]:
         """Return the next answer, writing down whatever waits for it."""
@@ -225,14 +213,6 @@ async def test_refused_configuration_names_every_error(office: Office) -> None:
         (b'{"command": "resume", "agent": ""}', "invalid"),
         (b'{"command": "reset"}', "invalid"),
         (b'{"command": "reset", "agent": "*"}', "invalid"),
-        (b'{"command": "pause"}', "invalid"),
-        (b'{"command": "pause", "agent": "*"}', "invalid"),
-        (b'{"command": "unpause", "agent": "a b"}', "invalid"),
-        (b'{"command": "safe_mode_enter", "agent": "a b"}', "invalid"),
-        (b'{"command": "safe_mode_exit", "agent": ""}', "invalid"),
-        (b'{"command": "safe_mode_exit", "force": 1}', "invalid"),
-        (b'{"command": "safe_mode_exit", "force": true}', "invalid"),
-        (b'{"command": "safe_mode_exit", "force": true, "reason": " "}', "invalid"),
     ],
 )
 async def test_wrong_command_is_refused_and_changes_nothing(
@@ -254,7 +234,6 @@ async def test_wrong_command_is_refused_and_changes_nothing(
         (b'{"command": "stop"}', "unknown_command"),
         (b'{"command": "explain"}', "invalid"),
         (b'{"command": "explain", "id": 1}', "invalid"),
-        (b'{"command": "safe_mode", "agent": "a b"}', "invalid"),
     ],
 )
 async def test_wrong_question_is_refused(office: Office, payload: bytes, code: str) -> None:
@@ -326,147 +305,3 @@ async def test_audit_files_that_cannot_be_read_are_an_answer(office: Office) -> 
 
     answer = await office.answer()
     assert (answer["ok"], answer["code"]) == (False, "unreadable")
-
-
-def written(office: Office) -> list[Event]:
-    """Write down what waits; return it without what people are told of it."""
-    return [event for event in office.write() if not isinstance(event, SafetyEvent)]
-
-
-async def test_pause_holds_one_agent_and_says_who_paused_it(office: Office) -> None:
-    office.control("pause", agent="code", reason="lunch")
-    (paused,) = written(office)
-
-    assert office.ear.answer() == {"ok": True}
-    assert isinstance(paused, Paused)
-    assert (paused.agent, paused.source) == ("code", "operator")
-    assert (paused.by, paused.reason) == ("alice", "lunch")
-    assert office.engine.guards.pause.agents == ("code",)
-
-
-async def test_unpause_clears_every_source(office: Office) -> None:
-    now = office.clock.now()
-    budget = Paused(at=now.at, t=now.t, agent="code", source="budget", by="safetyd")
-    play(office.engine, budget)
-    office.control("pause", agent="code")
-    office.control("unpause", agent="code", reason="back")
-    (_, unpaused) = written(office)
-
-    answer = office.ear.answers()[1]
-    assert answer == {"ok": True, "cleared": ["budget", "operator"]}
-    assert isinstance(unpaused, Unpaused)
-    assert (unpaused.by, unpaused.reason) == ("alice", "back")
-    assert office.engine.guards.pause.agents == ()
-
-
-async def test_unpause_of_what_is_not_paused_writes_nothing(office: Office) -> None:
-    office.control("unpause", agent="code")
-
-    assert await office.answer() == {"ok": True, "cleared": []}
-    assert office.engine.seq == 0
-
-
-@pytest.mark.parametrize(
-    ("fields", "agent"), [({}, None), ({"agent": "*"}, None), ({"agent": "code"}, "code")]
-)
-async def test_safe_mode_is_entered_by_one_agent_or_by_everybody(
-    office: Office, fields: dict[str, str], agent: str | None
-) -> None:
-    office.control("safe_mode_enter", reason="drill", **fields)
-    (entered,) = written(office)
-
-    assert office.ear.answer() == {"ok": True}
-    assert isinstance(entered, SafeModeEntered)
-    assert (entered.agent, entered.by, entered.reason) == (agent, "alice", "drill")
-
-
-async def test_exit_waits_for_the_cooldown(office: Office) -> None:
-    office.control("safe_mode_enter", agent="code")
-    await office.answer()
-
-    office.control("safe_mode_exit")
-
-    answer = await office.answer()
-    assert (answer["ok"], answer["code"]) == (False, "cooling_down")
-    assert 50_000 < answer["cooldown_remaining_ms"] <= 60_000
-    assert "only by force" in answer["error"]
-    assert office.engine.guards.safe_mode.status("code", 0.0).active
-
-
-async def test_forced_exit_is_recorded_with_its_reason(office: Office) -> None:
-    office.control("safe_mode_enter", agent="code")
-    office.control("safe_mode_exit", force=True, reason="drill is over")
-    (_, exited) = written(office)
-
-    assert office.ear.answers()[1] == {"ok": True, "left": ["code"]}
-    assert isinstance(exited, SafeModeExited)
-    assert (exited.agent, exited.by) == ("code", "alice")
-    assert (exited.forced, exited.reason) == (True, "drill is over")
-
-
-async def test_exit_that_could_mean_several_names_them(office: Office) -> None:
-    office.control("safe_mode_enter")
-    office.control("safe_mode_enter", agent="code")
-    await office.answer()
-
-    office.control("safe_mode_exit", force=True, reason="over")
-
-    answer = await office.answer()
-    assert (answer["code"], answer["agents"]) == ("several", ["*", "code"])
-    assert "(*, code)" in answer["error"]
-
-
-async def test_exit_of_all_leaves_each_kernel_once(office: Office) -> None:
-    office.control("safe_mode_enter")
-    office.control("safe_mode_enter", agent="code")
-    written(office)
-
-    office.control("safe_mode_exit", all=True, force=True, reason="over")
-    exits = written(office)
-
-    assert [e.agent for e in exits if isinstance(e, SafeModeExited)] == [None, "code"]
-    assert len(exits) == 2
-    assert not office.engine.guards.safe_mode.status(None, 0.0).active
-
-
-async def test_exit_of_what_is_not_in_safe_mode_changes_nothing(office: Office) -> None:
-    office.control("safe_mode_exit", agent="*")
-
-    assert await office.answer() == {"ok": True, "left": []}
-    assert office.engine.seq == 0
-
-
-async def test_ack_shows_that_a_person_is_there(office: Office) -> None:
-    office.control("ack")
-    (seen,) = written(office)
-
-    assert office.ear.answer() == {"ok": True}
-    assert isinstance(seen, PersonSeen)
-    assert (seen.by, seen.how) == ("alice", "ack")
-
-
-async def test_command_is_answered_only_when_it_is_written(office: Office) -> None:
-    office.control("pause", agent="code")
-
-    assert office.ear.answers() == []
-    office.write()
-    assert office.ear.answer()["ok"]
-
-
-@pytest.mark.parametrize("question", ["budgets", "breakers", "anomalies", "types"])
-async def test_what_guards_know_can_be_asked_for(office: Office, question: str) -> None:
-    office.query(question)
-
-    answer = await office.answer()
-    assert answer["ok"]
-    assert len(answer) > 1
-
-
-async def test_safe_mode_of_one_agent_can_be_asked_for(office: Office) -> None:
-    office.control("safe_mode_enter", agent="code")
-    office.query("safe_mode", agent="ops")
-    office.query("safe_mode")
-    office.write()
-
-    _, ops, all_ = office.ear.answers()
-    assert (ops["active"], all_["active"]) == (False, True)

@@ -4,13 +4,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.bus.intake import DRY_RUNS_PER_MINUTE
+from safetyd.bus.intake import DRY_RUNS_PER_MINUTE, RateConfig
 from safetyd.bus.keys import Keyring
 from safetyd.clock import Clock
 from safetyd.config import Config
 from safetyd.core.engine import Engine
 from safetyd.core.events import Event, Reported, Withheld
-from safetyd.core.guards.rate import RateConfig
 from safetyd.core.guards.stop import Stop
 from safetyd.core.policy import Policy
 from safetyd.core.proposal import MAX_MESSAGE_BYTES

@@ -16,12 +16,10 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import Event, Proposed, Ticked
 from safetyd.core.lines import decode_batch
 from safetyd.core.policy import Policy
-from safetyd.core.prices import PricesConfig
 from safetyd.core.proposal import MAX_MESSAGE_BYTES
 from safetyd.journal import MAX_BATCH_BYTES, Displaced, Journal
 from safetyd.letters import EventLetter, ProposalLetter, QuestionLetter
 from safetyd.mailbox import Mailbox
-from safetyd.prices import price_list
 from safetyd.writer import Frozen, Writer
 from tests.client.bus import Bus
 from tests.play import outcome, propose, stop
@@ -72,7 +70,6 @@ class Scribe:
                 REPLY,
                 Ear().post,
                 lambda _letter, is_late: late.append(is_late),
-                prices=price_list(PricesConfig()),
                 keyless=False,
                 size=100,
             )

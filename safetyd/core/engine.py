@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.actions import Actions
 from safetyd.core.actor import Actor, Guard
 from safetyd.core.decision import Decision
 from safetyd.core.events import Decided, Event, Proposed
@@ -16,7 +15,6 @@ from safetyd.core.kinds import Kind, Kinds
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.recall import Recall
 from safetyd.core.reporter import Reporter
-from safetyd.core.sessions import Sessions
 from safetyd.core.text import masked
 from safetyd.core.verdict import ALLOWED, Severity, Verdict, strictest
 
@@ -43,14 +41,6 @@ class Engine:
     def __init__(self, policy: Policy) -> None:
         self.seq = 0
         self._build(policy)
-
-    @property
-    def stop(self) -> StopGuard:
-        return self.guards.stop
-
-    @property
-    def keys(self) -> KeysGuard:
-        return self.guards.keys
 
     @property
     def guard_names(self) -> tuple[str, ...]:
@@ -120,18 +110,12 @@ class Engine:
     def _build(self, policy: Policy) -> None:
         self.policy = policy
         self.policy_digest = policy.digest()
-        self._kinds = Kinds(policy.types, policy.profile)
-        self.guards = chain(policy, self._kinds)
+        self.stop = StopGuard()
+        self.keys = KeysGuard(policy.max_agents)
         self.recall = Recall(policy.decisions, policy.mode, self.policy_digest)
-        self.sessions = Sessions(policy.sessions)
-        self.actions = Actions(policy.sessions)
-        self._guards: tuple[Guard, ...] = tuple(self.guards)
-        self._actors: tuple[Actor, ...] = (
-            *self._guards,
-            self.sessions,
-            self.actions,
-            Reporter(),
-        )
+        self._kinds = Kinds(policy.types, policy.profile)
+        self._guards: tuple[Guard, ...] = chain(policy, self.stop, self.keys)
+        self._actors: tuple[Actor, ...] = (*self._guards, Reporter())
         self._listeners = _listeners(self._actors)
 
     def _reconfigure(self, policy: Policy) -> None:
@@ -163,11 +147,7 @@ class Engine:
 
     def _held(self, proposed: Proposed) -> Verdict:
         """Return what now forbids an allow that was given before."""
-        kind, guards = self._kinds.of(proposed.proposal), self.guards
-        opinions = (
-            _opinion(g, proposed, kind) for g in (guards.stop, guards.pause, guards.safe_mode)
-        )
-        return next((verdict for verdict in opinions if verdict is not ALLOWED), ALLOWED)
+        return _opinion(self.stop, proposed, self._kinds.of(proposed.proposal))
 
 
 def _listeners(
@@ -211,7 +191,6 @@ def _decided(
         reversibility=kind.reversibility,
         risk=kind.risk,
         keyless=proposed.keyless,
-        priced_nano=proposed.priced_nano,
         verdicts=verdicts,
         first=first,
     )

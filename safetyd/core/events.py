@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier, Tokens
+from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.telemetry import AnyTelemetry
 from safetyd.core.verdict import Cause, Severity, Verdict
 
@@ -38,7 +38,6 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     proposal: Proposal
     digest: str
     keyless: bool = False
-    priced_nano: int | None = None  # what its tokens cost, in nano-dollars
 
     @property
     def id(self) -> str:
@@ -61,7 +60,6 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     reversibility: Reversibility
     risk: Risk
     keyless: bool = False
-    priced_nano: int | None = None  # fixed here, because prices change
     verdicts: tuple[Verdict, ...] = ()  # the guards that restricted, in chain order
     first: bool = True  # False: a dry run or the repeat of an id, which takes nothing
 
@@ -91,7 +89,6 @@ class Reported(Event, kw_only=True, omit_defaults=True, tag="reported"):
     agent: str
     telemetry: AnyTelemetry
     keyless: bool = False
-    priced_nano: int | None = None  # what an outcome's tokens cost, in nano-dollars
 
 
 class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
@@ -119,114 +116,6 @@ class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
     by: str
     session: str | None = None
     episode: str | None = None
-
-
-class SessionClosed(Event, kw_only=True, tag="session_closed"):
-    """A session is over: its agent said so, or fell silent. The implicit one is called ""."""
-
-    agent: str
-    session: str
-    why: Literal["ended", "idle"]
-
-
-class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
-    """An outcome counts: the first for an allowed proposal, or one that names no proposal.
-
-    What the proposal said of itself is repeated here; `id` is None if it names none.
-    """
-
-    agent: str
-    ok: bool
-    id: str | None = None
-    type: str = ""  # after aliases
-    session: str = ""
-    chain: str | None = None
-    task: str | None = None
-    model: str | None = None
-    dependency: str | None = None  # the outcome's own, else the proposal's
-    failed_dependency: bool = False  # not ok, and the outcome names the dependency that failed
-    cost_usd: float | None = None
-    tokens: Tokens | None = None
-    priced_nano: int | None = None
-    latency_ms: float | None = None
-    files_changed: int | None = None
-    allowed_t: float | None = None  # when its proposal was allowed
-
-
-class Overdue(Event, kw_only=True, tag="overdue"):
-    """An allowed action whose outcome nobody reported in time."""
-
-    agent: str
-    id: str
-
-
-class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
-    """One agent may not act until every source is cleared."""
-
-    agent: str
-    source: Literal["operator", "anomaly", "budget"]
-    by: str
-    reason: str = ""
-
-
-class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
-    agent: str
-    sources: tuple[str, ...]
-    by: str
-    reason: str = ""
-
-
-class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
-    """Only reading is allowed: one agent, or everybody if `agent` is None."""
-
-    by: str  # an operator's name, or "safetyd"
-    agent: str | None = None
-    reason: str = ""
-    errors: int = 0
-
-
-class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exited"):
-    by: str
-    agent: str | None = None
-    reason: str = ""
-    forced: bool = False
-
-
-class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved"):
-    breaker: str  # "api.openai.com", "api.openai.com/code" for one agent, "code:t-3" for a task
-    state: Literal["closed", "half_open", "open"]
-    reason: str
-    agent: str | None = None
-
-
-class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked"):
-    """A budget first came near its limit, or first refused. Amounts are US dollars."""
-
-    mark: Literal["warning", "exceeded"]
-    scope: str
-    id: str
-    spent: float
-    reserved: float
-    limit: float
-    estimate: float
-    agent: str | None = None
-
-
-class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):
-    """A detector's condition began to hold."""
-
-    rule: str
-    severity: Literal["low", "medium", "high", "critical"]
-    message: str
-    agent: str | None = None
-    breaker: str | None = None
-
-
-class PersonSeen(Event, kw_only=True, tag="person_seen"):
-    """Somebody did something that only a person does."""
-
-    by: str
-    how: str
 
 
 class KeysChanged(Event, kw_only=True, tag="keys_changed"):

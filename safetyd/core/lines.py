@@ -5,29 +5,18 @@ from collections.abc import Callable
 import msgspec
 
 from safetyd.core.events import (
-    AnomalyFound,
     AuditRecovered,
-    BreakerMoved,
-    BudgetMarked,
     ClockStepped,
     ConfigRejected,
     Decided,
     Event,
     Forgotten,
     KeysChanged,
-    Overdue,
-    Paused,
-    PersonSeen,
     Refused,
     Reported,
     Resumed,
-    SafeModeEntered,
-    SafeModeExited,
     SafetyEvent,
-    SessionClosed,
-    Settled,
     Stopped,
-    Unpaused,
     Withheld,
 )
 from safetyd.core.policy import Configured
@@ -38,19 +27,8 @@ AnyEvent = (
     | Refused
     | Withheld
     | Reported
-    | Settled
-    | Overdue
-    | SessionClosed
     | Stopped
     | Resumed
-    | Paused
-    | Unpaused
-    | SafeModeEntered
-    | SafeModeExited
-    | BreakerMoved
-    | BudgetMarked
-    | AnomalyFound
-    | PersonSeen
     | Forgotten
     | KeysChanged
     | Configured

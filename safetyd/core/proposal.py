@@ -144,20 +144,3 @@ def digest(agent: str, fields: Mapping[str, object]) -> str:
         said.pop(key, None)
     said["agent"] = agent
     return "sha256:" + hashlib.sha256(canonical(said)).hexdigest()
-
-
-def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
-    """Name what would be done, however it is explained: equal keys are the same action.
-
-    `kind` is the proposal's type after aliases.
-    """
-    said = {
-        "agent": agent,
-        "paths": sorted(proposal.paths),
-        "project": proposal.project,
-        "remote": proposal.remote,
-        "target": proposal.target,
-        "text": proposal.text,
-        "type": kind,
-    }
-    return hashlib.sha256(canonical(said)).digest()[:16]

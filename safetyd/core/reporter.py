@@ -11,24 +11,16 @@ from typing import Final
 import msgspec
 
 from safetyd.core.events import (
-    AnomalyFound,
-    BreakerMoved,
-    BudgetMarked,
     ClockStepped,
     ConfigRejected,
     Decided,
     Event,
     KeysChanged,
-    Overdue,
-    Paused,
     Refused,
     Resumed,
-    SafeModeEntered,
-    SafeModeExited,
     SafetyEvent,
     Stopped,
     Ticked,
-    Unpaused,
 )
 from safetyd.core.policy import Configured
 from safetyd.core.verdict import Severity, strictest
@@ -37,13 +29,6 @@ WINDOW_S: Final = 10.0
 MAX_PER_TICK: Final = 64
 
 _NAMESPACE: Final = uuid.UUID("5afe7d00-0000-4000-8000-000000000001")
-
-# Refusals that have an event type of their own.
-_BLOCKED: Final[dict[str, str]] = {
-    "rate_limit": "RATE_LIMIT_BLOCK",
-    "mode_violation": "MODE_VIOLATION",
-}
-_WINDOWED: Final = frozenset({"ACTION_BLOCKED", *_BLOCKED.values()})
 
 Facts = dict[str, str | int | float | bool | None]
 
@@ -56,7 +41,6 @@ class Window(msgspec.Struct):
     reason: str
     since_t: float
     count: int = 0
-    kind: str = "ACTION_BLOCKED"
 
 
 class ReporterState(msgspec.Struct):
@@ -74,14 +58,6 @@ class Reporter:
         ConfigRejected,
         KeysChanged,
         ClockStepped,
-        Paused,
-        Unpaused,
-        SafeModeEntered,
-        SafeModeExited,
-        BreakerMoved,
-        BudgetMarked,
-        AnomalyFound,
-        Overdue,
         SafetyEvent,
         Ticked,
     )
@@ -98,8 +74,8 @@ class Reporter:
                 self._told(event)
             case Ticked():
                 return self._due(event)
-            case Configured(why="start") | BreakerMoved(state="half_open"):
-                pass  # no news
+            case Configured(why="start"):
+                pass  # a start is no news
             case _:
                 return (_told_at_once(event),)
         return ()
@@ -115,9 +91,7 @@ class Reporter:
         headline = strictest(event.verdicts)
         window = self._state.windows.get(_key(event.agent, headline.rule))
         if window is None:
-            blocked = Window(event.agent, headline.rule, headline.reason, event.t, 1)
-            blocked.kind = _BLOCKED.get(headline.cause, "ACTION_BLOCKED")
-            return (_blocked(event, blocked),)
+            return (_action_blocked(event, event.agent, headline.rule, headline.reason, 1),)
         window.count += 1
         return ()
 
@@ -127,16 +101,17 @@ class Reporter:
             if tick.t < window.since_t + WINDOW_S or len(ripe) == MAX_PER_TICK:
                 break
             if window.count:
-                ripe.append(_blocked(tick, window))
+                ripe.append(
+                    _action_blocked(tick, window.agent, window.rule, window.reason, window.count)
+                )
         return ripe
 
     def _told(self, event: SafetyEvent) -> None:
         self._drop_quiet(event.t)
-        if event.event_type in _WINDOWED:
+        if event.event_type == "ACTION_BLOCKED":
             agent, rule = str(event.agent_id), str(event.metadata["rule"])
             self._state.windows.pop(_key(agent, rule), None)
-            window = Window(agent, rule, event.reason, event.t, kind=event.event_type)
-            self._state.windows[_key(agent, rule)] = window
+            self._state.windows[_key(agent, rule)] = Window(agent, rule, event.reason, event.t)
 
     def _drop_quiet(self, t: float) -> None:
         windows = self._state.windows
@@ -151,9 +126,8 @@ def _key(agent: str, rule: str) -> str:
     return f"{agent} {rule}"
 
 
-def _blocked(cause: Event, window: Window) -> SafetyEvent:
-    facts: Facts = {"rule": window.rule, "count": window.count}
-    return _safety_event(cause, window.kind, window.reason, facts, window.agent)
+def _action_blocked(cause: Event, agent: str, rule: str, reason: str, count: int) -> SafetyEvent:
+    return _safety_event(cause, "ACTION_BLOCKED", reason, {"rule": rule, "count": count}, agent)
 
 
 def _told_at_once(event: Event) -> SafetyEvent:
@@ -163,42 +137,6 @@ def _told_at_once(event: Event) -> SafetyEvent:
 
 def _news(event: Event) -> tuple[str, str, Facts]:
     """Return the type, reason and metadata of what is told of an event."""
-    return _news_of_guards(event) or _news_of_people(event)
-
-
-def _news_of_guards(event: Event) -> tuple[str, str, Facts] | None:
-    news: tuple[str, str, Facts] | None = None
-    match event:
-        case Paused():
-            news = "AGENT_PAUSED", event.reason, {"source": event.source, "by": event.by}
-        case Unpaused():
-            facts: Facts = {"sources": " ".join(event.sources), "by": event.by}
-            news = "AGENT_RESUMED", event.reason, facts
-        case SafeModeEntered():
-            news = "SAFE_MODE_ENTERED", event.reason, {"by": event.by, "errors": event.errors}
-        case SafeModeExited():
-            news = "SAFE_MODE_EXITED", event.reason, {"by": event.by, "forced": event.forced}
-        case BreakerMoved():
-            kind = "CIRCUIT_RESET" if event.state == "closed" else "CIRCUIT_TRIPPED"
-            news = kind, event.reason, {"state": event.state}
-        case BudgetMarked():
-            kind = "COST_WARNING" if event.mark == "warning" else "COST_BUDGET_EXCEEDED"
-            news = kind, _near(event), {"scope": event.scope, "id": event.id}
-        case AnomalyFound():
-            facts = {"rule": event.rule, "severity": event.severity}
-            news = "ANOMALY_DETECTED", event.message, facts
-        case Overdue():
-            reason = f"nobody reported how {event.id} went"
-            news = "OUTCOME_UNKNOWN", reason, {"id": event.id}
-    return news
-
-
-def _near(event: BudgetMarked) -> str:
-    used = event.spent + event.reserved
-    return f"{event.scope} budget: ${used:.2f} of ${event.limit:.2f} used"
-
-
-def _news_of_people(event: Event) -> tuple[str, str, Facts]:
     news: tuple[str, str, Facts]
     match event:
         case Refused(cause=cause):
@@ -240,21 +178,6 @@ def _safety_event(
         timestamp=cause.at,
         event_type=kind,
         agent_id=agent,
-        breaker_id=getattr(cause, "breaker", None),
-        cost_snapshot=_snapshot(cause),
         reason=reason,
         metadata=facts,
     )
-
-
-def _snapshot(cause: Event) -> dict[str, float | str] | None:
-    if not isinstance(cause, BudgetMarked):
-        return None
-    return {
-        "scope": cause.scope,
-        "id": cause.id,
-        "spent": cause.spent,
-        "reserved": cause.reserved,
-        "limit": cause.limit,
-        "estimate": cause.estimate,
-    }

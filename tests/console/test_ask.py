@@ -24,7 +24,7 @@ def test_a_destructive_one_is_blocked_with_rule_and_id(daemon):
     first, rule, id_ = said.stdout.splitlines()
     assert said.returncode == 1
     assert first.startswith("BLOCKED: Blocklist")
-    assert rule.split() == ["rules", "classify.high,", "gate.blocklist:rm_rf"]
+    assert rule.split() == ["rule", "gate.blocklist:rm_rf"]
     assert id_.split()[0] == "id"
 
 

@@ -166,8 +166,8 @@ def test_all_guards_speak_and_the_strictest_gives_the_reason() -> None:
     decision = ask(engine, propose(0, type="run_shell", text="rm -rf /"))
 
     assert decision.decision is Severity.BLOCK
-    assert decision.triggered_rules == ("odd.asks", "classify.high", "gate.blocklist:rm_rf")
-    assert decision.reason == decision.verdicts[2].reason
+    assert decision.triggered_rules == ("odd.asks", "gate.blocklist:rm_rf")
+    assert decision.reason == decision.verdicts[1].reason
 
 
 def test_endless_cascade_ends_the_engine() -> None:
@@ -259,12 +259,7 @@ def test_actor_unknown_to_the_checkpoint_begins_empty() -> None:
 
 
 def test_guards_are_named_in_the_order_they_are_asked() -> None:
-    names = (
-        "stop keys pause mode safe_mode classify gate scores iterations cooldown rate budget "
-        "breaker anomaly"
-    )
-
-    assert Engine(Policy()).guard_names == tuple(names.split())
+    assert Engine(Policy()).guard_names == ("stop", "keys", "gate")
 
 
 def saved(engine: Engine) -> Checkpoint:

@@ -1,28 +1,18 @@
 import uuid
 from collections.abc import Sequence
-from typing import Literal
 
 import pytest
 
 from safetyd.core.engine import Engine
 from safetyd.core.events import (
-    AnomalyFound,
     AuditRecovered,
-    BreakerMoved,
-    BudgetMarked,
     ClockStepped,
     ConfigRejected,
     Event,
     KeysChanged,
-    Overdue,
-    Paused,
     Refused,
-    SafeModeEntered,
-    SafeModeExited,
     SafetyEvent,
-    Unpaused,
 )
-from safetyd.core.guards.rate import RateConfig
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.reporter import MAX_PER_TICK, Reporter
 from tests.play import at, play, propose, resume, stop, tick
@@ -30,20 +20,6 @@ from tests.play import at, play, propose, resume, stop, tick
 
 def told(events: Sequence[Event]) -> list[SafetyEvent]:
     return [event for event in events if isinstance(event, SafetyEvent)]
-
-
-def marked(mark: Literal["warning", "exceeded"]) -> BudgetMarked:
-    return BudgetMarked(
-        at=at(0),
-        t=0,
-        mark=mark,
-        scope="day",
-        id="2026-03-01",
-        spent=39.0,
-        reserved=1.0,
-        limit=50.0,
-        estimate=0.5,
-    )
 
 
 def blocked(t: float, n: int, agent: str = "code"):
@@ -114,19 +90,6 @@ def test_dry_run_is_not_reported() -> None:
         (resume(0), "EMERGENCY_RESUME"),
         (ClockStepped(at=at(0), t=0, seconds=-7.5), "CLOCK_STEPPED"),
         (ConfigRejected(at=at(0), t=0, errors=("a", "b")), "CONFIG_REJECTED"),
-        (Paused(at=at(0), t=0, agent="a", source="operator", by="x"), "AGENT_PAUSED"),
-        (Unpaused(at=at(0), t=0, agent="a", sources=("operator",), by="x"), "AGENT_RESUMED"),
-        (SafeModeEntered(at=at(0), t=0, agent="a", by="x"), "SAFE_MODE_ENTERED"),
-        (SafeModeExited(at=at(0), t=0, agent="a", by="x"), "SAFE_MODE_EXITED"),
-        (BreakerMoved(at=at(0), t=0, breaker="b", state="open", reason="r"), "CIRCUIT_TRIPPED"),
-        (BreakerMoved(at=at(0), t=0, breaker="b", state="closed", reason="r"), "CIRCUIT_RESET"),
-        (marked("warning"), "COST_WARNING"),
-        (marked("exceeded"), "COST_BUDGET_EXCEEDED"),
-        (
-            AnomalyFound(at=at(0), t=0, rule="anomaly.x", severity="low", message="m"),
-            "ANOMALY_DETECTED",
-        ),
-        (Overdue(at=at(0), t=0, agent="a", id="p1"), "OUTCOME_UNKNOWN"),
         (
             KeysChanged(at=at(0), t=0, added=("agent a U1",), removed=("agent b U2",), by="x"),
             "KEYS_CHANGED",
@@ -160,52 +123,3 @@ def test_a_start_is_no_news() -> None:
     start = Configured(at=at(0), t=0, policy=Policy(), digest="d", version="1", why="start")
 
     assert told(Engine(Policy()).handle(start)) == []
-
-
-def test_a_budget_event_carries_its_numbers() -> None:
-    (event,) = told(Engine(Policy()).handle(marked("warning")))
-
-    assert event.reason == "day budget: $40.00 of $50.00 used"
-    assert event.cost_snapshot == {
-        "scope": "day",
-        "id": "2026-03-01",
-        "spent": 39.0,
-        "reserved": 1.0,
-        "limit": 50.0,
-        "estimate": 0.5,
-    }
-
-
-def test_a_breaker_event_names_the_breaker() -> None:
-    moved = BreakerMoved(at=at(0), t=0, breaker="api", state="open", reason="r")
-
-    (event,) = told(Engine(Policy()).handle(moved))
-
-    assert event.breaker_id == "api"
-
-
-def test_a_breaker_that_may_be_probed_is_no_news() -> None:
-    moved = BreakerMoved(at=at(0), t=0, breaker="api", state="half_open", reason="r")
-
-    assert told(Engine(Policy()).handle(moved)) == []
-
-
-@pytest.mark.req("S1.35")
-def test_a_cloud_call_in_development_is_a_mode_violation() -> None:
-    engine = Engine(Policy(mode="development"))
-
-    (event,) = told(play(engine, propose(0, type="model_call", provider="openai", model="gpt-5")))
-
-    assert event.event_type == "MODE_VIOLATION"
-
-
-@pytest.mark.req("S1.31")
-def test_refusals_by_the_rate_are_events_of_their_own_with_a_count() -> None:
-    agent = RateConfig().production.agent
-    engine = Engine(Policy())
-    play(engine, *(propose(0, id=f"p{n}") for n in range(agent.burst)))
-
-    events = told(play(engine, *(propose(0, id=f"q{n}") for n in range(3)), tick(10)))
-
-    limited = [event for event in events if event.event_type == "RATE_LIMIT_BLOCK"]
-    assert [event.metadata["count"] for event in limited] == [1, 2]

@@ -13,10 +13,9 @@ import msgspec
 
 from safetyd.core.decision import Decision
 from safetyd.core.proposal import digest
-from tests.conftest import UNLIMITED
 from tests.journeys.wire import Message, Refused, Wire
 
-UNBOUNDED: Final = UNLIMITED
+UNBOUNDED: Final = "[rate]\nattempts_per_second = 0\n"
 LOST_S: Final = 0.5
 PAUSE_S: Final = 0.01
 

@@ -11,12 +11,12 @@ import pytest
 from safetyd.bus.keys import Keyring
 from safetyd.core.proposal import MAX_MESSAGE_BYTES
 from tests.bus.peer import Peer, hpub, pub
-from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.conftest import RunningDaemon, StartDaemon
 
 pytestmark = pytest.mark.journey
 
 NEXT_S: Final = 1.0
-FREE: Final = UNLIMITED
+FREE: Final = "[rate]\nattempts_per_second = 0\n"
 GOOD: Final = b'{"type":"read_file","text":"notes.txt"}'
 NOT_UTF8: Final = b"\xff\xfe"
 DEEP: Final = 100_000

@@ -58,7 +58,7 @@ class StopGuard:
         match event:
             case Stopped():
                 others = self._others(event.agent, {event.source}, event.epoch)
-                self._state.stops = [*others, as_stop(event)]
+                self._state.stops = [*others, _stop(event)]
                 self._state.epoch = max(self._state.epoch, event.epoch)
             case Resumed():
                 # A stop that was pressed after this resume was asked for is newer, and holds.
@@ -80,8 +80,7 @@ class StopGuard:
                 yield stop
 
 
-def as_stop(event: Stopped) -> Stop:
-    """Return what a stop leaves in force."""
+def _stop(event: Stopped) -> Stop:
     return Stop(
         source=event.source,
         by=event.by,

@@ -44,7 +44,7 @@ class Reload:
 
     async def run(self, by: str) -> list[str]:
         """Read file and keys again; return what is wrong with them."""
-        errors = self._refused() or self.take_on_keys(by)
+        errors = self._take_on(by)
         self.problem = "; ".join(errors)
         self._metrics.reload_ok = not errors
         if errors:
@@ -78,12 +78,16 @@ class Reload:
             at=moment.at, t=moment.t, policy=policy, digest=digest, version=__version__, why=why
         )
 
-    def _refused(self) -> list[str]:
+    def _take_on(self, by: str) -> list[str]:
+        """Let file and keys be in force together, or neither."""
         try:
-            self._settings.reload()
+            fresh = self._settings.read()
         except ConfigError as exc:
             return exc.errors
-        return []
+        errors = self.take_on_keys(by)
+        if not errors:
+            self._settings.adopt(fresh)
+        return errors
 
     def _note_change(self, users: Users, by: str) -> None:
         before, self._users = self._users, users

@@ -63,7 +63,14 @@ class Settings:
 
     def reload(self) -> None:
         """Take on the file as it is now; raise `ConfigError` and change nothing if it is wrong."""
-        fresh = load(self.path)
+        self.adopt(self.read())
+
+    def read(self) -> Config:
+        """Return what the file says now, and change nothing."""
+        return load(self.path)
+
+    def adopt(self, fresh: Config) -> None:
+        """Let a configuration be in force, but for what is built once."""
         self.next_start = self._kept_back(fresh)
         for name in self.next_start:
             log.warning("[%s] has changed and takes effect at the next start", name)

@@ -97,6 +97,19 @@ async def test_key_that_is_none_is_named_and_nothing_changes(house: House, tmp_p
     assert (tmp_path / "nats" / "nats.conf").read_bytes() == before
 
 
+async def test_good_file_is_not_taken_on_with_keys_that_are_none(
+    house: House, tmp_path: Path
+) -> None:
+    house.path.write_text('mode = "development"\n')
+    directory = tmp_path / "keys" / "agents"
+    directory.mkdir(exist_ok=True)
+    (directory / "zed.pub").write_text("garbage\n")
+
+    await house.reload.run("alice")
+
+    assert house.settings.config.mode == "production"
+
+
 async def test_what_the_server_refuses_is_not_taken_on(house: House, tmp_path: Path) -> None:
     before = (tmp_path / "nats" / "nats.conf").read_bytes()
     directory = tmp_path / "keys" / "agents"

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 
-.PHONY: run demo test check bench docs clean
+.PHONY: run demo test check bench docs coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -15,7 +15,8 @@ demo: $(READY)
 
 test: check
 	@./tests/system-packages
-	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+	$(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 -m 'not alone' -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --cov --cov-append --cov-report=term -m alone $(ARGS)
 	$(BIN)/coverage report --include='safetyd/core/*' --fail-under=100
 
 check: $(TOOLS)
@@ -30,6 +31,9 @@ bench: $(READY)
 
 docs: $(TOOLS)
 	$(BIN)/python docs/generate.py
+
+coverage-of-seeds: $(READY)
+	@$(BIN)/python -m tests.requirements
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "safetyd needs Python 3.11 or newer; set PYTHON=")'

@@ -12,6 +12,7 @@ from typing import Final
 
 from benchmarks.against_echo import alone, ratio
 from benchmarks.growth import agents, patterns, text
+from benchmarks.guards import guards
 from benchmarks.processes import Unmeasured
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, Bench
@@ -21,6 +22,7 @@ RESULTS: Final = Path(__file__).parent / "results"
 MEASURES: Final[dict[str, Callable[[Bench], None]]] = {
     "ratio": ratio,
     "alone": alone,
+    "guards": guards,
     "text": text,
     "patterns": patterns,
     "agents": agents,

@@ -108,7 +108,7 @@ def _tell(bench: Bench, in_flight: int, turns: list[Pair]) -> None:
 def _judge(bench: Bench, turns: list[Pair], ceiling: Result) -> None:
     ratios = sorted(turn.ratio for turn in turns)
     spread = f"of {len(ratios)} rounds, {ratios[0]:.2f} to {ratios[-1]:.2f}; aim 0.5"
-    bench.report.at_least("safetyd / echo, 64 in flight", statistics.median(ratios), 0.35, spread)
+    bench.report.at_least("safetyd / echo, 64 in flight", statistics.median(ratios), 0.30, spread)
     share = min(turn.safetyd.allowed_share for turn in turns)
     bench.report.at_least("share of allowed", share, 0.99)
     above = ceiling.rate / max(turn.echo.rate for turn in turns)

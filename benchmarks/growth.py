@@ -95,7 +95,7 @@ def _judge_memory(bench: Bench, memory: dict[int, Memory]) -> None:
         f"at most: {memory[many].new >> 20} MiB new, {memory[many].after >> 20} MiB after; "
         f"{memory[few].after >> 20} MiB with {few}"
     )
-    bench.report.at_most("resident bytes per agent", each, 2048, note)
+    bench.report.at_most("resident bytes per agent", each, 4096, note)
     bench.report.raw["resident_bytes"] = {str(n): seen._asdict() for n, seen in memory.items()}
 
 

@@ -35,7 +35,8 @@ SAFETYD = (str(SCRIPTS / "safetyd"),)
 NATS_SERVER = str(SCRIPTS / "nats-server")
 AGENT = "bench"
 
-# Everything else is as shipped: a limit that says no is not what is measured here.
+# The whole chain is on and as shipped, except for limits that would say no: that is not measured
+# here. Guards' limits are raised, not switched off: a guard without a limit has less to do.
 LIMITS = """\
 [web]
 port = 0
@@ -43,6 +44,21 @@ port = 0
 max_agents = 200000
 [rate]
 attempts_per_second = 0
+[rate.production.global]
+tokens_per_minute = 1_000_000_000
+burst = 1_000_000_000
+[rate.production.agent]
+tokens_per_minute = 1_000_000_000
+burst = 1_000_000_000
+[rate.production.model]
+tokens_per_minute = 1_000_000_000
+burst = 1_000_000_000
+[iterations]
+default = 1_000_000_000
+[budget]
+chain_usd = 1_000_000_000
+session_usd = 1_000_000_000
+day_usd = 1_000_000_000
 """
 
 

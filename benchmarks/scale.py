@@ -10,6 +10,7 @@ from benchmarks.report import Report
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
     round_s: float
     publishes: int
+    guard_rounds: int
     texts: int  # proposals for each kind of text
     agents: tuple[int, ...]
     agent_decisions: int  # before memory is compared: more than safetyd recalls
@@ -22,6 +23,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 FULL = Scale(
     round_s=2.0,
     publishes=500,
+    guard_rounds=60,
     texts=1000,
     agents=(10, 1_000, 100_000),
     agent_decisions=110_000,
@@ -33,6 +35,7 @@ FULL = Scale(
 QUICK = Scale(
     round_s=0.7,
     publishes=200,
+    guard_rounds=40,
     texts=200,
     agents=(10, 1_000, 10_000),
     agent_decisions=20_000,

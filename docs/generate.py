@@ -32,7 +32,24 @@ NOT_SENT: Final = {
     "safety_event": ("event", "seq", "at", "t"),
 }
 DESCRIBED: Final = {"safety_event": "What people, logs and dashboards are told."}
-TIMES: Final = frozenset({"at", "expires_at", "since", "started", "timestamp"})
+TIMES: Final = frozenset(
+    {
+        "asked_at",
+        "at",
+        "deadline",
+        "decided_at",
+        "ended_at",
+        "expires_at",
+        "first_at",
+        "last_at",
+        "since",
+        "started",
+        "started_at",
+        "timestamp",
+        "until",
+        "valid_until",
+    }
+)
 
 PARAMETERS: Final[Mapping[str, Json]] = {
     "agent": {"description": "The agent that speaks, 1 to 64 of A-Z a-z 0-9 _ -"},
@@ -55,14 +72,15 @@ Who speaks is the last token of the subject, and the server enforces it. There a
 joined by service and stream imports only:
 
 - **SAFETY**: the daemon alone. JetStream, and with it the journal, exists only here.
-- **AGENTS**: one key for each agent. It may publish `propose` and `telemetry` under its own name,
-  and hear its own `decision`, every `state`, and its inbox `_INBOX.agent.<name>.>`.
+- **AGENTS**: one key for each agent. It may publish `propose`, `permission`, `claim` and
+  `telemetry` under its own name, and hear its own `decision`, every `state`, and its inbox
+  `_INBOX.agent.<name>.>`.
 - **OPEN**: agents without a key, on the embedded server only and only with `bus.open_agents`. They
   have an agent's rights and no secrets from one another. They do not hear keyed agents, and a name
   that has a key is refused here.
-- **HUMANS**: one key for each person. An operator may publish `control` and `query` under its own
-  name and hear every `event` and `state`, and its inbox `_INBOX.op.<name>.>`. An observer may
-  publish `query` only.
+- **HUMANS**: one key for each person. An operator may publish `review`, `control` and `query`
+  under its own name and hear every `event` and `state`, and its inbox `_INBOX.op.<name>.>`. An
+  observer may publish `query` only.
 
 The journal `safety.v1.journal.0` is the daemon's own; its lines are those of the audit files,
 schemas/audit_line.json without `hash`.

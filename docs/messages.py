@@ -1,26 +1,47 @@
 """Every message of the contract.
 
-What the code answers as plain objects (desk.py, views.py, halt.py) has its struct here, and
-tests/test_contract.py holds the answers of a running daemon against it.
+What the code answers as plain objects (desk.py, commands.py, views, halt.py) has its struct here,
+and tests/test_contract.py holds the answers of a running daemon against it.
 """
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from docs.people import ASKING
+from docs.replies import Done, Refusal
+from docs.rows import (
+    AgentRow,
+    AgentSeen,
+    Breaker,
+    Budget,
+    Finding,
+    GuardExplained,
+    Pausing,
+    Spending,
+    TypeKnown,
+    TypeUnknown,
+    Waiting,
+)
+from safetyd.commands import AckCommand, EnterCommand, ExitCommand, PauseCommand
 from safetyd.core.decision import Decision
 from safetyd.core.events import SafetyEvent
+from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
 from safetyd.core.guards.stop import Stop
+from safetyd.core.kernel import State
 from safetyd.core.policy import Mode, Profile
 from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.telemetry import AnyTelemetry, Noted
-from safetyd.core.verdict import Severity, Verdict
-from safetyd.desk import ExplainQuestion, ResetCommand, StopCommand
-
-Yes = Annotated[bool, Meta(extra_json_schema={"const": True})]
-No = Annotated[bool, Meta(extra_json_schema={"const": False})]
+from safetyd.core.verdict import Severity
+from safetyd.desk import (
+    AgentsQuestion,
+    ExplainQuestion,
+    ResetCommand,
+    SafeModeQuestion,
+    StopCommand,
+)
 
 
 class ControlStop(StopCommand, tag_field="command", tag="stop"):
@@ -31,8 +52,34 @@ class ControlResume(StopCommand, tag_field="command", tag="resume"):
     """Clear what operators and anomalies stopped. A stop file stays until it is removed."""
 
 
+class ControlPause(PauseCommand, tag_field="command", tag="pause"):
+    """One agent may not act until it is unpaused."""
+
+
+class ControlUnpause(PauseCommand, tag_field="command", tag="unpause"):
+    """Clear whatever pauses an agent."""
+
+
+class ControlSafeModeEnter(EnterCommand, tag_field="command", tag="safe_mode_enter"):
+    """One agent may only read or, without a name or by the name "*", everybody."""
+
+
+class ControlSafeModeExit(ExitCommand, tag_field="command", tag="safe_mode_exit"):
+    """Leave safe mode: of the agent named, of the only one in it, or of `all`.
+
+    Before the cooldown is over that takes `force` and a reason.
+    """
+
+
+class ControlAck(AckCommand, tag_field="command", tag="ack"):
+    """Show that a person is there."""
+
+
 class ControlReset(ResetCommand, tag_field="command", tag="reset"):
-    """Forget an agent's loop visits, of all its sessions and episodes or of one."""
+    """Forget an agent's loop visits, rounds and cooldowns.
+
+    With a session the visits and rounds there and all cooldowns, with an episode only its visits.
+    """
 
 
 class ControlReload(Struct, tag_field="command", tag="reload"):
@@ -43,26 +90,32 @@ class QueryStatus(Struct, tag_field="command", tag="status"):
     """Ask how everything is."""
 
 
-class QueryAgents(Struct, tag_field="command", tag="agents"):
-    """Ask who is there, and what they did."""
+class QueryAgents(AgentsQuestion, tag_field="command", tag="agents"):
+    """Ask who is there, and what they did: at most `limit` names, in order, that follow `after`."""
 
 
 class QueryExplain(ExplainQuestion, tag_field="command", tag="explain"):
     """Ask what was decided about a proposal, and why."""
 
 
-class Refusal(Struct):
-    """A command or question that was not carried out; `code` is for machines."""
-
-    ok: No
-    error: str
-    code: str
+class QuerySafeMode(SafeModeQuestion, tag_field="command", tag="safe_mode"):
+    """Ask how safe mode is, of one agent or of all."""
 
 
-class Done(Struct):
-    """It was carried out and is in the journal."""
+class QueryBudgets(Struct, tag_field="command", tag="budgets"):
+    """Ask what is spent and set aside."""
 
-    ok: Yes
+
+class QueryBreakers(Struct, tag_field="command", tag="breakers"):
+    """Ask which dependencies are cut off."""
+
+
+class QueryAnomalies(Struct, tag_field="command", tag="anomalies"):
+    """Ask what was unusual of late."""
+
+
+class QueryTypes(Struct, tag_field="command", tag="types"):
+    """Ask which types of action are known, and which proposed ones are not."""
 
 
 class StopDone(Done):
@@ -79,6 +132,24 @@ class ResumeDone(Done):
     left: tuple[str, ...]
 
 
+class UnpauseDone(Done):
+    """Which sources were cleared."""
+
+    cleared: tuple[str, ...]
+
+
+class SafeModeLeft(Done):
+    """Which kernels left safe mode, everybody's as "*".
+
+    `more` are still in it, because a command leaves no more than one batch of the journal can take:
+    say it again. `still` are the first kernels that go on holding those whom the command named.
+    """
+
+    left: tuple[str, ...]
+    more: int
+    still: tuple[str, ...]
+
+
 class Standstill(Struct):
     active: bool
     epoch: int
@@ -92,7 +163,15 @@ class Reloaded(Done):
     next_start: tuple[str, ...]  # sections whose change waits for the next start
 
 
+class SafeModeShown(SafeModeStatus, frozen=True, kw_only=True):
+    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
+
+    holds: tuple[Hold, ...]
+
+
 class StatusAnswer(Done):
+    """How everything is. Of pauses, breakers and holds of safe mode it has the first few."""
+
     version: str
     pid: int
     started: datetime
@@ -115,27 +194,78 @@ class StatusAnswer(Done):
     policy: str
     seq: int
     stop: Standstill
+    safe_mode: SafeModeShown
+    paused: tuple[str, ...]  # longest paused first
+    pauses: tuple[Pausing, ...]
+    today: Budget
+    warn_ratio: float  # the share of a budget at which people are told
+    breakers: tuple[Breaker, ...]  # that are not closed, longest open first
+    tripped: int  # how many there are
+    findings: tuple[Finding, ...]  # of the last hour, the worst and newest first
+    found: int  # how many there were
+    requests: Waiting
     agents: int
-
-
-class AgentSeen(Struct):
-    agent: str
-    key: bool
-    heard_s: float
-    allowed: int
-    asked: int
-    blocked: int
-    failed: int
-    open_actions: tuple[str, ...]
-    unreported: int  # open actions that are only counted
-    stopped: bool
+    foremost: tuple[AgentRow, ...]  # the agents that matter most
 
 
 class AgentsAnswer(Done):
+    """In the order of names. If `more` follow, ask again `after` the last one."""
+
     agents: tuple[AgentSeen, ...]
+    more: bool
+
+
+class SafeModeAnswer(Done):
+    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
+
+    active: bool
+    state: State
+    consecutive_errors: int
+    threshold: int
+    since: datetime | None
+    cooldown_remaining_ms: int
+    agent: str | None
+    agents: tuple[str, ...]
+    holds: tuple[Hold, ...]
+
+
+class BudgetsAnswer(Done):
+    """The most used first; `left_out` rows had no room."""
+
+    budgets: tuple[Budget, ...]
+    spending: tuple[Spending, ...]
+    left_out: int
+
+
+class BreakersAnswer(Done):
+    """Those that are not closed first; `left_out` had no room."""
+
+    breakers: tuple[Breaker, ...]
+    left_out: int
+
+
+class AnomaliesAnswer(Done):
+    """The newest first; `holding` says what holds now, by agent and detector."""
+
+    findings: tuple[Finding, ...]
+    holding: dict[str, dict[str, int]]
+    since_human_s: float
+
+
+class TypesAnswer(Done):
+    """`same_as` has the other names that the configuration gives to types."""
+
+    types: tuple[TypeKnown, ...]
+    same_as: dict[str, str]
+    unknown: tuple[TypeUnknown, ...]
 
 
 class DecisionExplained(Struct):
+    """`remedy` is the smallest change that would have turned the decision, into `then`.
+
+    It completes "allowed ..."; empty if nobody knows. `guards` are in the order of the chain.
+    """
+
     seq: int
     at: datetime
     agent: str
@@ -144,9 +274,13 @@ class DecisionExplained(Struct):
     risk: Risk
     reversibility: Reversibility
     decision: Severity
+    decided_by: str | None  # the guard that gave the reason
+    reason: str
+    remedy: str
+    then: Severity | None
     first: bool
     digest: str
-    verdicts: tuple[Verdict, ...]
+    guards: tuple[GuardExplained, ...]
     proposal: Proposal
 
 
@@ -208,12 +342,23 @@ TELEMETRY: Final = {f"telemetry_{_tag(kind)}": kind for kind in get_args(AnyTele
 MESSAGES: Final[Mapping[str, type[Struct]]] = {
     "proposal": Proposal,
     "decision": Decision,
+    **ASKING,
     **TELEMETRY,
     "noted": Noted,
     "control_stop": ControlStop,
     "control_stop_reply": StopDone,
     "control_resume": ControlResume,
     "control_resume_reply": ResumeDone,
+    "control_pause": ControlPause,
+    "control_pause_reply": Done,
+    "control_unpause": ControlUnpause,
+    "control_unpause_reply": UnpauseDone,
+    "control_safe_mode_enter": ControlSafeModeEnter,
+    "control_safe_mode_enter_reply": Done,
+    "control_safe_mode_exit": ControlSafeModeExit,
+    "control_safe_mode_exit_reply": SafeModeLeft,
+    "control_ack": ControlAck,
+    "control_ack_reply": Done,
     "control_reset": ControlReset,
     "control_reset_reply": Done,
     "control_reload": ControlReload,
@@ -222,6 +367,16 @@ MESSAGES: Final[Mapping[str, type[Struct]]] = {
     "query_status_reply": StatusAnswer,
     "query_agents": QueryAgents,
     "query_agents_reply": AgentsAnswer,
+    "query_safe_mode": QuerySafeMode,
+    "query_safe_mode_reply": SafeModeAnswer,
+    "query_budgets": QueryBudgets,
+    "query_budgets_reply": BudgetsAnswer,
+    "query_breakers": QueryBreakers,
+    "query_breakers_reply": BreakersAnswer,
+    "query_anomalies": QueryAnomalies,
+    "query_anomalies_reply": AnomaliesAnswer,
+    "query_types": QueryTypes,
+    "query_types_reply": TypesAnswer,
     "query_explain": QueryExplain,
     "query_explain_reply": ExplainAnswer,
     "refusal": Refusal,

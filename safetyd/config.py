@@ -11,17 +11,33 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, get_args, get_origin
+from zoneinfo import available_timezones
 
 import msgspec
 import msgspec.inspect as mi
 
 from safetyd.audit import AuditConfig
-from safetyd.bus.intake import RateConfig
 from safetyd.bus.link import BusConfig
+from safetyd.core.detectors.agent import AnomalyConfig
+from safetyd.core.detectors.people import HumanConfig
+from safetyd.core.guards import rule_problems
+from safetyd.core.guards.budget import BudgetConfig
+from safetyd.core.guards.cooldown import CooldownConfig
 from safetyd.core.guards.gate import ConfidenceConfig, GateConfig, problems
+from safetyd.core.guards.iterations import IterationsConfig
+from safetyd.core.guards.mode import ModesConfig
+from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, ProjectTable
+from safetyd.core.guards.rate import RateConfig
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.guards.scores import ScoresConfig
+from safetyd.core.guards.tripping import BreakerConfig
 from safetyd.core.kinds import Kinds, TypeConfig
-from safetyd.core.policy import Mode, Policy, Profile
+from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
+from safetyd.core.prices import PricesConfig
 from safetyd.core.recall import DecisionsConfig
+from safetyd.core.requests import ApprovalsConfig
+from safetyd.core.sessions import SessionsConfig
 from safetyd.halt import StopConfig
 from safetyd.web.server import WebConfig
 
@@ -48,6 +64,10 @@ class ConfigError(Exception):
         self.errors = errors
 
 
+class NotificationsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    timezone: str = ""  # an IANA name; empty: UTC
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that an operator can set."""
 
@@ -57,23 +77,48 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     web: WebConfig = WebConfig()
     audit: AuditConfig = AuditConfig()
     stop: StopConfig = StopConfig()
+    notifications: NotificationsConfig = NotificationsConfig()
     types: dict[str, TypeConfig] = {}
+    rules: RulesConfig = RulesConfig()
+    projects: dict[str, ProjectTable] = {}
+    modes: ModesConfig = ModesConfig()
+    safe_mode: SafeModeConfig = SafeModeConfig()
     gate: GateConfig = GateConfig()
     confidence: ConfidenceConfig = ConfidenceConfig()
+    scores: ScoresConfig = ScoresConfig()
+    iterations: IterationsConfig = IterationsConfig()
+    cooldown: CooldownConfig = CooldownConfig()
     rate: RateConfig = RateConfig()
+    budget: BudgetConfig = BudgetConfig()
+    prices: PricesConfig = PricesConfig()
+    breaker: BreakerConfig = BreakerConfig()
+    anomaly: AnomalyConfig = AnomalyConfig()
+    human: HumanConfig = HumanConfig()
+    agents: dict[str, AgentConfig] = {}
+    approvals: ApprovalsConfig = ApprovalsConfig()
     decisions: DecisionsConfig = DecisionsConfig()
+    sessions: SessionsConfig = SessionsConfig()
 
     def policy(self) -> Policy:
-        """Return the part that the rules are made of."""
+        """Return the part that the rules are made of, without what the files of projects say."""
+        same = {name: getattr(self, name) for name in _SHARED}
         return Policy(
-            mode=self.mode,
-            profile=self.profile,
+            timezone=self.notifications.timezone,
             max_agents=self.bus.max_agents,
-            types=self.types,
-            gate=self.gate,
-            confidence=self.confidence,
-            decisions=self.decisions,
+            projects={name: _unread(table) for name, table in self.projects.items()},
+            **same,
         )
+
+
+_SHARED: Final = tuple(
+    name
+    for name in Policy.__struct_fields__
+    if name in Config.__struct_fields__ and name != "projects"
+)
+
+
+def _unread(table: ProjectTable) -> ProjectConfig:
+    return ProjectConfig(**{name: getattr(table, name) for name in table.__struct_fields__})
 
 
 def load(path: Path | None) -> Config:
@@ -92,13 +137,37 @@ def load(path: Path | None) -> Config:
 def parse(text: str, name: str) -> Config:
     """Read the text of a file that errors call `name`."""
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError([f"{name}: not TOML: {exc}"]) from exc
+        return _parsed(text)
+    except ConfigError as exc:
+        raise ConfigError([f"{name}: {error}" for error in exc.errors]) from exc
+
+
+def _parsed(text: str) -> Config:
+    table = _toml(text)
     errors = list(_errors(table))
     if errors:
-        raise ConfigError([f"{name}: {error}" for error in errors])
+        raise ConfigError(errors)
     return msgspec.convert(table, Config)
+
+
+def parse_project(text: str) -> ProjectSettings:
+    """Read the text of a project's file; its errors do not name it."""
+    table = _toml(text)
+    errors = list(_struct_errors(ProjectSettings, table, ""))
+    if not errors:
+        settings = msgspec.convert(table, ProjectSettings)
+        errors = [f"{key}: {why}" for key, why in rule_problems.file_problems(settings.rules)]
+        errors += [f"gate.{key}: {why}" for key, why in problems(settings.gate)]
+    if errors:
+        raise ConfigError(errors)
+    return settings
+
+
+def _toml(text: str) -> Table:
+    try:
+        return tomllib.loads(text)
+    except ValueError as exc:  # also a number with thousands of digits
+        raise ConfigError([f"not TOML: {exc}"]) from exc
 
 
 def _errors(table: Table) -> Iterator[str]:
@@ -115,10 +184,19 @@ def _errors(table: Table) -> Iterator[str]:
 def _meaning_errors(config: Config) -> Iterator[str]:
     for key, problem in problems(config.gate):
         yield f"gate.{key}: {problem}"
+    for name, project in config.projects.items():
+        for key, problem in problems(project.gate):
+            yield f"projects.{name}.gate.{key}: {problem}"
     try:
-        Kinds(config.types, config.profile)
+        kinds = Kinds(config.types, config.profile)
     except ValueError as exc:
         yield str(exc)
+    else:
+        for key, problem in rule_problems.problems(config.rules, config.projects, kinds):
+            yield f"{key}: {problem}"
+    if config.notifications.timezone not in {"", *available_timezones()}:
+        shown = _shown(config.notifications.timezone)
+        yield f"notifications.timezone is {shown}; it must be an IANA name such as Europe/Berlin"
     if config.bus.url and not config.bus.key_file:
         yield "bus.key_file is empty; with bus.url it must be the path of the daemon's nkey seed"
     if config.bus.key_file and not config.bus.url:

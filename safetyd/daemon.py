@@ -9,8 +9,8 @@ import logging
 import os
 import secrets
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,11 +18,10 @@ from typing import Final
 import anyio
 import anyio.abc
 import anyio.to_thread
-import msgspec
-import nats.errors
 
 from safetyd import __version__, host
 from safetyd import log as logs
+from safetyd.answers import Answers
 from safetyd.audit import Audit, Torn, find
 from safetyd.bus.accounts import MAX_JOURNAL_BYTES
 from safetyd.bus.client import pub
@@ -36,17 +35,20 @@ from safetyd.bus.supervisor import Supervisor
 from safetyd.checkpoints import Checkpoints
 from safetyd.clock import Clock
 from safetyd.config import Config
-from safetyd.core.events import AuditRecovered, Event, Moment, SafetyEvent
+from safetyd.core.events import AuditRecovered, Moment
 from safetyd.core.lines import concerns
 from safetyd.desk import Desk
+from safetyd.gauges import Gauges
 from safetyd.halt import Halt
 from safetyd.journal import Journal
 from safetyd.keeper import Keeper
 from safetyd.latch import Latch
 from safetyd.letters import EventLetter
+from safetyd.links import Links
 from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
 from safetyd.micro import Micro
+from safetyd.notices import Notices
 from safetyd.refusals import Refusals
 from safetyd.reload import Reload
 from safetyd.rounds import Rounds, feed_watchdog, repeat_state, tell_trouble
@@ -54,24 +56,20 @@ from safetyd.service import Service
 from safetyd.settings import Settings
 from safetyd.shelf import Shelf
 from safetyd.state import Restored, restore
+from safetyd.transcripts import TranscriptFiles
+from safetyd.unusable import Unusable, files_needed
+from safetyd.web.api import Api
 from safetyd.web.server import WebServer
+from safetyd.web.window import Window
 from safetyd.writer import Writer
 
-CONNECT_S: Final = 20.0
-AGAIN_S: Final = 0.05
 DRAIN_S: Final = 5.0
 LAG_S: Final = 0.5
 # What is shown of one proposal; a message on the bus holds a quarter of a megabyte.
 SHOWN_BYTES: Final = 128 * 1024
-SHOWN_ERRORS: Final = 20
-SHOWN_CHARS: Final = 500
 TENURE_S: Final = 2.0
 
 log = logging.getLogger("safetyd.daemon")
-
-
-class Unusable(Exception):
-    """The daemon cannot start or go on here; the text says why and what to do."""
 
 
 class Daemon:
@@ -93,9 +91,10 @@ class Daemon:
         self._audit = Audit(data_dir / "audit", config.audit.max_bytes)
         self._checkpoints = Checkpoints(data_dir / "checkpoints")
         self._server: EmbeddedServer | None = None
-        self._open: Link | None = None
+        self._links = Links(self._settings, self._subjects, self._boot_id, self._die)
         self._shelf: Shelf | None = None
         self._posts: list[Post] = []
+        self._agents_posts: dict[bool, Post] = {}
         self._web_url = ""
         self._died = anyio.Event()
         self._died_of = ""
@@ -132,15 +131,12 @@ class Daemon:
     async def _live(self, announce: Callable[[host.Endpoint], None]) -> None:
         async with AsyncExitStack() as stack:
             bus = self._settings.config.bus
-            with _files_needed():
+            with files_needed():
                 stack.enter_context(host.lock(self._data_dir))
                 self._settings.keyring.make_own()
                 stack.callback(self._leave)
                 url = bus.url or self._start_server()
-            self._main = await self._linked("main", url, stack)
-            self._agents = await self._linked("agents", url, stack)
-            if bus.keyless:
-                self._open = await self._linked("open", url, stack)
+            await self._links.connect(url, self._server, stack)
             restored = await self._rebuild()
             await self._serve(restored, url, announce)
 
@@ -154,36 +150,8 @@ class Daemon:
         self._server.start()
         return self._server.url
 
-    async def _linked(self, name: str, url: str, stack: AsyncExitStack) -> Link:
-        link = Link(name, self._die)
-        canary = self._subjects.canary(f"{self._boot_id}-{name}")
-        try:
-            seed = self._settings.seed()
-        except (OSError, KeyUnusable) as exc:
-            raise Unusable(f"the daemon's own key cannot be used: {exc}") from exc
-        with anyio.move_on_after(CONNECT_S):
-            while True:
-                try:
-                    await link.connect(url, seed, canary)
-                except (OSError, nats.errors.Error) as exc:
-                    log.debug("not connected yet: %s", exc)
-                    if self._server is not None and self._server.end:
-                        raise Unusable(self._server.end) from exc
-                    await anyio.sleep(AGAIN_S)
-                else:
-                    stack.push_async_callback(link.close)
-                    return link
-        hint = f"; see {self._server.log_file}" if self._server else ": check bus.url and its key"
-        raise Unusable(f"no bus lets us in at {url}{hint}")
-
-    @property
-    def _links(self) -> tuple[Link, ...]:
-        """The journal and people, agents with keys, agents without: none waits for another."""
-        keyed = (self._main, self._agents)
-        return keyed if self._open is None else (*keyed, self._open)
-
     async def _rebuild(self) -> Restored:
-        client = self._main.client
+        client = self._links.main.client
         if self._server is None:
             problems = self._reload.take_on_keys("start") + await external_problems(client)
             if problems:
@@ -194,8 +162,8 @@ class Daemon:
             await self._shelf.fetch(self._checkpoints)
         self._journal = Journal(client, self._subjects, self._boot_id)
         await self._journal.open(MAX_JOURNAL_BYTES)
-        policy = self._settings.config.policy()
-        with _files_needed():
+        policy = self._settings.policy
+        with files_needed():
             torn = self._audit.open()
             restored = await restore(policy, self._checkpoints, self._journal, self._audit)
         self._clock.resume_after(restored.t)
@@ -211,13 +179,12 @@ class Daemon:
     ) -> None:
         self._assemble(restored)
         self._halt.take_over(restored.engine, self._settings.stop_files)
-        web = WebServer(self._settings.config.web, self._metrics, self.problem, self.not_ready)
+        web = self._web()
         async with anyio.create_task_group() as tasks:
             self._start_tasks(tasks)
             await self._subscribe(tasks)
-            self._web_url = await self._listen(web)
-            for link in self._links:
-                await link.first_canary(CONNECT_S)
+            self._web_url = await _listen(web, self._settings)
+            await self._links.first_canaries()
             self._ready = True
             endpoint = host.Endpoint(
                 bus=url, web=self._web_url, pid=os.getpid(), version=__version__
@@ -237,21 +204,36 @@ class Daemon:
             self._writer, self._journal, self._audit, self._checkpoints, self._shelf
         )
         self._keeper.begin(restored.checkpoint)
-        self._post = Post(self._main.client, self._subjects, keyless=False)
+        self._post = Post(self._links.main.client, self._subjects, keyless=False)
         self._posts = [self._post]
         self._post.muted = self._displaced_perhaps
         self._halt = Halt(self._latch, self._mailbox, self._post, self._subjects, self._clock)
-        self._writer.outlets = [metrics.observe, logs.observe, self._publish]
+        log_events = logs.EventLog().observe
+        self._answers = Answers(lambda: self._writer.engine, self._agents_posts, self._latch)
+        self._transcripts = TranscriptFiles(self._data_dir)
+        self._writer.outlets = [
+            self._halt.follow,
+            self._answers.observe,
+            metrics.observe,
+            log_events,
+            Notices(self._post, self._subjects).observe,
+            self._transcripts.observe,
+        ]
         self._writer.appended = metrics.appended
         self._writer.after = self._flush
         metrics.stopped = lambda: bool(self._latch.stops)
         metrics.malformed = lambda: self._refusals.total.get("malformed", 0)
         metrics.guards = lambda: self._writer.engine.guard_names
+        gauges = Gauges(lambda: self._writer.engine, self._clock.now, self._settings.has_key)
+        metrics.gauges = gauges.families
+        metrics.tallies.label, metrics.tallies.labels = gauges.label, gauges.labels
+        metrics.tallies.asked_at = gauges.asked_at
 
     def _start_tasks(self, tasks: anyio.abc.TaskGroup) -> None:
         tasks.start_soon(self._writer.decide)
         tasks.start_soon(self._writer.commit)
         tasks.start_soon(self._keeper.run)
+        tasks.start_soon(self._transcripts.run)
         tasks.start_soon(self._rounds.tick)
         tasks.start_soon(self._rounds.count)
         tasks.start_soon(self._halt.watch, self._settings.stop_files)
@@ -259,13 +241,13 @@ class Daemon:
         tasks.start_soon(feed_watchdog, self._better_restarted)
         tasks.start_soon(tell_trouble, self._trouble)
         tasks.start_soon(self._until_dead)
-        for link in self._links:
+        for link in self._links.all:
             tasks.start_soon(link.sing)
-        if self._open is not None:
+        if self._links.open is not None:
             tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
         if self._server is not None:
             supervisor = Supervisor(
-                self._server, self._main, self._data_dir, lambda: self._writer.server_owes_s
+                self._server, self._links.main, self._data_dir, lambda: self._writer.server_owes_s
             )
             tasks.start_soon(supervisor.restart)
             tasks.start_soon(supervisor.watch)
@@ -273,8 +255,8 @@ class Daemon:
             tasks.start_soon(self._journal.watch)
 
     async def _subscribe(self, tasks: anyio.abc.TaskGroup) -> None:
-        client, of = self._main.client, self._subjects.of
-        desk = Desk(self._post, self._mailbox, self._halt, self, tasks)
+        client, of = self._links.main.client, self._subjects.of
+        desk = Desk(self._post, self._mailbox, self._halt, self, tasks, self._answers.waits)
         micro = Micro(
             self._post,
             self._subjects,
@@ -285,18 +267,20 @@ class Daemon:
         )
         await client.handle(of("control", "*"), desk.control)
         await client.handle(of("query", "*"), desk.query)
+        await client.handle(of("review", "*"), desk.review)
         await client.handle(self._subjects.writer, self._say_writer)
         for verb in ("PING", "INFO", "STATS"):
             await client.handle(f"$SRV.{verb}", micro.answer)
             await client.handle(f"$SRV.{verb}.safetyd", micro.answer)
-        await self._hear_agents(self._agents, keyless=False)
-        if self._open is not None:
-            await self._hear_agents(self._open, keyless=True)
+        await self._hear_agents(self._links.agents, keyless=False)
+        if self._links.open is not None:
+            await self._hear_agents(self._links.open, keyless=True)
 
     async def _hear_agents(self, link: Link, *, keyless: bool) -> None:
         post = Post(link.client, self._subjects, keyless=keyless)
         post.muted = self._displaced_perhaps
         self._posts.append(post)
+        self._agents_posts[keyless] = post
         name = self._subjects.keyless if keyless else self._subjects.of
         service = Service(
             post,
@@ -305,6 +289,7 @@ class Daemon:
             self._latch,
             self._refusals,
             self._metrics,
+            answers=self._answers,
             clock=self._clock,
             keyless=keyless,
             problem=self.not_ready,
@@ -312,25 +297,22 @@ class Daemon:
         )
         await link.client.handle(name("propose", "*"), service.propose)
         await link.client.handle(name("telemetry", "*"), service.telemetry)
+        await link.client.handle(name("permission", "*"), service.permission)
+        await link.client.handle(name("claim", "*"), service.claim)
 
-    async def _listen(self, web: WebServer) -> str:
-        config = self._settings.config.web
+    def _web(self) -> WebServer:
         try:
-            return await web.start()
-        except OSError as exc:
-            if exc.errno == errno.EADDRINUSE and self._settings.path is None:
-                log.warning("port %d is taken; another one is used for the web", config.port)
-                return await web.start(0)
-            raise Unusable(
-                f"cannot listen on {config.host}:{config.port} ({exc.strerror}): set `port` in "
-                "[web] of the file given with --config, 0 for any"
-            ) from exc
+            bearer = self._settings.keyring.bearer()
+        except (OSError, KeyUnusable) as exc:
+            raise Unusable(f"the operator's token cannot be used: {exc}") from exc
+        api = Api(bearer, Window(self._mailbox, self.not_ready, self._displaced_perhaps))
+        config = self._settings.config.web
+        return WebServer(config, self._metrics, self.problem, self.not_ready, api.app)
 
     def problem(self) -> str:
         """Return what a restart would help against, or nothing."""
-        for link in self._links:
-            if not link.heard:
-                return f"the bus has not been heard for {link.deaf_s:.1f} s"
+        if deaf := self._links.problem:
+            return deaf
         if self._rounds.lag_s > LAG_S:
             return f"the event loop is {self._rounds.lag_s:.1f} s late"
         return self._writer.problem
@@ -384,17 +366,12 @@ class Daemon:
         for post in self._posts:
             post.flush()
 
-    def _publish(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if type(event) is SafetyEvent:
-                self._post.tell(self._subjects.of("event", event.event_type), told(event))
-
     def _say_writer(self, _subject: bytes, reply: bytes, _payload: bytes) -> None:
         """Tell another daemon that this one writes the journal."""
         if self._displaced_perhaps():
             return
         name = f"safetyd {self._boot_id} with pid {os.getpid()}"
-        self._main.client.send(pub(reply, name.encode()))
+        self._links.main.client.send(pub(reply, name.encode()))
 
     def _displaced_perhaps(self) -> bool:
         """Say whether another daemon may write the journal by now, on a bus that two can share.
@@ -429,28 +406,19 @@ class Daemon:
             self._server.stop()
 
 
-@contextmanager
-def _files_needed() -> Iterator[None]:
-    """Say in plain words that the data directory cannot be used."""
+async def _listen(web: WebServer, settings: Settings) -> str:
+    """Return the address; a daemon without a file of its own avoids a port that is taken."""
+    config = settings.config.web
     try:
-        yield
-    except TimeoutError:
-        raise
+        return await web.start()
     except OSError as exc:
-        raise Unusable(f"the data directory cannot be used: {exc}") from exc
-
-
-def told(event: SafetyEvent) -> dict[str, object]:
-    """Return a SafetyEvent with exactly the fields of the contract."""
-    fields = msgspec.structs.asdict(event)
-    return {key: value for key, value in fields.items() if key not in {"seq", "at", "t"}}
-
-
-def _some(errors: Sequence[str]) -> tuple[str, ...]:
-    """Return what a journal line has room for."""
-    shown = tuple(error[:SHOWN_CHARS] for error in errors[:SHOWN_ERRORS])
-    left_out = len(errors) - len(shown)
-    return (*shown, f"and {left_out} more") if left_out else shown
+        if exc.errno == errno.EADDRINUSE and settings.path is None:
+            log.warning("port %d is taken; another one is used for the web", config.port)
+            return await web.start(0)
+        raise Unusable(
+            f"cannot listen on {config.host}:{config.port} ({exc.strerror}): set `port` in "
+            "[web] of the file given with --config, 0 for any"
+        ) from exc
 
 
 def _recovered(torn: Torn, moment: Moment) -> AuditRecovered:

@@ -1,34 +1,40 @@
 """What people reach: commands that change something and questions that do not."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from functools import partial
+from typing import Annotated, Final, Protocol
 
 import anyio
 import anyio.abc
 import msgspec
 
+from safetyd.account import explain, story, today_of, untold
 from safetyd.bus.codec import Fields, Malformed, read_command
 from safetyd.bus.post import Post
+from safetyd.commands import OPERATOR, PLANS, Refusal, check_agent, check_kernel, refused
 from safetyd.core.engine import Engine
 from safetyd.core.events import Forgotten, Moment
-from safetyd.core.proposal import is_token
+from safetyd.core.requests import Request
 from safetyd.halt import Halt
-from safetyd.letters import EventLetter, QuestionLetter
+from safetyd.letters import CommandLetter, EventLetter, Plan, QuestionLetter
 from safetyd.mailbox import Mailbox
-from safetyd.views import agents, explain, status
+from safetyd.reviews import Review, read_review
+from safetyd.views.agents import agents
+from safetyd.views.grants import grants, suggestions
+from safetyd.views.guards import anomalies, breakers, budgets, types
+from safetyd.views.requests import (
+    HistoryQuestion,
+    PendingQuestion,
+    RequestQuestion,
+    history,
+    pending,
+    request,
+)
+from safetyd.views.status import safe_mode, status
 
 WRITTEN_S: Final = 1.0
-OPERATOR: Final = "operator"
 
 _convert = msgspec.convert
-
-
-class Refusal(Exception):
-    """A command that is not carried out; `code` is for machines."""
-
-    def __init__(self, code: str, error: str) -> None:
-        super().__init__(error)
-        self.code = code
 
 
 class StopCommand(msgspec.Struct):
@@ -42,8 +48,19 @@ class ResetCommand(msgspec.Struct):
     episode: str | None = None
 
 
+class AgentsQuestion(msgspec.Struct):
+    """Names come in order; `after` is the last one that is already known."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1)] = 1000
+    after: str = ""
+
+
 class ExplainQuestion(msgspec.Struct):
     id: str
+
+
+class SafeModeQuestion(msgspec.Struct):
+    agent: str | None = None
 
 
 class Surroundings(Protocol):
@@ -72,7 +89,9 @@ class Desk:
         halt: Halt,
         around: Surroundings,
         tasks: anyio.abc.TaskGroup,
+        waits: Callable[[Request], bool],
     ) -> None:
+        self._waits = waits
         self._post = post
         self._mailbox = mailbox
         self._halt = halt
@@ -83,6 +102,18 @@ class Desk:
         """Carry out a command. A stop holds before this returns."""
         by = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
         self._answered(reply, lambda: self._command(by, read_command(payload), reply))
+
+    def review(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        """Take a person's answers to requests."""
+        by = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+
+        def put() -> None:
+            command = read_review(read_command(payload))
+            told = partial(self._post.answer, reply)
+            for letter in Review(by, command, self._waits, told).letters():
+                self._mailbox.put(letter)
+
+        self._answered(reply, put)
 
     def query(self, _subject: bytes, reply: bytes, payload: bytes) -> None:
         self._answered(reply, lambda: self._question(read_command(payload), reply))
@@ -107,8 +138,10 @@ class Desk:
                 self._reset(by, _convert(fields, ResetCommand), reply)
             case "reload":
                 self._tasks.start_soon(self._reload, by, reply)
+            case str(command) if command in PLANS:
+                self._carry_out(PLANS[command](by, fields), reply)
             case command:
-                known = "stop, resume, reset, reload"
+                known = ", ".join(("stop", "resume", "reset", "reload", *PLANS))
                 raise Refusal("unknown_command", f"{command!r} is not one of {known}")
 
     def _question(self, fields: Fields, reply: bytes) -> None:
@@ -119,17 +152,33 @@ class Desk:
                     # The engine's state is not durable now, and who asks should not wait.
                     raise Refusal("unavailable", f"nothing is allowed: {problem}")
                 self._ask(reply, self._status)
+            case str(command) if command in _VIEWS:
+                self._ask(reply, _VIEWS[command])
             case "agents":
-                self._ask(reply, agents)
+                asked = _convert(fields, AgentsQuestion)
+                self._ask(reply, lambda e, m: agents(e, m, asked.limit, asked.after))
+            case "safe_mode":
+                agent = _convert(fields, SafeModeQuestion).agent
+                check_kernel(agent)
+                self._ask(reply, lambda e, m: safe_mode(e, m, agent))
+            case "pending":
+                wanted = _convert(fields, PendingQuestion)
+                self._ask(reply, lambda e, m: pending(e, m, wanted))
+            case "request":
+                named = _convert(fields, RequestQuestion).id
+                self._ask(reply, lambda e, m: request(e, m, named))
+            case "history":
+                page = _convert(fields, HistoryQuestion)
+                self._ask(reply, lambda e, m: history(e, m, page))
             case "explain":
                 question = _convert(fields, ExplainQuestion)
                 self._tasks.start_soon(self._explain, question.id, reply)
             case command:
-                known = "status, agents, explain"
+                known = ", ".join((*_QUESTIONS, *_VIEWS))
                 raise Refusal("unknown_command", f"{command!r} is not one of {known}")
 
     def _stop(self, by: str, command: StopCommand, reply: bytes) -> None:
-        _check_agent(command.agent)
+        check_agent(command.agent)
         written = anyio.Event()
         epoch = self._halt.stop(OPERATOR, by, command.reason, command.agent, written.set)
         self._tasks.start_soon(self._confirm, reply, epoch, written)
@@ -140,7 +189,7 @@ class Desk:
         self._yes(reply, epoch=epoch, journalled=written.is_set())
 
     def _resume(self, by: str, command: StopCommand, reply: bytes) -> None:
-        _check_agent(command.agent)
+        check_agent(command.agent)
         held = [s for s in self._halt.latch.stops if s.agent == command.agent]
         sources = [s.source for s in held if s.source in (OPERATOR, "anomaly")]
         left = [s.source for s in held if s.source not in sources]
@@ -154,7 +203,7 @@ class Desk:
             done()
 
     def _reset(self, by: str, command: ResetCommand, reply: bytes) -> None:
-        _check_agent(command.agent)
+        check_agent(command.agent)
 
         def made(_engine: Engine, moment: Moment) -> Forgotten:
             return Forgotten(
@@ -167,6 +216,9 @@ class Desk:
             )
 
         self._mailbox.put(EventLetter(made, lambda: self._yes(reply)))
+
+    def _carry_out(self, plan: Plan, reply: bytes) -> None:
+        self._mailbox.put(CommandLetter(plan, lambda answer: self._post.answer(reply, answer)))
 
     async def _reload(self, by: str, reply: bytes) -> None:
         errors = await self._around.reload(by)
@@ -186,22 +238,31 @@ class Desk:
 
     async def _explain(self, id_: str, reply: bytes) -> None:
         try:
-            found = explain(await self._around.search(id_), id_)
+            told = story(await self._around.search(id_), id_)
         except OSError as exc:
             self._no(reply, "unreadable", f"the audit files cannot be read: {exc}")
             return
-        if found is None:
+        if told is None:
             self._no(reply, "not_found", f"no decision with id {id_!r} is in the audit files")
+        elif self._around.facts()["problem"]:
+            # The engine answers nobody now, and what was written down is still true.
+            self._yes(reply, **explain(told, untold))
         else:
-            self._post.answer(reply, {"ok": True, **found})
+            self._ask(reply, lambda e, m: explain(told, today_of(e, m)))
 
     def _yes(self, reply: bytes, **content: object) -> None:
         self._post.answer(reply, {"ok": True, **content})
 
     def _no(self, reply: bytes, code: str, error: str) -> None:
-        self._post.answer(reply, {"ok": False, "error": error, "code": code})
+        self._post.answer(reply, refused(code, error))
 
 
-def _check_agent(agent: str | None) -> None:
-    if agent is not None and not is_token(agent):
-        raise Refusal("invalid", f"{agent!r} is not a name of an agent")
+_QUESTIONS: Final = ("status", "agents", "pending", "request", "history", "safe_mode", "explain")
+_VIEWS: Final[Mapping[str, Callable[[Engine, Moment], Mapping[str, object]]]] = {
+    "budgets": budgets,
+    "breakers": breakers,
+    "anomalies": anomalies,
+    "types": types,
+    "grants": grants,
+    "suggestions": suggestions,
+}

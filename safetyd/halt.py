@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,8 +14,8 @@ from safetyd.bus.post import Post
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine import Engine
-from safetyd.core.events import Moment, Resumed, Stopped
-from safetyd.core.guards.stop import ENVIRONMENT, Stop
+from safetyd.core.events import Event, Moment, Resumed, Stopped
+from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
 from safetyd.latch import Latch
 from safetyd.letters import EventLetter
 from safetyd.mailbox import Mailbox
@@ -111,6 +111,13 @@ class Halt:
             written()
 
         self._mailbox.put(EventLetter(made, told))
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Hold what the rules themselves stopped."""
+        for event in events:
+            if type(event) is Stopped and not self.latch.has(event.source, event.agent):
+                self.latch.set(as_stop(event))
+                self.tell()
 
     def tell(self) -> None:
         """Publish what is in force now."""

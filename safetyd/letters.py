@@ -1,15 +1,27 @@
 """The kinds of letter that reach the engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from safetyd.bus.post import Post
 from safetyd.clock import uptime
 from safetyd.core.decision import Decision
 from safetyd.core.engine import Engine
 from safetyd.core.events import Event, Moment, Proposed
+from safetyd.core.prices import PriceList
 from safetyd.core.proposal import Proposal
 
 Make = Callable[[Engine, Moment], Event | None]
+
+
+class Carried(NamedTuple):
+    """What a command makes happen, and what whoever gave it is told."""
+
+    events: Sequence[Event]
+    answer: Mapping[str, object]
+
+
+Plan = Callable[[Engine, Moment], Carried]
 
 
 class ProposalLetter:
@@ -20,7 +32,9 @@ class ProposalLetter:
         "decision",
         "digest",
         "keyless",
+        "permission",
         "post",
+        "prices",
         "proposal",
         "received",
         "reply",
@@ -37,8 +51,10 @@ class ProposalLetter:
         post: Post,
         sent: Callable[["ProposalLetter", bool], None],
         *,
+        prices: PriceList,
         keyless: bool,
         size: int,
+        permission: bool = False,
     ) -> None:
         self.agent = agent
         self.proposal = proposal
@@ -46,8 +62,10 @@ class ProposalLetter:
         self.reply = reply
         self.post = post
         self.sent = sent
+        self.prices = prices
         self.keyless = keyless
         self.size = size
+        self.permission = permission
         self.received = uptime()
         self.decision: Decision | None = None
 
@@ -60,7 +78,9 @@ class ProposalLetter:
                 proposal=self.proposal,
                 digest=self.digest,
                 keyless=self.keyless,
-            )
+                priced_nano=self.prices.of_proposal(self.proposal, moment.at),
+            ),
+            permission=self.permission,
         )
         return events
 
@@ -104,4 +124,23 @@ class QuestionLetter:
         return ()
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
+        self._told(self._answer)
+
+
+class CommandLetter:
+    """A command that depends on the engine's state; its answer follows when all is durable."""
+
+    size = 256
+
+    def __init__(self, plan: Plan, told: Callable[[Mapping[str, object]], None]) -> None:
+        self.received = uptime()
+        self._plan = plan
+        self._told = told
+        self._answer: Mapping[str, object] = {}
+
+    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
+        events, self._answer = self._plan(engine, moment)
+        return [lasting for event in events for lasting in engine.handle(event)]
+
+    def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - what was done stays done
         self._told(self._answer)

@@ -1,7 +1,6 @@
 """Counts for Prometheus: plain numbers on the path of a decision, labelled only when scraped."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,33 +13,14 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from safetyd.core.decision import Decision
-from safetyd.core.events import Decided, Event
+from safetyd.core.events import AnomalyFound, Answered, Decided, Event, Reported, Settled
 from safetyd.core.verdict import Cause, Severity
+from safetyd.tallies import Histogram, Tallies
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500)
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
-
-
-class Histogram:
-    """Buckets with upper bounds, counted without labels or locks."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = tuple(bounds)
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def add(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def family(self, name: str, text: str) -> HistogramMetricFamily:
-        total, buckets = 0, []
-        for bound, count in zip((*self._bounds, "+Inf"), self._counts, strict=True):
-            total += count
-            buckets.append((str(bound), float(total)))
-        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self._sum)
 
 
 class Metrics(Collector):
@@ -57,6 +37,8 @@ class Metrics(Collector):
         self.stopped: Callable[[], bool] = bool
         self.malformed: Callable[[], int] = int
         self.guards: Callable[[], Sequence[str]] = tuple
+        self.gauges: Callable[[], Iterable[GaugeMetricFamily]] = tuple
+        self.tallies = Tallies()
         self.reload_ok = True
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -78,6 +60,16 @@ class Metrics(Collector):
                 for verdict in event.verdicts:
                     key = verdict.guard, verdict.decision
                     self._verdicts[key] = self._verdicts.get(key, 0) + 1
+                if event.type == "dispatch":
+                    self.tallies.dispatched(event)
+            elif type(event) is Settled:
+                self.tallies.settled(event)
+            elif type(event) is Reported:
+                self.tallies.reported(event)
+            elif type(event) is AnomalyFound:
+                self.tallies.found(event)
+            elif type(event) is Answered:
+                self.tallies.answered(event)
 
     def appended(self, seconds: float, events: int) -> None:
         self._append_seconds.add(seconds)
@@ -106,6 +98,8 @@ class Metrics(Collector):
         malformed = CounterMetricFamily("safetyd_malformed", "Messages that were not understood.")
         malformed.add_metric([], self.malformed())
         yield malformed
+        yield from self.tallies.families()
+        yield from self.gauges()
         yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
 
     def _decision_counts(self) -> CounterMetricFamily:

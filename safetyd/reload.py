@@ -72,7 +72,7 @@ class Reload:
         return []
 
     def configured(self, why: Literal["start", "reload"]) -> Callable[[Engine, Moment], Event]:
-        policy = self._settings.config.policy()
+        policy = self._settings.policy
         digest = policy.digest()
         return lambda _engine, moment: Configured(
             at=moment.at, t=moment.t, policy=policy, digest=digest, version=__version__, why=why

@@ -1,23 +1,29 @@
 """What agents reach: proposals and telemetry, from the wire to the mailbox and back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Literal
 
+import msgspec
+
+from safetyd.answers import Answers, Held
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry
 from safetyd.bus.intake import LINE_BYTES
 from safetyd.bus.mistakes import shown
 from safetyd.bus.post import Post
+from safetyd.claims import Claim, claim
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment, Reported, Withheld
 from safetyd.core.guards.stop import describe
-from safetyd.core.proposal import is_token
-from safetyd.core.telemetry import AnyTelemetry, Noted
-from safetyd.core.verdict import Cause, Severity
+from safetyd.core.proposal import Proposal, is_token
+from safetyd.core.telemetry import AnyTelemetry, Noted, Outcome
+from safetyd.core.verdict import ALLOW, Cause
 from safetyd.latch import Latch
-from safetyd.letters import EventLetter, ProposalLetter
+from safetyd.letters import CommandLetter, EventLetter, ProposalLetter, QuestionLetter
 from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
+from safetyd.permissions import PermissionAsk, as_proposal, asked_about, read_ask, result
 from safetyd.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.settings import Settings
 
@@ -39,6 +45,7 @@ class Service:
         refusals: Refusals,
         metrics: Metrics,
         *,
+        answers: Answers,
         clock: Clock,
         keyless: bool,
         problem: Callable[[], str],
@@ -50,6 +57,7 @@ class Service:
         self._latch = latch
         self._refusals = refusals
         self._metrics = metrics
+        self._answers = answers
         self._clock = clock
         self._keyless = keyless
         self._problem = problem
@@ -59,8 +67,7 @@ class Service:
         self._found = ""
 
     def propose(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
-        agent = name if is_token(name) else NOBODY
+        name, agent = _sender(subject)
         now = uptime()
         wait = self._wait(agent, payload, now)
         if wait > 0:
@@ -73,9 +80,8 @@ class Service:
             self._accept(agent, reply, payload)
 
     def telemetry(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
-        agent = name if is_token(name) else NOBODY
-        refused = self._telemetry_refused(agent, name, payload)
+        name, agent = _sender(subject)
+        refused = self._not_now(agent, name, payload)
         if refused:
             self._not_noted(agent, reply, *refused)
             return
@@ -92,7 +98,7 @@ class Service:
         if decision is None:
             raise AssertionError("a letter is delivered after it was opened")
         now = uptime()
-        if decision.decision is Severity.ALLOW:
+        if decision.decision is ALLOW:
             stop = self._latch.holds(letter.agent)
             if stop is not None:
                 self._withhold(letter, "stopped", describe(stop))
@@ -100,8 +106,74 @@ class Service:
             if late or now - letter.received > STALE_S:
                 self._withhold(letter, "late", "writing the decision down took too long")
                 return
-        letter.post.decide(letter.reply, decision)
+        if decision.status == "pending" and self._holds(letter):
+            letter.post.decide(b"", decision)
+        elif letter.permission:
+            letter.post.decide(b"", decision)
+            request = self._answers.request(decision)
+            letter.post.answer(letter.reply, result(decision, request))
+        else:
+            letter.post.decide(letter.reply, decision)
         self._metrics.decided(decision, now - letter.received)
+
+    def permission(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        """Take a permission ask, or a question about the agent's own requests."""
+        name, agent = _sender(subject)
+        if refused := self._not_now(agent, name, payload):
+            self._not_permitted(agent, reply, *refused)
+            return
+        try:
+            ask = read_ask(payload)
+            if ask.action is None:
+                self._mailbox.put(self._own_requests(agent, ask, reply))
+                return
+            proposal, digest = as_proposal(agent, ask, self._new_id())
+        except Malformed as exc:
+            self._not_permitted(agent, reply, "malformed", str(exc))
+            return
+        self._put(agent, reply, proposal, digest, len(payload), permission=True)
+
+    def claim(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        """Grant what a person approved to the first who is about to do it."""
+        name, agent = _sender(subject)
+        refused = self._not_now(agent, name, payload)
+        try:
+            wanted = None if refused else msgspec.json.decode(payload, type=Claim)
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            wanted, refused = None, ("malformed", str(exc))
+        if wanted is None:
+            cause, reason = refused or ("malformed", "")
+            self._count(agent, cause, reason)
+            answer = {"granted": False, "cause": cause, "reason": reason}
+            self._post.answer(reply, answer)
+            return
+        plan = claim(agent, wanted, self._new_id())
+        self._mailbox.put(CommandLetter(plan, partial(self._claimed, agent, reply)))
+
+    def _claimed(self, agent: str, reply: bytes, answer: Mapping[str, object]) -> None:
+        """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
+        stop = self._latch.holds(agent)
+        if stop is not None and answer["granted"]:
+            answer = {"granted": False, "cause": "stopped", "reason": describe(stop)}
+        self._post.answer(reply, answer)
+
+    def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionLetter:
+        def answer(engine: Engine, _moment: Moment) -> object:
+            return asked_about(engine, agent, ask)
+
+        return QuestionLetter(answer, lambda found: self._post.answer(reply, found))
+
+    def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
+        self._count(agent, cause, reason)
+        self._post.answer(reply, {"approved": False, "reason": reason, "cause": cause})
+
+    def _holds(self, letter: ProposalLetter) -> bool:
+        """Let a reply wait for a person, if that is wished."""
+        if not letter.proposal.wait or not letter.reply:
+            return False
+        shape = result if letter.permission else None
+        held = Held(letter.post, letter.reply, shape)
+        return self._answers.hold(letter.agent, letter.proposal.id or "", held)
 
     def _accept(self, agent: str, reply: bytes, payload: bytes) -> None:
         try:
@@ -114,6 +186,18 @@ class Service:
             if wait > 0:
                 self._too_fast(agent, reply, payload, wait, "dry_run")
                 return
+        self._put(agent, reply, proposal, digest, len(payload))
+
+    def _put(
+        self,
+        agent: str,
+        reply: bytes,
+        proposal: Proposal,
+        digest: str,
+        size: int,
+        *,
+        permission: bool = False,
+    ) -> None:
         self._mailbox.put(
             ProposalLetter(
                 agent,
@@ -122,8 +206,10 @@ class Service:
                 reply,
                 self._post,
                 self.sent,
+                prices=self._settings.prices,
                 keyless=self._keyless,
-                size=len(payload),
+                size=size,
+                permission=permission,
             )
         )
 
@@ -140,11 +226,11 @@ class Service:
             return "unavailable", "more proposals wait than can be decided; try again soon"
         return None
 
-    def _telemetry_refused(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
-        """Return why telemetry cannot be taken in now."""
+    def _not_now(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
+        """Return why nothing but a proposal can be taken in now."""
         wait = self._wait(agent, payload, uptime())
         if wait > 0:
-            return "rate_limit", f"too much telemetry; try again in {wait:.1f} s"
+            return "rate_limit", f"{agent} sends more than is taken in; try again in {wait:.1f} s"
         if agent != name:
             return "malformed", _no_name(name)
         if self._impostor(agent):
@@ -176,12 +262,25 @@ class Service:
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventLetter:
         keyless = self._keyless
 
-        def made(_engine: Engine, moment: Moment) -> Reported:
+        def made(engine: Engine, moment: Moment) -> Reported:
             return Reported(
-                at=moment.at, t=moment.t, agent=agent, telemetry=telemetry, keyless=keyless
+                at=moment.at,
+                t=moment.t,
+                agent=agent,
+                telemetry=telemetry,
+                keyless=keyless,
+                priced_nano=self._priced(agent, telemetry, engine, moment),
             )
 
         return EventLetter(made, lambda: self._post.answer(reply, Noted(ok=True)))
+
+    def _priced(
+        self, agent: str, telemetry: AnyTelemetry, engine: Engine, moment: Moment
+    ) -> int | None:
+        if not isinstance(telemetry, Outcome):
+            return None
+        begun = engine.actions.find(agent, telemetry.id)
+        return self._settings.prices.of_outcome(telemetry, begun, moment.at)
 
     def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
         reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"
@@ -248,6 +347,12 @@ class Service:
     def _new_id(self) -> str:
         self._made += 1
         return f"{self._id}{self._made}"
+
+
+def _sender(subject: bytes) -> tuple[str, str]:
+    """Return the name that a subject ends with, and the agent that it stands for."""
+    name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+    return name, name if is_token(name) else NOBODY
 
 
 def _no_name(name: str) -> str:

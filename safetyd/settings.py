@@ -1,21 +1,60 @@
 """The configuration and keys in force, and taking on new ones: all of them or none."""
 
 import logging
+import os
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from safetyd.bus.accounts import Users
 from safetyd.bus.door import Door
 from safetyd.bus.intake import Intake
 from safetyd.bus.keys import Keyring, public_key, seed_in
 from safetyd.config import Config, load
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
+from safetyd.core.policy import Policy
+from safetyd.prices import price_list
+from safetyd.project_files import with_files
 
 # What is built once; a change to it waits for the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
 
+AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
+
 log = logging.getLogger("safetyd.settings")
+
+
+def policy_of(config: Config, data_dir: Path) -> Policy:
+    """Read the files of projects; return the rules that hold for a daemon with its files there."""
+    policy = with_files(_guarding(config.policy(), data_dir))
+    for name, project in policy.projects.items():
+        if project.file_broken:
+            log.warning(
+                "everything in project %r is asked about: %s: %r",
+                name,
+                project.file,
+                project.file_broken,
+            )
+    return policy
+
+
+def _guarding(policy: Policy, data_dir: Path) -> Policy:
+    """Make the daemon's own files sensitive, whatever the operator's lists say."""
+    named = os.path.abspath(data_dir)  # noqa: PTH100 - agents may go by the name of a link
+    ours = tuple(f"{path}/**" for path in (named, data_dir.resolve()))
+    projects = {
+        name: replace(project, rules=_with_paths(project.rules, ours))
+        if project.rules.sensitive_paths is not None
+        else project
+        for name, project in policy.projects.items()
+    }
+    return replace(policy, rules=_with_paths(policy.rules, ours), projects=projects)
+
+
+def _with_paths(rules: AnyRules, paths: tuple[str, ...]) -> AnyRules:
+    every = dict.fromkeys((*(rules.sensitive_paths or ()), *paths))
+    return replace(rules, sensitive_paths=tuple(every))
 
 
 class Settings:
@@ -25,9 +64,11 @@ class Settings:
         self.config = config
         self.data_dir = data_dir
         self.keyring = Keyring(data_dir / "keys")
-        self.intake = Intake(config.rate)
+        self.intake = Intake(config.rate.attempts_per_second)
+        self.prices = price_list(config.prices)
+        self.policy = policy_of(config, data_dir)
         self.door = Door()
-        self.path = path
+        self.path = path and path.absolute()  # for those who look from elsewhere
         self._keyed: frozenset[str] = frozenset()
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
 
@@ -75,8 +116,10 @@ class Settings:
         for name in self.next_start:
             log.warning("[%s] has changed and takes effect at the next start", name)
         kept = {name: getattr(self.config, name) for name in BUILT_ONCE}
-        self.config = msgspec.structs.replace(fresh, **kept)
-        self.intake = Intake(fresh.rate)
+        self.config = replace(fresh, **kept)
+        self.intake = Intake(fresh.rate.attempts_per_second)
+        self.prices = price_list(fresh.prices)
+        self.policy = policy_of(self.config, self.data_dir)
 
     def _kept_back(self, fresh: Config) -> tuple[str, ...]:
         return tuple(n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))

@@ -11,17 +11,42 @@ from typing import IO, Final
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, settings
 
 from safetyd.host import ENDPOINT, Endpoint
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
+
+# How fast examples are made says something about the machine, not about what is tested.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 READY_S: Final = 30.0
 STOP_S: Final = 15.0
 COMMAND_S: Final = 60.0
 WEB: Final = "\n[web]\nport = 0\n"
+# No limit of the rate says no, for tests that send as much as they can.
+UNLIMITED: Final = """
+[rate]
+attempts_per_second = 0
+[rate.production.global]
+tokens_per_minute = 1_000_000_000
+burst = 1_000_000_000
+[rate.production.agent]
+tokens_per_minute = 1_000_000_000
+burst = 1_000_000_000
+"""
 LAST_WORD: Final = b"Ctrl-C stops it."
 
 _OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let journeys run alone: they say how long things take, and kill and starve daemons."""
+    for item in items:
+        if "journeys" in item.path.parts or item.get_closest_marker("journey"):
+            item.add_marker("alone")
 
 
 def environment(**more: str) -> dict[str, str]:

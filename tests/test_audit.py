@@ -48,6 +48,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.req("S1.27")
 def test_each_line_is_the_journals_with_the_chains_hash(tmp_path: Path) -> None:
     written(tmp_path, 2)
 
@@ -88,6 +89,7 @@ def test_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
+@pytest.mark.req("S1.27")
 def test_file_that_is_full_is_followed_by_the_next(tmp_path: Path) -> None:
     written(tmp_path, 20, max_bytes=500)
 

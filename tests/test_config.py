@@ -26,7 +26,7 @@ def errors(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("nodes = 1", "nodes is not a setting; did you mean mode?"),
+        ("nodes = 1", "nodes is not a setting; did you mean modes?"),
         ("[bus]\nkey_fiel = ''", "bus.key_fiel is not a setting; did you mean key_file?"),
         ("[audit]\nqqq = 1", "audit.qqq is not a setting; there are max_bytes"),
         ("bus = 3", "bus is 3; it must be a table"),
@@ -277,19 +277,72 @@ def test_the_shipped_file_has_every_setting():
             unset = {key for key, value in msgspec.structs.asdict(section).items() if value is None}
             assert set(section.__struct_fields__) == given_ | (unset & aside), name
         else:
-            assert name in table or name == "types"
+            assert name in table or name in {"types", "agents", "projects"}
     assert set(TypeConfig.__struct_fields__) <= aside
     assert set(PatternConfig.__struct_fields__) <= set(re.findall(r"\w+", text))
 
 
+def test_the_shipped_file_has_every_setting_of_tables_within_tables():
+    table = tomllib.loads((CONFIG_DIR / "safetyd.toml").read_text())
+
+    for name in ("rate", "anomaly"):
+        assert _shape(table[name]) == _shape(msgspec.to_builtins(getattr(Config(), name))), name
+
+
+def _shape(table: object) -> object:
+    return {key: _shape(value) for key, value in table.items()} if isinstance(table, dict) else None
+
+
 def test_every_setting_of_the_shipped_file_that_is_left_out_can_be_put_in():
     text = (CONFIG_DIR / "safetyd.toml").read_text()
-    put_in = re.sub(r"^# (?=\w+ = |\[types)", "", text, flags=re.MULTILINE)
+    put_in = re.sub(r"^# (?=\w+ = |\[(types|agents|projects))", "", text, flags=re.MULTILINE)
 
     config = parse(put_in, "safetyd.toml")
 
     assert set(config.types) == {"my_action", "Read"}
+    assert set(config.agents) == {"nightly"}
+    assert set(config.projects) == {"web"}
+    assert None not in {
+        config.projects["web"].gate.expected_app,
+        config.projects["web"].budget.session_usd,
+    }
     assert config.gate.expected_app
+
+
+@pytest.mark.req("S3.60")
+def test_mistakes_in_a_project_are_named_with_their_full_keys():
+    text = """
+        [projects.web]
+        root = "web"
+        file = "web.toml"
+        gate.shell_patterns = ["a", "("]
+        rules.custom = [{ name = "x", then = "block", when = { hours = "9" } }]
+    """
+
+    keys = [error.split(": ")[1] for error in errors(text)]
+
+    assert keys == [
+        "projects.web.gate.shell_patterns[1]",
+        "projects.web.root",
+        "projects.web.file",
+        "projects.web.rules.custom[0].when.hours",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("budget.day_usd = 1", "projects.web.budget.day_usd is not a setting; did you mean"),
+        ("gate.loop_counts = 'states'", "projects.web.gate.loop_counts is not a setting;"),
+        ("confidence.low = 2", "projects.web.confidence.low is 2; it must be a number"),
+        ("from_file = {}", "projects.web.from_file is not a setting;"),
+        ("file_broken = ''", "projects.web.file_broken is not a setting;"),
+    ],
+)
+def test_a_project_has_only_settings_of_its_own(line, error):
+    (said,) = errors(f"[projects.web]\n{line}")
+
+    assert error in said
 
 
 def test_production_hears_only_agents_with_a_key():

@@ -4,10 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import nats
@@ -20,118 +21,18 @@ from docs.generate import DOCS, audit_line, generated
 from docs.messages import MESSAGES, TELEMETRY
 from safetyd.audit import Audit
 from safetyd.core.engine import Engine
-from safetyd.core.events import (
-    AuditRecovered,
-    ClockStepped,
-    ConfigRejected,
-    Event,
-    Forgotten,
-    KeysChanged,
-    Refused,
-    Reported,
-    SafetyEvent,
-    Withheld,
-)
+from safetyd.core.events import SafetyEvent
 from safetyd.core.lines import AnyEvent, encode
-from safetyd.core.policy import Configured, Policy
+from safetyd.core.policy import Policy
 from safetyd.core.proposal import Target
-from safetyd.core.telemetry import (
-    Commit,
-    EpisodeEnded,
-    Heartbeat,
-    Iteration,
-    Metrics,
-    Outcome,
-    Rollback,
-    SessionEnded,
-    SessionStarted,
-)
-from safetyd.daemon import told
+from safetyd.notices import told
 from tests.conftest import StartDaemon
-from tests.play import ask, at, play, propose, resume, stop
+from tests.every_event import event_fields, one_of_each
+from tests.play import ask, at, play, propose
+from tests.samples import BROKEN, PROPOSAL, SAMPLES
 
-PROPOSAL = """{
-  "id": "01JD0Z", "type": "run_shell", "text": "git push origin main",
-  "description": "Push the fix", "rationale": "Tests pass",
-  "session": "s-42", "episode": "e-1", "project": "web", "chain": "c-7", "task": "t-3",
-  "urgency": "normal", "wait": false, "timeout_s": 3600,
-  "reversibility": "irreversible", "risk": "high", "confidence": 0.91,
-  "scores": {"strategic_alignment": 4, "autonomy_appropriateness": 4, "output_quality": 5,
-             "resource_efficiency": 4, "learning_application": 4},
-  "target": {"label": "Submit Order", "name": "", "role": "button", "app": "Chrome",
-             "window": "Shop", "url": ""},
-  "observation": {"window_title": "", "app_name": "", "url": "", "screen_hash": ""},
-  "model": "gpt-5.2", "provider": "openai", "cloud": true, "dependency": "api.openai.com",
-  "cost_usd": 0.02, "tokens": {"input": 1200, "output": 300},
-  "paths": ["src/app.py"], "remote": "origin",
-  "context": {"branch": "fix-auth", "files_changed": 3, "additions": 42, "deletions": 18},
-  "rollback": "git revert HEAD", "request_id": null, "at": "2026-02-08T14:30:22Z"
-}"""
-
-DECISION = """{
-  "id": "01JD0Z", "agent": "code", "decision": "require_confirmation", "status": "pending",
-  "cause": "policy", "reason": "Irreversible: matches \\\\bsubmit\\\\b",
-  "triggered_rules": ["gate.irreversible:submit"], "confidence": 1.0,
-  "verdicts": [{"guard": "gate", "decision": "require_confirmation",
-                "rule": "gate.irreversible:submit", "reason": "Irreversible"}],
-  "tier": "requires_permission", "risk": "high", "reversibility": "irreversible",
-  "request_id": "req_1", "retry_after_s": null, "limit_id": null,
-  "agent_message": "A person has been asked. Do not act and do not try another way.",
-  "digest": "sha256:00", "claim_required": false, "expires_at": null,
-  "mode": "production", "policy": "sha256:00", "seq": 1841, "at": "2026-02-08T14:30:22Z"
-}"""
-
-SAMPLES = [
-    ("proposal", PROPOSAL),
-    ("proposal", '{"type": "read_file"}'),
-    ("decision", DECISION),
-    (
-        "telemetry_outcome",
-        """{"type": "outcome", "id": "01JD0Z", "ok": true, "latency_ms": 12.5, "cost_usd": 0.02,
-            "tokens": {"input": 1, "output": 2}, "model": "m", "dependency": "d", "task": "t",
-            "session": "s", "files_changed": 3, "action_type": "run_shell", "description": "",
-            "details": {"exit_code": 1}, "at": "2026-02-08T14:30:22Z"}""",
-    ),
-    ("telemetry_outcome", '{"type": "outcome", "ok": false, "error": "timed out"}'),
-    ("telemetry_session_started", '{"type": "session_started", "session": "s", "model": "m"}'),
-    ("telemetry_session_ended", '{"type": "session_ended", "session": "s"}'),
-    ("telemetry_episode_ended", '{"type": "episode_ended", "episode": "e"}'),
-    ("telemetry_iteration", '{"type": "iteration"}'),
-    ("telemetry_metrics", '{"type": "metrics", "error_rate": 0.1}'),
-    ("telemetry_heartbeat", '{"type": "heartbeat", "stop_epoch": 3}'),
-    ("telemetry_commit", '{"type": "commit", "ref": "4f2a", "files_changed": 2}'),
-    ("telemetry_rollback", '{"type": "rollback", "ref": "4f2a"}'),
-    ("noted", '{"ok": true}'),
-    ("noted", '{"ok": false, "error": "not telemetry"}'),
-    ("control_stop", '{"command": "stop", "reason": "drill"}'),
-    ("control_stop", '{"command": "stop", "agent": "code"}'),
-    ("control_resume", '{"command": "resume"}'),
-    ("control_reset", '{"command": "reset", "agent": "code", "episode": "e-1"}'),
-    ("control_reload", '{"command": "reload"}'),
-    ("query_status", '{"command": "status"}'),
-    ("query_agents", '{"command": "agents"}'),
-    ("query_explain", '{"command": "explain", "id": "01JD0Z"}'),
-    ("refusal", '{"ok": false, "error": "no such command", "code": "unknown_command"}'),
-    (
-        "state_stop",
-        """{"active": true, "epoch": 4, "reason": "drill", "by": "alice",
-            "since": "2026-02-08T14:30:22Z", "agent": null}""",
-    ),
-]
-
-BROKEN = [
-    ("proposal", '{"text": "no type"}'),
-    ("proposal", '{"type": "x", "confidence": 2}'),
-    ("proposal", '{"type": "x", "id": "a b"}'),
-    ("proposal", '{"type": "x", "scores": {"output_quality": 5}}'),
-    ("decision", DECISION.replace("require_confirmation", "perhaps")),
-    ("decision", DECISION.replace('"cause": "policy"', '"cause": "mood"')),
-    ("telemetry_outcome", '{"type": "outcome"}'),
-    ("telemetry_heartbeat", '{"type": "outcome", "ok": true}'),
-    ("control_stop", '{"command": "resume"}'),
-    ("control_stop_reply", '{"ok": false, "epoch": 1, "journalled": true}'),
-    ("refusal", '{"ok": true, "error": "", "code": ""}'),
-]
+# What is asked about by an id, which only a daemon can give.
+ABOUT_ONE = {"query_request", "control_grant_add", "control_grant_revoke"}
 
 EVENT_FIELDS = {
     "id",
@@ -152,9 +53,12 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 @cache
-def validator(name: str) -> Draft202012Validator:
+def validator(name: str, *, closed: bool = False) -> Draft202012Validator:
+    """Return what checks a message; if `closed`, fields that the schema does not name are wrong."""
     schema = schema_of(name)
     Draft202012Validator.check_schema(schema)
+    for part in (schema, *schema.get("$defs", {}).values()) if closed else ():
+        part["additionalProperties"] = False
     return Draft202012Validator(schema, format_checker=FormatChecker())
 
 
@@ -221,57 +125,9 @@ def test_every_answer_of_the_engine_fits_the_decision_schema():
 # -- the audit file --------------------------------------------------------------------------------
 
 
-def _one_of_each() -> Iterator[Event]:
-    when: dict[str, Any] = {"at": at(1), "t": 1.0}
-    policy = Policy()
-    yield from play(
-        Engine(policy),
-        propose(1, cost_usd=0.5, paths=("a", "b"), confidence=0.4),
-        propose(2, id="p2", type="run_shell", text="rm -rf /"),
-        propose(3, id="p3", type="type", text="hunter2", target=Target(label="Password")),
-        stop(4, agent="code"),
-        resume(5, agent="code"),
-    )
-    yield Configured(policy=policy, digest=policy.digest(), version="0", why="start", **when)
-    yield Refused(agent="a", cause="malformed", count=3, example="not JSON", **when)
-    yield Withheld(agent="a", id="p1", why="late", **when)
-    yield Forgotten(agent="a", by="alice", session="s", **when)
-    yield KeysChanged(added=("agent a U1",), removed=(), by="alice", **when)
-    yield ConfigRejected(errors=("web.port is -1",), **when)
-    yield ClockStepped(seconds=-7.5, **when)
-    yield AuditRecovered(file="audit-00000001.jsonl", torn_bytes=7, torn_sha256="0" * 64, **when)
-    yield SafetyEvent(**when, **_event_fields())
-    for telemetry in (
-        Outcome(ok=True, id="p1"),
-        SessionStarted(session="s"),
-        SessionEnded(session="s"),
-        EpisodeEnded(episode="e"),
-        Iteration(),
-        Metrics(error_rate=0.5),
-        Heartbeat(stop_epoch=1),
-        Commit(ref="4f2a"),
-        Rollback(ref="4f2a"),
-    ):
-        yield Reported(agent="a", telemetry=telemetry, **when)
-
-
-def _event_fields() -> dict[str, Any]:
-    return {
-        "id": "5afe7d00-0000-4000-8000-000000000001",
-        "timestamp": at(1),
-        "event_type": "COST_WARNING",
-        "agent_id": "code",
-        "model_id": "gpt-5.2",
-        "breaker_id": "shell",
-        "cost_snapshot": {"day": 41.5, "limit": 50.0, "scope": "day"},
-        "reason": "80 % of the day's budget are spent",
-        "metadata": {"ratio": 0.83, "count": 1, "final": False, "by": None, "rule": "budget.day"},
-    }
-
-
 @pytest.mark.req("S1.42")
 def test_every_line_of_an_audit_file_fits_its_schema(tmp_path: Path):
-    events = list(_one_of_each())
+    events = list(one_of_each())
     audit = Audit(tmp_path, max_bytes=1 << 20)
     audit.open()
     for seq, event in enumerate(events, 1):
@@ -308,7 +164,7 @@ def test_the_audit_schema_knows_every_event_of_the_journal():
 
 @pytest.mark.req("S1.28")
 def test_a_published_safety_event_has_exactly_the_fields_of_the_contract():
-    event = SafetyEvent(seq=9, at=at(1), t=1.0, **_event_fields())
+    event = SafetyEvent(seq=9, at=at(1), t=1.0, **event_fields())
 
     published = json.loads(msgspec.json.encode(told(event)))
 
@@ -319,29 +175,46 @@ def test_a_published_safety_event_has_exactly_the_fields_of_the_contract():
 # -- a running daemon ------------------------------------------------------------------------------
 
 
-@pytest.mark.journey
-async def test_what_a_daemon_says_fits_the_contract(start_daemon: StartDaemon):
+class Lines(NamedTuple):
+    """An agent's and a person's connection to a daemon."""
+
+    agent: Client
+    person: Client
+
+
+@pytest.fixture
+async def lines(start_daemon: StartDaemon) -> AsyncIterator[Lines]:
     daemon = start_daemon()
     seed = (daemon.data_dir / "keys/operator.nk").read_text().strip()
     agent = await nats.connect(daemon.endpoint.bus)
     person = await nats.connect(
         daemon.endpoint.bus, nkeys_seed_str=seed, inbox_prefix="_INBOX.op.local"
     )
+    yield Lines(agent, person)
+    await agent.close()
+    await person.close()
+
+
+async def answer(client: Client, subject: str, payload: str, name: str) -> dict[str, Any]:
+    """Return what is answered; it must have the fields of its schema and no others."""
+    said = json.loads((await client.request(subject, payload.encode(), timeout=5)).data)
+    validator(name, closed=True).validate(said)
+    return dict(said)
+
+
+@pytest.mark.journey
+async def test_what_a_daemon_says_fits_the_contract(lines: Lines):
+    agent, person = lines
     events = await person.subscribe("safety.v1.event.*")
     states = await person.subscribe("safety.v1.state.*")
     await person.flush()
-
-    async def answer(client: Client, subject: str, payload: str, name: str) -> dict[str, Any]:
-        said = json.loads((await client.request(subject, payload.encode(), timeout=5)).data)
-        validator(name).validate(said)
-        return dict(said)
 
     proposal = PROPOSAL.replace("git push origin main", "rm -rf /")
     decision = await answer(agent, "safety.v1.propose.code", proposal, "decision")
     for name, sample in SAMPLES:
         if name in TELEMETRY:
             await answer(agent, "safety.v1.telemetry.code", sample, "noted")
-        elif name.startswith(("control_", "query_")):
+        elif name.startswith(("control_", "query_", "review_")) and name not in ABOUT_ONE:
             subject = f"safety.v1.{name.partition('_')[0]}.local"
             await answer(person, subject, sample, f"{name}_reply")
     await answer(person, "safety.v1.control.local", '{"command": "dance"}', "refusal")
@@ -350,5 +223,41 @@ async def test_what_a_daemon_says_fits_the_contract(start_daemon: StartDaemon):
     assert decision["decision"] == "block"
     validator("safety_event").validate(json.loads((await events.next_msg(5)).data))
     validator("state_stop").validate(json.loads((await states.next_msg(5)).data))
-    await agent.close()
-    await person.close()
+
+
+@pytest.mark.journey
+async def test_what_is_said_about_requests_fits_the_contract(lines: Lines):
+    agent, person = lines
+
+    async def told(command: dict[str, object], name: str) -> dict[str, Any]:
+        subject = f"safety.v1.{name.partition('_')[0]}.local"
+        return await answer(person, subject, json.dumps(command), f"{name}_reply")
+
+    async def permission(ask: str) -> dict[str, Any]:
+        return await answer(agent, "safety.v1.permission.pusher", ask, "permission_result")
+
+    push = '{"type": "push", "text": "git push", "id": "push-1"}'
+    asked = await answer(agent, "safety.v1.propose.pusher", push, "decision")
+    request = {"command": "request", "id": asked["request_id"]}
+    claim = {"id": "push-1", "digest": asked["digest"], "claimant": "here"}
+    queued = await permission('{"action": "create_pull_request", "description": "Create PR"}')
+    opened = await permission('{"open": true}')
+    waiting = await told({"command": "pending"}, "query_pending")
+    await told(request, "query_request")
+    await told({"command": "approve", "ids": [asked["request_id"]]}, "review_approve")
+    denied = await told({"command": "deny", "ids": [asked["request_id"]]}, "review_deny")
+    claimed = await answer(agent, "safety.v1.claim.pusher", json.dumps(claim), "claim_result")
+    await told(request, "query_request")
+    past = await told({"command": "history"}, "query_history")
+    later = (datetime.fromisoformat(asked["at"]) + timedelta(hours=1)).isoformat()
+    terms = {"agent": "pusher", "type": "push", "uses": 3, "until": later, "reason": "busy"}
+    granted = await told({"command": "grant_add", **terms}, "control_grant_add")
+    grants = await told({"command": "grants"}, "query_grants")
+    await told({"command": "grant_revoke", "id": granted["id"]}, "control_grant_revoke")
+
+    assert queued["queued"]
+    assert [row["id"] for row in grants["grants"]] == [granted["id"]]
+    assert len(opened["requests"]) == waiting["pending"] == 2
+    assert denied["results"][0]["code"] == "already_decided"
+    assert claimed["granted"]
+    assert [row["decision"] for row in past["history"]] == ["approved"]

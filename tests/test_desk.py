@@ -9,7 +9,7 @@ import pytest
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine import Engine
-from safetyd.core.events import Event, Forgotten, Resumed, Stopped
+from safetyd.core.events import Event, Forgotten, Resumed, SafeModeEntered, Stopped
 from safetyd.core.lines import encode
 from safetyd.core.policy import Policy
 from safetyd.desk import Desk
@@ -53,9 +53,12 @@ class Office:
         self.latch = Latch()
         self.around = Around()
         self.ear = Ear()
-        halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), Clock())
+        self.clock = Clock()
+        halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
         self.halt = halt
-        self.desk = Desk(self.ear.post, self.mailbox, halt, self.around, tasks)
+        self.desk = Desk(
+            self.ear.post, self.mailbox, halt, self.around, tasks, lambda _request: False
+        )
 
     def control(self, command: str, **fields: object) -> None:
         payload = msgspec.json.encode({"command": command, **fields})
@@ -66,7 +69,7 @@ class Office:
         self.desk.query(b"safety.v1.query.alice", REPLY, payload)
 
     def write(self) -> list[Event]:
-        return work_off(self.mailbox, self.engine)
+        return work_off(self.mailbox, self.engine, self.clock)
 
     async def answer(self) -> dict[str, Any]:
         """Return the next answer, writing down whatever waits for it."""
@@ -213,6 +216,14 @@ async def test_refused_configuration_names_every_error(office: Office) -> None:
         (b'{"command": "resume", "agent": ""}', "invalid"),
         (b'{"command": "reset"}', "invalid"),
         (b'{"command": "reset", "agent": "*"}', "invalid"),
+        (b'{"command": "pause"}', "invalid"),
+        (b'{"command": "pause", "agent": "*"}', "invalid"),
+        (b'{"command": "unpause", "agent": "a b"}', "invalid"),
+        (b'{"command": "safe_mode_enter", "agent": "a b"}', "invalid"),
+        (b'{"command": "safe_mode_exit", "agent": ""}', "invalid"),
+        (b'{"command": "safe_mode_exit", "force": 1}', "invalid"),
+        (b'{"command": "safe_mode_exit", "force": true}', "invalid"),
+        (b'{"command": "safe_mode_exit", "force": true, "reason": " "}', "invalid"),
     ],
 )
 async def test_wrong_command_is_refused_and_changes_nothing(
@@ -234,6 +245,7 @@ async def test_wrong_command_is_refused_and_changes_nothing(
         (b'{"command": "stop"}', "unknown_command"),
         (b'{"command": "explain"}', "invalid"),
         (b'{"command": "explain", "id": 1}', "invalid"),
+        (b'{"command": "safe_mode", "agent": "a b"}', "invalid"),
     ],
 )
 async def test_wrong_question_is_refused(office: Office, payload: bytes, code: str) -> None:
@@ -280,6 +292,34 @@ async def test_decision_is_explained_from_the_audit_lines(office: Office) -> Non
     assert answer["decisions"][0]["agent"] == "code"
 
 
+async def test_guards_that_did_not_restrict_are_asked_where_they_stand_today(
+    office: Office,
+) -> None:
+    office.around.lines = [encode(event) for event in play(office.engine, propose(0), stop(1))]
+
+    office.query("explain", id="p1")
+
+    guards = (await office.answer())["decisions"][0]["guards"]
+    assert "alice: drill" in guards[0]["now"]
+
+
+async def test_what_was_decided_is_explained_while_nothing_can_be_written(office: Office) -> None:
+    office.around.lines = [encode(event) for event in play(office.engine, propose(0))]
+    office.around.problem = "the disk is full"
+
+    office.query("explain", id="p1")
+
+    heard: list[dict[str, Any]] = []
+
+    def answered() -> bool:
+        heard.extend(office.ear.answers())
+        return bool(heard)
+
+    await until(answered)
+    decided = heard[0]["decisions"][0]
+    assert (decided["decision"], decided["guards"][0]["now"]) == ("allow", "")
+
+
 async def test_unknown_decision_is_not_found(office: Office) -> None:
     office.query("explain", id="p1")
 
@@ -289,10 +329,12 @@ async def test_unknown_decision_is_not_found(office: Office) -> None:
 
 
 async def test_answer_that_the_bus_cannot_carry_is_an_error_instead(office: Office) -> None:
-    for number in range(3000):
-        play(office.engine, propose(0, agent=f"agent-{number:040}"))
+    now = office.clock.now()
+    for number in range(4000):
+        name = f"agent-{number:058}"
+        play(office.engine, SafeModeEntered(at=now.at, t=now.t, agent=name, by="alice"))
 
-    office.query("agents")
+    office.query("safe_mode")
 
     answer = await office.answer()
     assert (answer["ok"], answer["code"]) == (False, "too_large")
@@ -305,3 +347,32 @@ async def test_audit_files_that_cannot_be_read_are_an_answer(office: Office) -> 
 
     answer = await office.answer()
     assert (answer["ok"], answer["code"]) == (False, "unreadable")
+
+
+async def test_command_is_answered_only_when_it_is_written(office: Office) -> None:
+    office.control("pause", agent="code")
+
+    assert office.ear.answers() == []
+    office.write()
+    assert office.ear.answer()["ok"]
+
+
+@pytest.mark.parametrize(
+    "question", ["budgets", "breakers", "anomalies", "types", "grants", "suggestions"]
+)
+async def test_what_guards_know_can_be_asked_for(office: Office, question: str) -> None:
+    office.query(question)
+
+    answer = await office.answer()
+    assert answer["ok"]
+    assert len(answer) > 1
+
+
+async def test_safe_mode_of_one_agent_can_be_asked_for(office: Office) -> None:
+    office.control("safe_mode_enter", agent="code")
+    for fields in ({"agent": "ops"}, {"agent": "*"}, {}):
+        office.query("safe_mode", **fields)
+    office.write()
+
+    _, ops, everybody, all_ = office.ear.answers()
+    assert (ops["active"], everybody["active"], all_["active"]) == (False, False, True)

@@ -4,8 +4,10 @@ from safetyd.clock import Clock
 from safetyd.core.engine import Engine
 from safetyd.core.events import Decided, Moment
 from safetyd.core.policy import Policy
+from safetyd.core.prices import PricesConfig
 from safetyd.core.proposal import Proposal
 from safetyd.letters import EventLetter, ProposalLetter, QuestionLetter
+from safetyd.prices import price_list
 from tests.play import stop
 from tests.wire import REPLY, Ear
 
@@ -20,6 +22,7 @@ def proposal_letter(sent: list[tuple[ProposalLetter, bool]]) -> ProposalLetter:
         REPLY,
         Ear().post,
         lambda letter, late: sent.append((letter, late)),
+        prices=price_list(PricesConfig()),
         keyless=True,
         size=40,
     )

@@ -2,9 +2,13 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from safetyd.core.engine import Engine
+from safetyd.core.events import AnomalyFound, Answered, Event, Moment
 from safetyd.core.policy import Policy
+from safetyd.core.telemetry import Iteration, Outcome
+from safetyd.gauges import Gauges
 from safetyd.metrics import Metrics
-from tests.play import ask, play, propose, stop
+from safetyd.tallies import MAX_AGENTS
+from tests.play import ask, at, play, propose, report, stop
 
 # Names, types and labels as the contract has them.
 CONTRACT = {
@@ -16,6 +20,21 @@ CONTRACT = {
     "safetyd_emergency_stop_active": ("gauge", set()),
     "safetyd_config_last_reload_successful": ("gauge", set()),
     "safetyd_malformed": ("counter", set()),
+    "safetyd_iterations": ("counter", {"agent"}),
+    "safetyd_cost_usd": ("counter", {"agent"}),
+    "safetyd_anomalies": ("counter", {"kind", "severity"}),
+    "safetyd_time_to_decision_seconds": ("histogram", {"via"}),
+    "safetyd_requests_pending": ("gauge", set()),
+    "safetyd_request_oldest_seconds": ("gauge", set()),
+    "autonomy_safe_mode_active": ("gauge", set()),
+    "safetyd_seconds_since_human": ("gauge", set()),
+    "safetyd_breaker_state": ("gauge", {"breaker"}),
+    "safetyd_budget_spent_usd": ("gauge", {"scope"}),
+    "safetyd_budget_reserved_usd": ("gauge", {"scope"}),
+    "safetyd_budget_limit_usd": ("gauge", {"scope"}),
+    "safetyd_error_ratio": ("gauge", {"agent"}),
+    "safetyd_files_per_commit": ("gauge", {"agent"}),
+    "safetyd_repeated_action_count": ("gauge", {"agent"}),
     "safetyd_build_info": ("gauge", {"version"}),
 }
 
@@ -34,15 +53,42 @@ def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
     return None
 
 
+def finding(t: float, rule: str = "anomaly.time_skew") -> AnomalyFound:
+    return AnomalyFound(at=at(t), t=t, rule=rule, severity="low", message="x", agent="code")
+
+
+def outcome(t: float, id_: str | None = None, agent: str = "code", **fields: object) -> Event:
+    return report(t, Outcome(id=id_, ok=True, **fields), agent)  # type: ignore[arg-type]
+
+
+def counted(*story: Event) -> Metrics:
+    """Metrics that name the agents code and ops, after a story."""
+    metrics = Metrics("1")
+    metrics.tallies.label = lambda agent: agent if agent in {"code", "ops"} else "other"
+    metrics.tallies.labels = lambda: ("code",)
+    metrics.observe(play(Engine(Policy()), *story))
+    return metrics
+
+
+def iterations(metrics: Metrics, agent: str) -> float | None:
+    return value(metrics, "safetyd_iterations_total", agent=agent)
+
+
+def cost(metrics: Metrics, agent: str) -> float | None:
+    return value(metrics, "safetyd_cost_usd_total", agent=agent)
+
+
 def busy() -> Metrics:
     """Metrics that have seen one of everything."""
     metrics, engine = Metrics("1.2.3"), Engine(Policy())
     metrics.guards = lambda: engine.guard_names
+    metrics.gauges = Gauges(lambda: engine, lambda: Moment(at(9), 9.0), bool).families
     decision = ask(engine, propose(0))
     metrics.decided(decision, 0.002)
     metrics.refused("malformed")
     metrics.appended(0.001, 3)
     metrics.observe(play(engine, propose(1, id="p2"), stop(2), propose(3, id="p3")))
+    metrics.observe(play(engine, finding(4), outcome(5, "p2", dependency="db")))
     return metrics
 
 
@@ -129,3 +175,101 @@ def test_scraping_changes_nothing() -> None:
     metrics = busy()
 
     assert metrics.render() == metrics.render()
+
+
+def test_round_that_an_agent_asks_for_and_tells_of_counts_once() -> None:
+    dispatch = propose(0, type="dispatch")
+
+    both = counted(dispatch, report(1, Iteration()))
+    told_more = counted(dispatch, report(1, Iteration()), report(2, Iteration()))
+
+    assert iterations(both, "code") == 1
+    assert iterations(told_more, "code") == 2
+
+
+def test_only_a_dispatch_that_may_run_is_a_round() -> None:
+    refused = (stop(1), propose(2, id="p2", type="dispatch"))
+    dry = propose(0, id="p3", type="dispatch", dry_run=True)
+
+    assert iterations(counted(propose(0), dry, *refused), "code") == 0
+
+
+def test_rounds_of_agents_without_a_label_are_added_up() -> None:
+    metrics = counted(
+        report(0, Iteration(), "ann"),
+        report(1, Iteration(), "bob"),
+        propose(2, "bob", type="dispatch"),
+        report(3, Iteration(), "ops"),
+    )
+
+    assert iterations(metrics, "other") == 2
+    assert iterations(metrics, "ops") == 1
+
+
+def test_names_made_up_in_telemetry_do_not_fill_the_memory() -> None:
+    metrics = counted()
+    for n in range(MAX_AGENTS + 50):
+        metrics.observe([report(n, Iteration(), f"a{n}")])
+    metrics.observe([report(n, Iteration(), "code")])
+
+    assert iterations(metrics, "other") == MAX_AGENTS + 50
+    assert iterations(metrics, "code") == 1
+    assert len(metrics.tallies._rounds) == MAX_AGENTS + 1
+
+
+def test_cost_is_what_outcomes_say_or_their_tokens_cost_if_that_is_more() -> None:
+    engine, metrics = Engine(Policy()), counted(outcome(0, cost_usd=0.25), outcome(1))
+    priced = report(2, Outcome(ok=True, cost_usd=0.01))
+    priced.priced_nano = 500_000_000
+    metrics.observe(play(engine, priced, outcome(3, None, "stranger", cost_usd=1.5)))
+
+    assert cost(metrics, "code") == 0.75
+    assert cost(metrics, "other") == 1.5
+
+
+def test_counters_of_known_agents_begin_at_zero() -> None:
+    metrics = counted()
+
+    assert [iterations(metrics, agent) for agent in ("code", "other", "ops")] == [0, 0, None]
+    assert [cost(metrics, agent) for agent in ("code", "other", "ops")] == [0, 0, None]
+
+
+def test_agent_that_nobody_named_is_another_one() -> None:
+    metrics = Metrics("1")
+    metrics.observe([report(0, Iteration())])
+
+    assert iterations(metrics, "other") == 1
+
+
+def test_findings_are_counted_by_kind_and_severity() -> None:
+    metrics = counted(finding(0), finding(1), finding(2, "anomaly.outlier"))
+
+    assert value(metrics, "safetyd_anomalies_total", kind="time_skew", severity="low") == 2
+    assert value(metrics, "safetyd_anomalies_total", kind="outlier", severity="low") == 1
+
+
+def answered(t: float, via: str) -> Answered:
+    return Answered(
+        at=at(t), t=t, request_id="req_1", agent="code", id="p1", answer="denied", by="a", via=via
+    )
+
+
+def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
+    metrics = Metrics("1")
+    metrics.tallies.asked_at = lambda _: at(10)
+
+    metrics.observe([answered(100, "cli"), answered(30, "cli"), answered(30, "a\nforeign word")])
+
+    name = "safetyd_time_to_decision_seconds"
+    assert value(metrics, f"{name}_count", via="cli") == 2
+    assert value(metrics, f"{name}_sum", via="cli") == 110
+    assert value(metrics, f"{name}_bucket", via="cli", le="60") == 1
+    assert value(metrics, f"{name}_count", via="bus") == 1
+
+
+def test_an_answer_to_what_nobody_remembers_is_not_counted() -> None:
+    metrics = Metrics("1")
+
+    metrics.observe([answered(100, "cli")])
+
+    assert value(metrics, "safetyd_time_to_decision_seconds_count", via="cli") == 0

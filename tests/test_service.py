@@ -4,12 +4,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.bus.intake import DRY_RUNS_PER_MINUTE, RateConfig
+from safetyd.answers import Answers
+from safetyd.bus.intake import DRY_RUNS_PER_MINUTE
 from safetyd.bus.keys import Keyring
 from safetyd.clock import Clock
 from safetyd.config import Config
 from safetyd.core.engine import Engine
 from safetyd.core.events import Event, Reported, Withheld
+from safetyd.core.guards.rate import RateConfig
 from safetyd.core.guards.stop import Stop
 from safetyd.core.policy import Policy
 from safetyd.core.proposal import MAX_MESSAGE_BYTES
@@ -40,6 +42,7 @@ class Counter:
         self.metrics = Metrics("1")
         self.engine = Engine(Policy())
         self.problem = ""
+        self.answers = Answers(lambda: self.engine, {keyless: self.ear.post}, self.latch)
         self.service = Service(
             self.ear.post,
             self.mailbox,
@@ -47,6 +50,7 @@ class Counter:
             self.latch,
             self.refusals,
             self.metrics,
+            answers=self.answers,
             clock=Clock(),
             keyless=keyless,
             problem=lambda: self.problem,

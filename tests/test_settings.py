@@ -6,6 +6,8 @@ import pytest
 from safetyd.bus.keys import Keyring, KeyUnusable, public_key
 from safetyd.bus.link import BusConfig
 from safetyd.config import Config, ConfigError, load
+from safetyd.core.guards.projects import ProjectTable
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.halt import StopConfig
 from safetyd.settings import Settings
 
@@ -21,6 +23,14 @@ def test_stop_files_are_in_the_data_dir_unless_they_say_where(tmp_path: Path) ->
     config = Config(stop=StopConfig(files=("STOP", "/run/stop")))
 
     assert Settings(config, None, tmp_path).stop_files == (tmp_path / "STOP", Path("/run/stop"))
+
+
+def test_the_file_is_known_by_a_path_that_holds_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert Settings(Config(), Path("a.toml"), tmp_path).path == tmp_path / "a.toml"
 
 
 def test_seed_is_the_daemons_own(tmp_path: Path) -> None:
@@ -115,3 +125,50 @@ def test_without_a_file_reload_keeps_the_defaults(tmp_path: Path) -> None:
     settings.reload()
 
     assert settings.config == Config()
+
+
+def test_the_data_dir_is_always_sensitive(tmp_path: Path) -> None:
+    there, link = tmp_path / "there", tmp_path / "link"
+    there.mkdir()
+    link.symlink_to(there)
+    rules = RulesConfig(sensitive_paths=("/x",))
+    projects = {
+        "web": ProjectTable(rules=ProjectRules(sensitive_paths=())),
+        "api": ProjectTable(),
+    }
+
+    policy = Settings(Config(rules=rules, projects=projects), None, link).policy
+
+    ours = (f"{link}/**", f"{there.resolve()}/**")
+    assert policy.rules.sensitive_paths == ("/x", *ours)
+    assert policy.projects["web"].rules.sensitive_paths == ours
+    assert policy.projects["api"].rules.sensitive_paths is None
+
+
+def test_the_data_dir_is_named_from_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    policy = Settings(Config(), None, Path("data")).policy
+
+    assert f"{tmp_path}/data/**" in policy.rules.sensitive_paths
+
+
+def test_files_of_projects_are_read_at_start_and_at_reload(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "web.toml"
+    file.write_text("[budget]\nchain_usd = 1\n")
+    settings = settings_from(tmp_path, f'[projects.web]\nfile = "{file}"\n')
+    before = settings.policy.projects["web"]
+    file.write_text("[budget]\nchain = 1\n")
+
+    with caplog.at_level(logging.WARNING):
+        settings.reload()
+
+    assert before.from_file is not None
+    assert settings.policy.projects["web"].from_file is None
+    (message,) = caplog.messages
+    assert message.startswith(f"everything in project 'web' is asked about: {file}: ")
+    assert "budget.chain is not a setting; did you mean chain_usd?" in message

@@ -57,7 +57,7 @@ async def test_taking_over_a_trimmed_journal_says_what_the_audit_file_lacks(
     engine, journal = Engine(Policy()), Journal(client, Subjects(), "boot")
     await journal.open(1024**2)
     for n in range(6):
-        events = play(engine, propose(n, id=f"p{n}"))
+        events = play(engine, propose(n * 100, id=f"p{n}", text=f"{n}"))
         await journal.append(b"\n".join(encode(event) for event in events))
         if n == 3:
             checkpoint = saved(engine, journal.last)

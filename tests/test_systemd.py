@@ -20,6 +20,8 @@ import pytest
 
 from tests.conftest import StartDaemon, safetyd
 
+pytestmark = pytest.mark.alone
+
 SYSTEMD = Path(__file__).parent.parent / "systemd"
 MAX_EXPOSURE = 1.5
 DEAF_S = 2.0  # so long after its last word a bus counts as heard

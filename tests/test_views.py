@@ -1,28 +1,21 @@
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-import pytest
 
 from safetyd.core.engine import Engine
-from safetyd.core.events import Event, Moment, Withheld
-from safetyd.core.guards.keys import MAX_OPEN_ACTIONS
-from safetyd.core.lines import encode
+from safetyd.core.events import AnomalyFound, BreakerMoved, Event, Moment, Paused, PersonSeen
 from safetyd.core.policy import Policy
 from safetyd.core.telemetry import Heartbeat
-from safetyd.views import HEARD_S, agents, explain, status
-from tests.play import at, outcome, play, propose, report, resume, stop
+from safetyd.views.agents import RECENT_S, SHOWN
+from safetyd.views.status import FINDINGS_BYTES, HEARD_S, MAX_SHOWN, safe_mode, status
+from tests.play import at, play, propose, report, resume, stop
+from tests.viewed import encoded, entered, plain, played
 
 
 def told(*story: Event, t: float = 10.0) -> dict[str, Any]:
     engine = Engine(Policy())
     play(engine, *story)
     return plain(status(engine, Moment(at(t), t)))
-
-
-def plain(view: object) -> dict[str, Any]:
-    """Return what a client reads."""
-    read: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))
-    return read
 
 
 def test_status_of_a_fresh_engine() -> None:
@@ -89,112 +82,135 @@ def test_agent_that_was_not_heard_for_long_is_not_expected_to_answer() -> None:
 
 
 def test_actions_that_are_only_counted_are_open_too() -> None:
-    proposals = [propose(n, id=f"p{n}") for n in range(MAX_OPEN_ACTIONS + 3)]
+    proposals = [propose(n, id=f"p{n}") for n in range(SHOWN + 3)]
     engine = Engine(Policy())
     play(engine, *proposals)
 
     view = plain(status(engine, Moment(at(90), 90.0)))
 
-    assert view["stop"]["open_actions"] == MAX_OPEN_ACTIONS + 3
+    assert view["stop"]["open_actions"] == SHOWN + 3
 
 
-def test_agents_are_listed_by_name_with_what_they_did() -> None:
-    engine = Engine(Policy())
-    play(
-        engine,
-        propose(0, "ops", keyless=True),
-        propose(1, "code", "p1"),
-        propose(2, "code", "p2"),
-        propose(3, "code", "p3", type="run_shell", text="rm -rf /"),
-        outcome(4, "p1", ok=False),
-    )
+def test_status_shows_who_is_paused_and_in_safe_mode() -> None:
+    view = told(Paused(at=at(1), t=1.0, agent="ops", source="budget", by="safetyd"), entered(2))
 
-    view = plain(agents(engine, Moment(at(6), 6.0)))
-    code, ops = view["agents"]
+    assert view["paused"] == ["ops"]
+    assert (view["safe_mode"]["active"], view["safe_mode"]["agents"]) == (True, ["*"])
+
+
+def test_safe_mode_of_one_agent_is_not_anothers() -> None:
+    engine = played(entered(2, "code"))
+
+    code = plain(safe_mode(engine, Moment(at(3), 3.0), "code"))
+    ops = plain(safe_mode(engine, Moment(at(3), 3.0), "ops"))
 
     assert code == {
+        "active": True,
+        "state": "safe_mode",
+        "consecutive_errors": 0,
+        "threshold": 3,
+        "since": "2026-03-01T12:00:02Z",
+        "cooldown_remaining_ms": 59000,
         "agent": "code",
-        "key": True,
-        "heard_s": 2.0,
-        "allowed": 2,
-        "asked": 0,
-        "blocked": 1,
-        "failed": 1,
-        "open_actions": ["p2"],
-        "unreported": 0,
-        "stopped": False,
+        "agents": ["code"],
+        "holds": [
+            {
+                "agent": "code",
+                "since": "2026-03-01T12:00:02Z",
+                "by": "alice",
+                "reason": "drill",
+                "cooldown_remaining_ms": 59000,
+            }
+        ],
     }
-    assert (ops["agent"], ops["key"]) == ("ops", False)
+    assert (ops["active"], ops["agents"]) == (False, [])
 
 
-@pytest.mark.parametrize(
-    ("agent", "stopped"), [("ops", [False, True]), (None, [True, True]), ("else", [False, False])]
-)
-def test_agents_that_are_stopped_are_marked(agent: str | None, stopped: list[bool]) -> None:
-    engine = Engine(Policy())
-    play(engine, propose(0, "code"), propose(0, "ops"), stop(1, agent=agent))
+def test_status_shows_what_the_fleet_spent_today_and_who_matters_most() -> None:
+    view = told(propose(0, "ops", cost_usd=0.5), propose(1, "code"))
 
-    view = plain(agents(engine, Moment(at(2), 2.0)))
-
-    assert [row["stopped"] for row in view["agents"]] == stopped
-
-
-def lines_of(*story: Event) -> list[bytes]:
-    return [encode(event) for event in play(Engine(Policy()), *story)]
-
-
-def test_explain_tells_every_decision_of_an_id_and_what_was_withheld() -> None:
-    lines = lines_of(
-        propose(0),
-        Withheld(at=at(1), t=1, agent="code", id="p1", why="late"),
-        propose(2, digest="sha256:d2"),
-        propose(3, id="p2"),
-    )
-
-    view = explain(lines, "p1")
-
-    assert view is not None
-    read = plain(view)
-    assert read["id"] == "p1"
-    assert [d["decision"] for d in read["decisions"]] == ["allow", "block"]
-    assert [d["first"] for d in read["decisions"]] == [True, False]
-    assert [w["why"] for w in read["withheld"]] == ["late"]
+    assert view["today"] == {
+        "scope": "day",
+        "id": "2026-03-01",
+        "agent": None,
+        "spent": 0.0,
+        "reserved": 0.5,
+        "limit": 50.0,
+    }
+    assert view["warn_ratio"] == 0.8
+    assert [row["agent"] for row in view["foremost"]] == ["code", "ops"]
 
 
-def test_explain_tells_how_it_went() -> None:
-    lines = lines_of(
-        propose(0), propose(0, id="p2"), outcome(1, "p2"), outcome(2, ok=False), outcome(3)
-    )
-
-    view = plain(explain(lines, "p1"))
-
-    assert [(o["agent"], o["ok"], o["error"]) for o in view["outcomes"]] == [
-        ("code", False, ""),
-        ("code", True, ""),
+def test_status_says_by_whom_and_why_those_paused_longest_are() -> None:
+    pauses = [
+        Paused(at=at(n), t=float(n), agent=f"a{n}", source="operator", by="alice", reason="lunch")
+        for n in range(MAX_SHOWN + 1)
     ]
-    assert [o["seq"] for o in view["outcomes"]] == sorted(o["seq"] for o in view["outcomes"])
+
+    view = told(*pauses)
+
+    assert view["pauses"][0] == {
+        "agent": "a0",
+        "source": "operator",
+        "by": "alice",
+        "reason": "lunch",
+        "since": "2026-03-01T12:00:00Z",
+    }
+    assert (len(view["pauses"]), len(view["paused"])) == (MAX_SHOWN, MAX_SHOWN + 1)
 
 
-def test_explain_finds_nothing_about_an_id_that_only_withheld_speaks_of() -> None:
-    lines = lines_of(Withheld(at=at(1), t=1, agent="code", id="p1", why="late"))
+def test_status_shows_breakers_that_are_not_closed_and_counts_the_rest() -> None:
+    moves = [
+        BreakerMoved(at=at(n), t=float(n), breaker=f"api{n}", state="open", reason="down")
+        for n in range(MAX_SHOWN + 2)
+    ]
 
-    assert explain(lines, "p1") is None
+    view = told(propose(0, dependency="db"), *moves, t=10.0)
+
+    assert [row["breaker"] for row in view["breakers"]] == [f"api{n}" for n in range(MAX_SHOWN)]
+    assert (view["breakers"][0]["open_s"], view["tripped"]) == (10.0, MAX_SHOWN + 2)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"event":"opened","file":"audit-00000001.jsonl","previous":"","after_seq":0}',
-        b'{"event":"decided","id":"p1"',
-        b'{"event":"decided","seq":"many"}',
-        b'{"event":"unheard_of"}',
-        b'{"event":"withheld","seq":1,"at":"2026-03-01T12:00:00Z","t":1,"id":"\xff"}',
-        b"",
-        b"\x00\xff",
-    ],
-)
-def test_lines_that_cannot_be_read_are_passed_over(line: bytes) -> None:
-    view = explain([line, *lines_of(propose(0)), line], "p1")
+def test_of_many_in_safe_mode_the_first_few_are_shown_everybodys_before_the_others() -> None:
+    view = told(*(entered(n, f"a{n}") for n in range(MAX_SHOWN)), entered(9))["safe_mode"]
 
-    assert view is not None
-    assert len(plain(view)["decisions"]) == 1
+    assert [hold["agent"] for hold in view["holds"]] == ["*", *(f"a{n}" for n in range(4))]
+    assert len(view["agents"]) == MAX_SHOWN + 1
+
+
+def found(t: float, severity: Literal["low", "high"]) -> AnomalyFound:
+    rule = f"anomaly.{severity}{t:g}"
+    return AnomalyFound(at=at(t), t=t, rule=rule, severity=severity, message="odd", agent="code")
+
+
+def test_status_shows_the_anomalies_of_the_last_hour_worst_first() -> None:
+    old, story = found(0, "high"), [found(1, "high"), found(2, "high"), found(3, "low")]
+
+    view = told(old, *story, t=RECENT_S)
+
+    rules = [row["rule"] for row in view["findings"]]
+    assert rules == ["anomaly.high2", "anomaly.high1", "anomaly.low3"]
+    assert view["found"] == 3
+
+
+def test_status_has_every_anomaly_of_the_last_hour() -> None:
+    view = told(*(found(n, "high") for n in range(40)), t=50)
+
+    assert len(view["findings"]) == view["found"] == 40
+
+
+def test_very_long_findings_do_not_burst_the_answer() -> None:
+    long = [msgspec.structs.replace(found(n, "high"), message="x" * 10_000) for n in range(40)]
+
+    view = told(*long, t=50)
+
+    assert len(encoded(view["findings"])) <= FINDINGS_BYTES
+    assert view["found"] == 40
+
+
+def test_a_finding_is_seen_once_a_person_gave_a_command_after_it() -> None:
+    ack = PersonSeen(at=at(2), t=2.0, by="alice", how="ack")
+
+    view = told(found(1, "high"), ack, found(3, "high"))
+
+    assert [row["seen"] for row in view["findings"]] == [False, True]

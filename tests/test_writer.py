@@ -16,10 +16,12 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import Event, Proposed, Ticked
 from safetyd.core.lines import decode_batch
 from safetyd.core.policy import Policy
+from safetyd.core.prices import PricesConfig
 from safetyd.core.proposal import MAX_MESSAGE_BYTES
 from safetyd.journal import MAX_BATCH_BYTES, Displaced, Journal
 from safetyd.letters import EventLetter, ProposalLetter, QuestionLetter
 from safetyd.mailbox import Mailbox
+from safetyd.prices import price_list
 from safetyd.writer import Frozen, Writer
 from tests.client.bus import Bus
 from tests.play import outcome, propose, stop
@@ -70,6 +72,7 @@ class Scribe:
                 REPLY,
                 Ear().post,
                 lambda _letter, is_late: late.append(is_late),
+                prices=price_list(PricesConfig()),
                 keyless=False,
                 size=100,
             )
@@ -247,6 +250,7 @@ async def test_question_is_answered_after_what_it_saw_is_durable(scribe: Scribe)
     assert answers == [(2, 2)]
 
 
+@pytest.mark.req("S1.26")
 async def test_outlets_hear_of_events_after_the_answers_left(scribe: Scribe) -> None:
     scribe.writer.after = lambda: scribe.story.append("flushed")
     scribe.writer.outlets = [lambda events: scribe.story.append(f"{len(events)} events")]
@@ -260,11 +264,13 @@ async def test_outlets_hear_of_events_after_the_answers_left(scribe: Scribe) -> 
 
 async def test_letters_without_events_write_nothing(scribe: Scribe) -> None:
     async with scribe.at_work():
+        scribe.put(Ticked(at=stop(0).at, t=0.0), "first tick")  # by which a person is seen
+        await scribe.done()
         scribe.put(Ticked(at=stop(0).at, t=0.0))
         await scribe.done()
 
-    assert scribe.story == ["told: journal 0, audit 0"]
-    assert scribe.sizes == []
+    assert scribe.story == ["first tick: journal 1, audit 1", "told: journal 1, audit 1"]
+    assert scribe.sizes == [1]
 
 
 async def frozen_state(scribe: Scribe) -> tuple[int, Frozen]:

@@ -14,6 +14,9 @@ from safetyd.bus.subjects import AGENT_VERBS, OPERATOR_VERBS, Subjects
 
 MAX_STORE_BYTES: Final = 1024**3
 MAX_JOURNAL_BYTES: Final = 768 * 1024**2
+# How long the server knows the way back of a reply. What is never answered costs it 0.6 KB for so
+# long, so a flood bounds it; agents that wait for a person ask again every minute.
+RESPONSE: Final = "2m"
 SERVICE_VERBS: Final = ("PING", "INFO", "STATS")
 
 
@@ -212,7 +215,8 @@ def _permissions(publish: list[str], subscribe: list[str]) -> str:
 
 
 def _export(kind: str, subject: str, to: str) -> str:
-    return f"{{ {kind}: {_quoted(subject)}, accounts: {to} }}"
+    known = f", response_threshold: {_quoted(RESPONSE)}" if kind == "service" else ""
+    return f"{{ {kind}: {_quoted(subject)}, accounts: {to}{known} }}"
 
 
 def _import(kind: str, subject: str, to: str = "") -> str:

@@ -3,10 +3,9 @@
 Keyless agents also share one allowance, because nothing stops one of them from using many names.
 """
 
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
 BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
@@ -15,10 +14,6 @@ LINE_BYTES: Final = 768
 DRY_RUNS_PER_MINUTE: Final = 30
 # Names beyond this share a bucket, so that inventing names costs no memory.
 MAX_BUCKETS: Final = 4096
-
-
-class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    attempts_per_second: Annotated[int, Meta(ge=0, le=100_000)] = 50  # 0: off
 
 
 class Bucket(msgspec.Struct, gc=False):
@@ -30,8 +25,8 @@ class Bucket(msgspec.Struct, gc=False):
 class Intake:
     """Who may be heard now."""
 
-    def __init__(self, config: RateConfig) -> None:
-        self._per_s = config.attempts_per_second
+    def __init__(self, attempts_per_second: int) -> None:
+        self._per_s = attempts_per_second
         # Apart, so that no keyless agent spends what belongs to a name that has a key.
         self._keyed: dict[str, Bucket] = {}
         self._keyless: dict[str, Bucket] = {}

@@ -22,6 +22,7 @@ LOCAL_OPERATOR: Final = "local"
 
 _is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
 _is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
+_is_token = re.compile(r"[A-Za-z0-9_-]{32,}\Z").match
 
 
 class KeyExists(Exception):
@@ -68,6 +69,14 @@ class Keyring:
         if not self.operator_token.exists():
             _write_secret(self.operator_token, secrets.token_urlsafe(32).encode())
 
+    def bearer(self) -> str:
+        """Return what the local operator's HTTP requests carry."""
+        token = self.operator_token.read_text(errors="replace").strip()
+        if not _is_token(token):
+            kind = "token (32 or more of A-Z a-z 0-9 _ -)"
+            raise KeyUnusable(f"{self.operator_token} holds no {kind}")
+        return token
+
     def add(self, role: Role, name: str) -> Path:
         """Make a key for `name` and return the path of its seed."""
         if not is_token(name):
@@ -110,10 +119,11 @@ def _checked(path: Path) -> str:
 
 
 def public_key(seed: Path) -> str:
+    """Return the public key beside a seed or, without one, the seed's own."""
     public = seed.with_suffix(".pub")
     if public.exists():
-        return public.read_text().strip()
-    pair: str = nkeys.from_seed(seed.read_bytes().strip()).public_key.decode()
+        return _checked(public)
+    pair: str = nkeys.from_seed(seed_in(seed).encode()).public_key.decode()
     return pair
 
 

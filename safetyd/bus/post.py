@@ -48,6 +48,12 @@ class Post:
         if reply.startswith(IMPORTED_REPLY):
             self._waiting += (b"PUB ", reply, size, payload, b"\r\n")
 
+    def reply(self, reply: bytes, decision: Decision) -> None:
+        """Answer a proposal whose decision was published before."""
+        if reply.startswith(IMPORTED_REPLY):
+            self._waiting.append(pub(reply, _encode(decision)))
+            self.soon()
+
     def answer(self, reply: bytes, content: object) -> None:
         """Answer anything else, as JSON."""
         if reply.startswith(IMPORTED_REPLY):

@@ -8,9 +8,31 @@
 """
 
 from safetyd.client.guarded import Blocked
+from safetyd.client.results import (
+    Approved,
+    Claim,
+    Denied,
+    OwnRequest,
+    PermissionResult,
+    Queued,
+    Timeout,
+)
 from safetyd.client.safety import Safety
 from safetyd.client.sync import SyncSafety
 from safetyd.core.decision import Decision
 from safetyd.core.verdict import Severity
 
-__all__ = ["Blocked", "Decision", "Safety", "Severity", "SyncSafety"]
+__all__ = [
+    "Approved",
+    "Blocked",
+    "Claim",
+    "Decision",
+    "Denied",
+    "OwnRequest",
+    "PermissionResult",
+    "Queued",
+    "Safety",
+    "Severity",
+    "SyncSafety",
+    "Timeout",
+]

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.client.fields import ProposalFields
+from safetyd.client.fields import AskFields, ProposalFields
 from safetyd.client.wire import Malformed, check, encode
 from safetyd.core.decision import Decision
 from safetyd.core.proposal import MAX_TEXT_BYTES, Proposal, digest, is_token, shortest
@@ -15,9 +15,13 @@ from safetyd.core.verdict import Cause, Severity
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _FIELDS: Final = frozenset(ProposalFields.__annotations__)
+_ASK_FIELDS: Final = frozenset(AskFields.__annotations__)
 
 _TO_MODELS: Final[Mapping[str, str]] = {
-    "unavailable": "Nobody could be asked, so this is not allowed. Do not act; try again later.",
+    "unavailable": (
+        "Nobody could be asked, so this is not allowed. Do not act. If the reason names what a "
+        "person has to mend, tell a person and stop; otherwise try again later."
+    ),
     "disabled": "Autonomous work is switched off. Do not act and do not try another way.",
     "malformed": "The proposal is malformed. Do not act; propose again with what is named mended.",
 }
@@ -65,10 +69,41 @@ def draft(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
         return Draft(agent=agent, id=name, flaw=str(exc))
 
 
+def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
+    """Make a permission ask, with the id and the digest of the proposal that it stands for.
+
+    What is wrong with it is told as by `draft`.
+    """
+    if unknown := fields.keys() - _ASK_FIELDS:
+        raise TypeError(f"a permission ask has no field {', '.join(map(repr, sorted(unknown)))}")
+    given = {name: value for name, value in fields.items() if value is not None}
+    if not isinstance(given.get("context", {}), Mapping):
+        raise TypeError("context is an object with names, not a single value")
+    said = draft(agent, action, _as_proposal(given))
+    if said.flaw:
+        return said
+    try:
+        payload = encode({"action": action, **given, "id": said.id})
+    except Malformed as exc:
+        return msgspec.structs.replace(said, flaw=str(exc))
+    return msgspec.structs.replace(said, payload=payload)
+
+
 def new_id() -> str:
     """Return an id that sorts by the time it was made: a ULID."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def _as_proposal(ask: Mapping[str, object]) -> Mapping[str, object]:
+    said = {"description": "", "rationale": "", **ask}
+    minutes = said.pop("timeout_minutes", None)
+    if minutes is not None:
+        said["timeout_s"] = minutes * 60 if isinstance(minutes, int | float) else minutes
+    context = ask.get("context")
+    if isinstance(context, Mapping) and isinstance(text := context.get("text"), str):
+        said["text"] = text
+    return said
 
 
 def _sound(agent: str, name: str, said: Mapping[str, object]) -> Draft:

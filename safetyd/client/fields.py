@@ -65,6 +65,18 @@ class ProposalFields(TypedDict, total=False):
     supersedes: str | None
 
 
+class AskFields(TypedDict, total=False):
+    """Every field of a permission ask but its action."""
+
+    id: str | None
+    description: str
+    rationale: str
+    urgency: Urgency
+    wait: bool
+    context: Mapping[str, object] | None
+    timeout_minutes: float | None
+
+
 class OutcomeFields(TypedDict, total=False):
     """Every field of an outcome but its proposal's id and `ok`."""
 

@@ -2,9 +2,13 @@
 
 import time
 import traceback
-from typing import Final
+from typing import Final, cast, get_args
 
+import msgspec
+
+from safetyd.client.results import Claim
 from safetyd.core.decision import Decision
+from safetyd.core.verdict import BLOCK, Cause
 
 MAX_ERROR_CHARS: Final = 8192
 
@@ -13,8 +17,24 @@ class Blocked(Exception):
     """The body did not run: it was not allowed, or a person has yet to say so."""
 
     def __init__(self, decision: Decision) -> None:
-        super().__init__(decision.reason or decision.cause)
+        said = decision.reason or decision.cause
+        waits = decision.status == "pending"
+        super().__init__(f"needs a person ({decision.request_id}): {said}" if waits else said)
         self.decision = decision
+
+
+def unclaimed(decision: Decision, claim: Claim) -> Decision:
+    """Return the block that an allow becomes when its claim is refused."""
+    # Of a claim's own causes all say that the approval is not for this, or not any more.
+    cause = cast("Cause", claim.cause) if claim.cause in get_args(Cause) else "conflict"
+    return msgspec.structs.replace(
+        decision,
+        decision=BLOCK,
+        cause=cause,
+        reason=f"a person approved this, but it cannot be claimed: {claim.reason or claim.cause}",
+        triggered_rules=(f"client.claim:{claim.cause}",),
+        agent_message="This was approved, but it is not yours to do now. Do not act.",
+    )
 
 
 class Stopwatch:

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -37,19 +37,26 @@ MAX_UNREAD: Final = 16
 _log = logging.getLogger("safetyd.client")
 
 
+class Heard(NamedTuple):
+    """An answer: a reply to this client, or `published` on the decision subject for all to hear."""
+
+    data: bytes
+    published: bool
+
+
 class Listener:
     """Where the answers to one message arrive; what comes while it is full is dropped."""
 
     def __init__(self, token: str) -> None:
         self.token = token
         self.sent = False
-        self._heard: asyncio.Queue[bytes | Down] = asyncio.Queue(MAX_UNREAD)
+        self._heard: asyncio.Queue[Heard | Down] = asyncio.Queue(MAX_UNREAD)
 
-    def offer(self, heard: bytes | Down) -> None:
+    def offer(self, heard: Heard | Down) -> None:
         with suppress(asyncio.QueueFull):
             self._heard.put_nowait(heard)
 
-    async def hear(self) -> bytes:
+    async def hear(self) -> Heard:
         """Return the next answer; raise `Down` once it is known that none will come."""
         heard = await self._heard.get()
         if isinstance(heard, Down):
@@ -224,7 +231,7 @@ class Link:
         return f"no safetyd answers at {endpoint.shown} ({why}); start it with `safetyd run`"
 
     async def _on_answer(self, msg: "Msg") -> None:
-        heard: bytes | Down = msg.data
+        heard: Heard | Down = Heard(msg.data, not msg.subject.startswith(self._inbox))
         if msg.headers is not None and msg.headers.get("Status") == "503":
             heard = Down(f"no safetyd listens at {self._where}; start it with `safetyd run`")
         for listener in self._listeners.get(msg.subject.rpartition(".")[2], ()):

@@ -4,6 +4,7 @@ One that the daemon calls malformed is given up with an error, or nothing behind
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 import anyio
@@ -11,8 +12,11 @@ import msgspec
 
 from safetyd.client.down import Down
 from safetyd.client.draft import new_id
+from safetyd.client.fields import OutcomeFields
+from safetyd.client.guarded import printable
 from safetyd.client.link import Link
-from safetyd.core.telemetry import Noted
+from safetyd.client.wire import Malformed, check, encode
+from safetyd.core.telemetry import Noted, Outcome
 
 CAPACITY: Final = 1024
 FIRST_PAUSE_S: Final = 0.1
@@ -22,13 +26,30 @@ _log = logging.getLogger("safetyd.client")
 _read = msgspec.json.Decoder(Noted).decode
 
 
+def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes | None:
+    """Return an outcome as it is sent; nothing, with a warning in the log, if it is malformed."""
+    unknown = fields.keys() - OutcomeFields.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"an outcome has no field {', '.join(map(repr, sorted(unknown)))}")
+    said: Mapping[str, object] = {"type": "outcome", "id": proposal, "ok": ok, **fields}
+    if isinstance(error := fields.get("error"), str):
+        said = {**said, "error": printable(error)}
+    try:
+        payload = encode(said)
+        check(payload, Outcome)
+    except Malformed as exc:
+        _log.warning("an outcome is malformed: %s", exc)
+        return None
+    return payload
+
+
 async def tell(link: Link, payload: bytes, deadline_s: float) -> Noted:
     """Send telemetry once; return what the daemon says, raise `Down` if it says nothing."""
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
         await link.send("telemetry", payload, listener)
         while True:
             try:
-                return _read(await listener.hear())
+                return _read((await listener.hear()).data)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
     raise Down(f"{link.where} did not acknowledge within {deadline_s:g} s")

@@ -6,24 +6,37 @@ import os
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple, Self, Unpack
+from typing import Any, Final, NamedTuple, Self, TypeVar, Unpack
 
 import anyio
+from msgspec import json
 
-from safetyd.client.asking import Asking
+from safetyd.client.asking import AskingPermission, Proposing
 from safetyd.client.down import Down
-from safetyd.client.draft import Draft, draft
-from safetyd.client.fields import Options, OutcomeFields, ProposalFields
-from safetyd.client.guarded import Blocked, Stopwatch, error_of, printable
+from safetyd.client.draft import Draft, draft, draft_ask, new_id
+from safetyd.client.fields import AskFields, Options, OutcomeFields, ProposalFields
+from safetyd.client.guarded import Blocked, Stopwatch, error_of, unclaimed
 from safetyd.client.link import Link
-from safetyd.client.outbox import Outbox, tell
+from safetyd.client.outbox import Outbox, encoded, tell
+from safetyd.client.questions import Read, answer_to
+from safetyd.client.results import (
+    Claim,
+    Denied,
+    OwnRequest,
+    PermissionResult,
+    read_claim,
+    read_open,
+    read_result,
+)
 from safetyd.client.stops import Stops
 from safetyd.client.telling import Telling
 from safetyd.client.whereabouts import disabled, find
 from safetyd.client.wire import Malformed, check, encode
 from safetyd.core.decision import Decision
 from safetyd.core.proposal import is_token
-from safetyd.core.telemetry import AnyTelemetry, Outcome
+from safetyd.core.telemetry import AnyTelemetry
+
+T = TypeVar("T")
 
 DEADLINE_S: Final = 2.0
 PERSON_S: Final = 3600.0
@@ -98,17 +111,19 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
     ) -> Decision:
         """Ask whether an action of this type may be taken; act only if `allowed` is true.
 
-        With `wait=True` the answer of a person is awaited for `timeout_s` (an hour if not given),
-        and the daemon's own for `deadline_s` more. When a rate limit asks for no more patience
-        than the deadline has left, the proposal is made anew, unless the caller chose its id.
+        With `wait=True` the answer of a person is awaited for `timeout_s`, or as long as the daemon
+        keeps the request open, and the daemon's own for `deadline_s` more; nobody's answer is a
+        block with cause `expired_no_response`. Without it, what needs a person is `pending`, and
+        the same action proposed again once it is approved is allowed, under whatever id.
+
+        An allow with `claim_required` must be claimed before it is begun. When a rate limit asks
+        for no more patience than the deadline has left, the proposal is made anew, unless the
+        caller chose its id.
         """
         said = draft(self._agent, action, fields)
         if (refusal := self._refusal(said)) is not None:
             return refusal
-        patience_s = self._deadline_s if deadline_s is None else deadline_s
-        if said.wait:
-            patience_s += PERSON_S if said.timeout_s is None else said.timeout_s
-        ends = anyio.current_time() + patience_s
+        ends = anyio.current_time() + self._patience_s(said, deadline_s)
         decision = await self._ask(said, ends)
         while fields.get("id") is None and _fits(decision, ends):
             await anyio.sleep(decision.retry_after_s or 0.0)
@@ -122,10 +137,9 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
         """Propose, run the body only if allowed, and report success, error and duration.
 
         A body cannot be skipped in silence: if it is not allowed, `Blocked` is raised before it.
+        What a person approved and only one may do is claimed first.
         """
-        decision = await self.propose(action, deadline_s=deadline_s, **fields)
-        if not decision.allowed:
-            raise Blocked(decision)
+        decision = await self._cleared(action, deadline_s, fields)
         watch = Stopwatch()
         try:
             yield decision
@@ -135,6 +149,87 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
             )
             raise
         await self._report_surely(decision.id, ok=True, latency_ms=watch.ms)
+
+    async def is_auto_allowed(self, action: str, /, **fields: Unpack[ProposalFields]) -> bool:
+        """Say whether an action would pass without a person. Nothing is used up or remembered."""
+        look: ProposalFields = {**fields, "dry_run": True, "wait": False}
+        return (await self.propose(action, **look)).allowed
+
+    async def request_permission(
+        self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[AskFields]
+    ) -> PermissionResult:
+        """Ask a person about an action of this type, whatever the guards would say of it.
+
+        With `wait=True` somebody's answer is awaited as by `propose`, for `timeout_minutes`; an
+        `Approved` is for this caller, to act on once. Otherwise `Queued` comes at once, and when
+        it is approved, one proposal of this type that carries its `request_id` is allowed, or the
+        same ask made again is `Approved`. Whatever is missing, the answer is `Denied` with cause
+        `unavailable`.
+        """
+        said = draft_ask(self._agent, action, fields)
+        if (refusal := self._refusal(said)) is not None:
+            return Denied(reason=refusal.reason, cause=refusal.cause)
+        if self._open is None:
+            return _unavailable(NOT_OPEN)
+        try:
+            asking = AskingPermission(self._open.link, said)
+            return await asking.answer(self._patience_s(said, deadline_s))
+        except Down as down:
+            return _unavailable(str(down))
+
+    async def permission(self, request_id: str, /) -> PermissionResult:
+        """Return what has come of an own request so far; to look at an approval does not use it."""
+        try:
+            return await self._question({"request_id": request_id}, read_result)
+        except Down as down:
+            return _unavailable(str(down))
+
+    async def pending_requests(self) -> tuple[OwnRequest, ...]:
+        """Return the own requests that are open, and those approved that nothing has used yet.
+
+        Nothing comes back, with a warning in the log, when nobody answers.
+        """
+        try:
+            return await self._question({"open": True}, read_open)
+        except Down as down:
+            _log.warning("the own requests are not known: %s", down)
+            return ()
+
+    async def claim(
+        self,
+        decision: Decision,
+        /,
+        *,
+        claimant: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Claim:
+        """Say that an approved action is about to be done; begin it only if `granted` is true.
+
+        One claimant is granted it. A lost answer is asked for again under the same name, which a
+        caller that gives `claimant` can also do later.
+        """
+        said = {"id": decision.id, "digest": decision.digest, "claimant": claimant or new_id()}
+        if reason := disabled(os.environ):
+            return Claim(granted=False, cause="disabled", reason=reason)
+        try:
+            return await self._question(said, read_claim, "claim", deadline_s)
+        except Down as down:
+            return Claim(granted=False, cause="unavailable", reason=str(down))
+
+    async def log_action(
+        self,
+        action: str,
+        /,
+        *,
+        description: str = "",
+        details: Mapping[str, object] | None = None,
+        ok: bool = True,
+        proposal: str | None = None,
+    ) -> bool:
+        """Put an action that was taken on record, for summaries; true as for `report`."""
+        return await self.report(
+            proposal, ok=ok, action_type=action, description=description, details=details or {}
+        )
 
     async def report(
         self, proposal: str | None, /, *, ok: bool, **fields: Unpack[OutcomeFields]
@@ -146,7 +241,7 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
         when there is no room within the deadline or a value is malformed. An outcome without a
         proposal's id may be counted twice if an acknowledgement is lost.
         """
-        outcome = _outcome(proposal, ok, fields)
+        outcome = encoded(proposal, fields, ok=ok)
         if outcome and self._open and await self._open.outbox.put(outcome):
             return True
         _log.warning("the outcome of %s was not taken", proposal)
@@ -164,6 +259,37 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
         said = draft(self._agent, action, fields)
         refusal = self._refusal(said)
         return said.refused("unavailable", NOT_OPEN) if refusal is None else refusal
+
+    async def _cleared(
+        self, action: str, deadline_s: float | None, fields: ProposalFields
+    ) -> Decision:
+        """Return an allow that may be acted on now, or raise `Blocked`."""
+        decision = await self.propose(action, deadline_s=deadline_s, **fields)
+        if not decision.allowed:
+            raise Blocked(decision)
+        if decision.claim_required:
+            claim = await self.claim(decision, deadline_s=deadline_s)
+            if not claim.granted:
+                raise Blocked(unclaimed(decision, claim))
+        return decision
+
+    async def _question(
+        self,
+        said: Mapping[str, object],
+        read: Read[T],
+        verb: str = "permission",
+        deadline_s: float | None = None,
+    ) -> T:
+        if self._open is None:
+            raise Down(NOT_OPEN)
+        patience_s = self._deadline_s if deadline_s is None else deadline_s
+        return await answer_to(self._open.link, verb, json.encode(said), read, patience_s)
+
+    def _patience_s(self, said: Draft, deadline_s: float | None) -> float:
+        patience_s = self._deadline_s if deadline_s is None else deadline_s
+        if not said.wait:
+            return patience_s
+        return patience_s + (PERSON_S if said.timeout_s is None else said.timeout_s)
 
     async def _tell(self, telemetry: AnyTelemetry) -> bool:
         try:
@@ -188,22 +314,14 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
     async def _ask(self, said: Draft, ends: float) -> Decision:
         if self._open is None:
             return said.refused("unavailable", NOT_OPEN)
-        asking = Asking(self._open.link, said)
-        patience_s = ends - anyio.current_time()
-        with anyio.move_on_after(patience_s):
-            try:
-                decision = await asking.answer()
-            except Down as down:
-                return said.refused("unavailable", str(down))
-            if decision.allowed:
-                self._stops.allowed()
-            return decision
-        if asking.pending is not None:
-            return asking.pending
-        silence = f"no answer to this proposal came within {round(patience_s, 1):g} s"
-        return said.refused(
-            "unavailable", f"{silence} from {asking.where}; look at `safetyd status`"
-        )
+        asking = Proposing(self._open.link, said)
+        try:
+            decision = await asking.answer(ends - anyio.current_time())
+        except Down as down:
+            return said.refused("unavailable", str(down))
+        if decision.allowed:
+            self._stops.allowed()
+        return decision
 
 
 async def _background(link: Link, outbox: Outbox) -> None:
@@ -213,23 +331,11 @@ async def _background(link: Link, outbox: Outbox) -> None:
         tasks.cancel_scope.cancel()
 
 
+def _unavailable(reason: str) -> Denied:
+    return Denied(reason=reason, cause="unavailable")
+
+
 def _fits(decision: Decision, ends: float) -> bool:
     if decision.cause != "rate_limit" or decision.retry_after_s is None:
         return False
     return anyio.current_time() + decision.retry_after_s < ends
-
-
-def _outcome(proposal: str | None, ok: bool, fields: OutcomeFields) -> bytes | None:  # noqa: FBT001
-    unknown = fields.keys() - OutcomeFields.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"an outcome has no field {', '.join(map(repr, sorted(unknown)))}")
-    said: Mapping[str, object] = {"type": "outcome", "id": proposal, "ok": ok, **fields}
-    if isinstance(error := fields.get("error"), str):
-        said = {**said, "error": printable(error)}
-    try:
-        payload = encode(said)
-        check(payload, Outcome)
-    except Malformed as exc:
-        _log.warning("an outcome is malformed: %s", exc)
-        return None
-    return payload

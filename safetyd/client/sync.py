@@ -3,14 +3,15 @@
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from typing import Any, Final, Self, TypeVar, Unpack
 
-from safetyd.client.fields import Options, OutcomeFields, ProposalFields
+from safetyd.client.fields import AskFields, Options, OutcomeFields, ProposalFields
 from safetyd.client.guarded import Blocked, Stopwatch, error_of
-from safetyd.client.safety import FLUSH_S, Safety
+from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
+from safetyd.client.safety import FLUSH_S, NOT_OPEN, Safety
 from safetyd.client.telling import Telling
 from safetyd.core.decision import Decision
 from safetyd.core.telemetry import AnyTelemetry
@@ -79,9 +80,7 @@ class SyncSafety(Telling[bool]):
         self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[ProposalFields]
     ) -> Iterator[Decision]:
         """See `Safety.guard`."""
-        decision = self.propose(action, deadline_s=deadline_s, **fields)
-        if not decision.allowed:
-            raise Blocked(decision)
+        decision = self._cleared(action, deadline_s, fields)
         watch = Stopwatch()
         try:
             yield decision
@@ -90,12 +89,66 @@ class SyncSafety(Telling[bool]):
             raise
         self.report(decision.id, ok=True, latency_ms=watch.ms)
 
+    def is_auto_allowed(self, action: str, /, **fields: Unpack[ProposalFields]) -> bool:
+        """See `Safety.is_auto_allowed`."""
+        return self._run_or(self._safety.is_auto_allowed(action, **fields), closed=False)
+
+    def request_permission(
+        self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[AskFields]
+    ) -> PermissionResult:
+        """See `Safety.request_permission`."""
+        work = self._safety.request_permission(action, deadline_s=deadline_s, **fields)
+        return self._run_or(work, closed=Denied(reason=NOT_OPEN, cause="unavailable"))
+
+    def permission(self, request_id: str, /) -> PermissionResult:
+        """See `Safety.permission`."""
+        work = self._safety.permission(request_id)
+        return self._run_or(work, closed=Denied(reason=NOT_OPEN, cause="unavailable"))
+
+    def pending_requests(self) -> tuple[OwnRequest, ...]:
+        """See `Safety.pending_requests`."""
+        return self._run_or(self._safety.pending_requests(), closed=())
+
+    def claim(
+        self,
+        decision: Decision,
+        /,
+        *,
+        claimant: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Claim:
+        """See `Safety.claim`."""
+        work = self._safety.claim(decision, claimant=claimant, deadline_s=deadline_s)
+        return self._run_or(work, closed=Claim(granted=False, cause="unavailable", reason=NOT_OPEN))
+
+    def log_action(
+        self,
+        action: str,
+        /,
+        *,
+        description: str = "",
+        details: Mapping[str, object] | None = None,
+        ok: bool = True,
+        proposal: str | None = None,
+    ) -> bool:
+        """See `Safety.log_action`."""
+        work = self._safety.log_action(
+            action, description=description, details=details, ok=ok, proposal=proposal
+        )
+        return self._run_or(work, closed=False)
+
     def report(self, proposal: str | None, /, *, ok: bool, **fields: Unpack[OutcomeFields]) -> bool:
         """See `Safety.report`."""
-        return self._run_or_false(self._safety.report(proposal, ok=ok, **fields))
+        return self._run_or(self._safety.report(proposal, ok=ok, **fields), closed=False)
+
+    def _cleared(self, action: str, deadline_s: float | None, fields: ProposalFields) -> Decision:
+        try:
+            return self._run(self._safety._cleared(action, deadline_s, fields))  # noqa: SLF001
+        except _Closed:
+            raise Blocked(self._safety.closed(action, fields)) from None
 
     def _tell(self, telemetry: AnyTelemetry) -> bool:
-        return self._run_or_false(self._safety._tell(telemetry))  # noqa: SLF001 - its twin
+        return self._run_or(self._safety._tell(telemetry), closed=False)  # noqa: SLF001 - its twin
 
     def _main(self) -> None:
         try:
@@ -109,11 +162,12 @@ class SyncSafety(Telling[bool]):
             self._ready.set()
             await self._leave.wait()
 
-    def _run_or_false(self, work: Coroutine[Any, Any, bool]) -> bool:
+    def _run_or(self, work: Coroutine[Any, Any, T], *, closed: T) -> T:
+        """Return what comes of the work, or `closed` when nothing can be asked any more."""
         try:
             return self._run(work)
         except _Closed:
-            return False
+            return closed
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         future = self._hand_over(work)

@@ -5,7 +5,7 @@ from typing import Final
 import anyio
 import click
 
-from safetyd.console.heard import unheard
+from safetyd.console.heard import everybody, unheard
 from safetyd.console.options import reaches_daemon
 from safetyd.console.person import Reply, connected, control
 from safetyd.console.places import Place
@@ -21,18 +21,21 @@ RELOAD_S: Final = 15.0
 @click.option("--episode", help="Only in this episode.")
 @reaches_daemon
 def reset(place: Place, agent: str, session: str | None, episode: str | None) -> None:
-    """Forget an agent's loop visits."""
+    """Forget an agent's loop visits, rounds and cooldowns.
+
+    With --session the visits and rounds there and all cooldowns, with --episode only its visits.
+    """
     if stranger := unheard(agent, anyio.run(_reset, place, agent, session, episode)):
         click.echo(f"{stranger} There was nothing to forget.")
     else:
-        click.echo(f"{plain(agent)} starts afresh: its loop visits are forgotten.")
+        what = "loop visits" if episode is not None else "loop visits, rounds and cooldowns"
+        click.echo(f"{plain(agent)} starts afresh: its {what} are forgotten.")
 
 
 async def _reset(place: Place, agent: str, session: str | None, episode: str | None) -> list[Reply]:
     async with connected(place) as operator:
         await operator.control("reset", agent=agent, session=session, episode=episode)
-        rows: list[Reply] = (await operator.query("agents"))["agents"]
-    return rows
+        return await everybody(operator.query)
 
 
 @click.command()

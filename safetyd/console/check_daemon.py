@@ -11,10 +11,13 @@ from typing import Final
 from safetyd.config import ConfigError, load
 from safetyd.console import stop_file
 from safetyd.console.causes import cause, ending
+from safetyd.console.check_files import project_files
 from safetyd.console.findings import Finding, note, ok, wrong
 from safetyd.console.person import Reply
 from safetyd.console.places import Place, endpoint, running
+from safetyd.console.plain import several
 from safetyd.console.render import names
+from safetyd.console.render_requests import UNTOLD
 from safetyd.console.render_status import pending
 from safetyd.halt import switched_off
 
@@ -32,6 +35,7 @@ def daemon(status: Reply) -> Iterator[Finding]:
     for sentence in pending(status):
         yield note("reload", sentence)
     yield from _stops(status["stop"])
+    yield note("requests", f"{several(status['requests']['pending'], 'request')} open. {UNTOLD}")
     if status["open_agents"]:
         yield note(
             "open agents",
@@ -52,7 +56,7 @@ def _stops(view: Reply) -> Iterator[Finding]:
 
 
 def config_given(path: Path | None) -> Iterator[Finding]:
-    """Judge a configuration file, if one is known."""
+    """Judge a configuration file, if one is known, and the files of projects that it names."""
     if path is None:
         return
     try:
@@ -64,6 +68,7 @@ def config_given(path: Path | None) -> Iterator[Finding]:
     yield ok("config", f"{path} is right")
     if not config.gate.blocklist_patterns:
         yield note("config", f"{path} has an empty gate.blocklist_patterns: no text is blocked")
+    yield from project_files(config.policy())
 
 
 def start(place: Place, path: Path | None) -> Iterator[Finding]:

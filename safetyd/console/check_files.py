@@ -1,4 +1,4 @@
-"""Whether the files of a data directory are there, readable, whole, and its owner's alone."""
+"""Whether the files of a data directory, and those of projects, are there and as they must be."""
 
 import os
 import pwd
@@ -17,6 +17,8 @@ from safetyd.console.findings import Finding, note, ok, wrong
 from safetyd.console.places import look_into
 from safetyd.console.plain import several
 from safetyd.console.version import nats_server_version
+from safetyd.core.policy import Policy
+from safetyd.project_files import with_files
 
 OTHERS: Final = 0o077
 
@@ -127,6 +129,15 @@ def checkpoints(directory: Path) -> Iterator[Finding]:
         yield wrong("checkpoints", f"{exc.filename} cannot be read: {exc.strerror}")
     else:
         yield ok("checkpoints", several(len(paths), "checkpoint") + " can be read")
+
+
+def project_files(policy: Policy) -> Iterator[Finding]:
+    """Name each project whose file cannot be used as it is now."""
+    for name, project in with_files(policy).projects.items():
+        if project.file_broken:
+            why = f"{project.file}: {project.file_broken}"
+            what = f"everything in project {name} is asked about"
+            yield wrong("project", f"{why}; with it {what}: mend it, then `safetyd reload`")
 
 
 def separation(key: Path) -> Finding:

@@ -15,10 +15,11 @@ from safetyd.console.failure import BLOCKED, tell
 
 
 class Entry(NamedTuple):
-    """Where a command is found, and the first sentence of its help."""
+    """Where a command is found, the first sentence of its help, and its name if that is taken."""
 
     module: str
     summary: str
+    name: str = ""
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
@@ -26,18 +27,40 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "demo": Entry("demo", "Show a few agents being allowed, asked about and blocked."),
     "check": Entry("ask", "Ask, as an agent, whether an action may run."),
     "propose": Entry("ask", "Propose the action that stands as JSON on standard input."),
+    "list": Entry("requests", "List what waits for a person, the most urgent first.", "listed"),
+    "show": Entry("requests", "Show all that is known of one request."),
+    "review": Entry("review", "Review what waits for a person, on a screen of its own."),
+    "approve": Entry("answering", "Let what was asked happen, once."),
+    "deny": Entry("answering", "Say no."),
+    "defer": Entry("answering", "Put requests off; they stay open."),
+    "cancel": Entry("answering", "Withdraw requests that nobody needs to answer any more."),
+    "log": Entry("requests", "Show how requests ended, the newest first."),
     "status": Entry("look", "Show how the daemon is and what is stopped."),
     "agents": Entry("look", "Show what agents do."),
-    "explain": Entry("look", "Say what was decided about a proposal, and why."),
+    "explain": Entry(
+        "look", "Say what was decided about a proposal, why, and what would have let it pass."
+    ),
     "watch": Entry("watch", "Print events as they happen until Ctrl-C."),
     "stop": Entry("stopping", "Stop everything now, or one agent."),
     "resume": Entry("resuming", "Let work go on after a stop."),
-    "reset": Entry("change", "Forget an agent's loop visits."),
+    "pause": Entry("guards", "Keep one agent from doing anything, reading included."),
+    "unpause": Entry("guards", "Let an agent go on after a pause."),
+    "safe-mode": Entry("guards", "Show safe mode, or put agents in it or let them go."),
+    "ack": Entry("guards", "Say that a person is there."),
+    "budgets": Entry("guards", "Show what is spent and set aside, and the limits."),
+    "breakers": Entry("guards", "Show the breakers and how their calls went."),
+    "types": Entry("guards", "Show the known types of action, and which are not known."),
+    "grants": Entry("grants", "Show the grants in force, and what is left of each."),
+    "grant": Entry("grants", "Permit a kind of action for a while, or end that."),
+    "suggestions": Entry("grants", "Show the rules that people's answers add up to."),
+    "reset": Entry("change", "Forget an agent's loop visits, rounds and cooldowns."),
     "reload": Entry("change", "Make the daemon read its configuration and keys again."),
     "agent": Entry("keys", "Manage the keys of agents."),
     "operator": Entry("keys", "Manage the keys of people."),
     "nats-config": Entry("nats_config", "Print the accounts that a bus of your own needs."),
+    "transcripts": Entry("transcripts", "Show what sessions did, once they are over."),
     "audit": Entry("audit", "Read and verify the audit files."),
+    "export": Entry("export", "Write queue.json, history.json and config.json into DIR."),
     "config": Entry("config", "Check and show configuration."),
     "doctor": Entry("doctor", "Look for what is wrong, and say what to do."),
     "version": Entry("version", "Print the versions of what is at work."),
@@ -83,7 +106,7 @@ class Commands(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f"safetyd.console.{entry.module}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        command: click.Command = getattr(module, entry.name or cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -1,6 +1,8 @@
 """`safetyd config`: whether a file is right, and what it comes to."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
@@ -8,8 +10,13 @@ import msgspec
 from safetyd.config import Config, ConfigError, load
 from safetyd.console.failure import Failure
 from safetyd.console.options import json_option
-from safetyd.console.plain import document
+from safetyd.console.plain import document, plain
 from safetyd.console.toml import encode
+from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.policy import Policy
+from safetyd.project_files import with_files
+
+MAX_WARNING_CHARS: Final = 2000
 
 file_argument = click.argument("file", required=False, type=click.Path(path_type=Path))
 
@@ -24,9 +31,14 @@ def config() -> None:
 @json_option
 def check(file: Path | None, *, as_json: bool) -> None:
     """Name every mistake in FILE."""
-    _loaded(file)
+    warnings = list(_warnings(with_files(_loaded(file).policy())))
     said = f"{file} is right." if file else "No file was given; the defaults are right."
-    click.echo(document({"ok": True}) if as_json else said)
+    if as_json:
+        click.echo(document({"ok": True, "warnings": warnings} if warnings else {"ok": True}))
+        return
+    click.echo(said)
+    for warning in warnings:
+        click.echo(f"safetyd: warning: {plain(warning, MAX_WARNING_CHARS)}", err=True)
 
 
 @config.command("show")
@@ -37,14 +49,38 @@ def show(file: Path | None, *, as_json: bool) -> None:
 
     A running daemon may have been started with another file, or not have read this one yet.
     """
-    settings = msgspec.to_builtins(_loaded(file))
-    click.echo(document(settings) if as_json else encode(settings), nl=as_json)
+    loaded = _loaded(file)
+    settings, projects = msgspec.to_builtins(loaded), with_files(loaded.policy()).projects
+    if as_json:
+        settings["projects"] = msgspec.to_builtins(projects)
+        click.echo(document(settings))
+        return
+    click.echo(encode(settings), nl=False)
+    for name, project in projects.items():
+        for line in _from_file(name, project):
+            click.echo(f"# {plain(line, MAX_WARNING_CHARS)}")
 
 
 @config.command("schema")
 def schema() -> None:
     """Print the JSON Schema of the file, for editors."""
     click.echo(document(msgspec.json.schema(Config), indent=2))
+
+
+def _warnings(policy: Policy) -> Iterator[str]:
+    for name, project in policy.projects.items():
+        if project.file_broken:
+            key = f"projects.{name}.file"
+            yield f"{key}: {project.file}: {project.file_broken}; so everything in {name} is asked"
+
+
+def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:
+    """Yield what a project's file adds, which is not part of the configuration."""
+    if project.from_file is not None:
+        yield f"[projects.{name}] is tightened by {project.file}:"
+        yield from filter(None, encode(msgspec.to_builtins(project.from_file)).splitlines())
+    elif project.file_broken:
+        yield f"everything in [projects.{name}] is asked: {project.file}: {project.file_broken}"
 
 
 def _loaded(file: Path | None) -> Config:

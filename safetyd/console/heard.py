@@ -1,12 +1,23 @@
 """What a daemon's list of agents says about names and about actions that have not ended."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from safetyd.console.plain import plain, several
 
 Row = Mapping[str, Any]
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+async def everybody(ask: Ask) -> list[dict[str, Any]]:
+    """Return what a daemon knows of every agent, however many questions that takes."""
+    answer = await ask("agents")
+    rows: list[dict[str, Any]] = answer["agents"]
+    while answer["more"]:
+        answer = await ask("agents", after=rows[-1]["agent"])
+        rows += answer["agents"]
+    return rows
 
 
 def unheard(agent: str | None, rows: Sequence[Row] | None) -> str:

@@ -3,21 +3,24 @@
 from functools import partial
 from typing import Final
 
+import anyio
 import click
 from msgspec import to_builtins
 
+from safetyd.account import explain as explained
+from safetyd.account import story, untold
 from safetyd.audit import find
-from safetyd.console import render
 from safetyd.console.audit import some_files
 from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.heard import everybody
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.person import Reply, query
+from safetyd.console.person import Reply, connected, query
 from safetyd.console.places import Place
 from safetyd.console.plain import document
+from safetyd.console.render_agents import agents as listed
 from safetyd.console.render_explain import account
 from safetyd.console.render_status import status as shown
 from safetyd.core.lines import concerns
-from safetyd.views import explain as explained
 
 SEARCH_S: Final = 30.0  # through all audit files
 SHOWN_BYTES: Final = 1024 * 1024
@@ -27,7 +30,10 @@ SHOWN_BYTES: Final = 1024 * 1024
 @json_option
 @reaches_daemon
 def status(place: Place, *, as_json: bool) -> None:
-    """Show how the daemon is and what is stopped."""
+    """Show how the daemon is and what is stopped.
+
+    What is wrong comes first, then the agents that matter most; `safetyd agents` has all.
+    """
     answer = query(place, "status")
     click.echo(document(answer) if as_json else shown(answer))
 
@@ -37,8 +43,13 @@ def status(place: Place, *, as_json: bool) -> None:
 @reaches_daemon
 def agents(place: Place, *, as_json: bool) -> None:
     """Show what agents do."""
-    answer = query(place, "agents")
-    click.echo(document(answer) if as_json else render.agents(answer["agents"]))
+    rows = anyio.run(_everybody, place)
+    click.echo(document({"ok": True, "agents": rows}) if as_json else listed(rows))
+
+
+async def _everybody(place: Place) -> list[Reply]:
+    async with connected(place) as operator:
+        return await everybody(operator.query)
 
 
 @click.command()
@@ -46,9 +57,10 @@ def agents(place: Place, *, as_json: bool) -> None:
 @json_option
 @reaches_daemon
 def explain(place: Place, id_: str, *, as_json: bool) -> None:
-    """Say what was decided about a proposal, and why.
+    """Say what was decided about a proposal, why, and what would have let it pass.
 
-    Without a daemon the audit files are read.
+    Guards that did not restrict it tell where they stand today. Without a daemon the audit files
+    are read, and only what was decided then is known.
     """
     try:
         answer = query(place, "explain", id=id_, patience_s=SEARCH_S)
@@ -68,9 +80,9 @@ def _from_files(place: Place, id_: str, missing: NotReachable) -> Reply:
         raise missing
     click.echo(f"No daemon answers; this is what the files in {where} say.", err=True)
     try:
-        found = explained(find(where, partial(concerns, id_=id_), SHOWN_BYTES), id_)
+        told = story(find(where, partial(concerns, id_=id_), SHOWN_BYTES), id_)
     except OSError as exc:
         raise Failure(f"{where} cannot be read: {exc.strerror}") from exc
-    if found is None:
+    if told is None:
         raise Failure(f"no decision with id {id_!r} is in the audit files", "not_found")
-    return {"ok": True, **to_builtins(found)}
+    return {"ok": True, **to_builtins(explained(told, untold, SHOWN_BYTES))}

@@ -80,6 +80,11 @@ class Operator:
     ) -> Reply:
         return await self._ask("control", command, fields, patience_s)
 
+    async def review(
+        self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
+    ) -> Reply:
+        return await self._ask("review", command, fields, patience_s)
+
     async def listen(self, heard: Callable[[bytes], None]) -> None:
         """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
         self._client.on_failure = self.lost.set

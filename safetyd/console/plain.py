@@ -23,8 +23,15 @@ _BLANK: Final = frozenset(
 def plain(text: object, limit: int = MAX_CHARS) -> str:
     """Return one line of at most about `limit` characters in which everything can be seen."""
     said = str(text)
-    shown = "".join(map(_visible, said[:limit]))[:limit]
-    return shown if len(said) <= limit else f"{shown}… ({len(said)} characters)"
+    shown = "".join(map(_visible, said[:limit]))
+    if len(said) <= limit and len(shown) <= limit:
+        return shown
+    return f"{shown[:limit]}… ({len(said)} characters)"
+
+
+def whole(line: str) -> str:
+    """Return all of a line, however long it gets when everything in it can be seen."""
+    return "".join(map(_visible, line))
 
 
 def several(count: int, noun: str) -> str:

@@ -1,15 +1,17 @@
 """What people read: pure functions from answers to text. Words of agents go through `plain`."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from safetyd.console.heard import open_count
 from safetyd.console.plain import plain
 from safetyd.core.decision import Decision
 from safetyd.core.verdict import Severity
 
 View = Mapping[str, Any]
+
+TENTHS_UNTIL_S: Final = 9.9
 
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
 
@@ -21,17 +23,28 @@ def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
         label = "rule" if len(answer.triggered_rules) == 1 else "rules"
         facts.append((label, ", ".join(map(plain, answer.triggered_rules))))
     if answer.retry_after_s is not None:
-        facts.append(("retry", f"in {answer.retry_after_s:g} s"))
+        facts.append(("retry", f"in {_rounded_up(answer.retry_after_s)} s"))
     facts.append(("id", plain(answer.id)))
     notes = [f"  {note}" for note in _notes(answer, dry_run=dry_run)]
     return "\n".join((_headline(answer, kind), *notes, *indented(facts)))
 
 
+def _rounded_up(seconds: float) -> str:
+    """Return a time after which trying again is not too early; below ten seconds with a decimal."""
+    if seconds > TENTHS_UNTIL_S:
+        return f"{math.ceil(seconds)}"
+    return f"{math.ceil(seconds * 10) / 10:.1f}"
+
+
 def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:
     if dry_run:
         yield "a dry run: nothing was consumed"
-    if answer.decision is Severity.ASK and answer.request_id is None:
-        yield "nobody can be asked yet, so it does not happen"
+    if answer.decision is not Severity.ASK:
+        return
+    if answer.request_id is None:
+        yield "a person would be asked"
+    else:
+        yield f"`safetyd show {plain(answer.request_id)}` has all of it, and how to answer"
 
 
 def _headline(answer: Decision, kind: str) -> str:
@@ -42,24 +55,6 @@ def _headline(answer: Decision, kind: str) -> str:
         return f"BLOCKED: {reason}"
     request = f" ({plain(answer.request_id)})" if answer.request_id else ""
     return f"WAITING: needs a person{request}: {reason}"
-
-
-def agents(rows: Sequence[View]) -> str:
-    if not rows:
-        return "No agent has been heard yet."
-    head = ("agent", "key", "heard", "allowed", "asked", "blocked", "failed", "open", "stopped")
-    return table((head, *(_agent(row) for row in rows)))
-
-
-def _agent(row: View) -> tuple[str, ...]:
-    counts = (row["allowed"], row["asked"], row["blocked"], row["failed"], open_count(row))
-    heard = f"{duration(row['heard_s'])} ago"
-    stopped = _yes(row.get("stopped"))
-    return (plain(row["agent"]), _yes(row["key"]), heard, *map(str, counts), stopped)
-
-
-def _yes(value: object) -> str:
-    return "yes" if value else "no"
 
 
 def event(view: View) -> str:
@@ -91,6 +86,12 @@ def indented(facts: Iterable[tuple[str, str]]) -> list[str]:
 
 def names(found: Sequence[str]) -> str:
     return ", ".join(map(plain, found)) or "nobody"
+
+
+def some(found: Sequence[str], most: int = 10) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return f"{', '.join(map(plain, found[:most]))}{more}"
 
 
 def when(moment: object) -> str:

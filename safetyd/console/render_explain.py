@@ -1,5 +1,9 @@
-"""The account of one proposal: what was asked, which guards restricted it, what was answered."""
+"""The account of one proposal: what was answered, why, and what would have let it pass.
 
+Numbers of now, which may have been others then, follow the word `today`.
+"""
+
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,6 +21,8 @@ _WITHHELD: Final = {
     "stopped": "everything was stopped before it left",
     "late": "writing it down took too long",
 }
+_THEN: Final = {"require_confirmation": "; and then by a person"}
+_COLUMNS: Final = 80
 _FIRST: Final = ("type", "text", "description", "rationale")
 
 
@@ -43,6 +49,7 @@ def _decided(decided: View) -> Iterator[str]:
     said = _SAID.get(decided["decision"], plain(decided["decision"]))
     note = "" if decided["first"] else ", a dry run or a repeat, which takes nothing"
     yield f"{when(decided['at'])} {said} (event {decided['seq']}{note})"
+    yield from _why(decided)
     yield from indented(
         (
             ("agent", plain(decided["agent"])),
@@ -51,7 +58,8 @@ def _decided(decided: View) -> Iterator[str]:
             ("digest", plain(decided["digest"])),
         )
     )
-    yield from _opinions(decided)
+    yield "  guards"
+    yield from (line for guard in decided["guards"] for line in _guard(guard))
     yield "  proposed"
     yield from (f"  {line}" for line in indented(_proposal(decided["proposal"])))
 
@@ -61,14 +69,41 @@ def _judged(decided: View) -> str:
     return plain(", ".join(words))
 
 
-def _opinions(decided: View) -> Iterator[str]:
-    if not decided["verdicts"]:
+def _why(decided: View) -> Iterator[str]:
+    if decided["decided_by"] is None:
         yield "  no guard restricted it"
-    for verdict in decided["verdicts"]:
-        said = _SAID.get(verdict["decision"], plain(verdict["decision"]))
-        rules = ", ".join(map(plain, (verdict["rule"], *verdict.get("also", ()))))
-        yield f"  {plain(verdict['guard'])}: {said} by {rules}"
-        yield f"    {plain(verdict['reason'], 2000)}"
+        return
+    yield from _folded(f"  {plain(decided['decided_by'])}: {plain(decided['reason'], 2000)}")
+    if decided["remedy"]:
+        then = _THEN.get(decided["then"], "")
+        yield from _folded(f"  To be allowed: {plain(decided['remedy'], 4000)}{then}")
+
+
+def _guard(guard: View) -> Iterator[str]:
+    name = plain(guard["guard"])
+    if not guard["restricted"]:
+        stands = f"today: {plain(guard['now'])}" if guard["now"] else "did not restrict it"
+        yield from _folded(f"    {name}: {stands}")
+        return
+    said = _SAID.get(guard["decision"], plain(guard["decision"]))
+    rules = ", ".join(map(plain, (guard["rule"], *guard["also"])))
+    yield from _folded(f"    {name}: {said} by {rules}")
+    yield from _folded(f"      {plain(guard['reason'], 2000)}")
+    if guard["remedy"]:
+        yield from _folded(f"      allowed {plain(guard['remedy'], 2000)}")
+
+
+def _folded(line: str) -> list[str]:
+    """Fold a line so that it fits; what follows is indented by two more."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line.lstrip(),
+        _COLUMNS,
+        initial_indent=indent[2:],
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _proposal(proposal: View) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import click
 from safetyd.console import stop_file
 from safetyd.console.causes import View, cause, ending
 from safetyd.console.failure import BLOCKED, NotReachable
-from safetyd.console.heard import unheard
+from safetyd.console.heard import everybody, unheard
 from safetyd.console.options import reaches_daemon
 from safetyd.console.person import Operator, Reply, connected
 from safetyd.console.places import Place
@@ -59,7 +59,7 @@ async def _resume_agent(place: Place, reason: str, agent: str) -> int:
     async with connected(place) as operator:
         cleared = (await operator.control("resume", reason=reason, agent=agent))["cleared"]
         left = (await operator.query("status"))["stop"]["stops"]
-        rows = (await operator.query("agents"))["agents"]
+        rows = await everybody(operator.query)
     left = [stop for stop in left if stop["agent"] in {None, agent}]
     if stranger := unheard(agent, rows):
         click.echo(stranger)

@@ -13,10 +13,11 @@ from safetyd import log
 from safetyd.bus.server import ServerMissing
 from safetyd.config import ConfigError, load
 from safetyd.console.places import data_dir, make_private
-from safetyd.daemon import Daemon, Unusable
+from safetyd.daemon import Daemon
 from safetyd.host import AlreadyRunning, Endpoint
 from safetyd.journal import Displaced, JournalUnusable
 from safetyd.state import JournalLost, JournalTrimmed
+from safetyd.unusable import Unusable
 
 # What an operator can mend; anything else is ours and shows where it happened.
 _EXPECTED = (

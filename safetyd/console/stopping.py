@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import msgspec
 from safetyd.clock import Clock
 from safetyd.console import stop_file
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.heard import still_open, unheard
+from safetyd.console.heard import everybody, still_open, unheard
 from safetyd.console.options import reaches_daemon
 from safetyd.console.person import Operator, Reply, connected
 from safetyd.console.places import Place, make_private, running
@@ -144,10 +145,9 @@ async def _status(operator: Operator) -> Reply:
 async def _agents(operator: Operator) -> list[Reply] | None:
     """Return what is known of every agent; None if the daemon does not say."""
     try:
-        rows: list[Reply] = (await operator.query("agents", patience_s=1.0))["agents"]
+        return await everybody(partial(operator.query, patience_s=1.0))
     except Failure:
         return None
-    return rows
 
 
 def _heard(view: dict[str, Any], agent: str | None) -> Heard:

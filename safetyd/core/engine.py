@@ -1,24 +1,47 @@
 """An event in, everything it caused out: the one place where guards are asked and state changes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from safetyd.core.actor import Actor, Guard
+from safetyd.core.actions import Actions
+from safetyd.core.actor import Actor, Guard, Handler, counts
+from safetyd.core.approvals import Approvals
+from safetyd.core.asking import ASKED, Askers, unlifted
+from safetyd.core.conclusions import conclusions
+from safetyd.core.consequences import Approved
 from safetyd.core.decision import Decision
-from safetyd.core.events import Decided, Event, Proposed
+from safetyd.core.events import (
+    Answered,
+    Cancelled,
+    Decided,
+    Event,
+    Expired,
+    Moment,
+    Proposed,
+    Released,
+    Superseded,
+)
+from safetyd.core.grants import Grants
 from safetyd.core.guards import chain
 from safetyd.core.guards.keys import KeysGuard
 from safetyd.core.guards.stop import StopGuard
-from safetyd.core.kinds import Kind, Kinds
+from safetyd.core.judging import conflict, proposed_again, restricting
+from safetyd.core.judging import decided as judged
+from safetyd.core.kinds import Kinds
+from safetyd.core.permits import worded
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.recall import Recall
 from safetyd.core.reporter import Reporter
-from safetyd.core.text import masked
-from safetyd.core.verdict import ALLOWED, Severity, Verdict, strictest
+from safetyd.core.requests import Request
+from safetyd.core.sessions import Sessions
+from safetyd.core.suggestions import History
+from safetyd.core.transcripts import Transcripts
+from safetyd.core.verdict import ALLOWED, BLOCK, Verdict, strictest
 
 MAX_CASCADE: Final = 1000
+CONCLUDING: Final = frozenset({Answered, Approved, Released, Expired, Cancelled, Superseded})
 SCHEMA: Final = 1
 
 
@@ -43,16 +66,35 @@ class Engine:
         self._build(policy)
 
     @property
+    def stop(self) -> StopGuard:
+        return self.guards.stop
+
+    @property
+    def keys(self) -> KeysGuard:
+        return self.guards.keys
+
+    @property
     def guard_names(self) -> tuple[str, ...]:
         return tuple(guard.name for guard in self._guards)
 
-    def decide(self, proposed: Proposed) -> tuple[Decision, Sequence[Event]]:
-        """Return the answer, and what must be journalled before anybody hears it."""
-        known = self.recall.find(proposed)
-        if known is None or proposed.proposal.dry_run:
-            return self._record(self._judge(proposed, first=not proposed.proposal.dry_run))
+    def decide(
+        self, proposed: Proposed, *, permission: bool = False
+    ) -> tuple[Decision, Sequence[Event]]:
+        """Return the answer, and what must be journalled before anybody hears it.
+
+        With `permission` the agent asks for a person, whatever the guards think.
+        """
+        if proposed.proposal.dry_run:
+            return self._record(self._judge(proposed, first=False))
+        superseded = self._supersede(proposed, permission=permission)
+        known = self._known(proposed)
+        if known is None or superseded:
+            ruled = (ASKED,) if permission else ()
+            decided = self._judge(proposed, ruled, first=True, permission=permission)
+            decision, events = self._record(decided)
+            return decision, [*superseded, *events]
         if known.digest != proposed.digest:
-            return self._record(self._judge(proposed, (_conflict(known),), first=False))
+            return self._record(self._judge(proposed, (conflict(known),), first=False))
         if known.allowed and (verdict := self._held(proposed)) is not ALLOWED:
             return self._record(self._judge(proposed, (verdict,), first=False))
         return known, ()
@@ -69,9 +111,13 @@ class Engine:
                 current.seq = self.seq
                 lasting.append(current)
             for observe in self._listeners.get(type(current), ()):
-                todo.extend(observe(current))
-            if isinstance(current, Configured):
+                if caused := observe(current):
+                    todo.extend(caused)
+            if type(current) is Configured:
                 self._reconfigure(current.policy)
+            elif type(current) in CONCLUDING:
+                todo.extend(self._look_again(current))
+                self._conclude(current)
         return lasting
 
     def replay(self, journal: Iterable[Event]) -> None:
@@ -80,12 +126,22 @@ class Engine:
             if event.seq != self.seq + 1:
                 raise EngineError(f"event {event.seq} follows {self.seq}: the journal has a gap")
             self.seq = event.seq
-            for observe in self._listeners.get(type(event), ()):
-                observe(event)
+            if counts(event):
+                self._replay(event)
             if isinstance(event, Decided):
                 self.recall.remember(event)
             elif isinstance(event, Configured):
                 self._reconfigure(event.policy)
+            elif type(event) in CONCLUDING:
+                self._conclude(event)
+
+    def _replay(self, event: Event) -> None:
+        """Tell everybody; of what that causes, only what is never written down follows again."""
+        todo = [event]
+        for current in todo:
+            for observe in self._listeners.get(type(current), ()):
+                if caused := observe(current):
+                    todo.extend(found for found in caused if not found.lasting)
 
     def save(self) -> Callable[[], Checkpoint]:
         """Freeze everything now; the function that is returned encodes it, in another thread."""
@@ -110,12 +166,26 @@ class Engine:
     def _build(self, policy: Policy) -> None:
         self.policy = policy
         self.policy_digest = policy.digest()
-        self.stop = StopGuard()
-        self.keys = KeysGuard(policy.max_agents)
-        self.recall = Recall(policy.decisions, policy.mode, self.policy_digest)
         self._kinds = Kinds(policy.types, policy.profile)
-        self._guards: tuple[Guard, ...] = chain(policy, self.stop, self.keys)
-        self._actors: tuple[Actor, ...] = (*self._guards, Reporter())
+        self.sessions = Sessions(policy.sessions)
+        self.guards = chain(policy, self._kinds, self.sessions)
+        self.recall = Recall(policy.decisions, policy.mode, self.policy_digest)
+        self.actions = Actions(policy.sessions, self.guards.keys.known)
+        self.approvals = Approvals(policy.approvals)
+        self.grants = Grants()
+        self.history = History(self.approvals, self._kinds)
+        self._askers = Askers(self.approvals, self.grants, self.guards, policy.approvals)
+        self._guards: tuple[Guard, ...] = tuple(self.guards)
+        self._actors: tuple[Actor, ...] = (
+            *self._guards,
+            self.sessions,
+            self.actions,
+            self.approvals,
+            self.grants,
+            self.history,
+            Transcripts(self.sessions, self.actions, self.approvals, self.guards.budget),
+            Reporter(),
+        )
         self._listeners = _listeners(self._actors)
 
     def _reconfigure(self, policy: Policy) -> None:
@@ -133,64 +203,143 @@ class Engine:
         self.recall.load(saved["recall"])
 
     def _record(self, decided: Decided) -> tuple[Decision, Sequence[Event]]:
-        events = self.handle(decided)
+        events = self.handle(decided) if decided.first else self._write(decided)
+        if decided.grants:
+            events += [e for used in self.grants.uses(decided) for e in self.handle(used)]
         return self.recall.remember(decided), events
 
-    def _judge(self, proposed: Proposed, ruled: Sequence[Verdict] = (), *, first: bool) -> Decided:
+    def _write(self, event: Event) -> list[Event]:
+        self.seq += 1
+        event.seq = self.seq
+        return [event]
+
+    def _judge(
+        self,
+        proposed: Proposed,
+        ruled: Sequence[Verdict] = (),
+        *,
+        first: bool,
+        permission: bool = False,
+    ) -> Decided:
         kind = self._kinds.of(proposed.proposal)
-        restricting = list(ruled)
-        for guard in self._guards:
-            verdict = _opinion(guard, proposed, kind)
-            if verdict is not ALLOWED:
-                restricting.append(verdict)
-        return _decided(proposed, kind, tuple(restricting), first=first)
+        verdicts = (*ruled, *restricting(self._guards, proposed, kind))
+        decided = judged(proposed, kind, verdicts, first=first)
+        if not verdicts:
+            return decided
+        if first:
+            involved = self._askers.involve(proposed, kind, verdicts, self.seq + 1)
+            decided.verdicts, decided.asks, decided.uses, decided.grants = involved
+            decided.permission = permission
+            decided.decision = strictest(involved.verdicts).decision
+        if decided.decision is BLOCK:
+            decided.verdicts = tuple(worded(v, decided, kind) for v in decided.verdicts)
+        return decided
+
+    def _supersede(self, proposed: Proposed, *, permission: bool) -> Sequence[Event]:
+        """Close what the agent asks something else for.
+
+        It is the proposal that it names or, of a permission, what its id asked in other words.
+        """
+        named = proposed.proposal.supersedes or (proposed.id if permission else None)
+        request = self.approvals.of_proposal(proposed.agent, named) if named else None
+        if request is None or not request.pending:
+            return ()
+        if named == proposed.id and request.asked.digest == proposed.digest:
+            return ()
+        return self.handle(
+            Superseded(
+                at=proposed.at,
+                t=proposed.t,
+                request_id=request.id,
+                agent=proposed.agent,
+                by_id=proposed.id,
+            )
+        )
+
+    def _known(self, proposed: Proposed) -> Decision | None:
+        """Return the answer that an id already has: while it is pending however old that is.
+
+        An approval that the id has not used yet is no answer: the proposal must use it up.
+        """
+        request = self.approvals.of_proposal(proposed.agent, proposed.id)
+        if request is None:
+            known = self.recall.find(proposed)
+            return None if known is not None and self._is_over(known) else known
+        if request.pending:
+            return msgspec.structs.replace(self.recall.answer(request.asked), id=proposed.id)
+        if request.state == "approved" and request.used != proposed.id:
+            return None
+        return self.recall.find(proposed)
+
+    def _is_over(self, known: Decision) -> bool:
+        """Say whether a pending answer is about a request that has ended without a word to it."""
+        request = self.approvals.find(known.request_id or "")
+        return known.status == "pending" and (request is None or not request.pending)
+
+    def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
+        """Return what keeps an approved action from being begun now, or `ALLOWED`."""
+        chain = self.guards
+        guards = chain.stop, chain.pause, chain.mode, chain.safe_mode
+        proposed = proposed_again(asked, moment.at, moment.t)
+        return self._first_of(guards, proposed)
+
+    def _look_again(self, event: Event) -> Sequence[Event]:
+        """Ask the guards about what a person approved; blocks, and rules not shown, hold it."""
+        request = self.approvals.find(event.request_id) if isinstance(event, Approved) else None
+        if request is None or not isinstance(event, Approved):
+            return ()
+        asked = request.asked
+        proposed = proposed_again(asked, event.at, event.t)
+        kind = self._kinds.of(asked.proposal)
+        verdicts = tuple(restricting(self._guards, proposed, kind, again=True))
+        verdicts = self._askers.granted_before(proposed, kind, verdicts, asked.grants)
+        return (
+            Released(
+                at=event.at,
+                t=event.t,
+                request_id=request.id,
+                agent=asked.agent,
+                id=asked.id,
+                verdicts=unlifted(verdicts, request),
+                waits=event.waits,
+            ),
+        )
+
+    def _conclude(self, event: Event) -> None:
+        """Keep the final answers that an event gives."""
+        for request in self.concluded(event):
+            pending = self.recall.answer(request.asked)
+            for decision in conclusions(request, pending, event):
+                self.recall.keep(decision)
+
+    def concluded(self, event: Event) -> Iterator[Request]:
+        """Yield the requests whose proposals have a final answer now."""
+        match event:
+            case Expired():
+                ids = event.request_ids
+            case Released() | Cancelled() | Superseded() | Answered(answer="denied"):
+                ids = (event.request_id,)
+            case _:
+                return
+        for id_ in ids:
+            request = self.approvals.find(id_)
+            # Whatever comes second finds a request that has ended, and ends nothing.
+            if request and request.answered_by(event):
+                yield request
 
     def _held(self, proposed: Proposed) -> Verdict:
         """Return what now forbids an allow that was given before."""
-        return _opinion(self.stop, proposed, self._kinds.of(proposed.proposal))
+        guards = self.guards.stop, self.guards.pause, self.guards.safe_mode
+        return self._first_of(guards, proposed)
+
+    def _first_of(self, guards: Iterable[Guard], proposed: Proposed) -> Verdict:
+        verdicts = restricting(guards, proposed, self._kinds.of(proposed.proposal))
+        return verdicts[0] if verdicts else ALLOWED
 
 
-def _listeners(
-    actors: Iterable[Actor],
-) -> dict[type[Event], tuple[Callable[[Event], Sequence[Event]], ...]]:
-    table: dict[type[Event], tuple[Callable[[Event], Sequence[Event]], ...]] = {}
+def _listeners(actors: Iterable[Actor]) -> dict[type[Event], tuple[Handler, ...]]:
+    table: dict[type[Event], tuple[Handler, ...]] = {}
     for actor in actors:
-        for kind in actor.hears:
-            table[kind] = (*table.get(kind, ()), actor.observe)
+        for kind, act in actor.hears.items():
+            table[kind] = (*table.get(kind, ()), act)
     return table
-
-
-def _opinion(guard: Guard, proposed: Proposed, kind: Kind) -> Verdict:
-    try:
-        return guard.check(proposed, kind)
-    except Exception as exc:  # noqa: BLE001 - a guard that cannot answer must block
-        rule = f"{guard.name}.failed"
-        return Verdict(guard.name, Severity.BLOCK, rule, f"{rule}: {exc!r}", cause="guard_error")
-
-
-def _conflict(known: Decision) -> Verdict:
-    reason = f"id {known.id} was used for another proposal at {known.at:%H:%M:%S}Z; use a new id"
-    return Verdict("recall", Severity.BLOCK, "recall.conflict", reason, cause="conflict")
-
-
-def _decided(
-    proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], *, first: bool
-) -> Decided:
-    proposal = proposed.proposal
-    if verdicts and any(verdict.masks_text for verdict in verdicts):
-        proposal = msgspec.structs.replace(proposal, text=masked(proposal.text))
-    return Decided(
-        at=proposed.at,
-        t=proposed.t,
-        agent=proposed.agent,
-        proposal=proposal,
-        digest=proposed.digest,
-        decision=strictest(verdicts).decision if verdicts else Severity.ALLOW,
-        type=kind.type,
-        tier=kind.tier,
-        reversibility=kind.reversibility,
-        risk=kind.risk,
-        keyless=proposed.keyless,
-        verdicts=verdicts,
-        first=first,
-    )

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier
+from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier, Tokens, Urgency
 from safetyd.core.telemetry import AnyTelemetry
+from safetyd.core.transcript import Transcript
 from safetyd.core.verdict import Cause, Severity, Verdict
 
 
@@ -38,6 +39,7 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     proposal: Proposal
     digest: str
     keyless: bool = False
+    priced_nano: int | None = None  # what its tokens cost, in nano-dollars
 
     @property
     def id(self) -> str:
@@ -50,6 +52,25 @@ class Ticked(Event, kw_only=True, tag="ticked"):
     lasting = False
 
 
+class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The request that a decision opens, or joins if it is open already."""
+
+    request_id: str
+    action: bytes  # its action key, taken before anything is masked
+    urgency: Urgency = "normal"
+    deadline: datetime | None = None
+    joins: bool = False  # it was open already
+
+
+class Using(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The approval that an allow uses up."""
+
+    request_id: str
+    by: str
+    until: datetime
+    words: str = ""
+
+
 class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     agent: str
     proposal: Proposal
@@ -60,12 +81,22 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     reversibility: Reversibility
     risk: Risk
     keyless: bool = False
+    priced_nano: int | None = None  # fixed here, because prices change
     verdicts: tuple[Verdict, ...] = ()  # the guards that restricted, in chain order
     first: bool = True  # False: a dry run or the repeat of an id, which takes nothing
+    permission: bool = False  # the agent asked for a person, whatever the guards think
+    asks: Asking | None = None
+    uses: Using | None = None
+    grants: tuple[str, ...] = ()  # that lifted something; an allow uses each of them once
 
     @property
     def id(self) -> str:
         return self.proposal.id or ""  # intake gives every proposal an id
+
+    @property
+    def stranger(self) -> bool:
+        """Whether its agent's name, or a word of it, was one too many: nobody remembers those."""
+        return any(verdict.guard == "keys" for verdict in self.verdicts)
 
 
 class Refused(Event, kw_only=True, omit_defaults=True, tag="refused"):
@@ -89,6 +120,7 @@ class Reported(Event, kw_only=True, omit_defaults=True, tag="reported"):
     agent: str
     telemetry: AnyTelemetry
     keyless: bool = False
+    priced_nano: int | None = None  # what an outcome's tokens cost, in nano-dollars
 
 
 class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
@@ -116,6 +148,198 @@ class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
     by: str
     session: str | None = None
     episode: str | None = None
+
+
+class SessionClosed(Event, kw_only=True, tag="session_closed"):
+    """A session is over: its agent said so, or fell silent. The implicit one is called ""."""
+
+    agent: str
+    session: str
+    why: Literal["ended", "idle"]
+
+
+class Transcribed(Event, kw_only=True, tag="transcribed"):
+    """What a session did, told once it is over."""
+
+    transcript: Transcript
+
+
+class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
+    """An outcome counts: the first for an allowed proposal, or one that names no proposal.
+
+    What the proposal said of itself is repeated here; `id` is None if it names none.
+    """
+
+    agent: str
+    ok: bool
+    id: str | None = None
+    type: str = ""  # after aliases
+    session: str = ""
+    chain: str | None = None
+    task: str | None = None
+    model: str | None = None
+    dependency: str | None = None  # the outcome's own, else the proposal's
+    failed_dependency: bool = False  # not ok, and the outcome names the dependency that failed
+    cost_usd: float | None = None
+    tokens: Tokens | None = None
+    priced_nano: int | None = None
+    latency_ms: float | None = None
+    files_changed: int | None = None
+    allowed_t: float | None = None  # when its proposal was allowed
+
+
+class Overdue(Event, kw_only=True, tag="overdue"):
+    """Allowed actions whose outcomes nobody reported in time, or of which there are too many."""
+
+    agent: str
+    ids: tuple[str, ...]
+
+
+class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
+    """A person approved or denied a request; `words` go back to the agent."""
+
+    request_id: str
+    agent: str
+    id: str  # of the proposal
+    answer: Literal["approved", "denied"]
+    by: str
+    via: str
+    words: str = ""
+    digest: str = ""  # of what the person saw
+    waits: bool = False  # the agent does, so an allow goes straight to it
+
+
+class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
+    """The guards looked again after an approval: it may be done, or `verdicts` hold it back."""
+
+    request_id: str
+    agent: str
+    id: str
+    verdicts: tuple[Verdict, ...] = ()
+    waits: bool = False
+
+
+class Expired(Event, kw_only=True, tag="expired"):
+    """Nobody answered in time."""
+
+    request_ids: tuple[str, ...]
+
+
+class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
+    """What a severe anomaly or a used-up budget asked of people was denied, or nobody answered."""
+
+    agent: str
+    request_id: str
+    source: str  # of the pause that stays
+    why: str  # denied or expired
+
+
+class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
+    request_id: str
+    by: str
+    via: str
+    reason: str = ""
+
+
+class Superseded(Event, kw_only=True, tag="superseded"):
+    """The agent asks something else instead."""
+
+    request_id: str
+    agent: str
+    by_id: str
+
+
+class Deferred(Event, kw_only=True, tag="deferred"):
+    """Nobody is reminded before `until`, and the deadline moves along."""
+
+    request_id: str
+    by: str
+    until: datetime
+
+
+class Claimed(Event, kw_only=True, tag="claimed"):
+    """Somebody is about to do what was approved, and nobody else may."""
+
+    request_id: str
+    agent: str
+    id: str
+    claimant: str
+
+
+class Lapsed(Event, kw_only=True, tag="lapsed"):
+    """Approvals that nobody used in their time."""
+
+    request_ids: tuple[str, ...]
+
+
+class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
+    """One agent may not act until every source is cleared."""
+
+    agent: str
+    source: Literal["operator", "anomaly", "budget"]
+    by: str
+    reason: str = ""
+
+
+class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
+    agent: str
+    sources: tuple[str, ...]
+    by: str
+    reason: str = ""
+    approved: bool = False  # a person approved what had met the limit, so that rises
+
+
+class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
+    """Only reading is allowed: one agent, or everybody if `agent` is None."""
+
+    by: str  # an operator's name, or "safetyd"
+    agent: str | None = None
+    reason: str = ""
+    errors: int = 0
+
+
+class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exited"):
+    by: str
+    agent: str | None = None
+    reason: str = ""
+    forced: bool = False
+
+
+class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved"):
+    breaker: str  # "api.openai.com", "api.openai.com/code" for one agent, "code:t-3" for a task
+    state: Literal["closed", "half_open", "open"]
+    reason: str
+    agent: str | None = None
+
+
+class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked"):
+    """A budget first came near its limit, or first refused. Amounts are US dollars."""
+
+    mark: Literal["warning", "exceeded"]
+    scope: str
+    id: str
+    spent: float
+    reserved: float
+    limit: float
+    estimate: float
+    agent: str | None = None
+
+
+class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):
+    """A detector's condition began to hold."""
+
+    rule: str
+    severity: Literal["low", "medium", "high", "critical"]
+    message: str
+    agent: str | None = None
+    breaker: str | None = None
+
+
+class PersonSeen(Event, kw_only=True, tag="person_seen"):
+    """Somebody did something that only a person does."""
+
+    by: str
+    how: str
 
 
 class KeysChanged(Event, kw_only=True, tag="keys_changed"):

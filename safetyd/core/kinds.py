@@ -57,6 +57,7 @@ class Kind(msgspec.Struct, frozen=True):
     risk: Risk
     human: bool = False
     known: bool = True
+    raised: bool = False  # above its type's own traits, by the agent's words
 
     @property
     def read_only(self) -> bool:
@@ -138,9 +139,18 @@ class Kinds:
             return kind
         return _raised(kind, proposal.reversibility, proposal.risk)
 
-    def _look_up(self, spelling: str) -> Kind:
+    def named(self, spelling: str) -> Kind:
+        """Return the traits of a type that the configuration names, in any spelling."""
         name = _resolved(normalised(spelling), self._aliases)
-        kind = self._table.get(name) or _unknown(name)
+        return self._table.get(name) or _unknown(name)
+
+    @property
+    def known(self) -> Mapping[str, Kind]:
+        """Every known type by its own name, aliases left out."""
+        return self._table
+
+    def _look_up(self, spelling: str) -> Kind:
+        kind = self.named(spelling)
         if len(self._remembered) < MAX_REMEMBERED:
             self._remembered[spelling] = kind
         return kind
@@ -171,7 +181,7 @@ def _raised(kind: Kind, reversibility: Reversibility | None, risk: Risk | None) 
     if harm == kind.reversibility and danger == kind.risk:
         return kind
     tier = kind.tier if danger == kind.risk else max(kind.tier, _TIER_OF[danger], key=_TIERS.index)
-    return Kind(kind.type, tier, harm, danger, kind.human, kind.known)
+    return Kind(kind.type, tier, harm, danger, kind.human, kind.known, raised=True)
 
 
 def _resolved(name: str, aliases: Mapping[str, str]) -> str:

@@ -5,20 +5,42 @@ from collections.abc import Callable
 import msgspec
 
 from safetyd.core.events import (
+    AnomalyFound,
+    Answered,
     AuditRecovered,
+    BreakerMoved,
+    BudgetMarked,
+    Cancelled,
+    Claimed,
     ClockStepped,
     ConfigRejected,
     Decided,
+    Deferred,
+    EscalationDenied,
     Event,
+    Expired,
     Forgotten,
     KeysChanged,
+    Lapsed,
+    Overdue,
+    Paused,
+    PersonSeen,
     Refused,
+    Released,
     Reported,
     Resumed,
+    SafeModeEntered,
+    SafeModeExited,
     SafetyEvent,
+    SessionClosed,
+    Settled,
     Stopped,
+    Superseded,
+    Transcribed,
+    Unpaused,
     Withheld,
 )
+from safetyd.core.granted import Granted, GrantEnded, GrantRevoked, GrantUsed
 from safetyd.core.policy import Configured
 from safetyd.core.telemetry import Outcome
 
@@ -27,14 +49,39 @@ AnyEvent = (
     | Refused
     | Withheld
     | Reported
+    | Settled
+    | Overdue
+    | SessionClosed
+    | Transcribed
     | Stopped
     | Resumed
+    | Paused
+    | Unpaused
+    | SafeModeEntered
+    | SafeModeExited
+    | BreakerMoved
+    | BudgetMarked
+    | AnomalyFound
+    | PersonSeen
     | Forgotten
     | KeysChanged
     | Configured
     | ConfigRejected
     | ClockStepped
     | AuditRecovered
+    | Answered
+    | Cancelled
+    | Claimed
+    | Deferred
+    | Expired
+    | Lapsed
+    | Released
+    | Superseded
+    | Granted
+    | GrantUsed
+    | GrantRevoked
+    | GrantEnded
+    | EscalationDenied
     | SafetyEvent
 )
 

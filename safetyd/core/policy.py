@@ -1,31 +1,91 @@
 """The part of the configuration that rules are made of: it is journalled, and replay applies it."""
 
 import hashlib
-from typing import Literal
+from datetime import UTC, tzinfo
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import Meta
 
+from safetyd.core.detectors.agent import AnomalyConfig
+from safetyd.core.detectors.people import HumanConfig
 from safetyd.core.events import Event
+from safetyd.core.guards.budget import BudgetConfig
+from safetyd.core.guards.cooldown import CooldownConfig
 from safetyd.core.guards.gate import ConfidenceConfig, GateConfig
+from safetyd.core.guards.iterations import IterationsConfig
+from safetyd.core.guards.mode import ModesConfig
+from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.guards.rate import RateConfig
+from safetyd.core.guards.rates import BucketConfig
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.guards.scores import ScoresConfig
+from safetyd.core.guards.tripping import BreakerConfig
 from safetyd.core.kinds import TypeConfig
 from safetyd.core.proposal import canonical
 from safetyd.core.recall import DecisionsConfig
+from safetyd.core.requests import ApprovalsConfig
+from safetyd.core.sessions import SessionsConfig
 
 Mode = Literal["development", "production", "hybrid"]
 Profile = Literal["strict", "coding"]
 
 
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[agents.NAME]` table: limits of this agent that differ from everybody's."""
+
+    iterations: Annotated[int, Meta(ge=1)] | None = None
+    dispatch_s: Annotated[float, Meta(ge=0)] | None = None
+    session_usd: Annotated[float, Meta(ge=0)] | None = None
+    tokens_per_minute: Annotated[int, Meta(ge=1)] | None = None
+    burst: Annotated[int, Meta(ge=1)] | None = None
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: Mode = "production"
     profile: Profile = "strict"
+    timezone: str = ""  # of `hours` and `weekdays` in rules; empty: UTC
     max_agents: int = 1000
     types: dict[str, TypeConfig] = {}
+    rules: RulesConfig = RulesConfig()
+    projects: dict[str, ProjectConfig] = {}
+    modes: ModesConfig = ModesConfig()
+    safe_mode: SafeModeConfig = SafeModeConfig()
     gate: GateConfig = GateConfig()
     confidence: ConfidenceConfig = ConfidenceConfig()
+    scores: ScoresConfig = ScoresConfig()
+    iterations: IterationsConfig = IterationsConfig()
+    cooldown: CooldownConfig = CooldownConfig()
+    rate: RateConfig = RateConfig()
+    budget: BudgetConfig = BudgetConfig()
+    breaker: BreakerConfig = BreakerConfig()
+    anomaly: AnomalyConfig = AnomalyConfig()
+    human: HumanConfig = HumanConfig()
+    agents: dict[str, AgentConfig] = {}
+    approvals: ApprovalsConfig = ApprovalsConfig()
     decisions: DecisionsConfig = DecisionsConfig()
+    sessions: SessionsConfig = SessionsConfig()
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()
+
+    @property
+    def zone(self) -> tzinfo:
+        return ZoneInfo(self.timezone) if self.timezone else UTC
+
+    def buckets(self) -> dict[str, BucketConfig]:
+        """Return the agents whose rate differs; what one leaves out is everybody's."""
+        usual = self.rate.of(self.mode).agent
+        return {
+            name: BucketConfig(
+                tokens_per_minute=agent.tokens_per_minute or usual.tokens_per_minute,
+                burst=agent.burst or usual.burst,
+            )
+            for name, agent in self.agents.items()
+            if agent.tokens_per_minute is not None or agent.burst is not None
+        }
 
 
 class Configured(Event, kw_only=True, omit_defaults=True, tag="configured"):

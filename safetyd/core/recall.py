@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.decision import Decision, Opinion
-from safetyd.core.events import Decided, Proposed
+from safetyd.core.events import Asking, Decided, Proposed, Using
 from safetyd.core.verdict import ALLOWED, Severity, Verdict, strictest
 
 MAX_ANSWERS: Final = 100_000
@@ -61,11 +61,29 @@ class Recall:
 
     def remember(self, decided: Decided) -> Decision:
         """Build the answer to a decision and, if it was the id's first, keep it."""
-        decision = self._decision(decided)
+        decision = self.answer(decided)
         if decided.first:
-            self._answers[decision.agent, decision.id] = decision
-            self._newest().append(decision)
+            self.keep(decision)
         return decision
+
+    def keep(self, decision: Decision) -> None:
+        """Let this be the answer to its id from now on."""
+        self._answers[decision.agent, decision.id] = decision
+        self._newest().append(decision)
+
+    def last(self, agent: str, id_: str) -> Decision | None:
+        """Return the last answer that was kept, however old it is."""
+        return self._answers.get((agent, id_))
+
+    def answer(self, decided: Decided) -> Decision:
+        """Build the answer to a decision."""
+        if decided.uses is not None:
+            return self._approved(decided, decided.uses)
+        if not decided.verdicts:
+            headline = _granted(decided.grants) if decided.grants else ALLOWED
+            return self._built(decided, headline, expires_at=decided.at + self._ttl)
+        decision = self._built(decided, strictest(decided.verdicts))
+        return decision if decided.asks is None else _pending(decision, decided.asks)
 
     def save(self) -> Callable[[], bytes]:
         *frozen, newest = self._generations
@@ -89,10 +107,16 @@ class Recall:
             if self._answers.get((decision.agent, decision.id)) is decision:
                 del self._answers[decision.agent, decision.id]
 
-    def _decision(self, decided: Decided) -> Decision:
-        if not decided.verdicts:
-            return self._built(decided, ALLOWED, expires_at=decided.at + self._ttl)
-        return self._built(decided, strictest(decided.verdicts))
+    def _approved(self, decided: Decided, uses: Using) -> Decision:
+        words = f": {uses.words}" if uses.words else ""
+        decision = self._built(decided, ALLOWED, expires_at=uses.until)
+        return msgspec.structs.replace(
+            decision,
+            cause="human_approved",
+            reason=f"approved by {uses.by}{words}",
+            request_id=uses.request_id,
+            claim_required=decided.reversibility == "irreversible",
+        )
 
     def _built(
         self, decided: Decided, headline: Verdict, expires_at: datetime | None = None
@@ -118,6 +142,20 @@ class Recall:
             seq=decided.seq,
             at=decided.at,
         )
+
+
+def _pending(decision: Decision, asks: Asking) -> Decision:
+    return msgspec.structs.replace(
+        decision,
+        status="pending",
+        request_id=asks.request_id,
+        expires_at=asks.deadline,
+        agent_message="A person has been asked. Do not act and do not try another way.",
+    )
+
+
+def _granted(grants: tuple[str, ...]) -> Verdict:
+    return Verdict("grants", Severity.ALLOW, "", f"permitted by {' and '.join(grants)}")
 
 
 def _rules(verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:

@@ -5,32 +5,54 @@ agent cannot drown the rest.
 """
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.events import (
+    AnomalyFound,
+    Answered,
+    BreakerMoved,
+    BudgetMarked,
+    Cancelled,
+    Claimed,
     ClockStepped,
     ConfigRejected,
     Decided,
+    EscalationDenied,
     Event,
+    Expired,
     KeysChanged,
+    Overdue,
+    Paused,
     Refused,
     Resumed,
+    SafeModeEntered,
+    SafeModeExited,
     SafetyEvent,
     Stopped,
+    Superseded,
     Ticked,
+    Unpaused,
 )
+from safetyd.core.granted import Granted, GrantRevoked, GrantUsed
+from safetyd.core.news import Facts, news
 from safetyd.core.policy import Configured
-from safetyd.core.verdict import Severity, strictest
+from safetyd.core.verdict import BLOCK, strictest
 
 WINDOW_S: Final = 10.0
 MAX_PER_TICK: Final = 64
 
 _NAMESPACE: Final = uuid.UUID("5afe7d00-0000-4000-8000-000000000001")
 
-Facts = dict[str, str | int | float | bool | None]
+# Refusals that have an event type of their own.
+_BLOCKED: Final[dict[str, str]] = {
+    "rate_limit": "RATE_LIMIT_BLOCK",
+    "mode_violation": "MODE_VIOLATION",
+}
+_WINDOWED: Final = frozenset({"ACTION_BLOCKED", *_BLOCKED.values()})
 
 
 class Window(msgspec.Struct):
@@ -41,57 +63,74 @@ class Window(msgspec.Struct):
     reason: str
     since_t: float
     count: int = 0
+    kind: str = "ACTION_BLOCKED"
 
 
 class ReporterState(msgspec.Struct):
     windows: dict[str, Window] = {}  # by agent and rule, oldest first
 
 
-class Reporter:
+TOLD_AT_ONCE: Final[tuple[type[Event], ...]] = (
+    Refused,
+    Stopped,
+    Resumed,
+    Configured,
+    ConfigRejected,
+    KeysChanged,
+    ClockStepped,
+    Paused,
+    Unpaused,
+    SafeModeEntered,
+    SafeModeExited,
+    BreakerMoved,
+    BudgetMarked,
+    AnomalyFound,
+    Overdue,
+    Answered,
+    Cancelled,
+    Superseded,
+    Expired,
+    Claimed,
+    EscalationDenied,
+    Granted,
+    GrantUsed,
+    GrantRevoked,
+)
+
+
+class Reporter(Actor):
     name = "reporter"
-    hears: tuple[type[Event], ...] = (
-        Decided,
-        Refused,
-        Stopped,
-        Resumed,
-        Configured,
-        ConfigRejected,
-        KeysChanged,
-        ClockStepped,
-        SafetyEvent,
-        Ticked,
-    )
+    _state: ReporterState
 
     def __init__(self) -> None:
         self._state = ReporterState()
+        at_once = (on(kind, self._tell) for kind in TOLD_AT_ONCE)
+        self.hears = hearing(
+            on(Decided, self._decided),
+            on(SafetyEvent, self._told),
+            on(Ticked, self._due),
+            *at_once,
+        )
 
-    def observe(self, event: Event) -> Sequence[Event]:
+    def _decided(self, event: Decided) -> Sequence[Event]:
+        if event.decision is BLOCK:
+            return self._blocked(event)
+        asks = event.asks
+        return () if asks is None or asks.joins else (_told_at_once(event),)
+
+    def _tell(self, event: Event) -> Sequence[Event]:
         match event:
-            case Decided():
-                if event.decision is Severity.BLOCK and event.first:
-                    return self._blocked(event)
-            case SafetyEvent():
-                self._told(event)
-            case Ticked():
-                return self._due(event)
-            case Configured(why="start"):
-                pass  # a start is no news
-            case _:
-                return (_told_at_once(event),)
-        return ()
-
-    def save(self) -> Callable[[], bytes]:
-        saved = msgspec.msgpack.encode(self._state)
-        return lambda: saved
-
-    def load(self, saved: bytes) -> None:
-        self._state = msgspec.msgpack.decode(saved, type=ReporterState)
+            case Configured(why="start") | BreakerMoved(state="half_open"):
+                return ()  # no news
+        return (_told_at_once(event),)
 
     def _blocked(self, event: Decided) -> Sequence[Event]:
         headline = strictest(event.verdicts)
         window = self._state.windows.get(_key(event.agent, headline.rule))
         if window is None:
-            return (_action_blocked(event, event.agent, headline.rule, headline.reason, 1),)
+            blocked = Window(event.agent, headline.rule, headline.reason, event.t, 1)
+            blocked.kind = _BLOCKED.get(headline.cause, "ACTION_BLOCKED")
+            return (_blocked(event, blocked),)
         window.count += 1
         return ()
 
@@ -101,17 +140,16 @@ class Reporter:
             if tick.t < window.since_t + WINDOW_S or len(ripe) == MAX_PER_TICK:
                 break
             if window.count:
-                ripe.append(
-                    _action_blocked(tick, window.agent, window.rule, window.reason, window.count)
-                )
+                ripe.append(_blocked(tick, window))
         return ripe
 
     def _told(self, event: SafetyEvent) -> None:
         self._drop_quiet(event.t)
-        if event.event_type == "ACTION_BLOCKED":
+        if event.event_type in _WINDOWED:
             agent, rule = str(event.agent_id), str(event.metadata["rule"])
             self._state.windows.pop(_key(agent, rule), None)
-            self._state.windows[_key(agent, rule)] = Window(agent, rule, event.reason, event.t)
+            window = Window(agent, rule, event.reason, event.t, kind=event.event_type)
+            self._state.windows[_key(agent, rule)] = window
 
     def _drop_quiet(self, t: float) -> None:
         windows = self._state.windows
@@ -126,45 +164,14 @@ def _key(agent: str, rule: str) -> str:
     return f"{agent} {rule}"
 
 
-def _action_blocked(cause: Event, agent: str, rule: str, reason: str, count: int) -> SafetyEvent:
-    return _safety_event(cause, "ACTION_BLOCKED", reason, {"rule": rule, "count": count}, agent)
+def _blocked(cause: Event, window: Window) -> SafetyEvent:
+    facts: Facts = {"rule": window.rule, "count": window.count}
+    return _safety_event(cause, window.kind, window.reason, facts, window.agent)
 
 
 def _told_at_once(event: Event) -> SafetyEvent:
-    kind, reason, facts = _news(event)
+    kind, reason, facts = news(event)
     return _safety_event(event, kind, reason, facts, getattr(event, "agent", None))
-
-
-def _news(event: Event) -> tuple[str, str, Facts]:
-    """Return the type, reason and metadata of what is told of an event."""
-    news: tuple[str, str, Facts]
-    match event:
-        case Refused(cause=cause):
-            kind = "RATE_LIMIT_BLOCK" if cause == "rate_limit" else "ACTION_BLOCKED"
-            news = kind, event.example, {"rule": f"intake.{cause}", "count": event.count}
-        case Stopped():
-            facts: Facts = {"source": event.source, "by": event.by, "epoch": event.epoch}
-            news = "EMERGENCY_STOP", event.reason, facts
-        case Resumed():
-            facts = {"sources": " ".join(event.sources), "by": event.by, "epoch": event.epoch}
-            news = "EMERGENCY_RESUME", event.reason, facts
-        case Configured():
-            news = "CONFIG_RELOADED", "a new configuration is in force", {"policy": event.digest}
-        case ConfigRejected(errors=errors):
-            news = "CONFIG_REJECTED", "; ".join(errors), {"errors": len(errors)}
-        case KeysChanged():
-            news = "KEYS_CHANGED", _changes(event), {"by": event.by}
-        case ClockStepped(seconds=seconds):
-            stepped = f"the wall clock stepped by {seconds:+.1f} s"
-            news = "CLOCK_STEPPED", stepped, {"seconds": seconds}
-        case _:
-            raise TypeError(f"the reporter does not tell of {type(event).__name__}")
-    return news
-
-
-def _changes(event: KeysChanged) -> str:
-    changes = [f"added {key}" for key in event.added] + [f"removed {key}" for key in event.removed]
-    return "; ".join(changes)
 
 
 def _safety_event(
@@ -178,6 +185,21 @@ def _safety_event(
         timestamp=cause.at,
         event_type=kind,
         agent_id=agent,
+        breaker_id=getattr(cause, "breaker", None),
+        cost_snapshot=_snapshot(cause),
         reason=reason,
         metadata=facts,
     )
+
+
+def _snapshot(cause: Event) -> dict[str, float | str] | None:
+    if not isinstance(cause, BudgetMarked):
+        return None
+    return {
+        "scope": cause.scope,
+        "id": cause.id,
+        "spent": cause.spent,
+        "reserved": cause.reserved,
+        "limit": cause.limit,
+        "estimate": cause.estimate,
+    }

@@ -1,10 +1,14 @@
 """What a guard may say of a proposal, and which of many opinions wins."""
 
 import enum
+import math
+import re
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+
+TENTHS_UNTIL_S: Final = 9.9
 
 Cause = Literal[
     "policy",
@@ -43,11 +47,19 @@ class Severity(enum.StrEnum):
     ASK = "require_confirmation"
     BLOCK = "block"
 
+    __hash__ = str.__hash__  # an enumeration's own is many times slower
+
     @property
     def rank(self) -> int:
         return _RANK[self]
 
 
+# On the way of every decision: looking up a member of an enumeration is slow.
+ALLOW: Final = Severity.ALLOW
+ASK: Final = Severity.ASK
+BLOCK: Final = Severity.BLOCK
+
+_is_wait = re.compile(r"after ([\d.]+) s\Z").match
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
@@ -63,6 +75,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     retry_after_s: float | None = None
     limit_id: str | None = None
     masks_text: bool = False  # the proposal's text is a secret and must not be written down
+    remedy: str = ""  # what would have let it pass: words that complete "allowed ..."
 
 
 ALLOWED = Verdict("", Severity.ALLOW, "", "All safety checks passed")
@@ -71,3 +84,25 @@ ALLOWED = Verdict("", Severity.ALLOW, "", "All safety checks passed")
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the most restrictive verdict; of equals, the one given first."""
     return max(verdicts, key=lambda verdict: verdict.decision.rank, default=ALLOWED)
+
+
+def after(wait_s: float) -> str:
+    """Return the remedy of who only has to wait: rounded up, so that it is never too early."""
+    return f"after {seconds(wait_s)}"
+
+
+def seconds(wait_s: float) -> str:
+    """Write a wait, rounded up; below ten seconds with a decimal."""
+    if wait_s > TENTHS_UNTIL_S:
+        return f"{math.ceil(wait_s)} s"
+    return f"{math.ceil(wait_s * 10) / 10:.1f} s"
+
+
+def all_of(remedies: Iterable[str]) -> str:
+    """Join remedies that must all be met; empty if one of them is not known."""
+    each = tuple(dict.fromkeys(remedies))
+    waits = {remedy: float(wait[1]) for remedy in each if (wait := _is_wait(remedy))}
+    # Whoever waits the longest has waited for the others.
+    longest_s = max(waits.values(), default=0.0)
+    kept = [remedy for remedy in each if waits.get(remedy, longest_s) >= longest_s]
+    return "; and ".join(kept) if all(kept) else ""

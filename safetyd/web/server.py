@@ -1,4 +1,4 @@
-"""The HTTP listener: metrics and health."""
+"""The HTTP listener: metrics, health, and what programs ask."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 from msgspec import Meta
 
 from safetyd.metrics import Metrics
@@ -17,6 +18,7 @@ KEPT_S: Final = 15.0
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # what is wrong, or nothing
+MakeApp = Callable[[], web.Application]
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,11 +29,14 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class WebServer:
     """Serves until it is stopped. GET never changes anything."""
 
-    def __init__(self, config: WebConfig, metrics: Metrics, alive: Health, ready: Health) -> None:
+    def __init__(
+        self, config: WebConfig, metrics: Metrics, alive: Health, ready: Health, api: MakeApp
+    ) -> None:
         self._config = config
         self._metrics = metrics
         self._alive = alive
         self._ready = ready
+        self._api = api
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
 
@@ -41,7 +46,8 @@ class WebServer:
         app.router.add_get("/metrics", self._get_metrics)
         app.router.add_get("/healthz", self._get_health)
         app.router.add_get("/readyz", self._get_ready)
-        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEPT_S)
+        app.add_subapp("/api/", self._api())
+        self._runner = web.AppRunner(app)
         await self._runner.setup()
         server = cast("web.Server", self._runner.server)  # there is one after the set-up
         loop = asyncio.get_running_loop()
@@ -77,11 +83,34 @@ class WebServer:
         return _told(self._ready())
 
 
-def _accept(server: web.Server) -> web.RequestHandler:
+class Connection(web.RequestHandler):
+    """Repeats nothing of what is not HTTP, in the log or to the peer: a token may be in it."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if isinstance(exc, HttpProcessingError):
+            exc, message = None, "this is not HTTP\n"
+        return super().handle_error(request, status, exc, message)
+
+
+def _accept(server: web.Server) -> Connection:
     """Take a connection; of too many the oldest, which may never have asked, gives way."""
     for oldest in server.connections[: 1 - MAX_CONNECTIONS]:
         oldest.force_close()
-    return server()
+    return Connection(
+        server,
+        loop=asyncio.get_running_loop(),
+        access_log=None,  # type: ignore[arg-type] # annotated Logger, and None is taken
+        keepalive_timeout=KEPT_S,
+        auto_decompress=False,  # a few bytes could become very many
+    )
 
 
 def _name(host: str) -> str | None:

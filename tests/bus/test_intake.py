@@ -7,14 +7,13 @@ from safetyd.bus.intake import (
     LINE_BYTES,
     MAX_BUCKETS,
     Intake,
-    RateConfig,
 )
 
 LARGE = 64 * 1024
 
 
 def intake(per_second: int = 50) -> Intake:
-    return Intake(RateConfig(attempts_per_second=per_second))
+    return Intake(per_second)
 
 
 def admitted(intake: Intake, count: int, agent: str = "a", size: int = 0, t: float = 0.0) -> int:

@@ -118,5 +118,36 @@ def test_file_that_holds_no_key_is_named(keyring: Keyring, content: bytes) -> No
         list(keyring.public("agents"))
 
 
+@pytest.mark.parametrize("content", [b"", b"UABC", b"\xff", b"x" * 56])
+def test_local_operators_public_key_is_checked_like_every_other(
+    keyring: Keyring, content: bytes
+) -> None:
+    keyring.operator.with_suffix(".pub").write_bytes(content)
+
+    with pytest.raises(KeyUnusable, match=r"operator\.pub holds no public key"):
+        list(keyring.public("operators"))
+
+
+def test_seed_without_its_public_key_is_checked_too(keyring: Keyring) -> None:
+    keyring.operator.with_suffix(".pub").unlink()
+    keyring.operator.write_text("SUABC")
+
+    with pytest.raises(KeyUnusable, match=r"operator\.nk holds no nkey seed"):
+        list(keyring.public("operators"))
+
+
+def test_bearer_is_long_and_without_its_line_end(keyring: Keyring) -> None:
+    assert keyring.bearer() == keyring.operator_token.read_text().strip()
+    assert len(keyring.bearer()) == 43
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"short", b"\xff" * 43, b"two words " * 9])
+def test_file_that_holds_no_token_lets_nobody_in(keyring: Keyring, content: bytes) -> None:
+    keyring.operator_token.write_bytes(content)
+
+    with pytest.raises(KeyUnusable, match=r"operator\.token holds no token \(32 or more of"):
+        keyring.bearer()
+
+
 def test_seed_is_read_without_its_line_end(keyring: Keyring) -> None:
     assert seed_in(keyring.daemon) == keyring.daemon.read_text().strip()

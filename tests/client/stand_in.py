@@ -35,6 +35,7 @@ class Asked:
         await self._msg.respond(msgspec.json.encode(answer))
 
 
+Answer = Callable[[Fields], Fields | None]
 Decide = Callable[[Asked], Sequence[Fields]]
 Note = Callable[[Fields], Fields | None]
 
@@ -51,11 +52,17 @@ def acknowledge(_: Fields) -> Fields | None:
     return {"ok": True}
 
 
+def nothing(_: Fields) -> Fields | None:
+    return None
+
+
 class StandIn:
     def __init__(self, url: str, decide: Decide = allow, note: Note = acknowledge) -> None:
         self._url = url
         self.decide = decide
         self.note = note
+        self.permit: Answer = nothing
+        self.grant: Answer = nothing
         self._asked_in, self._asked = anyio.create_memory_object_stream[Asked](1000)
         self._told_in, self._told = anyio.create_memory_object_stream[Fields](2000)
 
@@ -64,6 +71,8 @@ class StandIn:
         await self._nc.connect(self._url, allow_reconnect=False)
         await self._nc.subscribe("safety.v1.propose.*", cb=self._on_propose)
         await self._nc.subscribe("safety.v1.telemetry.*", cb=self._on_telemetry)
+        await self._nc.subscribe("safety.v1.permission.*", cb=self._on_permission)
+        await self._nc.subscribe("safety.v1.claim.*", cb=self._on_claim)
         await self._nc.flush()
         await self._nc.rtt()
         return self
@@ -98,9 +107,20 @@ class StandIn:
         for answer in self.decide(asked):
             await asked.reply(answer)
 
+    async def _on_permission(self, msg: Msg) -> None:
+        await _respond(msg, self.permit(_read(msg.data)))
+
+    async def _on_claim(self, msg: Msg) -> None:
+        await _respond(msg, self.grant(_read(msg.data)))
+
     async def _on_telemetry(self, msg: Msg) -> None:
         fields = _read(msg.data)
         noted = self.note(fields)
         self._told_in.send_nowait(fields)
-        if noted is not None and msg.reply:
-            await msg.respond(msgspec.json.encode(noted))
+        if msg.reply:
+            await _respond(msg, noted)
+
+
+async def _respond(msg: Msg, answer: Fields | None) -> None:
+    if answer is not None:
+        await msg.respond(msgspec.json.encode(answer))

@@ -1,6 +1,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.alone
+
 IMPORT = """
 import sys, time
 began = time.perf_counter()

@@ -272,4 +272,4 @@ async def test_a_refusal_without_a_daemon_is_a_whole_decision() -> None:
 
     assert msgspec.json.decode(msgspec.json.encode(decision), type=Decision) == decision
     assert (decision.id, decision.agent, decision.status) == ("mine", "code", "final")
-    assert decision.agent_message
+    assert "If the reason names what a person has to mend, tell a person" in decision.agent_message

@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from safetyd.client import Safety, asking
+from safetyd.client import safety as safety_module
 from tests.client.bus import Bus
 from tests.client.claims import assert_unavailable
 from tests.client.stand_in import Asked, StandIn, silent
@@ -99,6 +100,54 @@ async def _answer_the_second(daemon: StandIn) -> None:
     first, second = await daemon.asked(), await daemon.asked()
     assert first.id == second.id
     await second.reply(second.answer())
+
+
+async def test_an_approval_that_was_only_announced_is_asked_for(bus: Bus, daemon: StandIn) -> None:
+    daemon.decide = silent
+
+    async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
+        tasks.start_soon(_announce_then_answer, daemon)
+        decision = await safety.propose("push", wait=True, timeout_s=5)
+
+    assert (decision.allowed, decision.seq) == (True, 2)
+
+
+async def _announce_then_answer(daemon: StandIn) -> None:
+    first = await daemon.asked()
+    await daemon.say(f"decision.code.{first.id}", first.answer(cause="human_approved", seq=1))
+    second = await daemon.asked()
+    assert second.id == first.id
+    await second.reply(second.answer(cause="human_approved", seq=2))
+
+
+@pytest.mark.parametrize("timeout_s", [None, 0], ids=["not given", "none"])
+async def test_who_names_no_time_waits_as_long_as_the_request(
+    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch, timeout_s: float | None
+) -> None:
+    monkeypatch.setattr(safety_module, "PERSON_S", 0.0)
+    monkeypatch.setattr(asking, "REPEAT_S", 0.2)
+    answers = [pending] * 3 + [lambda asked: asked.answer("block", cause="expired_no_response")]
+    daemon.decide = lambda asked: [answers.pop(0)(asked)]
+
+    async with Safety("code", url=bus.url, deadline_s=0.3) as safety:
+        decision = await safety.propose("push", wait=True, timeout_s=timeout_s)
+
+    assert decision.cause == "expired_no_response"
+
+
+async def test_a_request_that_outlasts_its_deadline_unheard_stays_pending(
+    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "GRACE_S", 0.1)
+    daemon.decide = lambda asked: [
+        pending(asked) | {"at": "2026-02-08T14:30:22Z", "expires_at": "2026-02-08T14:30:22.2Z"}
+    ]
+
+    async with Safety("code", url=bus.url) as safety:
+        with anyio.fail_after(2):
+            decision = await safety.propose("push", wait=True)
+
+    assert decision.status == "pending"
 
 
 async def test_a_waiting_proposal_that_was_never_heard_is_refused_at_once(bus: Bus) -> None:

@@ -77,3 +77,44 @@ def test_the_schema_judges_the_defaults_right_and_a_mistake_wrong():
     jsonschema.validate(defaults, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"mode": "party"}, schema)
+
+
+def web(tmp_path, file: str) -> str:
+    path = tmp_path / "safetyd.toml"
+    (tmp_path / "web.toml").write_text(file)
+    path.write_text(f'[projects.web]\nfile = "{tmp_path}/web.toml"\nbudget.chain_usd = 2\n')
+    return str(path)
+
+
+@pytest.mark.req("S3.60")
+def test_a_broken_file_of_a_project_is_a_warning(tmp_path):
+    path = web(tmp_path, '"\\u001b[2J" = 1')
+
+    said = here("config", "check", path)
+    answer = json.loads(here("config", "check", "--json", path).stdout)
+
+    assert (said.returncode, said.stdout) == (0, f"{path} is right.\n")
+    assert said.stderr.startswith(
+        f"safetyd: warning: projects.web.file: {tmp_path}/web.toml: ?[2J is not a setting"
+    )
+    assert answer["ok"]
+    assert len(answer["warnings"]) == 1
+
+
+def test_show_says_what_a_projects_file_adds(tmp_path):
+    path = web(tmp_path, "[budget]\nchain_usd = 1")
+
+    shown = here("config", "show", path).stdout
+    machine = json.loads(here("config", "show", path, "--json").stdout)
+
+    assert msgspec.convert(tomllib.loads(shown), Config).projects["web"].budget.chain_usd == 2
+    assert f"# [projects.web] is tightened by {tmp_path}/web.toml:\n" in shown
+    assert "# chain_usd = 1.0\n" in shown
+    assert machine["projects"]["web"]["from_file"]["budget"]["chain_usd"] == 1
+
+
+def test_show_says_that_a_projects_file_is_broken(tmp_path):
+    shown = here("config", "show", web(tmp_path, "x = ")).stdout
+
+    assert "# everything in [projects.web] is asked: " in shown
+    assert "not TOML" in shown

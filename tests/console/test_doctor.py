@@ -131,6 +131,25 @@ def test_a_file_that_a_reload_refuses_is_wrong_and_an_empty_blocklist_is_noted(d
     assert "[audit] has changed and takes effect at the next start" in said.stdout
 
 
+@pytest.mark.req("S3.60")
+def test_a_projects_file_that_is_broken_is_wrong_until_it_is_mended(daemon, tmp_path):
+    file = tmp_path / ".safetyd.toml"
+    file.write_text('"\\u001b[2J" = 1\n')
+    with daemon.config_path.open("a") as config:
+        config.write(f'[projects.web]\nfile = "{file}"\n')
+    told(daemon, "reload")
+
+    broken = told(daemon, "doctor")
+    file.write_text("[budget]\nchain_usd = 1\n")
+
+    assert broken.returncode == 1
+    assert f"wrong  project      {file}: ?[2J is not a setting" in broken.stdout
+    assert "everything in project web is asked about: mend it, then `safetyd reload`" in (
+        broken.stdout
+    )
+    assert "project" not in levels(daemon)
+
+
 def test_a_daemon_that_was_killed_is_missed(daemon):
     daemon.kill()
 

@@ -4,13 +4,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import anyio
+import nats
 import pytest
 
 from safetyd.client import SyncSafety
-from tests.conftest import RunningDaemon, StartDaemon, environment
+from safetyd.console.render_status import WELL
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 from tests.console.here import told
 
 
@@ -29,9 +32,8 @@ def test_status_says_where_everything_is(daemon):
     said = daemon.safetyd("status")
 
     assert said.returncode == 0
-    assert said.stdout.startswith("safetyd 0.1.0: healthy\n")
+    assert said.stdout.startswith(f"{WELL}\n\nsafetyd 0.1.0: healthy\n")
     assert daemon.endpoint.bus in said.stdout
-    assert "Nothing is stopped." in said.stdout
 
 
 def test_status_is_one_json_document(daemon):
@@ -48,8 +50,9 @@ def test_agents_shows_what_each_was_told(daemon):
     rows = [line.split() for line in daemon.safetyd("agents").stdout.splitlines()]
 
     counted = next(row for row in rows if row[0] == "counted")
-    assert rows[0][:2] == ["agent", "key"]
-    assert counted[5:] == ["1", "0", "1", "0", "1", "no"]
+    assert rows[0][:2] == ["agent", "state"]
+    assert rows[0][-6:] == ["key", "allowed", "asked", "blocked", "failed", "open"]
+    assert counted[-6:] == ["no", "1", "0", "1", "0", "1"]
 
 
 def test_a_stopped_agent_is_marked(daemon):
@@ -59,8 +62,31 @@ def test_a_stopped_agent_is_marked(daemon):
     rows = [line.split() for line in told(daemon, "agents").stdout.splitlines()]
 
     told(daemon, "resume", "--agent", "halted")
-    assert {row[0]: row[-1] for row in rows}["agent"] == "stopped"
-    assert {row[0]: row[-1] for row in rows}["halted"] == "yes"
+    assert {row[0]: row[1] for row in rows}["halted"] == "stopped"
+
+
+def test_more_agents_than_one_answer_carries_are_all_listed(start_daemon: StartDaemon):
+    daemon = start_daemon(UNLIMITED)
+    names = sorted(f"agent-{number:040}" for number in range(450))
+    anyio.run(heard, daemon, names)
+
+    rows = json.loads(told(daemon, "agents", "--json").stdout)["agents"]
+    said = told(daemon, "status").stdout.splitlines()
+    paused = told(daemon, "pause", names[-1])
+
+    assert [row["agent"] for row in rows] == names
+    assert said[-1] == "and 440 more: `safetyd agents`"
+    assert (paused.returncode, paused.stdout) == (0, f"{names[-1]} is paused.\n")
+
+
+async def heard(daemon: RunningDaemon, names: Sequence[str]) -> None:
+    """Let every agent be known, all over one connection, as agents without a key may."""
+    client = await nats.connect(daemon.endpoint.bus)
+    for name in names:
+        subject = f"safety.v1.propose.{name}"
+        answer = await client.request(subject, b'{"type": "read_file"}', timeout=20)
+        assert json.loads(answer.data)["decision"] == "allow"
+    await client.close()
 
 
 def test_explain_tells_guard_rule_reason_and_proposal(daemon):
@@ -73,6 +99,29 @@ def test_explain_tells_guard_rule_reason_and_proposal(daemon):
     assert "gate: blocked by gate.blocklist:rm_rf" in said.stdout
     assert "rm -rf / \\x1b[2J" in said.stdout
     assert "\x1b" not in said.stdout
+
+
+def test_explain_says_how_long_a_cooldown_would_have_had_to_be_waited_for(daemon):
+    propose(daemon, "runner", type="dispatch")
+    propose(daemon, "runner", id="e-5", type="dispatch")
+
+    said = told(daemon, "explain", "e-5").stdout
+    decided = json.loads(told(daemon, "explain", "e-5", "--json").stdout)["decisions"][0]
+
+    assert re.search(r"^  cooldown: cooldown not elapsed \(\ds < 60s\)$", said, re.MULTILINE)
+    assert re.search(r"^  To be allowed: after (5\d|60) s$", said, re.MULTILINE)
+    assert "    iterations: today: 1 of 5 rounds\n" in said
+    assert (decided["decided_by"], decided["then"]) == ("cooldown", "allow")
+
+
+def test_explain_says_which_confidence_would_have_been_enough(daemon):
+    propose(daemon, "unsure", id="e-6", type="edit_file", confidence=0.5)
+
+    said = told(daemon, "explain", "e-6").stdout
+
+    assert "\n  gate: Failed: 50% < 70% (escalate to human)\n" in said
+    assert "\n  To be allowed: by a person, or with confidence >= 0.7\n" in said
+    assert "    stop: today: none\n" in said
 
 
 def test_explain_tells_how_it_went(daemon):
@@ -160,7 +209,7 @@ def test_reload_names_every_mistake_and_keeps_the_last_good_file(start_daemon: S
     assert refused.returncode == 1
     assert "mode" in refused.stderr
     assert "profil" in refused.stderr
-    assert re.search(r"refused +the newest configuration: .*mode is", status)
+    assert re.match(r"REFUSED: the newest configuration: .*mode is", status)
     assert (taken.returncode, taken.stdout) == (0, "Reloaded.\n")
 
 

@@ -79,7 +79,9 @@ def test_an_observer_is_known_by_the_keys_of_the_data_dir(tmp_path, key, observe
 
 
 @pytest.mark.parametrize(
-    ("pid", "found"), [(os.getpid(), os.getpid()), (1, 1), (2**22 + 1, None), (0, None), (-1, None)]
+    ("pid", "found"),
+    [(os.getpid(), os.getpid()), (1, 1), (2**22 + 1, None), (0, None), (-1, None)],
+    ids=["ours", "the first", "nobody", "zero", "a group"],
 )
 def test_a_daemon_runs_if_the_process_of_the_endpoint_file_lives(tmp_path, pid, found):
     (tmp_path / "endpoint.json").write_text(

@@ -55,3 +55,7 @@ def test_documents_are_printable_ascii_and_mean_the_same(text):
 
 def test_one_of_a_thing_has_no_s():
     assert [several(n, "file") for n in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_what_grows_beyond_the_limit_by_escaping_is_marked_as_cut():
+    assert plain("\x1b" * 5, 10) == "\\x1b\\x1b\\x… (5 characters)"

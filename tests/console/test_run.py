@@ -7,6 +7,8 @@ import pytest
 from tests.conftest import RunningDaemon, StartDaemon, environment, safetyd
 from tests.console.here import here
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:

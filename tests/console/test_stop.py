@@ -62,6 +62,8 @@ def stops(daemon: RunningDaemon) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.req("S2.25")
+@pytest.mark.req("S2.26")
 def test_a_stop_that_everybody_acknowledges_says_so_and_resume_ends_it(daemon, listener):
     said = daemon.safetyd("stop", "fire\ndrill")
 
@@ -99,6 +101,7 @@ def test_a_silent_agent_is_named_and_nothing_is_claimed(shared):
     assert "All autonomous operations halted" not in said.stdout
 
 
+@pytest.mark.req("S2.26")
 def test_the_operators_commands_run_and_a_failing_one_is_told(start_daemon: StartDaemon):
     daemon = start_daemon('[stop]\ncommands = ["echo cancelled", "exit 3"]\n')
 

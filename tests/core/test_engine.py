@@ -3,6 +3,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.engine import MAX_CASCADE, Checkpoint, Engine, EngineError
 from safetyd.core.events import Decided, Event, Proposed, SafetyEvent, Stopped
 from safetyd.core.guards.gate import GateConfig
@@ -14,32 +15,23 @@ from safetyd.core.verdict import ALLOWED, Severity, Verdict
 from tests.play import ask, at, outcome, play, propose, resume, stop
 
 
-class Odd:
+class Odd(Guard):
     """A guard that does as it is told; it stands where a broken one would."""
 
     name = "odd"
-    hears: tuple[type[Event], ...] = (Stopped,)
 
     def __init__(self, check: Callable[[], Verdict], caused: Sequence[Event] = ()) -> None:
         self._check = check
-        self._caused = caused
+        self.hears = hearing(on(Stopped, lambda _: caused))
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         return self._check()
-
-    def observe(self, event: Event) -> Sequence[Event]:
-        return self._caused
-
-    def save(self) -> Callable[[], bytes]:
-        return bytes
-
-    def load(self, saved: bytes) -> None: ...
 
 
 def with_guard(guard: Odd) -> Engine:
     engine = Engine(Policy())
     engine._guards = (guard, *engine._guards)
-    engine._listeners = {Stopped: (guard.observe,)}
+    engine._listeners = {Stopped: (guard.hears[Stopped],)}
     return engine
 
 
@@ -166,8 +158,8 @@ def test_all_guards_speak_and_the_strictest_gives_the_reason() -> None:
     decision = ask(engine, propose(0, type="run_shell", text="rm -rf /"))
 
     assert decision.decision is Severity.BLOCK
-    assert decision.triggered_rules == ("odd.asks", "gate.blocklist:rm_rf")
-    assert decision.reason == decision.verdicts[1].reason
+    assert decision.triggered_rules == ("odd.asks", "classify.high", "gate.blocklist:rm_rf")
+    assert decision.reason == decision.verdicts[2].reason
 
 
 def test_endless_cascade_ends_the_engine() -> None:
@@ -258,8 +250,14 @@ def test_actor_unknown_to_the_checkpoint_begins_empty() -> None:
     assert Engine.restore(checkpoint).stop.stops == ()
 
 
+@pytest.mark.req("S1.1")
 def test_guards_are_named_in_the_order_they_are_asked() -> None:
-    assert Engine(Policy()).guard_names == ("stop", "keys", "gate")
+    names = (
+        "stop keys pause mode safe_mode classify gate scores iterations cooldown rate budget "
+        "breaker anomaly"
+    )
+
+    assert Engine(Policy()).guard_names == tuple(names.split())
 
 
 def saved(engine: Engine) -> Checkpoint:

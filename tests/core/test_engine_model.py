@@ -1,6 +1,7 @@
 """For any story: a fresh engine fed the journal knows the same and decides the same."""
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -157,4 +158,4 @@ class Story(RuleBasedStateMachine):
 
 
 Story.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-TestStory = Story.TestCase
+TestStory = pytest.mark.req("S1.38")(Story.TestCase)

@@ -1,18 +1,28 @@
 import uuid
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
 from safetyd.core.engine import Engine
 from safetyd.core.events import (
+    AnomalyFound,
     AuditRecovered,
+    BreakerMoved,
+    BudgetMarked,
     ClockStepped,
     ConfigRejected,
     Event,
     KeysChanged,
+    Overdue,
+    Paused,
     Refused,
+    SafeModeEntered,
+    SafeModeExited,
     SafetyEvent,
+    Unpaused,
 )
+from safetyd.core.guards.rate import RateConfig
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.reporter import MAX_PER_TICK, Reporter
 from tests.play import at, play, propose, resume, stop, tick
@@ -20,6 +30,20 @@ from tests.play import at, play, propose, resume, stop, tick
 
 def told(events: Sequence[Event]) -> list[SafetyEvent]:
     return [event for event in events if isinstance(event, SafetyEvent)]
+
+
+def marked(mark: Literal["warning", "exceeded"]) -> BudgetMarked:
+    return BudgetMarked(
+        at=at(0),
+        t=0,
+        mark=mark,
+        scope="day",
+        id="2026-03-01",
+        spent=39.0,
+        reserved=1.0,
+        limit=50.0,
+        estimate=0.5,
+    )
 
 
 def blocked(t: float, n: int, agent: str = "code"):
@@ -82,6 +106,11 @@ def test_dry_run_is_not_reported() -> None:
     assert told(events) == []
 
 
+@pytest.mark.req("S1.29")
+@pytest.mark.req("S1.30")
+@pytest.mark.req("S1.34")
+@pytest.mark.req("S1.32")
+@pytest.mark.req("S1.33")
 @pytest.mark.req("S1.2")
 @pytest.mark.parametrize(
     ("event", "kind"),
@@ -90,6 +119,19 @@ def test_dry_run_is_not_reported() -> None:
         (resume(0), "EMERGENCY_RESUME"),
         (ClockStepped(at=at(0), t=0, seconds=-7.5), "CLOCK_STEPPED"),
         (ConfigRejected(at=at(0), t=0, errors=("a", "b")), "CONFIG_REJECTED"),
+        (Paused(at=at(0), t=0, agent="a", source="operator", by="x"), "AGENT_PAUSED"),
+        (Unpaused(at=at(0), t=0, agent="a", sources=("operator",), by="x"), "AGENT_RESUMED"),
+        (SafeModeEntered(at=at(0), t=0, agent="a", by="x"), "SAFE_MODE_ENTERED"),
+        (SafeModeExited(at=at(0), t=0, agent="a", by="x"), "SAFE_MODE_EXITED"),
+        (BreakerMoved(at=at(0), t=0, breaker="b", state="open", reason="r"), "CIRCUIT_TRIPPED"),
+        (BreakerMoved(at=at(0), t=0, breaker="b", state="closed", reason="r"), "CIRCUIT_RESET"),
+        (marked("warning"), "COST_WARNING"),
+        (marked("exceeded"), "COST_BUDGET_EXCEEDED"),
+        (
+            AnomalyFound(at=at(0), t=0, rule="anomaly.x", severity="low", message="m"),
+            "ANOMALY_DETECTED",
+        ),
+        (Overdue(at=at(0), t=0, agent="a", ids=("p1", "p2")), "OUTCOME_UNKNOWN"),
         (
             KeysChanged(at=at(0), t=0, added=("agent a U1",), removed=("agent b U2",), by="x"),
             "KEYS_CHANGED",
@@ -116,10 +158,59 @@ def test_reporter_refuses_what_it_does_not_hear() -> None:
     event = AuditRecovered(at=at(0), t=0, file="x", torn_bytes=1, torn_sha256="")
 
     with pytest.raises(TypeError, match="AuditRecovered"):
-        Reporter().observe(event)
+        Reporter()._tell(event)
 
 
 def test_a_start_is_no_news() -> None:
     start = Configured(at=at(0), t=0, policy=Policy(), digest="d", version="1", why="start")
 
     assert told(Engine(Policy()).handle(start)) == []
+
+
+def test_a_budget_event_carries_its_numbers() -> None:
+    (event,) = told(Engine(Policy()).handle(marked("warning")))
+
+    assert event.reason == "day budget: $40.00 of $50.00 used"
+    assert event.cost_snapshot == {
+        "scope": "day",
+        "id": "2026-03-01",
+        "spent": 39.0,
+        "reserved": 1.0,
+        "limit": 50.0,
+        "estimate": 0.5,
+    }
+
+
+def test_a_breaker_event_names_the_breaker() -> None:
+    moved = BreakerMoved(at=at(0), t=0, breaker="api", state="open", reason="r")
+
+    (event,) = told(Engine(Policy()).handle(moved))
+
+    assert event.breaker_id == "api"
+
+
+def test_a_breaker_that_may_be_probed_is_no_news() -> None:
+    moved = BreakerMoved(at=at(0), t=0, breaker="api", state="half_open", reason="r")
+
+    assert told(Engine(Policy()).handle(moved)) == []
+
+
+@pytest.mark.req("S1.35")
+def test_a_cloud_call_in_development_is_a_mode_violation() -> None:
+    engine = Engine(Policy(mode="development"))
+
+    (event,) = told(play(engine, propose(0, type="model_call", provider="openai", model="gpt-5")))
+
+    assert event.event_type == "MODE_VIOLATION"
+
+
+@pytest.mark.req("S1.31")
+def test_refusals_by_the_rate_are_events_of_their_own_with_a_count() -> None:
+    agent = RateConfig().production.agent
+    engine = Engine(Policy())
+    play(engine, *(propose(0, id=f"p{n}") for n in range(agent.burst)))
+
+    events = told(play(engine, *(propose(0, id=f"q{n}") for n in range(3)), tick(10)))
+
+    limited = [event for event in events if event.event_type == "RATE_LIMIT_BLOCK"]
+    assert [event.metadata["count"] for event in limited] == [1, 2]

@@ -13,9 +13,10 @@ import msgspec
 
 from safetyd.core.decision import Decision
 from safetyd.core.proposal import digest
+from tests.conftest import UNLIMITED
 from tests.journeys.wire import Message, Refused, Wire
 
-UNBOUNDED: Final = "[rate]\nattempts_per_second = 0\n"
+UNBOUNDED: Final = UNLIMITED
 LOST_S: Final = 0.5
 PAUSE_S: Final = 0.01
 

@@ -13,7 +13,7 @@ import pytest
 
 from safetyd.bus.keys import Keyring
 from tests.bus.peer import Peer, Refused
-from tests.conftest import RunningDaemon, StartDaemon, environment
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 
 pytestmark = pytest.mark.journey
 
@@ -107,7 +107,7 @@ def test_flood_at_most_doubles_what_others_wait_and_hardly_fills_the_journal(
     start_daemon: StartDaemon, names: int, for_s: float
 ) -> None:
     for attempt in range(ROUNDS):
-        daemon = start_daemon()
+        daemon = start_daemon(UNLIMITED.replace("attempts_per_second = 0\n", ""))
         for name in OTHERS:
             Keyring(daemon.data_dir / "keys").add("agents", name)
         daemon.restart()

@@ -11,13 +11,13 @@ import pytest
 from safetyd.bus.keys import Keyring
 from tests.bus.peer import Message, Peer, Refused, hpub
 from tests.client.bus import Bus
-from tests.conftest import RunningDaemon, StartDaemon
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.people import control
 
 pytestmark = pytest.mark.journey
 
-FREE: Final = "[rate]\nattempts_per_second = 0\n"
+FREE: Final = UNLIMITED
 GOOD: Final = b'{"type":"read_file","text":"notes.txt"}'
 
 # P publish accepted, S subscribe accepted, . denied, - not possible.

@@ -1,5 +1,6 @@
 """Whatever bytes a peer sends, the next good message is answered within a second."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from time import monotonic
@@ -11,12 +12,12 @@ import pytest
 from safetyd.bus.keys import Keyring
 from safetyd.core.proposal import MAX_MESSAGE_BYTES
 from tests.bus.peer import Peer, hpub, pub
-from tests.conftest import RunningDaemon, StartDaemon
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 
 pytestmark = pytest.mark.journey
 
 NEXT_S: Final = 1.0
-FREE: Final = "[rate]\nattempts_per_second = 0\n"
+FREE: Final = UNLIMITED
 GOOD: Final = b'{"type":"read_file","text":"notes.txt"}'
 NOT_UTF8: Final = b"\xff\xfe"
 DEEP: Final = 100_000
@@ -60,6 +61,8 @@ PAYLOADS: Final = {
     "another's name": (b'{"type":"x","agent":"other"}', "says agent 'other', its subject says"),
     "duplicate keys": (b'{"type":"x","type":5}', "type is 5; expected `str`"),
 }
+
+OF_AGENTS = re.compile(r" safetyd: (ANOMALY_DETECTED|refused) agent=")
 
 
 class Door(NamedTuple):
@@ -144,8 +147,12 @@ def assert_next_is_answered(door: Door, peer: Peer) -> None:
 
 
 def assert_undisturbed(daemon: RunningDaemon, before: str) -> None:
-    """Nothing of it was worth a warning, and no connection was lost over it."""
-    assert daemon.log() == before
+    """Nothing of it was worth a warning, and no connection was lost over it.
+
+    That the same is asked again and again, and how much was refused, is rightly told.
+    """
+    lines = daemon.log().removeprefix(before).splitlines()
+    assert [line for line in lines if not OF_AGENTS.search(line)] == []
 
 
 @pytest.mark.parametrize("poison", [b"\x0b", b"\x0c", NOT_UTF8], ids=["VT", "FF", "not UTF-8"])

@@ -41,6 +41,7 @@ def make_file(path: Path) -> None:
     path.write_text("Stopped by: alice\nReason: drill\n")
 
 
+@pytest.mark.req("S2.24")
 @pytest.mark.journey
 @pytest.mark.parametrize(("make", "remove"), [(make_file, Path.unlink), (Path.mkdir, Path.rmdir)])
 def test_stop_file_stops_within_300_ms_and_holds_after_a_kill_until_it_is_removed(

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from safetyd.metrics import Metrics
 from safetyd.web.server import MAX_CONNECTIONS, WebConfig, WebServer
@@ -31,7 +32,11 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     health = {"alive": "", "ready": ""}
     server = WebServer(
-        WebConfig(port=0), Metrics("1.2.3"), lambda: health["alive"], lambda: health["ready"]
+        WebConfig(port=0),
+        Metrics("1.2.3"),
+        lambda: health["alive"],
+        lambda: health["ready"],
+        web.Application,
     )
     url = await server.start()
     async with aiohttp.ClientSession() as browser:
@@ -108,7 +113,7 @@ async def test_get_changes_nothing(site: Site) -> None:
 
 
 async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
-    server = WebServer(WebConfig(host="::1", port=0), Metrics("1"), str, str)
+    server = WebServer(WebConfig(host="::1", port=0), Metrics("1"), str, str, web.Application)
     url = await server.start()
 
     async with aiohttp.ClientSession() as browser, browser.get(f"{url}/healthz") as response:
@@ -120,9 +125,9 @@ async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
 
 
 async def test_taken_port_is_an_error_of_the_system() -> None:
-    first = WebServer(WebConfig(port=0), Metrics("1"), str, str)
+    first = WebServer(WebConfig(port=0), Metrics("1"), str, str, web.Application)
     port = int((await first.start()).rpartition(":")[2])
-    second = WebServer(WebConfig(port=port), Metrics("1"), str, str)
+    second = WebServer(WebConfig(port=port), Metrics("1"), str, str, web.Application)
 
     with pytest.raises(OSError, match="address already in use"):
         await second.start()
@@ -132,7 +137,7 @@ async def test_taken_port_is_an_error_of_the_system() -> None:
 
 
 async def test_server_that_never_listened_can_be_stopped() -> None:
-    await WebServer(WebConfig(), Metrics("1"), str, str).stop()
+    await WebServer(WebConfig(), Metrics("1"), str, str, web.Application).stop()
 
 
 async def test_connections_that_never_ask_give_way(site: Site) -> None:

@@ -1,23 +1,80 @@
 """The chain: every guard is asked, the strictest wins, of equals the first gives the reason."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from safetyd.core.actor import Guard
+from safetyd.core.guards.anomaly import AnomalyGuard
+from safetyd.core.guards.breaker import BreakerGuard
+from safetyd.core.guards.budget import Budget
+from safetyd.core.guards.classify import Classify
+from safetyd.core.guards.cooldown import Cooldown
 from safetyd.core.guards.gate import Gate
+from safetyd.core.guards.iterations import Iterations
 from safetyd.core.guards.keys import KeysGuard
+from safetyd.core.guards.mode import ModeGuard
+from safetyd.core.guards.pause import PauseGuard
+from safetyd.core.guards.rate import RateLimiter
+from safetyd.core.guards.safe_mode import SafeMode
+from safetyd.core.guards.scores import ScoresGuard
 from safetyd.core.guards.stop import StopGuard
+from safetyd.core.kinds import Kinds
+from safetyd.core.sessions import Sessions
 
 if TYPE_CHECKING:
     from safetyd.core.policy import Policy  # which is made of the guards' own configurations
 
 
-def chain(policy: "Policy", stop: StopGuard, keys: KeysGuard) -> tuple[Guard, ...]:
-    """Return the guards in the order in which they are asked.
+class Chain(NamedTuple):
+    """The guards in the order in which they are asked."""
 
-    `stop` and `keys` are handed in because the daemon also reads them.
-    """
-    return (
-        stop,
-        keys,
-        Gate(policy.gate, policy.confidence, policy.profile),
+    stop: StopGuard
+    keys: KeysGuard
+    pause: PauseGuard
+    mode: ModeGuard
+    safe_mode: SafeMode
+    classify: Classify
+    gate: Gate
+    scores: ScoresGuard
+    iterations: Iterations
+    cooldown: Cooldown
+    rate: RateLimiter
+    budget: Budget
+    breaker: BreakerGuard
+    anomaly: AnomalyGuard
+
+
+def chain(policy: "Policy", kinds: Kinds, sessions: Sessions) -> Chain:
+    """Build every guard from its own part of the policy."""
+    agents = policy.agents.items()
+    return Chain(
+        stop=StopGuard(),
+        keys=KeysGuard(policy.max_agents, sessions),
+        pause=PauseGuard(),
+        mode=ModeGuard(policy.mode, policy.modes),
+        safe_mode=SafeMode(policy.safe_mode, policy.sessions.outcome_timeout_s),
+        classify=Classify(
+            policy.rules,
+            policy.projects,
+            kinds,
+            mode=policy.mode,
+            profile=policy.profile,
+            timezone=policy.zone,
+        ),
+        gate=Gate(policy.gate, policy.confidence, policy.profile, policy.projects),
+        scores=ScoresGuard(policy.scores),
+        iterations=Iterations(
+            policy.iterations,
+            {n: a.iterations for n, a in agents if a.iterations is not None},
+            sessions.admits,
+        ),
+        cooldown=Cooldown(
+            policy.cooldown, {n: a.dispatch_s for n, a in agents if a.dispatch_s is not None}
+        ),
+        rate=RateLimiter(policy.rate, policy.mode, policy.buckets()),
+        budget=Budget(
+            policy.budget,
+            {n: a.session_usd for n, a in agents if a.session_usd is not None},
+            policy.projects,
+        ),
+        breaker=BreakerGuard(policy.breaker),
+        anomaly=AnomalyGuard(policy.anomaly, policy.human),
     )

@@ -5,18 +5,30 @@ Unicode. The strictest decides, of equals the first; all that matched are listed
 blocklist that blocks ends the looking. Rules for text can be evaded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from safetyd.core import patterns
-from safetyd.core.events import Decided, Event, Forgotten, Proposed, Reported
+from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.events import Decided, Forgotten, Moment, Proposed, Reported, SessionClosed
 from safetyd.core.guards import shipped
 from safetyd.core.guards.loops import LoopCounts, Loops, Visit, visit_of
+from safetyd.core.guards.projects import (
+    ProjectConfig,
+    ProjectGate,
+    ProjectSettings,
+    Share,
+    Sides,
+    over,
+    sides,
+)
 from safetyd.core.guards.steps import (
     Watch,
+    beside,
     compared,
     deceptive,
     expectations,
@@ -32,7 +44,7 @@ from safetyd.core.telemetry import EpisodeEnded, SessionEnded
 from safetyd.core.text import forms, masked, prepare
 from safetyd.core.verdict import ALLOWED, Severity, Verdict, strictest
 
-Share = Annotated[float, Meta(ge=0, le=1)]
+NONE: Final[AbstractSet[str]] = frozenset()
 
 _BARE: Final = frozenset(word.pattern for word in shipped.BARE_WORDS)
 
@@ -60,48 +72,84 @@ class GateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     shell_patterns: tuple[AnyPattern, ...] = shipped.SHELL
 
 
-def problems(config: GateConfig) -> list[tuple[str, str]]:
+def problems(config: GateConfig | ProjectGate) -> list[tuple[str, str]]:
     """Return the key of everything that cannot be used, as `blocklist_patterns[3]`, and why."""
-    lists: dict[str, Sequence[AnyPattern]] = {
+    lists: dict[str, Sequence[AnyPattern] | None] = {
         "blocklist_patterns": config.blocklist_patterns,
         "irreversible_patterns": config.irreversible_patterns,
         "credential_patterns": config.credential_patterns,
         "credential_allowlist": config.credential_allowlist,
         "shell_patterns": config.shell_patterns,
     }
-    wrong = [(key + place, why) for key in lists for place, why in patterns.problems(lists[key])]
+    given = {key: listed for key, listed in lists.items() if listed is not None}
+    wrong = [(key + place, why) for key in given for place, why in patterns.problems(given[key])]
     window = config.expected_window_pattern
     expected = patterns.problems((window,) if window else ())
     return wrong + [("expected_window_pattern", why) for _, why in expected]
 
 
-class Gate:
+class Gate(Guard):
     """The guard. It remembers visits of states and nothing else."""
 
     name = "gate"
-    hears: tuple[type[Event], ...] = (Decided, Reported, Forgotten)
 
-    def __init__(self, config: GateConfig, confidence: ConfidenceConfig, profile: str) -> None:
+    def __init__(
+        self,
+        config: GateConfig,
+        confidence: ConfidenceConfig,
+        profile: str,
+        projects: Mapping[str, ProjectConfig],
+    ) -> None:
         self._rules = Rules(config, confidence, profile)
+        self._projects = {name: _sides(projects[name], self._rules) for name in projects}
         self._loops = Loops(config.loop_counts)
+        self.hears = hearing(
+            on(Decided, self._decided),
+            on(Reported, self._reported),
+            on(SessionClosed, self._closed),
+            on(Forgotten, self._forgotten),
+        )
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
-        visit = self._visit(proposed.agent, kind.type, proposed.proposal)
+        visit = self._visit(proposed, kind.type)
         visits = self._loops.visits_with(visit) if visit else 0
-        return self._rules.judge(proposed.proposal, kind, visits)
+        rules = self._rules if proposed.proposal.project is None else self._binding(proposed)
+        return rules.judge(proposed.proposal, kind, visits)
 
-    def observe(self, event: Event) -> Sequence[Event]:
-        match event:
-            case Decided(first=True):
-                if visit := self._visit(event.agent, event.type, event.proposal):
-                    self._loops.add(visit)
-            case Reported(telemetry=EpisodeEnded(episode=episode)):
+    def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
+        # Its visit was counted when it was asked about.
+        return self._binding(proposed).judge(proposed.proposal, kind, 0)
+
+    def check_without(
+        self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str], *, again: bool
+    ) -> Verdict:
+        """Return the same as if some rules of the blocklist were not there."""
+        visit = None if again else self._visit(proposed, kind.type)
+        visits = self._loops.visits_with(visit) if visit else 0
+        return self._binding(proposed).judge(proposed.proposal, kind, visits, lifted)
+
+    def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
+        visit = self._visit(decided, decided.type)
+        visits = self._loops.visits_with(visit) if visit else 0
+        return self._binding(decided).now(decided, visits)
+
+    def _decided(self, event: Decided) -> None:
+        visit = self._visit(event, event.type)
+        if visit and not (event.verdicts and event.stranger):
+            self._loops.add(visit)
+
+    def _reported(self, event: Reported) -> None:
+        match event.telemetry:
+            case EpisodeEnded(episode=episode):
                 self._loops.forget(event.agent, episode=episode)
-            case Reported(telemetry=SessionEnded(session=session)):
+            case SessionEnded(session=session):
                 self._loops.forget(event.agent, session=session)
-            case Forgotten():
-                self._loops.forget(event.agent, session=event.session, episode=event.episode)
-        return ()
+
+    def _closed(self, event: SessionClosed) -> None:
+        self._loops.close(event.agent, event.session)
+
+    def _forgotten(self, event: Forgotten) -> None:
+        self._loops.forget(event.agent, session=event.session, episode=event.episode)
 
     def save(self) -> Callable[[], bytes]:
         return self._loops.save()
@@ -109,12 +157,18 @@ class Gate:
     def load(self, saved: bytes) -> None:
         self._loops.load(saved)
 
-    def _visit(self, agent: str, kind: str, proposal: Proposal) -> Visit | None:
+    def _binding(self, event: Proposed | Decided) -> "Rules | Joint":
+        project = self._projects.get(event.proposal.project or "")
+        return self._rules if project is None else project.of(event.agent)
+
+    def _visit(self, event: Proposed | Decided, kind: str) -> Visit | None:
+        proposal = event.proposal
         if proposal.observation is None:
             return None
         # The journal has secrets masked, and a replay must see what was seen live.
-        secret = self._rules.takes_secret(kind, proposal.target)
-        return visit_of(agent, kind, proposal, masked(proposal.text) if secret else proposal.text)
+        secret = self._binding(event).takes_secret(kind, proposal.target)
+        text = masked(proposal.text) if secret else proposal.text
+        return visit_of(event.agent, kind, proposal, text)
 
 
 class Rules:
@@ -123,6 +177,7 @@ class Rules:
     def __init__(self, config: GateConfig, confidence: ConfidenceConfig, profile: str) -> None:
         self._config = config
         self._confidence = confidence
+        self._profile = profile
         self._coding = profile == "coding"
         block = _softened(config.blocklist_patterns) if self._coding else config.blocklist_patterns
         self._blocklist = Watch("gate.blocklist", "Blocklist: matches", block, Severity.BLOCK)
@@ -134,19 +189,34 @@ class Rules:
         watched = [self._blocklist.patterns, self._irreversible.patterns]
         self._sieve = Sieve([*watched, self._shell.patterns] if self._coding else watched)
         self._credentials = Watch(
-            "gate.credential", "Credential: the field matches", config.credential_patterns
+            "gate.credential",
+            "Credential: the field matches",
+            config.credential_patterns,
+            remedy="in a field that does not match",
         )
         self._credential_allowlist = PatternSet(config.credential_allowlist)
         self._expectations = expectations(config.expected_app, config.expected_window_pattern)
         prepare()
 
-    def judge(self, proposal: Proposal, kind: Kind, visits: int) -> Verdict:
-        """Judge a proposal that is the given visit of its state; 0 if it is none that counts."""
+    def within(self, own: ProjectSettings) -> "Rules":
+        """Return these rules as a project has them; themselves if it has nothing to say."""
+        config, confidence = over(self._config, own.gate), over(self._confidence, own.confidence)
+        if config is self._config and confidence is self._confidence:
+            return self
+        return Rules(config, confidence, self._profile)
+
+    def judge(
+        self, proposal: Proposal, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
+    ) -> Verdict:
+        """Judge a proposal that is the given visit of its state; 0 if it is none that counts.
+
+        Rules of the blocklist that are `lifted` are not looked for.
+        """
         said = words(proposal)
         if self._unremarkable(proposal, kind, visits, said):
             return ALLOWED
         secrets = self._secrets(kind.type, proposal.target)
-        found = self._blocklisted(proposal, kind, said)
+        found = [v for v in self._blocklisted(proposal, kind, said) if v.rule not in lifted]
         if not found or strictest(found).decision is not Severity.BLOCK:
             found += self._looped(visits)
             found += secrets
@@ -172,6 +242,14 @@ class Rules:
 
     def takes_secret(self, kind: str, target: Target | None) -> bool:
         return bool(self._secrets(kind, target))
+
+    def now(self, decided: Decided, visits: int) -> str:
+        """Say how confident the agent was and had to be, and which visit this would be."""
+        confidence, threshold = decided.proposal.confidence, self.threshold(_kind(decided))
+        said = "no confidence given"
+        if confidence is not None:
+            said = f"confidence {beside(confidence, threshold)}"
+        return f"{said}; visit {visits} of {self._config.loop_threshold}" if visits else said
 
     def threshold(self, kind: Kind) -> float:
         """Return how confident an agent must be to do this kind of thing unasked."""
@@ -201,9 +279,11 @@ class Rules:
         if visits < self._config.loop_threshold:
             return []
         reason = f"Loop: this is visit {visits} of the same state"
+        remedy = "in a new episode"
         if self._config.loop_counts == "repeats":
             reason += ", and nothing new was tried"
-        return [Verdict("gate", Severity.BLOCK, "gate.loop", reason, "loop")]
+            remedy = "after another action that was not tried yet, or in a new episode"
+        return [Verdict("gate", Severity.BLOCK, "gate.loop", reason, "loop", remedy=remedy)]
 
     def _secrets(self, kind: str, target: Target | None) -> list[Verdict]:
         if kind != "type" or target is None:
@@ -230,16 +310,74 @@ class Rules:
         if proposal.confidence is None:
             if kind.risk not in self._confidence.required_for:
                 return []
+            threshold = self.threshold(kind)
             reason = f"Failed: {kind.risk} risk needs a confidence, and none is given"
         else:
             threshold = self.threshold(kind)
             if proposal.confidence >= threshold:
                 return []
             reason = compared(proposal.confidence, threshold)
-        return [Verdict("gate", Severity.ASK, "gate.confidence", reason, "low_confidence")]
+        return [_low_confidence(reason, threshold)]
 
     def _is_command(self, kind: Kind) -> bool:
         return self._coding and kind.type == "run_shell"
+
+
+class Joint:
+    """Several sets of rules that must all be content."""
+
+    def __init__(self, several: Sequence[Rules]) -> None:
+        self._several = several
+
+    def judge(
+        self, proposal: Proposal, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
+    ) -> Verdict:
+        """Return the strictest verdict, with every rule that matched in any of them."""
+        each = (rules.judge(proposal, kind, visits, lifted) for rules in self._several)
+        found = [verdict for verdict in each if verdict is not ALLOWED]
+        if not found:
+            return ALLOWED
+        one = together(found, masks_text=any(verdict.masks_text for verdict in found))
+        matched = dict.fromkeys(rule for verdict in found for rule in (verdict.rule, *verdict.also))
+        return msgspec.structs.replace(one, also=tuple(r for r in matched if r != one.rule))
+
+    def now(self, decided: Decided, visits: int) -> str:
+        said = (rules.now(decided, visits) for rules in self._several)
+        return "; ".join(dict.fromkeys(said))
+
+    def takes_secret(self, kind: str, target: Target | None) -> bool:
+        return any(rules.takes_secret(kind, target) for rules in self._several)
+
+
+def _sides(project: ProjectConfig, base: Rules) -> Sides[Rules | Joint]:
+    return sides(project, base, Rules.within, _joint)
+
+
+def _joint(several: tuple[Rules, ...]) -> Rules | Joint:
+    return Joint(several) if len(several) > 1 else several[0]
+
+
+def _low_confidence(reason: str, threshold: float) -> Verdict:
+    return Verdict(
+        "gate",
+        Severity.ASK,
+        "gate.confidence",
+        reason,
+        "low_confidence",
+        remedy=f"with confidence >= {threshold}",
+    )
+
+
+def _kind(decided: Decided) -> Kind:
+    """Return what was judged; whether its type was known shows in the rules that matched."""
+    rules = {rule for verdict in decided.verdicts for rule in (verdict.rule, *verdict.also)}
+    return Kind(
+        decided.type,
+        decided.tier,
+        decided.reversibility,
+        decided.risk,
+        known="classify.unknown_type" not in rules,
+    )
 
 
 def _softened(blocklist: Sequence[AnyPattern]) -> list[AnyPattern]:

@@ -8,7 +8,8 @@ import msgspec
 
 from safetyd.core.proposal import Observation, Proposal, Target
 
-MAX_EPISODES: Final = 64  # per agent
+# Per agent: the episodes that may be live, as many sessions that have none, and the implicit one.
+MAX_EPISODES: Final = 129
 RING: Final = 256  # states and signatures per episode
 SELDOM: Final = 10
 
@@ -42,7 +43,7 @@ class Episode(msgspec.Struct):
 class Loops:
     """Visits per agent and episode.
 
-    At most 64 episodes per agent are remembered: one more, and the one unused for longest is
+    At most 129 episodes per agent are remembered: one more, and the one unused for longest is
     forgotten, with its visits.
     """
 
@@ -78,6 +79,12 @@ class Loops:
         if kept:
             self._agents[agent] = kept
 
+    def close(self, agent: str, session: str) -> None:
+        """Drop what was visited in a session outside any episode."""
+        episodes = self._agents.get(agent, {})
+        if episodes.pop(_session_key(session or None), None) and not episodes:
+            del self._agents[agent]
+
     def save(self) -> Callable[[], bytes]:
         saved = _encode(self._agents)
         return lambda: saved
@@ -110,10 +117,11 @@ def visit_of(agent: str, kind: str, proposal: Proposal, text: str) -> Visit | No
     if not state:
         return None
     signature = _signature(state, kind, proposal.target, text)
-    episode = _session_key(proposal.session)
+    session = proposal.session or None
+    episode = _session_key(session)
     if proposal.episode is not None:
         episode = _episode_key(proposal.episode)
-    return Visit(agent, episode, proposal.session, state, signature, kind in _PATIENT)
+    return Visit(agent, episode, session, state, signature, kind in _PATIENT)
 
 
 def state_hash(observation: Observation) -> str:

@@ -9,7 +9,7 @@ from safetyd.core.kinds import GUI, Kind
 from safetyd.core.patterns import AnyPattern, PatternSet
 from safetyd.core.proposal import Observation, Proposal, Target
 from safetyd.core.text import deception, forms
-from safetyd.core.verdict import Severity, Verdict, strictest
+from safetyd.core.verdict import Severity, Verdict, all_of, strictest
 
 _NO_TARGET: Final = Target()
 _NO_OBSERVATION: Final = Observation()
@@ -20,11 +20,22 @@ class Watch:
     """A list of patterns, and the verdict that a match of each brings."""
 
     def __init__(
-        self, rule: str, why: str, patterns: Sequence[AnyPattern], then: Severity = Severity.ASK
+        self,
+        rule: str,
+        why: str,
+        patterns: Sequence[AnyPattern],
+        then: Severity = Severity.ASK,
+        remedy: str = "with words that do not match",
     ) -> None:
         self.patterns = PatternSet(patterns)
         self._verdicts = tuple(
-            Verdict("gate", known.then or then, f"{rule}:{known.name}", f"{why} {known.pattern}")
+            Verdict(
+                "gate",
+                known.then or then,
+                f"{rule}:{known.name}",
+                f"{why} {known.pattern}",
+                remedy=f"{remedy} {known.pattern}",
+            )
             for known in self.patterns.patterns
         )
 
@@ -53,7 +64,8 @@ class Expectation:
             return []
         found = f"found {wrong[0]!r}" if wrong else "the proposal does not say where it acts"
         reason = f"Window: expected {self._what}, {found}"
-        return [Verdict("gate", Severity.ASK, "gate.window", reason)]
+        remedy = f"with target and observation in {self._what}"
+        return [Verdict("gate", Severity.ASK, "gate.window", reason, remedy=remedy)]
 
 
 def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectation, ...]:
@@ -96,27 +108,36 @@ def deceptive(proposal: Proposal, said: Sequence[str]) -> list[Verdict]:
     if not why:
         return []
     reason = f"Suspicious Unicode: {why}"
-    return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason)]
+    remedy = "with words of one alphabet each"
+    if why.startswith("U+"):
+        remedy = f"without the character {why.partition(' ')[0]} or others like it"
+    return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason, remedy=remedy)]
 
 
 def compared(confidence: float, threshold: float) -> str:
-    """Say whether a confidence passes, with as many decimals as it takes to see why."""
+    """Say whether a confidence passes."""
+    if confidence >= threshold:
+        return f"Passed: {beside(confidence, threshold)}"
+    return f"Failed: {beside(confidence, threshold)} (escalate to human)"
+
+
+def beside(confidence: float, threshold: float) -> str:
+    """Put both beside one another, with as many decimals as it takes to see which is larger."""
     for decimals in range(_MOST_DECIMALS):
         is_, needed = f"{confidence:.{decimals}%}", f"{threshold:.{decimals}%}"
         if is_ != needed or confidence == threshold:
             break
-    if confidence >= threshold:
-        return f"Passed: {is_} >= {needed}"
-    return f"Failed: {is_} < {needed} (escalate to human)"
+    return f"{is_} {'>=' if confidence >= threshold else '<'} {needed}"
 
 
 def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
     """Make one verdict of many: the strictest, with the rules of the others."""
     first = strictest(found)
     also = tuple(dict.fromkeys(v.rule for v in found if v.rule != first.rule))
-    if not also and not masks_text:
+    if len(found) == 1 and not masks_text:
         return first
-    return msgspec.structs.replace(first, also=also, masks_text=masks_text)
+    remedy = all_of(verdict.remedy for verdict in found)
+    return msgspec.structs.replace(first, also=also, masks_text=masks_text, remedy=remedy)
 
 
 def _fields(proposal: Proposal) -> tuple[str, str, str]:

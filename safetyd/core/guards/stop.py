@@ -4,14 +4,15 @@ Sources are kept apart, so clearing one leaves the others: an operator, a file, 
 environment. Every stop and resume has an epoch, which agents acknowledge.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
 
-from safetyd.core.events import Event, Proposed, Resumed, Stopped
+from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.events import Decided, Moment, Proposed, Resumed, Stopped
 from safetyd.core.kinds import Kind
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.verdict import ALLOWED, Severity, Verdict, all_of
 
 ENVIRONMENT = "environment"
 
@@ -32,12 +33,13 @@ class StopState(msgspec.Struct):
     epoch: int = 0
 
 
-class StopGuard:
+class StopGuard(Guard):
     name = "stop"
-    hears: tuple[type[Event], ...] = (Stopped, Resumed)
+    _state: StopState
 
     def __init__(self) -> None:
         self._state = StopState()
+        self.hears = hearing(on(Stopped, self._stopped), on(Resumed, self._resumed))
 
     @property
     def stops(self) -> tuple[Stop, ...]:
@@ -49,30 +51,27 @@ class StopGuard:
         return self._state.epoch
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
-        for stop in self._state.stops:
-            if stop.agent is None or stop.agent == proposed.agent:
-                return _verdict(stop)
-        return ALLOWED
+        if not self._state.stops:
+            return ALLOWED
+        held = self._holding(proposed.agent)
+        return _verdict(held) if held else ALLOWED
 
-    def observe(self, event: Event) -> Sequence[Event]:
-        match event:
-            case Stopped():
-                others = self._others(event.agent, {event.source}, event.epoch)
-                self._state.stops = [*others, _stop(event)]
-                self._state.epoch = max(self._state.epoch, event.epoch)
-            case Resumed():
-                # A stop that was pressed after this resume was asked for is newer, and holds.
-                others = self._others(event.agent, set(event.sources), event.epoch)
-                self._state.stops = list(others)
-                self._state.epoch = max(self._state.epoch, event.epoch)
-        return ()
+    def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
+        return "; ".join(map(describe, self._holding(decided.agent))) or "none"
 
-    def save(self) -> Callable[[], bytes]:
-        saved = msgspec.msgpack.encode(self._state)
-        return lambda: saved
+    def _holding(self, agent: str) -> list[Stop]:
+        return [stop for stop in self._state.stops if stop.agent is None or stop.agent == agent]
 
-    def load(self, saved: bytes) -> None:
-        self._state = msgspec.msgpack.decode(saved, type=StopState)
+    def _stopped(self, event: Stopped) -> None:
+        others = self._others(event.agent, {event.source}, event.epoch)
+        self._state.stops = [*others, as_stop(event)]
+        self._state.epoch = max(self._state.epoch, event.epoch)
+
+    def _resumed(self, event: Resumed) -> None:
+        # A stop that was pressed after this resume was asked for is newer, and holds.
+        others = self._others(event.agent, set(event.sources), event.epoch)
+        self._state.stops = list(others)
+        self._state.epoch = max(self._state.epoch, event.epoch)
 
     def _others(self, agent: str | None, sources: set[str], epoch: int) -> Iterator[Stop]:
         for stop in self._state.stops:
@@ -80,7 +79,8 @@ class StopGuard:
                 yield stop
 
 
-def _stop(event: Stopped) -> Stop:
+def as_stop(event: Stopped) -> Stop:
+    """Return what a stop leaves in force."""
     return Stop(
         source=event.source,
         by=event.by,
@@ -91,12 +91,30 @@ def _stop(event: Stopped) -> Stop:
     )
 
 
-def _verdict(stop: Stop) -> Verdict:
+def _verdict(stops: Sequence[Stop]) -> Verdict:
+    """Make one verdict of all stops: the oldest gives the reason, and all must end."""
+    stop, remedy = stops[0], all_of(map(_ending, stops))
     if stop.source == ENVIRONMENT:
-        reason = f"disabled: {stop.reason}"
-        return Verdict("stop", Severity.BLOCK, "stop.environment", reason, cause="disabled")
+        return Verdict(
+            "stop",
+            Severity.BLOCK,
+            "stop.environment",
+            f"disabled: {stop.reason}",
+            cause="disabled",
+            remedy=remedy,
+        )
     rule = f"stop.{stop.source.partition(':')[0]}"
-    return Verdict("stop", Severity.BLOCK, rule, describe(stop), cause="stopped")
+    return Verdict("stop", Severity.BLOCK, rule, describe(stop), cause="stopped", remedy=remedy)
+
+
+def _ending(stop: Stop) -> str:
+    kind, _, path = stop.source.partition(":")
+    if kind == "file":
+        return f"once {path} was removed"
+    if kind == ENVIRONMENT:
+        return f"once safetyd was started without {stop.reason}"
+    whose = f" --agent {stop.agent}" if stop.agent else ""
+    return f"once `safetyd resume{whose}` ended the stop"
 
 
 def describe(stop: Stop) -> str:

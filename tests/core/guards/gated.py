@@ -1,11 +1,13 @@
 """A gate and an agent before it, for stories."""
 
 import functools
+from collections.abc import Mapping
 
 import msgspec
 
 from safetyd.core.events import Decided, Event, Proposed
 from safetyd.core.guards.gate import ConfidenceConfig, Gate, GateConfig
+from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.kinds import Kinds, TypeConfig
 from safetyd.core.lines import encode
 from safetyd.core.proposal import Observation
@@ -30,9 +32,12 @@ class Agent:
         config: GateConfig | None = None,
         confidence: ConfidenceConfig | None = None,
         profile: str = "strict",
+        projects: Mapping[str, ProjectConfig] | None = None,
     ) -> None:
         self.profile = profile
-        self.gate = Gate(config or GateConfig(), confidence or ConfidenceConfig(), profile)
+        self.gate = Gate(
+            config or GateConfig(), confidence or ConfidenceConfig(), profile, projects or {}
+        )
         self.journal: list[bytes] = []
 
     def asks(self, type: str = "click", **fields: object) -> Verdict:  # noqa: A002

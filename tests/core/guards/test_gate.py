@@ -210,6 +210,7 @@ def test_reading_commits_nothing() -> None:
     assert look("read_file", text="checkout") is ALLOWED
 
 
+@pytest.mark.req("S4.22")
 def test_every_step_that_matched_is_listed_in_order() -> None:
     config = GateConfig(expected_app="Chrome")
     verdict = Agent(config).looks(
@@ -299,6 +300,7 @@ def test_where_nothing_is_expected_every_app_is_right(off: str | None) -> None:
     assert agent.looks(target=Target(app="Terminal")) is ALLOWED
 
 
+@pytest.mark.req("S2.19")
 @pytest.mark.req("S4.10")
 @pytest.mark.req("S4.26")
 def test_an_unsure_click_is_asked_about() -> None:
@@ -339,6 +341,7 @@ def test_the_threshold_for_clicks_is_the_gates_own() -> None:
     )
 
 
+@pytest.mark.req("S2.19")
 def test_a_confidence_that_passes_can_be_explained_too() -> None:
     assert compared(0.85, 0.7) == "Passed: 85% >= 70%"
     assert compared(0.7, 0.7) == "Passed: 70% >= 70%"

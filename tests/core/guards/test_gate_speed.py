@@ -13,6 +13,8 @@ from safetyd.core.proposal import MAX_TEXT_BYTES, Target
 from tests.core.guards.gated import kinds
 from tests.play import propose
 
+pytestmark = pytest.mark.alone
+
 chance = random.Random(4)
 
 
@@ -60,7 +62,7 @@ HOSTILE = {
 @pytest.mark.parametrize("profile", ["strict", "coding"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_takes_less_than_two_milliseconds(name: str, profile: str) -> None:
-    gate = Gate(GateConfig(), ConfidenceConfig(), profile)
+    gate = Gate(GateConfig(), ConfidenceConfig(), profile, {})
     kind = kinds(profile).of(propose(0, type="run_shell").proposal)
     # Another last character each time, so that nothing is remembered of the text.
     proposals = [
@@ -74,8 +76,9 @@ def test_hostile_text_takes_less_than_two_milliseconds(name: str, profile: str) 
     assert took_s < 0.002
 
 
+@pytest.mark.req("S4.7")
 def test_a_plain_proposal_takes_microseconds() -> None:
-    gate = Gate(GateConfig(), ConfidenceConfig(), "strict")
+    gate = Gate(GateConfig(), ConfidenceConfig(), "strict", {})
     proposed = propose(0, type="run_shell", text="make test")
     kind = kinds().of(proposed.proposal)
 
@@ -89,7 +92,7 @@ def test_a_thousand_patterns_cost_hardly_more_than_ten() -> None:
     words = ["".join(chance.choices(string.ascii_lowercase, k=8)) for _ in range(1000)]
     patterns = tuple(rf"\b{word}\b" for word in words)
     few, many = (
-        Gate(GateConfig(blocklist_patterns=patterns[:count]), ConfidenceConfig(), "strict")
+        Gate(GateConfig(blocklist_patterns=patterns[:count]), ConfidenceConfig(), "strict", {})
         for count in (10, 1000)
     )
     proposed = propose(

@@ -1,5 +1,4 @@
 from safetyd.core.engine import Engine
-from safetyd.core.guards.keys import MAX_OPEN_ACTIONS
 from safetyd.core.policy import Policy
 from safetyd.core.telemetry import Heartbeat, SessionEnded
 from tests.play import ask, outcome, play, propose, report, stop, tick
@@ -55,22 +54,6 @@ def test_answers_are_counted_per_agent() -> None:
     agent = engine.keys.agents["code"]
     assert (agent.allowed, agent.blocked, agent.asked, agent.failed) == (1, 1, 1, 1)
     assert agent.heard_t == 5
-
-
-def test_action_is_open_until_its_outcome() -> None:
-    engine = Engine(Policy())
-    play(engine, propose(0, id="p1"), propose(1, id="p2"), outcome(2, "p1"), outcome(3, "other"))
-
-    assert engine.keys.agents["code"].open_actions == ["p2"]
-
-
-def test_only_the_newest_open_actions_are_kept() -> None:
-    engine = Engine(Policy())
-    play(engine, *(propose(n, id=f"p{n}") for n in range(MAX_OPEN_ACTIONS + 2)))
-
-    agent = engine.keys.agents["code"]
-    assert len(agent.open_actions) == MAX_OPEN_ACTIONS
-    assert agent.unreported == 2
 
 
 def test_stop_is_acknowledged_once_for_all_earlier_epochs() -> None:

@@ -7,6 +7,7 @@ from safetyd.core.policy import Policy
 from tests.play import ask, at, play, propose, resume, stop, tick
 
 
+@pytest.mark.req("S2.46")
 @pytest.mark.req("S2.24")
 def test_stop_blocks_everything_reads_included() -> None:
     engine = Engine(Policy())

@@ -1,0 +1,121 @@
+"""What opens above the queue: a question before an answer is sent, and pages to read."""
+
+from typing import ClassVar, Final
+
+import msgspec
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.validation import Number
+from textual.widgets import Input, Static
+
+MAX_WORDS: Final = 2000
+MAX_HOURS: Final = 7 * 24
+MAX_USES: Final = 1000
+
+HELP: Final = """\
+Requests that wait for a person, the urgent first: urgency, how long an
+answer still counts, the agent, and what it wants to do.
+
+  a        approve: once, exactly what is shown
+  d        deny; the agent is told your reason
+  v        view the exact text, the diff and the context on the whole screen
+  space    mark; a and d then answer all that are marked
+  g        approve, and grant the same kind for a while, if it is offered
+  t        what sessions did, the newest first
+  j k      down and up, as the arrows; Page Down and Page Up turn the card
+  /        show only requests with some words in them; Esc shows all again
+  ?        this page
+  q        quit
+
+Behind a bar are the words of an agent, with everything unseen made visible;
+behind a plus a line goes on. Without an answer nothing happens. Whoever
+answers first decides."""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """For how many actions of the same kind, and for how many hours."""
+
+    uses: int
+    hours: float
+
+
+class Words(ModalScreen[str | None]):
+    """Shows what would be answered and asks for words; gives None if the person turns back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
+
+    def __init__(self, question: str, about: str, hint: str) -> None:
+        super().__init__()
+        self._question = question
+        self._about = about
+        self._hint = hint
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(self._question), classes="question")
+            with VerticalScroll(can_focus=False):
+                yield Static(Content(self._about), classes="lines")
+            yield Input(placeholder=self._hint, max_length=MAX_WORDS)
+            yield Static("Enter sends it, Esc goes back.", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)
+
+
+class GrantTerms(ModalScreen[Grant | None]):
+    """Asks how far a grant reaches; gives None if the person turns back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
+
+    def __init__(self, about: str) -> None:
+        super().__init__()
+        self._about = about
+
+    def compose(self) -> ComposeResult:
+        uses, hours = Number(minimum=1, maximum=MAX_USES), Number(minimum=0.01, maximum=MAX_HOURS)
+        with Vertical(classes="dialog"):
+            yield Static("Approve, and grant the same kind for a while?", classes="question")
+            with VerticalScroll(can_focus=False):
+                yield Static(Content(self._about), classes="lines")
+            yield Static("At most how many times, for at most how many hours?", markup=False)
+            yield Input("5", id="uses", type="integer", validators=[uses])
+            yield Input("8", id="hours", type="number", validators=[hours])
+            yield Static("Enter sends it, Tab moves, Esc goes back.", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#uses", Input).focus()
+
+    def on_input_submitted(self) -> None:
+        uses, hours = self.query_one("#uses", Input), self.query_one("#hours", Input)
+        if uses.is_valid and hours.is_valid:
+            self.dismiss(Grant(int(uses.value), float(hours.value)))
+
+
+class Page(ModalScreen[None]):
+    """Something to read on the whole screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,q,v,t,question_mark", "dismiss(None)", "back"),
+        ("j", "scroll('down')", "down"),
+        ("k", "scroll('up')", "up"),
+    ]
+
+    def __init__(self, title: str, text: Content) -> None:
+        super().__init__()
+        self._heading = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(f"{self._heading}  (Esc goes back)"), classes="question")
+        with VerticalScroll():
+            yield Static(self._text, classes="lines")
+
+    def action_scroll(self, where: str) -> None:
+        page = self.query_one(VerticalScroll)
+        page.scroll_relative(y=1 if where == "down" else -1, animate=False)

@@ -1,0 +1,281 @@
+"""The queue: requests that wait for a person, and approvals that may still be used."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from safetyd.core.actor import hearing, on
+from safetyd.core.consequences import Allowed, Approved, Dropped
+from safetyd.core.events import (
+    Answered,
+    Asking,
+    Cancelled,
+    Claimed,
+    Decided,
+    Deferred,
+    EscalationDenied,
+    Event,
+    Expired,
+    Lapsed,
+    Paused,
+    Proposed,
+    Released,
+    Superseded,
+    Ticked,
+    Unpaused,
+)
+from safetyd.core.kinds import Kind
+from safetyd.core.register import Register
+from safetyd.core.requests import (
+    MAX_JOINED,
+    UNPAUSE,
+    Answer,
+    ApprovalsConfig,
+    Request,
+    State,
+    unpause,
+)
+from safetyd.core.verdict import ALLOW
+
+MAX_PER_TICK: Final = 64
+
+
+class Approvals(Register):
+    """Nothing is asked twice: a repeat of an action that is pending joins its request."""
+
+    name = "approvals"
+
+    def __init__(self, config: ApprovalsConfig) -> None:
+        super().__init__()
+        self._valid = timedelta(minutes=config.approved_valid_minutes)
+        self.hears = hearing(
+            on(Decided, self._decided),
+            on(Answered, self._answered),
+            on(Released, self._released),
+            on(Paused, self._paused),
+            on(Unpaused, self._unpaused),
+            on(Deferred, self._deferred),
+            on(Expired, self._expired),
+            on(Cancelled, self._cancelled),
+            on(Superseded, self._superseded),
+            on(Claimed, self._claimed),
+            on(Lapsed, self._lapsed),
+            on(Ticked, self._due),
+        )
+
+    def usable(self, proposed: Proposed, kind: Kind, action: bytes) -> Request | None:
+        """Return an approval that a proposal may use: the one it names, or its action's."""
+        named = proposed.proposal.request_id
+        if named is None:
+            request = self.same_action(proposed.agent, action)
+        else:
+            request = self._asked_for(named, proposed, kind, action)
+        if request is None or not request.unused or request.valid_until is None:
+            return None
+        return request if proposed.at < request.valid_until else None
+
+    def _asked_for(
+        self, request_id: str, proposed: Proposed, kind: Kind, action: bytes
+    ) -> Request | None:
+        """Return what was asked for the same action, or a permission for its type and text."""
+        request = self.find(request_id)
+        if request is None or request.agent != proposed.agent or request.asked.type != kind.type:
+            return None
+        if not request.asked.permission:
+            return request if request.action == action else None
+        text = request.asked.proposal.text
+        return request if not text or text == proposed.proposal.text else None
+
+    def _decided(self, event: Decided) -> None:
+        if event.asks is not None:
+            self._ask(event, event.asks)
+        elif event.uses is not None:
+            self._use(event.uses.request_id, event)
+
+    def _ask(self, event: Decided, asks: Asking) -> None:
+        known = self.find(asks.request_id)
+        if known is not None:
+            self._join(event, known)
+            return
+        request = Request(
+            id=asks.request_id,
+            asked=event,
+            action=asks.action,
+            urgency=asks.urgency,
+            deadline=asks.deadline,
+        )
+        self.name_proposal(request, event.id)
+        self.put(request)
+
+    def _join(self, event: Decided, known: Request) -> None:
+        joined = known.joined
+        if len(joined) < MAX_JOINED:
+            known = self.name_proposal(known, event.id)
+            joined = (*joined, event.id)
+        self._change(known, repeats=known.repeats + 1, joined=joined)
+
+    def _use(self, request_id: str, event: Decided) -> None:
+        request = self.find(request_id)
+        if request is not None and request.unused:
+            request = self.name_proposal(request, event.id)
+            self._change(request, used=event.id, used_digest=event.digest)
+
+    def _change(self, request: Request, **fields: object) -> Request:
+        changed = msgspec.structs.replace(request, **fields)
+        self.put(changed)
+        return changed
+
+    def _answered(self, event: Answered) -> Sequence[Event]:
+        request = self.find(event.request_id)
+        if request is None or not request.pending:
+            return ()
+        answer = Answer(by=event.by, via=event.via, at=event.at, words=event.words)
+        if event.answer == "approved":
+            until = event.at + self._valid
+            request = self._change(request, state="approved", answer=answer, valid_until=until)
+            return self._approved(event, request)
+        request = self._change(request, state="denied", answer=answer)
+        return (_dropped(event, request), *_stays(event, request))
+
+    def _approved(self, event: Answered, request: Request) -> Sequence[Event]:
+        caused: list[Event] = []
+        if source := request.pauses:
+            caused.append(_unpaused(event, request, source))
+        if request.asked.type == UNPAUSE:
+            self._change(request, used=request.asked.id)
+        else:
+            approved = Approved(at=event.at, t=event.t, request_id=request.id, waits=event.waits)
+            caused.append(approved)
+        return caused
+
+    def _paused(self, event: Paused) -> None:
+        """Ask people whether an agent that an anomaly paused may go on."""
+        if event.source != "anomaly":
+            return
+        request = unpause(event)
+        known = self.same_action(event.agent, request.action)
+        if known is not None:
+            self._change(known, repeats=known.repeats + 1)
+            return
+        self.put(request)
+
+    def _unpaused(self, event: Unpaused) -> Sequence[Event]:
+        """Ask no longer once the pause is over."""
+        request = self.same_action(event.agent, UNPAUSE.encode())
+        if request is None or "anomaly" not in event.sources:
+            return ()
+        return (
+            Cancelled(
+                at=event.at,
+                t=event.t,
+                request_id=request.id,
+                by=event.by,
+                via="unpause",
+                reason=event.reason,
+            ),
+        )
+
+    def _released(self, event: Released) -> Sequence[Event]:
+        """Let the agent that waits have the approval, or keep it for who proposes the action."""
+        request = self.find(event.request_id)
+        if request is None or not request.unused:
+            return ()
+        # A permission is for a proposal that names it, so whoever waits has not used it yet.
+        if event.verdicts or not event.waits or request.asked.permission:
+            return (_dropped(event, request),)
+        self._change(request, used=request.asked.id)
+        return (_dropped(event, request), _allowed(event, request))
+
+    def _deferred(self, event: Deferred) -> None:
+        request = self.find(event.request_id)
+        if request is None or not request.pending:
+            return
+        before = request.until or event.at
+        deadline = request.deadline
+        if deadline is not None and event.until > before:
+            deadline += event.until - before
+        self._change(request, deadline=deadline, until=event.until)
+
+    def _expired(self, event: Expired) -> Sequence[Event]:
+        answer = Answer(by="safetyd", via="time", at=event.at)
+        ends = (self._end(event, id_, "expired", answer) for id_ in event.request_ids)
+        return [dropped for end in ends for dropped in end]
+
+    def _cancelled(self, event: Cancelled) -> Sequence[Event]:
+        answer = Answer(by=event.by, via=event.via, at=event.at, words=event.reason)
+        return self._end(event, event.request_id, "cancelled", answer)
+
+    def _superseded(self, event: Superseded) -> Sequence[Event]:
+        answer = Answer(by=event.agent, via="bus", at=event.at, words=event.by_id)
+        return self._end(event, event.request_id, "superseded", answer)
+
+    def _claimed(self, event: Claimed) -> Sequence[Event]:
+        request = self.find(event.request_id)
+        if request is None or request.claimant is not None:
+            return ()
+        request = self._change(request, claimant=event.claimant)
+        if not request.unused:
+            return ()
+        self._change(request, used=event.id)
+        return (_allowed(event, request),)
+
+    def _lapsed(self, event: Lapsed) -> None:
+        for id_ in event.request_ids:
+            request = self.find(id_)
+            if request is not None and request.unused:
+                self._change(request, lapsed=True)
+
+    def _end(self, cause: Event, id_: str, state: State, answer: Answer) -> Sequence[Event]:
+        request = self.find(id_)
+        if request is None or not request.pending:
+            return ()
+        request = self._change(request, state=state, answer=answer)
+        return (_dropped(cause, request), *_stays(cause, request))
+
+    def _due(self, tick: Ticked) -> Sequence[Event]:
+        """Say whose time is over, the earliest first."""
+        expired, lapsed = self.due(tick.at, MAX_PER_TICK)
+        events: list[Event] = []
+        if expired:
+            events.append(Expired(at=tick.at, t=tick.t, request_ids=tuple(expired)))
+        if lapsed:
+            events.append(Lapsed(at=tick.at, t=tick.t, request_ids=tuple(lapsed)))
+        return events
+
+
+def _allowed(cause: Event, request: Request) -> Allowed:
+    decided = msgspec.structs.replace(
+        request.asked, at=cause.at, t=cause.t, decision=ALLOW, verdicts=(), asks=None
+    )
+    return Allowed(at=cause.at, t=cause.t, decided=decided)
+
+
+def _unpaused(cause: Answered, request: Request, source: str) -> Unpaused:
+    return Unpaused(
+        at=cause.at,
+        t=cause.t,
+        agent=request.agent,
+        sources=(source,),
+        by=cause.by,
+        reason=cause.words,
+        approved=True,
+    )
+
+
+def _stays(cause: Event, request: Request) -> Iterator[EscalationDenied]:
+    """Yield that a pause stays, if that was asked."""
+    if request.pauses and request.state in {"denied", "expired"}:
+        yield EscalationDenied(
+            at=cause.at,
+            t=cause.t,
+            agent=request.agent,
+            request_id=request.id,
+            source=request.pauses,
+            why=request.state,
+        )
+
+
+def _dropped(cause: Event, request: Request) -> Dropped:
+    return Dropped(at=cause.at, t=cause.t, agent=request.agent, id=request.asked.id)

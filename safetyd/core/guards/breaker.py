@@ -1,0 +1,279 @@
+"""Circuit breakers, one per dependency or model; for one agent alone, or per task, where needed.
+
+    closed --calls failed--> open --open_s--> half_open --probes succeeded--> closed
+                              ^                   |
+                              +---a probe failed--+
+                                  or was too late
+
+A call is the first outcome of an allowed proposal. A breaker moves when `BreakerMoved` is observed
+and forgets its calls with it; while it is not closed only the outcomes of its probes count.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.events import BreakerMoved, Decided, Event, Moment, Proposed, Settled, Ticked
+from safetyd.core.guards.probing import State, Tripped
+from safetyd.core.guards.tripping import BreakerConfig, Call, Calls
+from safetyd.core.guards.words import MAX_COMMON
+from safetyd.core.kinds import Kind
+from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
+
+MAX_BREAKERS: Final = 2 * MAX_COMMON  # one for each dependency and model that may be known
+MAX_PER_TICK: Final = 64
+
+
+class BreakerState(msgspec.Struct):
+    """All breakers, by the agent that they are for, if any, and their name."""
+
+    tripped: dict[str, Tripped] = {}  # longest open first
+    closed: dict[str, Calls] = {}  # longest unused first
+
+
+class BreakerStatus(msgspec.Struct, frozen=True):
+    """One breaker as it stands."""
+
+    breaker: str
+    state: State
+    agent: str | None = None
+    reason: str = ""
+    open_t: float | None = None
+    calls: int = 0
+    failures: int = 0
+    probes_out: int = 0
+
+
+class BreakerGuard(Guard):
+    """At most 2,000 breakers: for one more, the closed one unused for longest is forgotten.
+
+    If none is closed, one that is for a single agent goes before one that is for all.
+    """
+
+    name = "breaker"
+    _state: BreakerState
+
+    def __init__(self, config: BreakerConfig) -> None:
+        self._config = config
+        self._state = BreakerState()
+        self.hears = hearing(
+            on(Decided, self._allowed),
+            later(self._allowed),
+            on(Settled, self._settled),
+            on(BreakerMoved, self._moved),
+            on(Ticked, self._due),
+        )
+
+    @property
+    def breakers(self) -> tuple[BreakerStatus, ...]:
+        """Return every breaker that is known, those that are not closed first."""
+        closed = tuple(_closed_status(*known) for known in self._state.closed.items())
+        return self.tripped + closed
+
+    @property
+    def tripped(self) -> tuple[BreakerStatus, ...]:
+        """Return the breakers that are not closed, longest open first."""
+        return tuple(_tripped_status(known) for known in self._state.tripped.values())
+
+    def states(self) -> Iterator[tuple[str, State]]:
+        """Yield every breaker's name and state in the same order; two may have one name."""
+        for tripped in self._state.tripped.values():
+            yield tripped.breaker, "half_open" if tripped.half_open else "open"
+        for key in self._state.closed:
+            yield key.partition(" ")[2], "closed"
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
+        if not self._state.tripped:
+            return ALLOWED
+        waits = [
+            (wait_s, tripped)
+            for tripped in self._met(proposed)
+            if (wait_s := tripped.wait_s(self._config, proposed.t))
+        ]
+        if not waits:
+            return ALLOWED
+        remedy = all_of(tripped.remedy(self._config, proposed.t) for _, tripped in waits)
+        return _blocked(*max(waits, key=lambda wait: wait[0]), remedy)
+
+    def now(self, decided: Decided, moment: Moment) -> str:
+        proposal = decided.proposal
+        names = tuple(
+            self._names(decided.agent, proposal.dependency or proposal.model, proposal.task)
+        )
+        tripped = [self._tripped_now(one, moment.t) for one in self._met(decided)]
+        closed = [
+            f"{name} closed, {calls.recent(self._config, moment.t)}"
+            for name, agent in names
+            if (calls := self._state.closed.get(_key(agent, name)))
+        ]
+        if not names:
+            return "it names no dependency and no model"
+        return "; ".join(tripped + closed) or f"{names[0][0]} closed, no calls known"
+
+    def _tripped_now(self, tripped: Tripped, t: float) -> str:
+        state = "is being probed" if tripped.half_open else f"open, {tripped.reason}"
+        wait_s = tripped.wait_s(self._config, t)
+        wait = f"{seconds(wait_s)} left" if wait_s else "a probe may begin"
+        return f"{tripped.breaker} {state}, {wait}"
+
+    def _met(self, event: Proposed | Decided) -> Iterator[Tripped]:
+        """Yield the breakers that a proposal must pass and that are not closed."""
+        proposal = event.proposal
+        for breaker, agent in self._names(
+            event.agent, proposal.dependency or proposal.model, proposal.task
+        ):
+            if tripped := self._state.tripped.get(_key(agent, breaker)):
+                yield tripped
+
+    def _names(
+        self, agent: str, dependency: str | None, task: str | None
+    ) -> Iterator[tuple[str, str | None]]:
+        if dependency:
+            yield dependency, None
+            yield f"{dependency}/{agent}", agent
+        if task and self._config.per_task:
+            yield f"{agent}:{task}", agent
+
+    def _allowed(self, event: Decided) -> Sequence[Event]:
+        """Take a probe's slot; the first one after `open_s` moves the breaker if no tick did."""
+        if not self._state.tripped or event.decision is not ALLOW:
+            return ()
+        moves: list[Event] = []
+        for tripped in self._met(event):
+            if not tripped.wait_s(self._config, event.t):
+                tripped.start(_key(event.agent, event.id), event.t)
+                if move := tripped.due(self._config, event.t):
+                    moves.append(_move(event, tripped, *move))
+        return moves
+
+    def _settled(self, event: Settled) -> Sequence[Event]:
+        # Without a proposal it is no call: nobody opens a breaker by talking.
+        if event.id is None:
+            return ()
+        return self._probed(event, event.id) + self._called(event)
+
+    def _probed(self, event: Settled, id_: str) -> list[Event]:
+        probe = _key(event.agent, id_)
+        return [
+            _move(event, tripped, *move)
+            for tripped in self._state.tripped.values()
+            if probe in tripped.out
+            if (move := tripped.settle(self._config, probe, event.t, ok=event.ok))
+        ]
+
+    def _called(self, event: Settled) -> list[Event]:
+        moves: list[Event] = []
+        names = tuple(self._names(event.agent, event.dependency or event.model, None))
+        if names and not any(_key(agent, name) in self._state.tripped for name, agent in names):
+            moves += self._counted(event, names[0][0], None)
+        for name, agent in self._names(event.agent, None, event.task):
+            if _key(agent, name) not in self._state.tripped:
+                moves += self._counted(event, name, agent)
+        return moves
+
+    def _counted(self, event: Settled, name: str, agent: str | None) -> Sequence[Event]:
+        key = _key(agent, name)
+        calls = self._state.closed.pop(key, None) or Calls()
+        calls.add(Call(event.t, event.agent, event.ok))
+        self._state.closed[key] = calls
+        self._make_room()
+        reason = "" if event.ok else calls.breach(self._config, event.t)
+        if not reason:
+            return ()
+        alone = None if agent else calls.lone_failer(self._config, event.t)
+        tripped = Tripped(f"{name}/{alone}" if alone else name, agent or alone, reason, event.t)
+        return (_move(event, tripped, "open", reason),)
+
+    def _moved(self, event: BreakerMoved) -> None:
+        key = _key(event.agent, event.breaker)
+        if event.state == "half_open":
+            if key in self._state.tripped:
+                self._state.tripped[key].half_open = True
+            return
+        self._state.tripped.pop(key, None)
+        if event.state == "open":
+            self._forget_calls(key, event)
+            tripped = Tripped(event.breaker, event.agent, event.reason, event.t)
+            self._state.tripped[key] = tripped
+            self._make_room()
+
+    def _forget_calls(self, key: str, event: BreakerMoved) -> None:
+        self._state.closed.pop(key, None)
+        if event.agent is not None:
+            everybodys = _key(None, event.breaker.removesuffix(f"/{event.agent}"))
+            if calls := self._state.closed.get(everybodys):
+                calls.drop(event.agent)
+
+    def _make_room(self) -> None:
+        while len(self._state.closed) + len(self._state.tripped) > MAX_BREAKERS:
+            if self._state.closed:
+                del self._state.closed[next(iter(self._state.closed))]
+            else:
+                del self._state.tripped[_expendable(self._state.tripped)]
+
+    def _due(self, tick: Ticked) -> Sequence[Event]:
+        moves: list[Event] = []
+        for tripped in self._state.tripped.values():
+            if len(moves) >= MAX_PER_TICK:
+                break
+            if move := tripped.due(self._config, tick.t):
+                moves.append(_move(tick, tripped, *move))
+        return moves
+
+
+def _key(agent: str | None, name: str) -> str:
+    """Name a breaker or a probe; agents' names have no spaces, so no two are alike."""
+    return f"{agent or ''} {name}"
+
+
+def _expendable(tripped: dict[str, Tripped]) -> str:
+    own = (key for key, one in tripped.items() if one.agent)
+    return next(own, next(iter(tripped)))
+
+
+def _move(cause: Event, tripped: Tripped, state: State, reason: str) -> BreakerMoved:
+    return BreakerMoved(
+        at=cause.at,
+        t=cause.t,
+        breaker=tripped.breaker,
+        state=state,
+        reason=reason,
+        agent=tripped.agent,
+    )
+
+
+def _blocked(wait_s: float, tripped: Tripped, remedy: str) -> Verdict:
+    state = "probing" if tripped.half_open else "open"
+    about = "is being probed" if tripped.half_open else f"is open: {tripped.reason}"
+    return Verdict(
+        "breaker",
+        Severity.BLOCK,
+        f"breaker.{state}",
+        f"breaker {tripped.breaker} {about}; try again in {math.ceil(wait_s)} s",
+        cause="breaker_open",
+        retry_after_s=wait_s,
+        limit_id=f"breaker:{tripped.breaker}",
+        remedy=remedy,
+    )
+
+
+def _tripped_status(tripped: Tripped) -> BreakerStatus:
+    return BreakerStatus(
+        tripped.breaker,
+        "half_open" if tripped.half_open else "open",
+        tripped.agent,
+        tripped.reason,
+        tripped.open_t,
+        probes_out=len(tripped.out),
+    )
+
+
+def _closed_status(key: str, calls: Calls) -> BreakerStatus:
+    agent, _, breaker = key.partition(" ")
+    failures = sum(not call.ok for call in calls.calls)
+    return BreakerStatus(
+        breaker, "closed", agent or None, calls=len(calls.calls), failures=failures
+    )

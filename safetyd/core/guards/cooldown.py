@@ -1,0 +1,116 @@
+"""The cooldown between two dispatches of one agent to the same target."""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.events import Decided, Forgotten, Moment, Proposed
+from safetyd.core.kinds import Kind
+from safetyd.core.proposal import Proposal
+from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, after, seconds
+
+MAX_TARGETS: Final = 64  # per agent
+MAX_NAME: Final = 64  # a longer name of a target is kept as its hash
+
+
+class CooldownConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    dispatch_s: Annotated[float, Meta(ge=0, le=604_800)] = 60.0  # 0: off
+
+
+class CooldownState(msgspec.Struct):
+    stamps: dict[str, dict[str, float]] = {}  # by agent and target, oldest first
+
+
+class Cooldown(Guard):
+    """The guard. `overrides` are the cooldowns of single agents, in seconds, by their exact names.
+
+    A stamp is the time of the last dispatch that was allowed. No stamp that still holds is
+    forgotten: with 64 targets cooling down, a dispatch to one more waits for the oldest.
+    """
+
+    name = "cooldown"
+    _state: CooldownState
+
+    def __init__(self, config: CooldownConfig, overrides: Mapping[str, float]) -> None:
+        self._dispatch_s = config.dispatch_s
+        self._overrides = dict(overrides)
+        self._state = CooldownState()
+        self.hears = hearing(
+            on(Decided, self._decided), later(self._decided), on(Forgotten, self._forgotten)
+        )
+
+    def cooldown_s(self, agent: str) -> float:
+        return self._overrides.get(agent, self._dispatch_s)
+
+    def cooling(self, agent: str, t: float) -> dict[str, float]:
+        """Return the targets that an agent may not dispatch to yet, and for how many seconds."""
+        ready = self.cooldown_s(agent) - t
+        stamps = self._state.stamps.get(agent, {})
+        return {target: stamp + ready for target, stamp in stamps.items() if stamp + ready > 0}
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:
+        if kind.type != "dispatch":
+            return ALLOWED
+        agent, cooldown_s = proposed.agent, self.cooldown_s(proposed.agent)
+        stamps = self._state.stamps.get(agent, {})
+        target = _target(agent, proposed.proposal)
+        crowded = target not in stamps and len(stamps) >= MAX_TARGETS
+        stamp = stamps.get(next(iter(stamps)) if crowded else target, -math.inf)
+        if proposed.t - stamp >= cooldown_s:
+            return ALLOWED
+        rule = "cooldown.targets" if crowded else "cooldown.dispatch"
+        return _verdict(rule, agent, proposed.t - stamp, cooldown_s)
+
+    def now(self, decided: Decided, moment: Moment) -> str:
+        if decided.type != "dispatch":
+            return "dispatches only"
+        cooling = self.cooling(decided.agent, moment.t)
+        left_s = cooling.get(_target(decided.agent, decided.proposal))
+        return "ready" if left_s is None else f"{seconds(left_s)} left"
+
+    def _decided(self, event: Decided) -> None:
+        if event.type == "dispatch" and event.decision is ALLOW:
+            self._stamp(event.agent, _target(event.agent, event.proposal), event.t)
+
+    def _forgotten(self, event: Forgotten) -> None:
+        if event.episode is None:
+            self._state.stamps.pop(event.agent, None)
+
+    def _stamp(self, agent: str, target: str, t: float) -> None:
+        cooldown_s = self.cooldown_s(agent)
+        stamps = self._state.stamps.setdefault(agent, {})
+        stamps.pop(target, None)
+        for known, stamp in tuple(stamps.items()):
+            if t - stamp < cooldown_s and len(stamps) < MAX_TARGETS:
+                break
+            del stamps[known]
+        stamps[target] = t
+
+
+def _target(agent: str, proposal: Proposal) -> str:
+    """Return what is dispatched: the target's name, or the agent itself."""
+    name = proposal.target.name if proposal.target else ""
+    if len(name) > MAX_NAME:
+        return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
+    return name or agent
+
+
+def _verdict(rule: str, agent: str, elapsed: float, cooldown_s: float) -> Verdict:
+    reason = f"cooldown not elapsed ({int(elapsed)}s < {cooldown_s:g}s)"
+    if rule == "cooldown.targets":
+        reason += f" for the oldest of {MAX_TARGETS} targets"
+    return Verdict(
+        "cooldown",
+        Severity.BLOCK,
+        rule,
+        reason,
+        cause="cooldown",
+        retry_after_s=cooldown_s - elapsed,
+        limit_id=f"{rule}:{agent}",
+        remedy=after(cooldown_s - elapsed),
+    )

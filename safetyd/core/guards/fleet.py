@@ -1,0 +1,138 @@
+"""The kernels of all agents, and one more that holds everybody."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from safetyd.core.kernel import Kernel, State, Step
+
+EVERYBODY: Final = "*"  # no agent can have this name
+# Names known by their outcomes alone: of one more nothing is counted until it proposes.
+MAX_UNPROPOSED: Final = 1_000
+HEARD_S: Final = 3600.0
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """How a kernel came into safe mode."""
+
+    t: float
+    since: datetime
+    by: str
+    reason: str
+    by_error: bool = False  # not by a person
+
+
+class Agent(msgspec.Struct, gc=False):
+    """What is known of one agent; the same size whatever it does."""
+
+    kernel: Kernel = msgspec.field(default_factory=Kernel)
+    keyless: bool | None = None  # None: it has not proposed yet
+    heard_t: float = -math.inf
+    busy_until_t: float = -math.inf  # an action without an outcome does not count for longer
+    entry: Entry | None = None  # the last one, which may be over
+
+    def state(self, t: float) -> State:
+        idle = t >= self.busy_until_t and not self.kernel.safe
+        return State.READY if idle else self.kernel.state
+
+    def begin(self, t: float, timeout_s: float) -> None:
+        """Take note of an action that is allowed."""
+        if t >= self.busy_until_t:
+            # An id that was allowed anew has one outcome for two: such remains go here.
+            self.kernel.forget()
+        self.busy_until_t = t + timeout_s
+        self.kernel.begin()
+
+    def give_back(self) -> None:
+        """Take note that an action that was asked about is no longer being planned."""
+        if self.kernel.planning:
+            self.kernel.move(Step.REFUSED)
+
+    def end(self) -> None:
+        """Take note that an action is over, if one is under way."""
+        if self.kernel.holds(State.EXECUTING):
+            self.kernel.move(Step.ENDED, Step.EVALUATED)
+
+    def enter(self, entry: Entry, *, by_error: bool) -> None:
+        """Enter safe mode; an entry that already holds stays."""
+        if not self.kernel.safe:
+            self.entry = entry
+        if by_error and self.kernel.holds(State.EXECUTING):
+            self.kernel.move(Step.TRIPPED)
+        else:
+            self.kernel.halt()
+
+
+class Fleet(msgspec.Struct):
+    """Agents are never forgotten, because that would let them out of safe mode."""
+
+    agents: dict[str, Agent] = {}
+    unproposed: int = 0
+    everybody: Entry | None = None
+
+    def proposing(self, name: str, *, keyless: bool) -> Agent:
+        """Return an agent that proposes; one that had a key once is not keyless again."""
+        agent = self.named(name)
+        if agent.keyless is None:
+            self.unproposed -= 1
+        agent.keyless = keyless and agent.keyless is not False
+        return agent
+
+    def reporting(self, name: str) -> Agent | None:
+        """Return an agent that reports an outcome, or None if it is one too many."""
+        if name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
+            return None
+        return self.named(name)
+
+    def named(self, name: str) -> Agent:
+        agent = self.agents.get(name)
+        if agent is None:
+            agent = self.agents[name] = Agent()
+            self.unproposed += 1
+        return agent
+
+    def holding(self, name: str) -> Entry | None:
+        """Return what keeps an agent to reading, if anything does."""
+        if self.everybody is not None:
+            return self.everybody
+        agent = self.agents.get(name)
+        return agent.entry if agent is not None and agent.kernel.safe else None
+
+    def entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
+        """Yield every kernel that is in safe mode, or everybody's and that of one agent only."""
+        if self.everybody is not None:
+            yield EVERYBODY, self.everybody
+        for name in self.agents if only is None else (only,):
+            agent = self.agents.get(name)
+            if agent is not None and agent.entry is not None and agent.kernel.safe:
+                yield name, agent.entry
+
+    def spread(self, t: float, window_s: float) -> tuple[tuple[str, ...], int]:
+        """Return who came into safe mode in the window, and how many were heard in the last hour.
+
+        Names without a key can be made up, so they count only where nobody has a key.
+        """
+        keyed = {name: agent for name, agent in self.agents.items() if agent.keyless is False}
+        counted = keyed or self.agents
+        entered = (
+            name
+            for name, one in counted.items()
+            if one.entry and one.entry.by_error and one.entry.t > t - window_s
+        )
+        return tuple(entered), sum(one.heard_t > t - HEARD_S for one in counted.values())
+
+    def exit(self, name: str | None) -> None:
+        """Leave one agent's kernel or, if None, everybody's, and begin to count anew.
+
+        Who is in safe mode alone stays there when everybody's is left.
+        """
+        if name is None and self.everybody is not None:
+            self.everybody = None
+            for agent in self.agents.values():
+                if not agent.kernel.safe:
+                    agent.kernel.errors = 0
+        elif name in self.agents and self.agents[name].kernel.safe:
+            self.agents[name].kernel.move(Step.EXITED)

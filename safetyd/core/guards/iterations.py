@@ -1,0 +1,163 @@
+"""Iterations: how many rounds an agent may begin in one session.
+
+A round is counted by the dispatch that was allowed or by the agent's own `iteration`; an agent may
+say both of one round, so the larger number counts.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.events import Decided, Forgotten, Moment, Proposed, Reported, SessionClosed
+from safetyd.core.kinds import Kind
+from safetyd.core.telemetry import Iteration
+from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict
+
+Limit = Annotated[int, Meta(ge=0)]
+
+
+def _shipped() -> dict[str, int]:
+    return {
+        "discovery": 3,
+        "support": 5,
+        "ops": 10,
+        "code": 3,
+        "growth": 5,
+        "meta": 2,
+        "finance": 3,
+        "loop": 5,
+    }
+
+
+class IterationsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    default: Limit = 5
+    agents: dict[str, Limit] = msgspec.field(default_factory=_shipped)  # case is ignored
+
+
+class Rounds(msgspec.Struct, gc=False):
+    """The rounds of one session."""
+
+    dispatched: int = 0
+    reported: int = 0
+
+
+class IterationsState(msgspec.Struct):
+    agents: dict[str, dict[str, Rounds]] = {}  # by agent and session
+
+
+class Admits(Protocol):
+    def __call__(self, agent: str, session: str, *, keyless: bool = False) -> bool: ...
+
+
+class Iterations(Guard):
+    """The guard. `overrides` are the limits of single agents, by their exact names.
+
+    `admits` says of an agent and a session that it names whether that may be live.
+    """
+
+    name = "iterations"
+    _state: IterationsState
+
+    def __init__(
+        self,
+        config: IterationsConfig,
+        overrides: Mapping[str, int],
+        admits: Admits,
+    ) -> None:
+        self._default = config.default
+        self._table = {name.lower(): limit for name, limit in config.agents.items()}
+        self._overrides = dict(overrides)
+        self._admits = admits
+        self._state = IterationsState()
+        self.hears = hearing(
+            on(Decided, self._decided),
+            later(self._decided),
+            on(Reported, self._reported),
+            on(SessionClosed, self._closed),
+            on(Forgotten, self._forgotten),
+        )
+
+    def count(self, agent: str, session: str = "") -> int:
+        """Return the rounds of a live session; the implicit one is called ""."""
+        rounds = self._state.agents.get(agent, {}).get(session)
+        return max(rounds.dispatched, rounds.reported) if rounds else 0
+
+    def most(self, agent: str) -> int:
+        """Return the rounds of the live session that has had most."""
+        sessions = self._state.agents.get(agent, {}).values()
+        return max((max(one.dispatched, one.reported) for one in sessions), default=0)
+
+    def limit(self, agent: str) -> int:
+        limit = self._overrides.get(agent)
+        return self._table.get(agent.lower(), self._default) if limit is None else limit
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:
+        if not self._state.agents.get(proposed.agent) and kind.type != "dispatch":
+            return ALLOWED
+        count = self.count(proposed.agent, proposed.proposal.session or "")
+        limit = self.limit(proposed.agent)
+        if count < limit:
+            return ALLOWED
+        if kind.type == "dispatch":
+            elsewhere = "in a new session, or " if limit else ""
+            remedy = f"{elsewhere}with [agents.{proposed.agent}] iterations = {count + 1}"
+            return _verdict(proposed.agent, f"{count} >= {limit}", remedy)
+        if count == limit:
+            return ALLOWED  # the last permitted round may finish
+        remedy = f"in a new session, or with [agents.{proposed.agent}] iterations = {count}"
+        return _verdict(proposed.agent, f"{count} > {limit}", remedy)
+
+    def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
+        count = self.count(decided.agent, decided.proposal.session or "")
+        return f"{count} of {self.limit(decided.agent)} rounds"
+
+    def _closed(self, event: SessionClosed) -> None:
+        self._drop(event.agent, event.session)
+
+    def _forgotten(self, event: Forgotten) -> None:
+        if event.episode is not None:
+            return
+        if event.session is None:
+            self._state.agents.pop(event.agent, None)
+        else:
+            self._drop(event.agent, event.session)
+
+    def _decided(self, event: Decided) -> None:
+        if event.type == "dispatch" and event.decision is ALLOW:
+            self._rounds(event.agent, event.proposal.session or "").dispatched += 1
+
+    def _reported(self, event: Reported) -> None:
+        if not isinstance(event.telemetry, Iteration):
+            return
+        # Telemetry alone must not fill the memory: only sessions that are live have rounds.
+        session = event.telemetry.session or ""
+        if self._admits(event.agent, session, keyless=event.keyless):
+            self._rounds(event.agent, session).reported += 1
+
+    def _rounds(self, agent: str, session: str) -> Rounds:
+        mine = self._state.agents.setdefault(agent, {})
+        rounds = mine.get(session)
+        if rounds is None:
+            rounds = mine[session] = Rounds()
+        return rounds
+
+    def _drop(self, agent: str, session: str) -> None:
+        mine = self._state.agents.get(agent, {})
+        mine.pop(session, None)
+        if not mine:
+            self._state.agents.pop(agent, None)
+
+
+def _verdict(agent: str, compared: str, remedy: str) -> Verdict:
+    return Verdict(
+        "iterations",
+        Severity.BLOCK,
+        "iterations.limit",
+        f"iteration limit reached ({compared})",
+        cause="iteration_limit",
+        limit_id=f"iterations.limit:{agent}",
+        remedy=remedy,
+    )

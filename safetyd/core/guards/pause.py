@@ -1,0 +1,94 @@
+"""Pauses: an agent does nothing, not even read, until every source of its pause is cleared.
+
+Sources are kept apart, so clearing one leaves the others: an operator, an anomaly, the budget.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.events import Decided, Moment, Paused, Proposed, Unpaused
+from safetyd.core.kinds import Kind
+from safetyd.core.verdict import ALLOWED, Severity, Verdict
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One reason why an agent stands still."""
+
+    source: str
+    by: str
+    reason: str
+    since: datetime
+
+
+class PauseState(msgspec.Struct):
+    pauses: dict[str, list[Pause]] = {}  # by agent, one per source, oldest first
+
+
+class PauseGuard(Guard):
+    name = "pause"
+    _state: PauseState
+
+    def __init__(self) -> None:
+        self._state = PauseState()
+        self.hears = hearing(on(Paused, self._paused), on(Unpaused, self._unpaused))
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Return the agents that are paused, longest paused first."""
+        return tuple(self._state.pauses)
+
+    def pauses(self, agent: str) -> tuple[Pause, ...]:
+        """Return what pauses an agent, oldest first."""
+        return tuple(self._state.pauses.get(agent, ()))
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
+        pauses = self._state.pauses.get(proposed.agent)
+        return ALLOWED if pauses is None else _verdict(proposed.agent, pauses)
+
+    def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
+        agent = decided.agent
+        return "; ".join(describe(agent, pause) for pause in self.pauses(agent)) or "none"
+
+    def _paused(self, event: Paused) -> None:
+        others = self._others(event.agent, (event.source,))
+        self._state.pauses[event.agent] = [*others, _pause(event)]
+
+    def _unpaused(self, event: Unpaused) -> None:
+        self._keep(event.agent, self._others(event.agent, event.sources))
+
+    def _others(self, agent: str, sources: Sequence[str]) -> list[Pause]:
+        known = self._state.pauses.get(agent, ())
+        return [pause for pause in known if pause.source not in sources]
+
+    def _keep(self, agent: str, pauses: list[Pause]) -> None:
+        if pauses:
+            self._state.pauses[agent] = pauses
+        else:
+            self._state.pauses.pop(agent, None)
+
+
+def _pause(event: Paused) -> Pause:
+    return Pause(source=event.source, by=event.by, reason=event.reason, since=event.at)
+
+
+def _verdict(agent: str, pauses: Sequence[Pause]) -> Verdict:
+    """Make one verdict of all sources: the oldest gives the reason."""
+    rule, *also = (f"pause.{pause.source}" for pause in pauses)
+    return Verdict(
+        "pause",
+        Severity.BLOCK,
+        rule,
+        describe(agent, pauses[0]),
+        cause="paused",
+        also=tuple(also),
+        remedy=f"once `safetyd unpause {agent}` ended the pause",
+    )
+
+
+def describe(agent: str, pause: Pause) -> str:
+    """Say since when and by whom, and why if a reason was given."""
+    said = f"{agent} is paused since {pause.since:%H:%M}Z by {pause.by}"
+    return f"{said}: {pause.reason}" if pause.reason else said

@@ -1,0 +1,235 @@
+"""Rate limits: token buckets for everybody together, for each agent and for each model.
+
+A proposal needs a token at each level that applies, and takes all or none. When the common bucket
+runs low, agents that have had their share of the last minute wait.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.events import Decided, Moment, Proposed
+from safetyd.core.guards import minute
+from safetyd.core.guards.rates import BucketConfig, DevelopmentRates, ModeRates, ProductionRates
+from safetyd.core.guards.words import MAX_COMMON
+from safetyd.core.kinds import Kind
+from safetyd.core.verdict import ALLOWED, BLOCK, Severity, Verdict, after
+
+LOW: Final = 5  # at or below this part of the common burst, tokens go by shares: a fifth
+UNFAIR_WAIT_S: Final = 1.0
+MORE_S: Final = 0.05  # from just enough to more than that
+
+Missing = tuple[float, Verdict]  # what is refused, and for how long if nobody takes any more
+
+
+class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    attempts_per_second: Annotated[int, Meta(ge=0, le=100_000)] = 50  # 0: off
+    development: DevelopmentRates = DevelopmentRates()
+    production: ProductionRates = ProductionRates()
+    hybrid: ProductionRates = ProductionRates()
+
+    def of(self, mode: str) -> ModeRates:
+        modes = {"development": self.development, "hybrid": self.hybrid}
+        return modes.get(mode, self.production)
+
+
+class Bucket(msgspec.Struct, gc=False):
+    """What was left at `t`. A bucket that nobody took from is full, however large it is."""
+
+    tokens: float = math.inf
+    t: float = 0.0
+
+
+class Taker(Bucket, gc=False):
+    """An agent's bucket at its last proposal, and the tokens it took in the minute before."""
+
+    taken: minute.Ring = msgspec.field(default_factory=minute.empty)
+
+
+class RateState(msgspec.Struct):
+    common: Bucket = msgspec.field(default_factory=Bucket)
+    agents: dict[str, Taker] = {}
+    models: dict[str, Bucket] = {}  # the keys guard bounds how many
+    proposing: minute.Ring = msgspec.field(default_factory=minute.empty)  # agents, by slot
+
+
+class Limit:
+    """How a kind of bucket fills."""
+
+    def __init__(self, config: BucketConfig) -> None:
+        self.tokens_per_minute = config.tokens_per_minute
+        self.burst = float(config.burst)
+        self.per_s = config.tokens_per_minute / 60.0
+
+    def level(self, bucket: Bucket, t: float) -> float:
+        return min(bucket.tokens + (t - bucket.t) * self.per_s, self.burst)
+
+    def fill(self, bucket: Bucket, t: float, *, take: bool) -> None:
+        """Bring a bucket up to `t`, and take a token if there is one to take."""
+        level = min(bucket.tokens + (t - bucket.t) * self.per_s, self.burst)
+        if take:
+            level = level - 1.0 if level > 1.0 else 0.0
+        bucket.tokens = level
+        bucket.t = t
+
+    def wait_s(self, level: float, wanted: float = 1.0) -> float:
+        return (wanted - level) / self.per_s
+
+
+class RateLimiter(Guard):
+    """The guard. `overrides` are the buckets of single agents, by their exact names."""
+
+    name = "rate"
+    _state: RateState
+
+    def __init__(
+        self, config: RateConfig, mode: str, overrides: Mapping[str, BucketConfig]
+    ) -> None:
+        rates = config.of(mode)
+        self._common, self._model = Limit(rates.global_), Limit(rates.model)
+        self._agent = Limit(rates.agent)
+        self._overrides = {agent: Limit(own) for agent, own in overrides.items()}
+        self._low = self._common.burst / LOW
+        self._state = RateState()
+        self.hears = hearing(on(Decided, self._decided))
+
+    def common_level(self, t: float) -> float:
+        """Return the tokens that are left for everybody."""
+        return self._common.level(self._state.common, t)
+
+    def agent_level(self, agent: str, t: float) -> float:
+        bucket = self._state.agents.get(agent, _FULL)
+        return self._overrides.get(agent, self._agent).level(bucket, t)
+
+    def agent_burst(self, agent: str) -> float:
+        return self._overrides.get(agent, self._agent).burst
+
+    def model_level(self, model: str, t: float) -> float:
+        return self._model.level(self._state.models.get(model, _FULL), t)
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
+        agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
+        # Written out, since every proposal is asked about.
+        common, own = self._state.common, self._state.agents.get(agent, _FULL)
+        limit = self._overrides.get(agent, self._agent)
+        if (
+            common.tokens + (t - common.t) * self._common.per_s > self._low
+            and own.tokens + (t - own.t) * limit.per_s >= 1.0
+            and (not model or self.model_level(model, t) >= 1.0)
+        ):
+            return ALLOWED
+        missing = [*self._empty(agent, model or "", t), *self._unfair(agent, t)]
+        return _longest(missing) if missing else ALLOWED
+
+    def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
+        return ALLOWED  # tokens were taken when it was asked about
+
+    def now(self, decided: Decided, moment: Moment) -> str:
+        agent, model, t = decided.agent, decided.proposal.model, moment.t
+        said = [f"agent {_left(self.agent_level(agent, t), self.agent_burst(agent))} tokens"]
+        if model:
+            said.append(f"model {_left(self.model_level(model, t), self._model.burst)}")
+        said.append(f"all {_left(self.common_level(t), self._common.burst)}")
+        return ", ".join(said)
+
+    def _decided(self, event: Decided) -> None:
+        if event.verdicts and event.stranger:
+            return
+        agent, t, take = event.agent, event.t, event.decision is not BLOCK
+        taker, slot = self._state.agents.get(agent), minute.slot_at(t)
+        if taker is None or minute.slot_at(taker.t) != slot:
+            taker = self._mark(agent, t, slot)
+        self._common.fill(self._state.common, t, take=take)
+        self._overrides.get(agent, self._agent).fill(taker, t, take=take)
+        if take:
+            taker.taken[slot % minute.SLOTS] += 1
+            if event.proposal.model:
+                self._model.fill(self._bucket(event.proposal.model, t), t, take=True)
+
+    def _bucket(self, model: str, t: float) -> Bucket:
+        bucket = self._state.models.get(model)
+        if bucket is None:
+            self._drop_full(t)
+            bucket = self._state.models[model] = Bucket()
+        return bucket
+
+    def _drop_full(self, t: float) -> None:
+        """Make room for a model: buckets that are full again hold nobody up."""
+        models, limit = self._state.models, self._model
+        if len(models) >= MAX_COMMON:
+            kept = {name: one for name, one in models.items() if limit.level(one, t) < limit.burst}
+            self._state.models = kept
+
+    def _mark(self, agent: str, t: float, slot: int) -> Taker:
+        """Count the agent among those that proposed in this slot, and no longer in an earlier."""
+        proposing, taker = self._state.proposing, self._state.agents.get(agent)
+        minute.roll(proposing, minute.slot_at(self._state.common.t), slot)
+        minute.add(proposing, slot, 1)
+        if taker is None:
+            return self._state.agents.setdefault(agent, Taker(t=t))
+        last = minute.slot_at(taker.t)
+        if slot - last < minute.SLOTS:
+            minute.add(proposing, last, -1)
+        minute.roll(taker.taken, last, slot)
+        return taker
+
+    def _empty(self, agent: str, model: str, t: float) -> Iterator[Missing]:
+        """Yield a refusal for each level without a token, and when it will have one."""
+        own = self._overrides.get(agent, self._agent)
+        if (level := self.common_level(t)) < 1.0:
+            yield _refusal("rate.global", "", self._common, level, "all agents together")
+        if (level := self.agent_level(agent, t)) < 1.0:
+            yield _refusal("rate.agent", agent, own, level, agent)
+        if model and (level := self.model_level(model, t)) < 1.0:
+            yield _refusal("rate.model", model, self._model, level, f"model {model}")
+
+    def _unfair(self, agent: str, t: float) -> Iterator[Missing]:
+        """Yield a refusal if little is left and the agent has had its share of the last minute."""
+        taker, slot = self._state.agents.get(agent), minute.slot_at(t)
+        if taker is None or self.common_level(t) > self._low:
+            return
+        taken = minute.total(taker.taken, minute.slot_at(taker.t), slot)
+        last = minute.slot_at(self._state.common.t)
+        agents = minute.total(self._state.proposing, last, slot)
+        if taken * agents >= self._common.tokens_per_minute:
+            share = f"{agent} took {taken} in a minute, and {agents} agents share what is left"
+            verdict = _verdict("rate.fairness", "rate.global", share, UNFAIR_WAIT_S)
+            yield self._common.wait_s(self.common_level(t), self._low) + MORE_S, verdict
+
+
+_FULL: Final = Bucket()
+
+
+def _left(level: float, burst: float) -> str:
+    return f"{int(level)} of {burst:g}"
+
+
+def _refusal(rule: str, whose: str, limit: Limit, level: float, who: str) -> Missing:
+    limit_id = f"{rule}:{whose}" if whose else rule
+    allowance = f"{limit.tokens_per_minute} proposals a minute for {who}"
+    wait_s = limit.wait_s(level)
+    return wait_s, _verdict(rule, limit_id, allowance, wait_s)
+
+
+def _verdict(rule: str, limit_id: str, why: str, wait_s: float) -> Verdict:
+    return Verdict(
+        "rate",
+        Severity.BLOCK,
+        rule,
+        f"rate limit reached: {why}",
+        cause="rate_limit",
+        retry_after_s=wait_s,
+        limit_id=limit_id,
+    )
+
+
+def _longest(missing: Sequence[Missing]) -> Verdict:
+    """Make one verdict of many: the one that must be waited for longest."""
+    first = max((verdict for _, verdict in missing), key=lambda v: v.retry_after_s or 0.0)
+    also = tuple(verdict.rule for _, verdict in missing if verdict is not first)
+    wait_s = max(enough_s for enough_s, _ in missing)
+    return msgspec.structs.replace(first, also=also, remedy=after(wait_s))

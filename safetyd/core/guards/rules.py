@@ -1,0 +1,212 @@
+"""`[rules]`: what an operator says about types, and rules of the operator's own.
+
+An agent chooses its words, so a rule that allows is read narrowly: every path must match, not
+any; the text must match as it stands, not in a folded form; and a prohibited type must be named.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, tzinfo
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.events import Proposed
+from safetyd.core.kinds import Kind, Kinds
+from safetyd.core.paths import Globs, Place
+from safetyd.core.patterns import PatternSet
+from safetyd.core.proposal import Amount, Count, Proposal
+from safetyd.core.text import forms
+from safetyd.core.verdict import ALLOWED, Severity, Verdict
+
+WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+SENSITIVE: Final = (
+    "**/.ssh/**",
+    "**/.gnupg/**",
+    "**/.aws/**",
+    "**/.netrc",
+    "**/.env",
+    "**/.env.local",
+    "**/*.pem",
+    "**/id_rsa",
+    "**/id_ed25519",
+    "/etc/shadow",
+)
+
+_HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+
+Names = tuple[str, ...]
+Modes = tuple[Literal["development", "production", "hybrid"], ...]
+Cap = Annotated[int, Meta(ge=0)]
+ProhibitedMeans = Literal["block", "require_confirmation"]
+
+
+class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a custom rule applies: everything that is given must hold."""
+
+    types: Names = ()
+    agents: Names = ()
+    projects: Names = ()
+    modes: Modes = ()
+    remotes: Names = ()
+    text: str | None = None  # RE2
+    paths: Names = ()  # globs
+    cost_over_usd: Amount | None = None
+    files_over: Count | None = None
+    hours: str | None = None  # "22:00-06:00", without the last minute
+    weekdays: Names = ()
+
+
+class CustomRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    when: When = When()
+    then: Severity
+    reason: str = ""
+
+
+class RuleLists(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What replaces the table's verdict."""
+
+    allow_without_permission: Names = ()
+    require_permission: Names = ()
+    allow_push_to: Names = ()
+    custom: tuple[CustomRule, ...] = ()
+
+
+class RulesConfig(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    allow_human_communication: bool = False
+    known_contacts: Names = ()
+    prohibited_means: ProhibitedMeans = "block"
+    sensitive_paths: Names = SENSITIVE
+    memory_per_session: Cap = 50
+
+
+class ProjectRules(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A project's own rules, asked before the global ones; None leaves a setting as it is."""
+
+    allow_human_communication: bool | None = None
+    known_contacts: Names | None = None
+    prohibited_means: ProhibitedMeans | None = None
+    sensitive_paths: Names | None = None
+    memory_per_session: Cap | None = None
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A proposal with what was found out about it."""
+
+    proposed: Proposed
+    kind: Kind
+    places: tuple[Place, ...]
+
+    @property
+    def proposal(self) -> Proposal:
+        return self.proposed.proposal
+
+
+Test = Callable[[Case], bool]
+
+
+class Rule:
+    """A custom rule that can be asked. `ValueError` if its pattern or hours make no sense."""
+
+    def __init__(self, config: CustomRule, kinds: Kinds, mode: str, timezone: tzinfo) -> None:
+        self.verdict = _verdict(config)
+        self.types = frozenset(kinds.named(name).type for name in config.when.types)
+        self._tests = (
+            *_named(config.when, self.types, mode),
+            *_said(config.when, allows=self.verdict is ALLOWED),
+            *_measured(config.when),
+            *_timed(config.when, timezone),
+        )
+
+    def matches(self, case: Case) -> bool:
+        return all(test(case) for test in self._tests)
+
+
+def _verdict(config: CustomRule) -> Verdict:
+    if config.then is Severity.ALLOW:
+        return ALLOWED
+    does = "blocks this" if config.then is Severity.BLOCK else "asks a person about this"
+    reason = config.reason or f"The rule {config.name} {does}"
+    when = "; ".join(_conditions(config.when))
+    remedy = f"where the rule {config.name} does not match ({when or 'it always does'})"
+    return Verdict("classify", config.then, f"rules.{config.name}", reason, remedy=remedy)
+
+
+def _conditions(when: When) -> Iterator[str]:
+    for name in when.__struct_fields__:
+        given = getattr(when, name)
+        if given is not None and given != ():
+            yield f"{name} {', '.join(given) if isinstance(given, tuple) else given}"
+
+
+def _named(when: When, types: frozenset[str], mode: str) -> Iterator[Test]:
+    if types:
+        yield lambda case: case.kind.type in types
+    if when.agents:
+        yield lambda case: case.proposed.agent in when.agents
+    if when.projects:
+        yield lambda case: case.proposal.project in when.projects
+    if when.modes:
+        yield lambda case: mode in when.modes  # noqa: ARG005
+    if when.remotes:
+        yield lambda case: case.proposal.remote in when.remotes
+
+
+def _said(when: When, *, allows: bool) -> Iterator[Test]:
+    if when.text is not None:
+        text = PatternSet((when.text,))
+        yield lambda case: bool(
+            text.find((case.proposal.text,) if allows else forms((case.proposal.text,)))
+        )
+    if when.paths:
+        globs = Globs(when.paths)
+        yield lambda case: (_all_match if allows else _any_matches)(globs, case.places)
+
+
+def _all_match(globs: Globs, places: Sequence[Place]) -> bool:
+    return bool(places) and all(not p.opaque and globs.find(p) is not None for p in places)
+
+
+def _any_matches(globs: Globs, places: Sequence[Place]) -> bool:
+    return any(globs.find(place) is not None for place in places)
+
+
+def _measured(when: When) -> Iterator[Test]:
+    cost, files = when.cost_over_usd, when.files_over
+    if cost is not None:
+        yield lambda case: (case.proposal.cost_usd or 0) > cost
+    if files is not None:
+        yield lambda case: _files(case.proposal) > files
+
+
+def _files(proposal: Proposal) -> float:
+    """Return how many files would be touched, by the larger of two accounts."""
+    context = proposal.context
+    if isinstance(context, msgspec.Raw):
+        context = msgspec.json.decode(context)
+    said = context.get("files_changed") if isinstance(context, dict) else None
+    return max(len(proposal.paths), said if isinstance(said, int | float) else 0)
+
+
+def _timed(when: When, timezone: tzinfo) -> Iterator[Test]:
+    if when.hours is not None:
+        holds = hours(when.hours)
+        yield lambda case: holds(case.proposed.at.astimezone(timezone))
+    if when.weekdays:
+        days = frozenset(map(WEEKDAYS.index, when.weekdays))
+        yield lambda case: case.proposed.at.astimezone(timezone).weekday() in days
+
+
+def hours(span: str) -> Callable[[datetime], bool]:
+    """Return whether a local time lies in `span`, as "22:00-06:00"; its end is not part of it."""
+    given = _HOURS.fullmatch(span)
+    if given is None:
+        raise ValueError(f'{span!r} is no span of hours: write it as "22:00-06:00"')
+    h1, m1, h2, m2 = map(int, given.groups())
+    begin, end = 60 * h1 + m1, 60 * h2 + m2
+    if begin == end:
+        raise ValueError(f"{span!r} has no length: leave hours out for the whole day")
+    length = (end - begin) % 1440
+    return lambda local: (60 * local.hour + local.minute - begin) % 1440 < length

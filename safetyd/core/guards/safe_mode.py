@@ -1,0 +1,259 @@
+"""Safe mode: after too many errors in a row an agent may only read, until a person lets it go.
+
+Each agent has a kernel of its own. One more holds everybody: an operator puts it in safe mode, or
+many agents that came into safe mode shortly after one another do.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.consequences import Dropped
+from safetyd.core.events import (
+    Decided,
+    Event,
+    Moment,
+    Overdue,
+    Proposed,
+    SafeModeEntered,
+    SafeModeExited,
+    Settled,
+)
+from safetyd.core.guards.fleet import EVERYBODY, Agent, Entry, Fleet
+from safetyd.core.kernel import State, Step, shown
+from safetyd.core.kinds import Kind
+from safetyd.core.proposal import Reversibility
+from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
+
+
+class SafeModeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_consecutive_errors: Annotated[int, Meta(ge=1, le=1_000_000)] = 3
+    cooldown_ms: Annotated[int, Meta(ge=0, le=604_800_000)] = 60_000
+    count_dependency_errors: bool = False  # those are the breaker's
+    global_after_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 3  # 0: only an operator
+    global_window_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
+    global_share: Annotated[float, Meta(ge=0, le=1)] = 0.25
+
+
+class SafeModeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What people see. `agents` are the kernels in safe mode, everybody's as "*"."""
+
+    active: bool
+    state: State
+    consecutive_errors: int
+    threshold: int
+    since: datetime | None
+    cooldown_remaining_ms: int
+    agent: str | None
+    agents: tuple[str, ...]
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel that is in safe mode, everybody's as "*"."""
+
+    agent: str
+    since: datetime
+    by: str
+    reason: str
+    cooldown_remaining_ms: int
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """Which kernels an exit would leave, everybody's as "*"; or why it may not."""
+
+    agents: tuple[str, ...]
+    error: Literal["", "several", "cooling_down"] = ""
+    cooldown_remaining_ms: int = 0
+
+
+class SafeMode(Guard):
+    """The guard. After `outcome_timeout_s` an action without an outcome is no longer executing."""
+
+    name = "safe_mode"
+    _state: Fleet
+
+    def __init__(self, config: SafeModeConfig, outcome_timeout_s: float) -> None:
+        self._config = config
+        self._outcome_timeout_s = outcome_timeout_s
+        self._state = Fleet()
+        self.hears = hearing(
+            on(Decided, self._decided),
+            later(self._approved),
+            on(Dropped, self._dropped),
+            on(Settled, self._settled),
+            on(Overdue, self._overdue),
+            on(SafeModeEntered, self._entered),
+            on(SafeModeExited, self._exited),
+        )
+
+    def status(self, agent: str | None, t: float) -> SafeModeStatus:
+        """Describe one agent or, if None, all: the most restricted state and the largest count."""
+        held = dict(self._state.entries(agent))
+        known = self._state.agents
+        agents = known.values() if agent is None else (known.get(agent, Agent()),)
+        return SafeModeStatus(
+            active=bool(held),
+            state=State.SAFE_MODE if held else shown(one.state(t) for one in agents),
+            consecutive_errors=max((one.kernel.errors for one in agents), default=0),
+            threshold=self._config.max_consecutive_errors,
+            since=min((entry.since for entry in held.values()), default=None),
+            cooldown_remaining_ms=self._cooldown_ms(held.values(), t),
+            agent=agent,
+            agents=tuple(held),
+        )
+
+    def holds(self, agent: str | None, t: float) -> Iterator[Hold]:
+        """Yield what keeps one agent or, if None, anybody to reading; everybody's comes first."""
+        for kernel, entry in self._state.entries(agent):
+            yield Hold(
+                agent=kernel,
+                since=entry.since,
+                by=entry.by,
+                reason=entry.reason,
+                cooldown_remaining_ms=self._cooldown_ms((entry,), t),
+            )
+
+    def errors(self, agent: str) -> int:
+        """Return an agent's errors in a row."""
+        known = self._state.agents.get(agent)
+        return known.kernel.errors if known else 0
+
+    def knows(self, agent: str) -> bool:
+        """Say whether an agent was ever heard, or put in safe mode."""
+        return agent in self._state.agents
+
+    def plan_exit(self, agent: str | None, t: float, *, all_: bool, force: bool) -> Exit:
+        """Say which kernels an exit would leave: none, if what it names is not in safe mode.
+
+        One that names no agent means the only kernel that is in safe mode, or `all_` of them;
+        "*" names everybody's. `force` does not wait for the cooldown.
+        """
+        held = {n: e for n, e in self._state.entries() if agent is None or n == agent}
+        if len(held) > 1 and not all_:
+            return Exit(agents=tuple(held), error="several")
+        left_ms = 0 if force else self._cooldown_ms(held.values(), t)
+        if left_ms:
+            return Exit(agents=tuple(held), error="cooling_down", cooldown_remaining_ms=left_ms)
+        return Exit(agents=tuple(held))
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:
+        entry = self._state.holding(proposed.agent)
+        if entry is None or kind.read_only:
+            return ALLOWED
+        held = (kernel for kernel, _ in self._state.entries(proposed.agent))
+        return _verdict(entry, kind.reversibility, all_of(map(_ending, held)))
+
+    def now(self, decided: Decided, moment: Moment) -> str:
+        status = self.status(decided.agent, moment.t)
+        errors = f"{status.consecutive_errors} of {status.threshold} errors in a row"
+        return f"{status.state}, {errors}"
+
+    def _decided(self, event: Decided) -> None:
+        if event.verdicts and event.stranger:
+            return
+        agent = self._state.agents.get(event.agent)
+        if agent is None or agent.keyless is not event.keyless:
+            agent = self._state.proposing(event.agent, keyless=event.keyless)
+        agent.heard_t = event.t
+        if event.decision is ALLOW:
+            agent.begin(event.t, self._outcome_timeout_s)
+        elif event.asks is not None and not event.asks.joins:
+            agent.kernel.move(Step.PROPOSED)
+        else:
+            agent.kernel.move(Step.PROPOSED, Step.REFUSED)
+
+    def _approved(self, event: Decided) -> None:
+        self._state.named(event.agent).begin(event.t, self._outcome_timeout_s)
+
+    def _dropped(self, event: Dropped) -> None:
+        self._state.named(event.agent).give_back()
+
+    def _settled(self, event: Settled) -> Sequence[Event]:
+        agent = self._state.reporting(event.agent)
+        if agent is None:
+            return ()
+        agent.heard_t = event.t
+        if event.id is None:
+            agent.begin(event.t, self._outcome_timeout_s)  # without asking, and it is over
+        if self._counts(agent, event):
+            agent.kernel.errors = 0 if event.ok else agent.kernel.errors + 1
+            if agent.kernel.errors >= self._config.max_consecutive_errors:
+                # The action stays where it is until this is observed.
+                return (_too_many_errors(event, agent.kernel.errors),)
+        agent.end()
+        return ()
+
+    def _overdue(self, event: Overdue) -> None:
+        if agent := self._state.agents.get(event.agent):
+            agent.kernel.give_up(len(event.ids))
+
+    def _counts(self, agent: Agent, event: Settled) -> bool:
+        if agent.kernel.safe or self._state.everybody is not None:
+            return False
+        return self._config.count_dependency_errors or not event.failed_dependency
+
+    def _entered(self, event: SafeModeEntered) -> Sequence[Event]:
+        entry = Entry(event.t, event.at, event.by, event.reason, by_error=bool(event.errors))
+        if event.agent is None:
+            self._state.everybody = self._state.everybody or entry
+            return ()
+        agent = self._state.named(event.agent)
+        agent.enter(entry, by_error=bool(event.errors))
+        by_error = bool(event.errors) and agent.entry is entry
+        return self._widespread(event, event.agent) if by_error else ()
+
+    def _widespread(self, event: SafeModeEntered, agent: str) -> Sequence[Event]:
+        """Put everybody in safe mode if this agent is one of too many."""
+        config = self._config
+        if not config.global_after_agents or self._state.everybody is not None:
+            return ()
+        entered, heard = self._state.spread(event.t, config.global_window_s)
+        if agent not in entered or len(entered) < config.global_after_agents:
+            return ()
+        if len(entered) < heard and len(entered) / heard < config.global_share:
+            return ()
+        within = f"within {config.global_window_s:g} s, of {heard} heard in the last hour"
+        reason = f"{len(entered)} agents came into safe mode {within}"
+        return (SafeModeEntered(at=event.at, t=event.t, by="safetyd", reason=reason),)
+
+    def _exited(self, event: SafeModeExited) -> None:
+        self._state.exit(event.agent)
+
+    def _cooldown_ms(self, entries: Iterable[Entry], t: float) -> int:
+        """Return how long it takes until all may be left."""
+        since_t = max((entry.t for entry in entries), default=-math.inf)
+        left_ms = (since_t - t) * 1000 + self._config.cooldown_ms
+        return math.ceil(round(max(left_ms, 0.0), 3))
+
+
+def _too_many_errors(event: Settled, errors: int) -> SafeModeEntered:
+    reason = f"{errors} errors in a row" if errors > 1 else "an error"
+    return SafeModeEntered(
+        at=event.at, t=event.t, agent=event.agent, by="safetyd", reason=reason, errors=errors
+    )
+
+
+def _ending(kernel: str) -> str:
+    named = '"*"' if kernel == EVERYBODY else kernel
+    return f"once `safetyd safe-mode exit --agent {named}` ended safe mode"
+
+
+def _verdict(entry: Entry, reversibility: Reversibility, remedy: str) -> Verdict:
+    said = f"safe mode is active since {entry.since:%H:%M}Z by {entry.by}"
+    why = f"{said}: {entry.reason}" if entry.reason else said
+    unknown = "what this would do is unknown"
+    what = unknown if reversibility == "unknown" else f"this is {reversibility}"
+    reason = f"{why}; only reading is allowed, and {what}"
+    return Verdict(
+        "safe_mode",
+        Severity.BLOCK,
+        "safe_mode_restricted",
+        reason,
+        cause="safe_mode",
+        remedy=remedy,
+    )

@@ -1,0 +1,37 @@
+"""Money: whole nano-dollars inside, US dollars where people and agents see it."""
+
+from typing import Final
+
+NANO: Final = 10**9  # nano-dollars in a dollar
+# One amount is never taken for more, so that sums fit into the 64 bits of a checkpoint.
+MAX_USD: Final = 1e9
+MAX_NANO: Final = 10**18
+MAX_SUM: Final = 2**62
+
+_CENT: Final = NANO // 100
+
+
+def nano(usd: float) -> int:
+    """Return nano-dollars, rounded to the nearest."""
+    return round(min(usd, MAX_USD) * NANO)
+
+
+def usd(amount: int) -> float:
+    return amount / NANO
+
+
+def cents_up(amount: int) -> int:
+    """Return nano-dollars rounded up to a whole cent."""
+    return -(-amount // _CENT) * _CENT
+
+
+def cents_down(amount: int) -> int:
+    """Return nano-dollars rounded down to a whole cent; less than a cent stays as it is."""
+    return amount // _CENT * _CENT or amount
+
+
+def dollars(amount: int) -> str:
+    """Write nano-dollars for people: cents, and more digits where less than a cent would be 0."""
+    if amount == 0 or amount >= _CENT:
+        return f"${amount / NANO:.2f}"
+    return f"${amount / NANO:.9f}".rstrip("0")

@@ -1,0 +1,124 @@
+"""Paths as agents write them: resolved by their words alone, and matched by globs.
+
+No file is looked at, so a symbolic link may lead elsewhere. In a glob `*` and `?` stay within one
+name, `**` stands for any number of directories, and everything else stands for itself.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+import re2
+
+_WILDCARD: Final = re.compile(r"(/\*\*\Z|\*\*/|\*\*|\*|\?)")
+_MEANING: Final = {
+    "/**": "(?:/.*)?",  # the directory itself as well
+    "**/": "(?:.*/)?",
+    "**": ".*",
+    "*": "[^/]*",
+    "?": "[^/]",
+}
+# The same within many paths, each between two NULs, which no path has in it.
+_MEANING_AMONG: Final = {
+    "/**": "(?:/[^\\x00]*)?",
+    "**/": "(?:[^\\x00]*/)?",
+    "**": "[^\\x00]*",
+    "*": "[^/\\x00]*",
+    "?": "[^/\\x00]",
+}
+# Paths that lead elsewhere than they say: they must be resolved first.
+_UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
+
+Matcher = Callable[[bytes], list[int] | None]  # which of the patterns match all of a text
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where one path of a proposal leads."""
+
+    given: str
+    path: str  # without `.` and `..`; absolute, if that can be known
+    local: str | None = None  # the same from the project's root, if it lies inside
+    opaque: bool = False  # only a shell could tell where it leads
+
+
+def place(given: str, root: str) -> Place:
+    """Resolve a path; a relative one begins at `root`, which is absolute or empty."""
+    if given.startswith("~") or "$" in given:
+        return Place(given, _plain(given), opaque=True)
+    if not root and _is_plain(given):
+        return Place(given, given)
+    path = _plain(posixpath.join(root, given))
+    return Place(given, path, _local(path, _plain(root)) if root else None)
+
+
+def _is_plain(path: str) -> bool:
+    """Say whether a path surely is as `_plain` would make it."""
+    return path[:1] not in {"", "."} and path[-1] != "/" and "//" not in path and "/." not in path
+
+
+def _plain(path: str) -> str:
+    plain = posixpath.normpath(path)
+    return plain[1:] if plain.startswith("//") else plain
+
+
+def _local(path: str, root: str) -> str | None:
+    if path == root:
+        return "."
+    above = root.rstrip("/") + "/"
+    return path[len(above) :] if path.startswith(above) else None
+
+
+class Globs:
+    """A list of globs. One that is too long to be looked for is a `ValueError`."""
+
+    def __init__(self, globs: Sequence[str], *, ignore_case: bool = False) -> None:
+        self._globs = tuple(globs)
+        whole, among = re2.Set.FullMatchSet, re2.Set.SearchSet
+        self._match = _compiled(whole, map(_pattern, globs), ignore_case=ignore_case)
+        screened = (*map(_pattern_among, globs), _UNRESOLVED)
+        self._screen = _compiled(among, screened, ignore_case=ignore_case)
+
+    def miss(self, paths: Iterable[str]) -> bool:
+        """Say quickly that no glob matches any path; False means that each must be looked at."""
+        among = "\0".join(("", *paths, ""))
+        return not self._screen(among.encode("utf-8", "replace"))
+
+    def find(self, place: Place) -> str | None:
+        """Return the first glob that matches the path, whole or from the project's root."""
+        hits = self._globs and self._match(place.path.encode("utf-8", "replace"))
+        if not hits and self._globs and place.local is not None:
+            hits = self._match(place.local.encode("utf-8", "replace"))
+        return self._globs[min(hits)] if hits else None
+
+
+def _pattern(glob: str) -> str:
+    parts = (_MEANING.get(part) or re2.escape(part) for part in _WILDCARD.split(glob))
+    return f"(?:{''.join(parts)})"
+
+
+def _pattern_among(glob: str) -> str:
+    inner = glob.removeprefix("**/").removesuffix("/**")
+    parts = (_MEANING_AMONG.get(part) or re2.escape(part) for part in _WILDCARD.split(inner))
+    begin = r"[/\x00]" if glob.startswith("**/") else r"\x00"
+    end = r"[/\x00]" if glob.endswith("/**") and inner else r"\x00"
+    return f"{begin}{''.join(parts)}{end}"
+
+
+def _compiled(
+    together: Callable[[re2.Options], re2.Set], patterns: Iterable[str], *, ignore_case: bool
+) -> Matcher:
+    options = re2.Options()
+    options.case_sensitive = not ignore_case
+    options.dot_nl = True
+    options.log_errors = False
+    patterns_set = together(options)
+    try:
+        for pattern in patterns:
+            patterns_set.Add(pattern)
+        patterns_set.Compile()
+    except re2.error as exc:
+        raise ValueError("the globs are too many or too long: use fewer or shorter ones") from exc
+    match: Matcher = patterns_set.Match
+    return match

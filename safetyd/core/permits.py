@@ -1,0 +1,65 @@
+"""How a person may permit what is blocked: the `safetyd grant add` that would lift it."""
+
+import shlex
+from typing import Final
+
+import msgspec
+
+from safetyd.core.events import Decided
+from safetyd.core.kinds import Kind
+from safetyd.core.lifting import words
+from safetyd.core.verdict import BLOCK, Verdict
+
+BLOCKLIST: Final = "gate.blocklist:"
+MAX_CHARS: Final = 200  # of a pattern; a longer one nobody would read
+
+# A guard that cannot answer, and speaking to people.
+_NEVER: Final = frozenset({"classify.failed", "classify.human", "rules.known_contacts"})
+_PLAIN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-/=:,@%")
+
+
+def may_be_named(rule: str) -> bool:
+    """Say whether a grant may name a rule: those of classify and of the gate's blocklist."""
+    return rule.startswith((BLOCKLIST, "classify.", "rules.")) and rule not in _NEVER
+
+
+def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
+    """Add to a block, if it can be lifted, the command that does so."""
+    if verdict.decision is not BLOCK or kind.human or verdict.guard not in {"classify", "gate"}:
+        return verdict
+    if not may_be_named(verdict.rule):
+        return verdict
+    also = [rule for rule in verdict.also if rule.startswith(BLOCKLIST)]
+    lines = " and ".join(f"`{command(rule, decided)}`" for rule in (verdict.rule, *also))
+    either = f"{verdict.remedy}, or " if verdict.remedy else ""
+    return msgspec.structs.replace(
+        verdict,
+        reason=f"{verdict.reason}; a person may permit it: {command(verdict.rule, decided)}",
+        remedy=f"{either}after {lines}",
+    )
+
+
+def command(rule: str, decided: Decided) -> str:
+    """Return the command that permits this very action once; its reason is left to be filled in."""
+    given = ["safetyd", "grant", "add", "--agent", decided.agent, "--type", decided.type]
+    given += ["--rule", rule, "--text", _pattern(decided), "--uses", "1", "--for", "1h"]
+    return f"{shlex.join(given)} --reason '...'"
+
+
+def _pattern(decided: Decided) -> str:
+    """Return what matches the words of a proposal and nothing else, in plain ASCII."""
+    if any(verdict.masks_text for verdict in decided.verdicts):
+        return "PATTERN"
+    said = [_escaped(word) for word in dict.fromkeys(words(decided.proposal))]
+    pattern = f"^{said[0]}$" if len(said) == 1 else f"^({'|'.join(said)})$"
+    return pattern if len(pattern) <= MAX_CHARS else "PATTERN"
+
+
+def _escaped(word: str) -> str:
+    return "".join(map(_literal, word))
+
+
+def _literal(char: str) -> str:
+    if char in _PLAIN:
+        return char
+    return f"\\{char}" if "!" <= char <= "~" else f"\\x{{{ord(char):x}}}"

@@ -1,0 +1,152 @@
+"""What the guards know, as numbers for Prometheus: read when scraped, kept by nobody.
+
+Labels come from bounded sets. What has none of its own is `other`, and shows the highest of all.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily
+
+from safetyd.core.engine import Engine
+from safetyd.core.events import Moment
+from safetyd.core.guards.standing import Standing
+from safetyd.core.money import usd
+from safetyd.tallies import OTHER
+
+MAX_BREAKERS: Final = 100  # with a label of their own
+STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
+SCOPES: Final = ("chain", "session", "day")
+
+
+class Gauges:
+    """Reads an engine. `has_key` says whether an agent's name is protected by a key."""
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        now: Callable[[], Moment],
+        has_key: Callable[[str], bool],
+    ) -> None:
+        self._engine = engine
+        self._now = now
+        self._has_key = has_key
+        self._breakers: dict[str, None] = {}  # the first that were seen
+
+    def label(self, agent: str) -> str:
+        """Return an agent's own name if an operator has named it, by a table or a key."""
+        policy = self._engine().policy
+        if agent in policy.agents or agent in policy.iterations.agents or self._has_key(agent):
+            return agent
+        return OTHER
+
+    def labels(self) -> set[str]:
+        """Return the labels of the agents that are configured or were heard."""
+        engine = self._engine()
+        heard = map(self.label, engine.keys.agents)
+        return {*engine.policy.agents, *engine.policy.iterations.agents, *heard}
+
+    def asked_at(self, request_id: str) -> datetime | None:
+        """Return when a person was asked, if the request is remembered."""
+        request = self._engine().approvals.find(request_id)
+        return None if request is None else request.asked.at
+
+    def families(self) -> Iterator[GaugeMetricFamily]:
+        guards, moment = self._engine().guards, self._now()
+        yield _family(
+            "autonomy_safe_mode_active",
+            "1 while anybody is in safe mode.",
+            [((), guards.safe_mode.status(None, moment.t).active)],
+        )
+        yield _family(
+            "safetyd_seconds_since_human",
+            "Since a person was last seen.",
+            [((), guards.anomaly.since_human_s(moment.t))],
+        )
+        yield from self._requests(moment)
+        yield self._breaker_states()
+        yield from self._budgets(moment)
+        yield from self._agents(moment.t)
+
+    def _requests(self, moment: Moment) -> Iterator[GaugeMetricFamily]:
+        approvals = self._engine().approvals
+        oldest = next(approvals.pending(), None)
+        waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
+        yield _family(
+            "safetyd_requests_pending",
+            "Requests that wait for a person.",
+            [((), approvals.pending_count())],
+        )
+        yield _family(
+            "safetyd_request_oldest_seconds",
+            "How long the oldest of them has waited.",
+            [((), max(waited_s, 0.0))],
+        )
+
+    def _breaker_states(self) -> GaugeMetricFamily:
+        highest: dict[str, float] = {}
+        for breaker, state in self._engine().guards.breaker.states():
+            if len(self._breakers) < MAX_BREAKERS:
+                self._breakers[breaker] = None
+            _raise(highest, breaker if breaker in self._breakers else OTHER, STATES[state])
+        text = "0 closed, 1 half open, 2 open."
+        return _family("safetyd_breaker_state", text, _labelled(highest), "breaker")
+
+    def _budgets(self, moment: Moment) -> Iterator[GaugeMetricFamily]:
+        """Yield the day's budget and, of chains and sessions, the fullest of each."""
+        standings = list(self._engine().guards.budget.standings(moment.at))
+        fullest = {
+            scope: max(found, key=_fill)
+            for scope in SCOPES
+            if (found := [standing for standing in standings if standing.scope == scope])
+        }
+        spent = {scope: usd(found.spent) for scope, found in fullest.items()}
+        reserved = {scope: usd(found.reserved) for scope, found in fullest.items()}
+        limit = {scope: usd(found.limit) for scope, found in fullest.items() if found.limit}
+        for what, text, amounts in (
+            ("spent", "Spent in the fullest budget.", spent),
+            ("reserved", "Set aside in the same.", reserved),
+            ("limit", "What the same permits, if it has a limit.", limit),
+        ):
+            yield _family(f"safetyd_budget_{what}_usd", text, _labelled(amounts), "scope")
+
+    def _agents(self, t: float) -> Iterator[GaugeMetricFamily]:
+        guard = self._engine().guards.anomaly
+        errors: dict[str, float] = {}
+        files: dict[str, float] = {}
+        repeated: dict[str, float] = {}
+        for agent in guard.agents:
+            label, of = self.label(agent), guard.gauges(agent, t)
+            _raise(errors, label, of.error_ratio)
+            _raise(files, label, of.files_per_commit)
+            _raise(repeated, label, of.repeated_action)
+        for name, text, values in (
+            ("safetyd_error_ratio", "Errors among the last outcomes.", errors),
+            ("safetyd_files_per_commit", "Files that the last commit changed.", files),
+            ("safetyd_repeated_action_count", "How often in a row the last action.", repeated),
+        ):
+            yield _family(name, text, _labelled(values), "agent")
+
+
+def _fill(standing: Standing) -> tuple[float, int]:
+    """Return how full a budget is; of those without a limit, the one with more in it is fuller."""
+    used, limit = standing.account.used, standing.limit
+    return (used / limit if limit else 0.0), used
+
+
+def _raise(highest: dict[str, float], label: str, value: float) -> None:
+    highest[label] = max(highest.get(label, value), value)
+
+
+def _labelled(values: dict[str, float]) -> Iterator[tuple[tuple[str, ...], float]]:
+    return (((label,), value) for label, value in values.items())
+
+
+def _family(
+    name: str, text: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, float(value))
+    return family

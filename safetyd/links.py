@@ -1,0 +1,83 @@
+"""The daemon's connections to the bus."""
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Final
+
+import anyio
+import nats.errors
+
+from safetyd.bus.keys import KeyUnusable
+from safetyd.bus.link import Link
+from safetyd.bus.server import EmbeddedServer
+from safetyd.bus.subjects import Subjects
+from safetyd.settings import Settings
+from safetyd.unusable import Unusable
+
+CONNECT_S: Final = 20.0
+AGAIN_S: Final = 0.05
+
+log = logging.getLogger("safetyd.links")
+
+
+class Links:
+    """The journal and people, agents with keys, agents without: none waits for another."""
+
+    def __init__(
+        self, settings: Settings, subjects: Subjects, boot_id: str, die: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._subjects = subjects
+        self._boot_id = boot_id
+        self._die = die
+        self.open: Link | None = None
+
+    @property
+    def all(self) -> tuple[Link, ...]:
+        keyed = (self.main, self.agents)
+        return keyed if self.open is None else (*keyed, self.open)
+
+    @property
+    def problem(self) -> str:
+        """Return that the bus is not heard, or nothing."""
+        for link in self.all:
+            if not link.heard:
+                return f"the bus has not been heard for {link.deaf_s:.1f} s"
+        return ""
+
+    async def connect(self, url: str, server: EmbeddedServer | None, stack: AsyncExitStack) -> None:
+        """Connect to the bus; `stack` hangs up. `server` is ours, if the bus is."""
+        self.main = await self._connected("main", url, server, stack)
+        self.agents = await self._connected("agents", url, server, stack)
+        if self._settings.config.bus.keyless:
+            self.open = await self._connected("open", url, server, stack)
+
+    async def first_canaries(self) -> None:
+        """Return once every connection has heard itself."""
+        for link in self.all:
+            await link.first_canary(CONNECT_S)
+
+    async def _connected(
+        self, name: str, url: str, server: EmbeddedServer | None, stack: AsyncExitStack
+    ) -> Link:
+        link = Link(name, self._die)
+        canary = self._subjects.canary(f"{self._boot_id}-{name}")
+        try:
+            seed = self._settings.seed()
+        except (OSError, KeyUnusable) as exc:
+            raise Unusable(f"the daemon's own key cannot be used: {exc}") from exc
+        with anyio.move_on_after(CONNECT_S):
+            while True:
+                try:
+                    await link.connect(url, seed, canary)
+                except (OSError, nats.errors.Error) as exc:
+                    log.debug("not connected yet: %s", exc)
+                    if server is not None and server.end:
+                        raise Unusable(server.end) from exc
+                    await anyio.sleep(AGAIN_S)
+                else:
+                    stack.push_async_callback(link.close)
+                    return link
+        hint = f"; see {server.log_file}" if server else ": check bus.url and its key"
+        raise Unusable(f"no bus lets us in at {url}{hint}")

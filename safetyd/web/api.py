@@ -1,0 +1,143 @@
+"""What programs of the local operator reach over HTTP: safe mode, and the way out of it.
+
+Only who carries the operator's bearer is heard, whatever is asked; a web page has none. Every
+answer is JSON, an error as `{"error": …}`.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from safetyd.bus.codec import REASON_CHARS
+from safetyd.bus.keys import LOCAL_OPERATOR
+from safetyd.commands import ExitCommand, Refusal, check_kernel, safe_mode_exit
+from safetyd.core.engine import Engine
+from safetyd.core.events import Moment
+from safetyd.core.guards.fleet import EVERYBODY
+from safetyd.core.guards.safe_mode import SafeModeStatus
+from safetyd.web.window import Answer, Ask, Unanswered, Window
+
+BODY_S: Final = 5.0
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_decode = msgspec.json.Decoder(ExitCommand).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Api:
+    """Everything under /api/. GET never changes anything."""
+
+    def __init__(self, bearer: str, window: Window) -> None:
+        self._bearer = bearer.encode()
+        self._window = window
+
+    def app(self) -> web.Application:
+        """Return the paths, for one listener."""
+        app = web.Application(middlewares=[_errors_are_json, self._operator_only])
+        app.router.add_get("/agent/safe-mode", self._get_safe_mode)
+        app.router.add_post("/agent/safe-mode/exit", self._post_exit)
+        return app
+
+    @web.middleware
+    async def _operator_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self._is_operator(request.headers.get("Authorization", "")):
+            return _told({"error": "an operator's bearer is needed"}, 401, CHALLENGE)
+        return await handler(request)
+
+    def _is_operator(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
+        same = hmac.compare_digest(given.strip().encode(errors="replace"), self._bearer)
+        return same and scheme.lower() == "bearer"
+
+    async def _get_safe_mode(self, request: web.Request) -> web.Response:
+        agent = _agent(request)
+        check_kernel(agent)
+        return _shown(agent, await self._window.ask(_status_of(agent)))
+
+    async def _post_exit(self, request: web.Request) -> web.Response:
+        command = await _command(request)
+        agent = command.agent = _agent(request, command.agent)
+        plan = safe_mode_exit(LOCAL_OPERATOR, command)
+        answer, after = await self._window.carry_out(plan, _status_of(agent))
+        return _shown(agent, after) if answer["ok"] else _not_left(answer)
+
+
+@web.middleware
+async def _errors_are_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except (Refusal, msgspec.ValidationError) as exc:
+        return _told({"error": str(exc)}, 400)
+    except Unanswered as exc:
+        return _told({"error": str(exc)}, 503)
+    except web.HTTPException as exc:
+        kept = {name: value for name, value in exc.headers.items() if name == "Allow"}
+        return _told({"error": exc.reason.lower()}, exc.status, kept)
+
+
+async def _command(request: web.Request) -> ExitCommand:
+    try:
+        with anyio.fail_after(BODY_S):
+            return _decode(await request.read() or b"{}")
+    except msgspec.ValidationError:
+        raise
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    except ConnectionError:
+        raise web.HTTPBadRequest from None  # to nobody
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise Refusal("malformed", f"not a JSON object: {str(exc)[:REASON_CHARS]}") from None
+
+
+def _agent(request: web.Request, also: str | None = None) -> str | None:
+    """Return the agent that the address names, and `also` the body: it must be the same."""
+    names = {*request.query.getall("agent", []), also} - {None}
+    if len(names) > 1:
+        raise Refusal("invalid", f"{' and '.join(sorted(map(repr, names)))} are different agents")
+    return names.pop() if names else None
+
+
+def _status_of(agent: str | None) -> Ask:
+    """Return who tells how safe mode is, None for an agent that nobody has heard of."""
+
+    def ask(engine: Engine, moment: Moment) -> SafeModeStatus | None:
+        known = agent is None or agent == EVERYBODY or _heard_of(engine, agent)
+        return engine.guards.safe_mode.status(agent, moment.t) if known else None
+
+    return ask
+
+
+def _heard_of(engine: Engine, agent: str) -> bool:
+    return agent in engine.keys.agents or engine.guards.safe_mode.knows(agent)
+
+
+def _shown(agent: str | None, found: object) -> web.Response:
+    if not isinstance(found, SafeModeStatus):
+        raise Refusal("unknown_agent", f"nobody has heard of an agent {agent!r}")
+    fields = msgspec.structs.asdict(found)
+    if agent is not None:
+        del fields["agents"]
+    return _told(fields)
+
+
+def _not_left(answer: Answer) -> web.Response:
+    """Say why safe mode was not left: a word for machines, and what goes with it."""
+    known = {key: answer[key] for key in answer if key not in {"ok", "code", "error"}}
+    return _told({"error": answer["code"], **known}, 409)
+
+
+def _told(
+    content: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    return web.Response(
+        status=status,
+        body=_encode(content) + b"\n",
+        content_type="application/json",
+        headers={"Cache-Control": "no-store", **(headers or {})},
+    )

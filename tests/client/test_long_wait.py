@@ -1,0 +1,105 @@
+"""Waits that outlast the daemon, and what the bus remembers."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import anyio
+import pytest
+from anyio.to_thread import run_sync
+
+from safetyd.bus.accounts import RESPONSE
+from safetyd.bus.keys import Keyring
+from safetyd.client import Approved, Safety, Timeout
+from tests.client.bus import Bus
+from tests.client.people import Person
+from tests.conftest import StartDaemon, safetyd
+
+PUSH: Final = "git push origin main"
+JETSTREAM: Final = """
+jetstream {{ store_dir: "{store}", max_file: 2GB, sync_interval: always }}
+max_payload: 256KB
+include "accounts.conf"
+"""
+
+
+async def _during(work: Callable[[], Awaitable[object]], meanwhile: Awaitable[None]) -> object:
+    """Return what comes of the work while something else happens."""
+    results: list[object] = []
+
+    async def keep() -> None:
+        results.append(await work())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keep)
+        await meanwhile
+    return results[0]
+
+
+@pytest.mark.journey
+@pytest.mark.req("S3.22")
+async def test_a_wait_outlives_the_kill_of_the_daemon(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon()
+    person = Person(daemon)
+
+    async def restart_and_approve() -> None:
+        request_id = await person.asked("code")
+        await run_sync(daemon.kill)
+        await run_sync(daemon.start)
+        person.approve(request_id, "go on")
+
+    async with Safety("code", data_dir=daemon.data_dir) as safety:
+        proposed = await _during(
+            lambda: safety.propose("push", text=PUSH, wait=True), restart_and_approve()
+        )
+        asked = await _during(
+            lambda: safety.request_permission("push", wait=True), restart_and_approve()
+        )
+        again = await safety.propose("push", text=PUSH)
+
+    assert getattr(proposed, "cause", "") == "human_approved"
+    assert asked == Approved(message="go on")
+    assert again.status == "pending", "each approval was used"
+
+
+class Forgetful:
+    """A bus that forgets the way back of a reply after two seconds, and the keys for it."""
+
+    def __init__(self, directory: Path) -> None:
+        keys = Keyring(directory / "keys")
+        keys.make_own()
+        self.operator = keys.operator
+        self.agent = keys.add("agents", "code")
+        printed = safetyd("nats-config", "--data-dir", str(directory)).stdout
+        assert f'response_threshold: "{RESPONSE}"' in printed
+        (directory / "accounts.conf").write_text(printed.replace(f'"{RESPONSE}"', '"2s"'))
+        self.bus = Bus(directory, JETSTREAM.format(store=directory / "store"))
+        self.config = f'[bus]\nurl = "{self.bus.url}"\nkey_file = "{keys.daemon}"\n'
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
+    forgetful = Forgetful(tmp_path)
+    yield forgetful
+    forgetful.bus.stop()
+
+
+@pytest.mark.journey
+async def test_a_wait_may_be_longer_than_the_bus_remembers(
+    start_daemon: StartDaemon, forgetful: Forgetful
+) -> None:
+    person = Person(start_daemon(forgetful.config), forgetful.operator)
+
+    async with Safety("code", url=forgetful.bus.url, key_file=forgetful.agent) as safety:
+
+        async def approve_in_the_end() -> None:
+            request_id = await person.asked("code")
+            silence = await safety.request_permission("deploy", wait=True, timeout_minutes=0.05)
+            assert silence == Timeout(timeout_minutes=0.05)
+            person.approve(request_id)
+
+        decision = await _during(
+            lambda: safety.propose("push", text=PUSH, wait=True), approve_in_the_end()
+        )
+
+    assert getattr(decision, "cause", "") == "human_approved"

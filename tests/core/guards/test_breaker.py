@@ -1,0 +1,445 @@
+import pytest
+
+from safetyd.core.events import BreakerMoved, Event
+from safetyd.core.guards.breaker import MAX_BREAKERS, MAX_PER_TICK, BreakerGuard, BreakerStatus
+from safetyd.core.guards.tripping import MAX_CALLS, BreakerConfig
+from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.alone import Alone, decided, settled
+from tests.play import at, propose, stop, tick
+
+API = "api.openai.com"
+
+
+class Breakers(Alone[BreakerGuard]):
+    """Agents, a dependency that fails or not, and the breakers between them."""
+
+    def __init__(self, config: BreakerConfig | None = None) -> None:
+        super().__init__(lambda: BreakerGuard(config or BreakerConfig()))
+
+    def called(
+        self,
+        t: float,
+        times: int = 1,
+        *,
+        ok: bool = False,
+        agent: str = "code",
+        dependency: str | None = API,
+    ) -> list[Event]:
+        """Let calls end, a tenth of a second apart."""
+        outcomes = (
+            settled(t + n / 10, f"c{n}", agent, ok=ok, dependency=dependency) for n in range(times)
+        )
+        return [caused for outcome in outcomes for caused in self.hears(outcome)]
+
+    def probes(self, t: float, id_: str, **fields: object) -> Verdict:
+        return self.asks(t, id=id_, dependency=API, **fields)
+
+    def ends(self, t: float, id_: str, *, ok: bool = True) -> list[Event]:
+        return self.hears(settled(t, id_, ok=ok, dependency=API))
+
+
+def open_since(t: float, config: BreakerConfig | None = None) -> Breakers:
+    breakers = Breakers(config)
+    breakers.hears(moved(t, "open", "5 calls in a row failed"))
+    return breakers
+
+
+def half_open_since(t: float, config: BreakerConfig | None = None) -> Breakers:
+    breakers = open_since(t - 30, config)
+    breakers.hears(tick(t))
+    return breakers
+
+
+def moved(
+    t: float, state: str, reason: str, breaker: str = API, agent: str | None = None
+) -> BreakerMoved:
+    return BreakerMoved(
+        at=at(t),
+        t=t,
+        breaker=breaker,
+        state=state,  # type: ignore[arg-type]
+        reason=reason,
+        agent=agent,
+    )
+
+
+@pytest.mark.req("S1.40")
+@pytest.mark.req("S1.4")
+@pytest.mark.req("S1.10")
+@pytest.mark.req("S1.29")
+def test_five_failures_in_a_row_open_the_breaker() -> None:
+    breakers = Breakers()
+
+    assert breakers.called(0, 4) == []
+    assert breakers.called(1) == [moved(1.0, "open", "5 calls in a row failed")]
+
+
+@pytest.mark.req("S1.6")
+def test_open_breaker_blocks_and_says_when_to_come_back() -> None:
+    verdict = open_since(0).looks(12, dependency=API)
+
+    assert (verdict.decision, verdict.cause) == (Severity.BLOCK, "breaker_open")
+    assert (verdict.rule, verdict.limit_id) == ("breaker.open", f"breaker:{API}")
+    assert verdict.retry_after_s == 18
+    assert verdict.reason == (f"breaker {API} is open: 5 calls in a row failed; try again in 18 s")
+
+
+def test_failures_older_than_the_window_still_make_a_row() -> None:
+    breakers = Breakers()
+    for n in range(4):
+        breakers.called(100 * n)
+
+    assert breakers.called(400) == [moved(400.0, "open", "5 calls in a row failed")]
+
+
+def test_success_ends_a_row() -> None:
+    breakers = Breakers()
+    breakers.called(0, 4)
+    breakers.called(1, ok=True)
+
+    assert breakers.called(2, 4) == []
+
+
+@pytest.mark.req("S1.40")
+@pytest.mark.req("S1.9")
+def test_half_of_twenty_calls_failing_opens_the_breaker() -> None:
+    breakers = Breakers()
+    for n in range(9):
+        breakers.called(n, ok=False)
+        breakers.called(n + 0.5, ok=True)
+    breakers.called(9, ok=True)
+
+    assert breakers.called(10) == [moved(10.0, "open", "10 of 20 calls failed in 60 s")]
+
+
+@pytest.mark.req("S1.9")
+def test_less_than_half_failing_leaves_it_closed() -> None:
+    breakers = Breakers()
+    for n in range(9):
+        breakers.called(n, ok=False)
+        breakers.called(n + 0.5, ok=True)
+    breakers.called(9, 2, ok=True)
+
+    assert breakers.called(10) == []
+
+
+@pytest.mark.req("S1.9")
+def test_calls_that_left_the_window_are_not_counted() -> None:
+    breakers = Breakers()
+    breakers.called(0, ok=True)
+    for n in range(1, 10):
+        breakers.called(n, ok=False)
+        breakers.called(n + 0.5, ok=True)
+
+    assert breakers.called(60) == []
+
+
+def test_success_opens_nothing() -> None:
+    breakers = Breakers(BreakerConfig(min_calls=2))
+    breakers.called(0)
+
+    assert breakers.called(1, ok=True) == []
+
+
+def test_only_the_last_calls_are_kept() -> None:
+    breakers = Breakers()
+
+    breakers.called(0, MAX_CALLS + 5, ok=True)
+
+    assert breakers.guard.breakers == (BreakerStatus(API, "closed", calls=MAX_CALLS),)
+
+
+def test_outcome_without_a_proposal_is_no_call() -> None:
+    breakers = Breakers()
+
+    for n in range(9):
+        assert breakers.hears(settled(n, None, ok=False, dependency=API)) == []
+    assert breakers.guard.breakers == ()
+
+
+def test_model_stands_in_for_a_missing_dependency() -> None:
+    breakers = Breakers()
+    for n in range(5):
+        breakers.hears(settled(n, f"c{n}", ok=False, model="llama"))
+
+    assert breakers.looks(5, model="llama").limit_id == "breaker:llama"
+    assert breakers.looks(5, model="llama", dependency="cache") is ALLOWED
+
+
+def test_call_with_neither_dependency_nor_model_has_no_breaker() -> None:
+    breakers = open_since(0)
+
+    assert breakers.called(1, 9, dependency=None) == []
+    assert breakers.looks(2) is ALLOWED
+
+
+def test_agent_that_fails_alone_is_shut_out_alone() -> None:
+    breakers = Breakers()
+    breakers.called(0, ok=True, agent="ops")
+
+    caused = breakers.called(1, 5)
+
+    assert caused == [moved(1.4, "open", "5 calls in a row failed", f"{API}/code", "code")]
+    assert breakers.looks(2, dependency=API).limit_id == f"breaker:{API}/code"
+    assert breakers.looks(2, dependency=API, agent="ops") is ALLOWED
+
+
+def test_agents_that_fail_together_shut_everybody_out() -> None:
+    breakers = Breakers()
+    breakers.called(0, ok=True, agent="ops")
+    breakers.called(1, agent="shop")
+
+    breakers.called(2, 4)
+
+    assert breakers.looks(3, dependency=API, agent="ops").rule == "breaker.open"
+
+
+def test_calls_of_others_before_the_window_shut_nobody_out_alone() -> None:
+    breakers = Breakers()
+    breakers.called(0, ok=True, agent="ops")
+
+    assert breakers.called(60, 5)[0] == moved(60.4, "open", "5 calls in a row failed")
+
+
+def test_agent_shut_out_alone_leaves_the_calls_of_others() -> None:
+    breakers = Breakers()
+    breakers.called(0, ok=True, agent="ops")
+    breakers.called(1, 9)
+
+    assert breakers.guard.breakers[1] == BreakerStatus(API, "closed", calls=1)
+
+
+def test_dependency_named_like_another_agents_breaker_does_not_shut_it_out() -> None:
+    breakers = Breakers()
+    breakers.called(0, 5, agent="ops", dependency=f"{API}/code")
+
+    assert breakers.looks(1, dependency=API) is ALLOWED
+
+
+@pytest.mark.req("S1.5")
+def test_task_has_a_breaker_of_its_own_if_asked_for() -> None:
+    breakers = Breakers(BreakerConfig(per_task=True))
+    for n in range(6):
+        breakers.hears(settled(n, f"c{n}", ok=False, task="t-3"))
+
+    assert breakers.looks(5, task="t-3").limit_id == "breaker:code:t-3"
+    assert breakers.looks(5, task="t-4") is ALLOWED
+    assert breakers.looks(5, task="t-3", agent="ops") is ALLOWED
+
+
+@pytest.mark.req("S1.5")
+def test_task_has_no_breaker_unless_asked_for() -> None:
+    breakers = Breakers()
+    for n in range(9):
+        breakers.hears(settled(n, f"c{n}", ok=False, task="t-3"))
+
+    assert breakers.guard.breakers == ()
+
+
+def test_proposal_must_pass_each_breaker_and_waits_for_the_last() -> None:
+    breakers = Breakers(BreakerConfig(per_task=True))
+    breakers.hears(moved(0, "open", "x"), moved(9, "open", "x", "code:t-3", "code"))
+
+    verdict = breakers.looks(10, dependency=API, task="t-3")
+
+    assert (verdict.limit_id, verdict.retry_after_s) == ("breaker:code:t-3", 29)
+
+
+@pytest.mark.req("S1.7")
+def test_breaker_is_half_open_thirty_seconds_after_the_trip() -> None:
+    breakers = open_since(0)
+
+    assert breakers.hears(tick(29.9)) == []
+    assert breakers.hears(tick(30)) == [moved(30.0, "half_open", "30 s have passed")]
+    assert breakers.hears(tick(31)) == []
+
+
+@pytest.mark.req("S1.7")
+def test_late_tick_keeps_nobody_waiting() -> None:
+    breakers = open_since(0)
+
+    assert breakers.looks(29.9, dependency=API).rule == "breaker.open"
+    assert breakers.asks(30, dependency=API) is ALLOWED
+    assert breakers.guard.tripped == breakers.guard.breakers[:1]
+    assert breakers.guard.breakers[0].state == "half_open"
+    assert breakers.guard.breakers[0].probes_out == 1
+
+
+@pytest.mark.req("S1.12")
+def test_probes_are_five_seconds_apart() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+
+    verdict = breakers.probes(34, "b")
+
+    assert (verdict.rule, verdict.cause) == ("breaker.probing", "breaker_open")
+    assert verdict.retry_after_s == 1
+    assert verdict.reason == f"breaker {API} is being probed; try again in 1 s"
+    assert breakers.probes(35, "b") is ALLOWED
+
+
+@pytest.mark.req("S1.11")
+def test_three_probes_are_started_and_no_more() -> None:
+    breakers = half_open_since(30)
+    for n in range(3):
+        assert breakers.probes(30 + 5 * n, f"a{n}") is ALLOWED
+
+    verdict = breakers.probes(60, "a4")
+
+    assert (verdict.rule, verdict.retry_after_s) == ("breaker.probing", 5)
+
+
+def test_wait_for_outcomes_is_never_nothing() -> None:
+    breakers = half_open_since(30, BreakerConfig(probe_count=1, probe_interval_s=0))
+    breakers.probes(30, "a")
+
+    assert breakers.probes(31, "b").retry_after_s == 1
+
+
+@pytest.mark.req("S1.8")
+@pytest.mark.req("S1.30")
+def test_three_successes_close_the_breaker() -> None:
+    breakers = half_open_since(30)
+    for n in range(3):
+        breakers.probes(30 + 5 * n, f"a{n}")
+    breakers.ends(41, "a0")
+    breakers.ends(42, "a1")
+
+    assert breakers.ends(43, "a2") == [moved(43.0, "closed", "3 probes succeeded")]
+    assert breakers.looks(43, dependency=API) is ALLOWED
+
+
+@pytest.mark.req("S1.8")
+def test_failed_probe_opens_the_breaker_again_for_the_whole_time() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+
+    assert breakers.ends(33, "a", ok=False) == [moved(33.0, "open", "a probe failed")]
+    assert breakers.looks(34, dependency=API).retry_after_s == 29
+
+
+def test_probe_that_reports_another_dependency_is_settled_all_the_same() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+
+    caused = breakers.hears(settled(31, "a", ok=False, dependency="cache"))
+
+    assert caused == [moved(31.0, "open", "a probe failed")]
+
+
+def test_probe_without_an_outcome_opens_the_breaker_again() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+
+    assert breakers.hears(tick(89.9)) == []
+    assert breakers.hears(tick(90)) == [moved(90.0, "open", "a probe had no outcome within 60 s")]
+
+
+def test_success_that_comes_too_late_opens_the_breaker_again() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+
+    assert breakers.ends(90, "a") == [moved(90.0, "open", "a probe had no outcome within 60 s")]
+
+
+def test_outcomes_of_calls_from_before_the_trip_are_ignored() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+
+    assert breakers.called(31, 9) == breakers.called(32, 9, ok=True) == []
+
+
+def test_outcomes_of_probes_from_before_the_last_trip_are_ignored() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+    breakers.probes(35, "b")
+    breakers.ends(36, "a", ok=False)
+    breakers.hears(tick(66))
+
+    assert breakers.ends(67, "b", ok=False) == []
+    assert breakers.guard.breakers[0].state == "half_open"
+
+
+def test_closed_breaker_begins_with_no_calls() -> None:
+    breakers = Breakers()
+    breakers.called(0, 4)
+    breakers.hears(moved(1, "open", "x"), moved(31, "closed", "y"))
+
+    assert breakers.called(32, 4) == []
+    assert len(breakers.called(33)) == 1
+
+
+def test_only_the_final_allow_takes_a_slot() -> None:
+    breakers = half_open_since(30)
+    proposed = propose(30, dependency=API)
+
+    breakers.hears(
+        decided(proposed, first=False),
+        decided(proposed, decision=Severity.ASK),
+        decided(proposed, decision=Severity.BLOCK),
+    )
+
+    assert breakers.guard.breakers[0].probes_out == 0
+
+
+def test_allow_of_an_open_breaker_is_no_probe() -> None:
+    breakers = open_since(0)
+
+    breakers.hears(decided(propose(10, dependency=API)))
+
+    assert breakers.guard.breakers[0].probes_out == 0
+
+
+def test_breakers_are_bounded_and_the_closed_go_first() -> None:
+    breakers = open_since(0)
+    for n in range(MAX_BREAKERS + 5):
+        breakers.called(n, ok=True, dependency=f"d{n}")
+
+    known = breakers.guard.breakers
+    assert len(known) == MAX_BREAKERS
+    assert (known[0].breaker, known[1].breaker) == (API, "d6")
+
+
+def test_more_open_breakers_than_fit_forget_the_one_open_longest() -> None:
+    breakers = open_since(0)
+    for n in range(MAX_BREAKERS):
+        breakers.hears(moved(n, "open", "x", f"d{n}"))
+
+    assert len(breakers.guard.breakers) == MAX_BREAKERS
+    assert breakers.looks(1, dependency=API) is ALLOWED
+    assert breakers.hears(moved(31, "half_open", "x")) == []
+
+
+def test_one_tick_moves_a_bounded_number() -> None:
+    breakers = Breakers()
+    for n in range(MAX_PER_TICK + 1):
+        breakers.hears(moved(0, "open", "x", f"d{n}"))
+
+    assert len(breakers.hears(tick(30))) == MAX_PER_TICK
+    assert len(breakers.hears(tick(31))) == 1
+
+
+def test_other_events_change_nothing() -> None:
+    breakers = Breakers()
+
+    assert breakers.hears(stop(0)) == []
+
+
+def test_status_tells_why_and_since_when() -> None:
+    assert open_since(7).guard.breakers == (
+        BreakerStatus(API, "open", reason="5 calls in a row failed", open_t=7),
+    )
+
+
+def test_states_are_told_without_counting_calls() -> None:
+    breakers = open_since(0)
+    breakers.hears(moved(0, "open", "x", "db"))
+    breakers.hears(tick(29), moved(29, "half_open", "x", "db"))
+    breakers.called(30, ok=True, dependency="cache")
+
+    assert list(breakers.guard.states()) == [
+        (API, "open"),
+        ("db", "half_open"),
+        ("cache", "closed"),
+    ]
+    assert [one.state for one in breakers.guard.breakers] == ["open", "half_open", "closed"]

@@ -1,0 +1,84 @@
+"""For any story: breakers move along their diagram, and a replayed guard is the same guard."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safetyd.core.events import BreakerMoved
+from safetyd.core.guards.breaker import BreakerGuard
+from safetyd.core.guards.tripping import BreakerConfig
+from tests.core.guards.alone import KINDS, Alone, decided, settled
+from tests.play import propose, tick
+
+CONFIG = BreakerConfig(
+    min_calls=4, max_consecutive_failures=2, open_s=4, probe_timeout_s=9, per_task=True
+)
+DIAGRAM = {
+    ("closed", "open"),
+    ("open", "half_open"),
+    ("half_open", "open"),
+    ("half_open", "closed"),
+}
+
+agents = st.sampled_from(["code", "ops"])
+ids = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+names = st.sampled_from([None, "api", "api/code", "code:t"])
+tasks = st.sampled_from([None, "t"])
+steps = st.one_of(
+    st.tuples(st.just("ask"), agents, ids, names, tasks, st.booleans()),
+    st.tuples(st.just("forced"), agents, ids, names, tasks, st.booleans()),
+    st.tuples(st.just("end"), agents, ids, names, tasks, st.booleans()),
+    st.tuples(st.just("end"), agents, ids, st.just("api"), tasks, st.just(value=False)),
+    st.tuples(st.just("tick"), agents, ids, names, tasks, st.booleans()),
+)
+
+
+def happen(breakers: Alone[BreakerGuard], t: float, step) -> list[BreakerMoved]:
+    what, agent, id_, name, task, flag = step
+    fields = {"agent": agent, "id": id_, "dependency": name, "task": task}
+    match what:
+        case "ask":
+            verdict = breakers.looks(t, **fields)
+            events = breakers.hears(decided(propose(t, **fields), verdict, first=flag))
+        case "forced":
+            events = breakers.hears(decided(propose(t, **fields)))
+        case "end":
+            events = breakers.hears(settled(t, id_, agent, ok=flag, dependency=name, task=task))
+        case _:
+            events = breakers.hears(tick(t))
+    return [event for event in events if isinstance(event, BreakerMoved)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 6), steps), max_size=60))
+@settings(max_examples=300)
+def test_breakers_move_along_their_diagram_with_few_probes_out(story) -> None:
+    breakers = Alone(lambda: BreakerGuard(CONFIG))
+    states: dict[tuple[str, str | None], str] = {}
+    t = 0.0
+    for seconds, step in story:
+        t += seconds
+        for moved in happen(breakers, t, step):
+            key = (moved.breaker, moved.agent)
+            assert (states.get(key, "closed"), moved.state) in DIAGRAM
+            states[key] = moved.state
+        for status in breakers.guard.breakers:
+            assert status.state == states.get((status.breaker, status.agent), "closed")
+            assert status.probes_out <= CONFIG.probe_count
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 6), steps), max_size=60),
+    st.tuples(agents, names, tasks, st.floats(0, 20)),
+)
+def test_replayed_breakers_are_the_same(story, last) -> None:
+    breakers = Alone(lambda: BreakerGuard(CONFIG))
+    t = 0.0
+    for seconds, step in story:
+        t += seconds
+        happen(breakers, t, step)
+
+    agent, name, task, later_s = last
+    proposed = propose(t + later_s, agent, dependency=name, task=task)
+    kind = KINDS.of(proposed.proposal)
+    guards = (breakers.guard, breakers.replayed(), breakers.restored())
+    assert len({guard.save()() for guard in guards}) == 1
+    assert len({guard.check(proposed, kind) for guard in guards}) == 1

@@ -1,0 +1,130 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.guards.mode import ModeGuard, ModesConfig
+from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.retold import assert_retold, look, stories
+from tests.play import propose, tick
+
+
+def asks(mode: str = "development", config: ModesConfig | None = None, **fields: object) -> Verdict:
+    fields = {"type": "model_call", "model": "llama3.3:70b"} | fields
+    return look(ModeGuard(mode, config or ModesConfig()), propose(0, **fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.req("S1.3")
+@pytest.mark.req("S1.20")
+def test_development_makes_no_cloud_calls() -> None:
+    verdict = asks(provider="openai", model="gpt-5.2")
+
+    assert verdict.decision is Severity.BLOCK
+    assert (verdict.rule, verdict.cause) == ("mode.cloud", "mode_violation")
+    assert verdict.reason == (
+        "development mode makes no cloud calls, and provider openai is one of modes.cloud_providers"
+    )
+
+
+@pytest.mark.req("S1.3")
+@pytest.mark.parametrize("mode", ["production", "hybrid"])
+def test_other_modes_call_whom_they_like(mode: str) -> None:
+    assert asks(mode, provider="openai", model="gpt-5.2", cloud=True) is ALLOWED
+    assert asks(mode, model=None) is ALLOWED
+
+
+def test_a_model_alone_tells_a_cloud_call() -> None:
+    verdict = asks(model="claude-opus-4-5")
+
+    assert verdict.rule == "mode.cloud"
+    assert verdict.reason.endswith("model claude-opus-4-5 is one of modes.cloud_models")
+
+
+def test_whoever_says_cloud_is_believed() -> None:
+    verdict = asks(type="web_search", model=None, cloud=True)
+
+    assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "mode.cloud")
+    assert verdict.reason.endswith("this proposal says cloud: true")
+
+
+def test_denying_a_known_cloud_lifts_nothing() -> None:
+    assert asks(provider="anthropic", cloud=False).rule == "mode.cloud"
+    assert asks(model="gpt-4o", cloud=False).rule == "mode.cloud"
+
+
+def test_what_is_done_through_a_cloud_provider_need_not_be_a_model_call() -> None:
+    assert asks(type="embed", provider="voyageai", model=None).rule == "mode.cloud"
+
+
+def test_a_model_call_without_a_name_is_asked_about() -> None:
+    verdict = asks(model=None)
+
+    assert verdict.decision is Severity.ASK
+    assert (verdict.rule, verdict.cause) == ("mode.unknown_model", "mode_violation")
+    assert asks(model="", provider="", cloud=False) == verdict
+
+
+def test_other_types_need_no_model() -> None:
+    assert asks(type="read_file", model=None) is ALLOWED
+    assert asks(provider="ollama", model=None) is ALLOWED
+
+
+@pytest.mark.parametrize(
+    "model",
+    """gpt-5.2 GPT-4o o1 o3-mini o4-mini chatgpt-4o-latest claude-sonnet-4 gemini-2.5-pro grok-4
+    openai/gpt-5.2 openrouter/meta-llama/llama-3.3-70b groq/llama-3.3-70b models/gemini-2.5-flash
+    us.anthropic.claude-sonnet-4 azure/our-deployment qwen3-coder:480b-cloud whisper-1
+    text-embedding-3-small sonar-pro""".split(),  # noqa: SIM905
+)
+def test_cloud_models_are_known_by_their_usual_names(model: str) -> None:
+    assert asks(model=model).rule == "mode.cloud"
+
+
+@pytest.mark.parametrize(
+    "model",
+    """llama3.3:70b qwen3:8b mistral mistral-small mixtral:8x7b gemma3:27b google/gemma-3-27b-it
+    phi4 gpt-oss:20b openai/gpt-oss-120b gpt-neox deepseek-r1:14b nomic-embed-text whisper-large-v3
+    text-embedding-nomic-embed-text-v1.5 o1js meta-llama/Llama-3.1-8B""".split(),  # noqa: SIM905
+)
+def test_models_that_run_at_home_are_left_alone(model: str) -> None:
+    assert asks(model=model) is ALLOWED
+    assert asks(model=model, provider="ollama") is ALLOWED
+
+
+@pytest.mark.parametrize(
+    "provider",
+    """openai Anthropic google gemini vertex_ai azure-openai bedrock aws mistral cohere groq
+    together fireworks deepseek xai perplexity openrouter replicate huggingface""".split(),  # noqa: SIM905
+)
+def test_cloud_providers_are_known_by_their_usual_names(provider: str) -> None:
+    assert asks(provider=f" {provider}").rule == "mode.cloud"
+
+
+@pytest.mark.parametrize("provider", ["ollama", "llama.cpp", "vllm", "mistral.rs", "local"])
+def test_servers_at_home_are_left_alone(provider: str) -> None:
+    assert asks(provider=provider) is ALLOWED
+
+
+def test_an_operator_says_what_a_cloud_is() -> None:
+    own = ModesConfig(cloud_providers=("acme-*",), cloud_models=())
+
+    assert asks(config=own, provider="acme-eu").rule == "mode.cloud"
+    assert asks(config=own, provider="openai", model="gpt-5.2") is ALLOWED
+
+
+names = st.sampled_from([None, "", "openai", "ollama", "gpt-5.2", "llama3"])
+proposals = st.builds(
+    propose,
+    st.just(0),
+    type=st.sampled_from(["model_call", "read_file"]),
+    provider=names,
+    model=names,
+    cloud=st.sampled_from([None, False, True]),
+)
+
+
+@given(stories(proposals), proposals)
+def test_nothing_that_happens_changes_its_mind(story, last) -> None:
+    guard = ModeGuard("development", ModesConfig())
+
+    assert guard.observe(tick(0)) == ()
+    assert_retold(lambda: guard, story, last)

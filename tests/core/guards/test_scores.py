@@ -1,0 +1,137 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.guards.scores import ScoresConfig, ScoresGuard
+from safetyd.core.proposal import Proposal, Scores
+from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.gated import rules
+from tests.core.guards.retold import assert_retold, look, stories
+from tests.play import propose, tick
+
+
+def scored(
+    alignment: float, autonomy: float, quality: float, efficiency: float, learning: float
+) -> Scores:
+    return Scores(
+        strategic_alignment=alignment,
+        autonomy_appropriateness=autonomy,
+        output_quality=quality,
+        resource_efficiency=efficiency,
+        learning_application=learning,
+    )
+
+
+def judged(scores: Scores | None, config: ScoresConfig | None = None, **fields: object) -> Verdict:
+    guard = ScoresGuard(config or ScoresConfig())
+    return look(guard, propose(0, scores=scores, **fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.req("S2.10")
+def test_an_average_of_four_passes() -> None:
+    assert judged(scored(4, 4, 4, 4, 4)) is ALLOWED
+    assert judged(scored(5, 5, 5, 3, 2)) is ALLOWED
+
+
+@pytest.mark.req("S2.10")
+def test_a_lower_average_is_put_to_a_person() -> None:
+    verdict = judged(scored(4, 4, 4, 4, 3))
+
+    assert verdict.decision is Severity.ASK
+    assert (verdict.cause, rules(verdict)) == ("low_score", ("scores.average",))
+    assert verdict.reason == "average score 3.8 is below 4"
+
+
+def test_an_average_that_is_hardly_lower_does_not_read_like_four() -> None:
+    assert judged(scored(4, 4, 4, 4, 3.999)).reason == "average score 3.9998 is below 4"
+
+
+@pytest.mark.req("S2.11")
+def test_one_score_of_one_is_enough() -> None:
+    verdict = judged(scored(5, 5, 5, 5, 1))
+
+    assert rules(verdict) == ("scores.critical",)
+    assert verdict.reason == "learning_application is 1, and a person is asked at 1 or less"
+
+
+@pytest.mark.req("S2.12")
+def test_autonomy_must_be_above_two() -> None:
+    verdict = judged(scored(5, 2, 5, 5, 5))
+
+    assert rules(verdict) == ("scores.autonomy",)
+    assert verdict.reason == "autonomy_appropriateness is 2, and a person is asked at 2 or less"
+    assert judged(scored(5, 2.1, 5, 5, 5)) is ALLOWED
+
+
+def test_all_that_matched_is_listed() -> None:
+    verdict = judged(scored(3, 1, 3, 3, 3))
+
+    assert rules(verdict) == ("scores.average", "scores.critical", "scores.autonomy")
+    assert verdict.reason.startswith("average")
+
+
+def test_scores_need_not_be_given() -> None:
+    assert judged(None, type="push") is ALLOWED
+
+
+def test_an_operator_can_require_them_by_risk() -> None:
+    config = ScoresConfig(required_for=("high",))
+
+    verdict = judged(None, config, type="push")
+
+    assert (verdict.decision, verdict.cause) == (Severity.ASK, "low_score")
+    assert rules(verdict) == ("scores.missing",)
+    assert verdict.reason == "high risk needs scores, and none are given"
+    assert judged(None, config, type="read_file") is ALLOWED
+    assert judged(scored(4, 4, 4, 4, 4), config, type="push") is ALLOWED
+
+
+def test_an_operator_sets_the_marks() -> None:
+    strict = ScoresConfig(average=4.5, critical=2, autonomy=3)
+
+    assert rules(judged(scored(4, 4, 4, 4, 4), strict)) == ("scores.average",)
+    assert rules(judged(scored(5, 5, 5, 5, 2), strict)) == ("scores.average", "scores.critical")
+    assert rules(judged(scored(5, 3, 5, 5, 5), strict)) == ("scores.autonomy",)
+
+
+@pytest.mark.req("S2.9")
+@pytest.mark.parametrize(
+    "scores",
+    [
+        {"strategic_alignment": 4},
+        dict.fromkeys(Scores.__struct_fields__, 6),
+        dict.fromkeys(Scores.__struct_fields__, 0),
+    ],
+)
+def test_fewer_than_five_or_out_of_range_is_malformed(scores: dict[str, float]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"type": "push", "scores": scores}, Proposal)
+
+
+marks = st.floats(1, 5)
+scorings = st.none() | st.builds(scored, marks, marks, marks, marks, marks)
+proposals = st.builds(
+    propose, st.just(0), type=st.sampled_from(["push", "read_file"]), scores=scorings
+)
+
+
+@given(st.builds(scored, marks, marks, marks, marks, marks))
+def test_it_asks_exactly_when_a_mark_is_missed(scores) -> None:
+    given_ = msgspec.structs.astuple(scores)
+    low = min(given_) <= 1 or scores.autonomy_appropriateness <= 2
+
+    verdict = judged(scores)
+
+    if sum(given_) / 5 < 4 - 1e-9 or low:
+        assert verdict.decision is Severity.ASK
+    elif sum(given_) / 5 > 4 + 1e-9:
+        assert verdict is ALLOWED
+
+
+@given(stories(proposals), proposals)
+def test_nothing_that_happens_changes_its_mind(story, last) -> None:
+    guard = ScoresGuard(ScoresConfig(required_for=("high",)))
+
+    assert guard.observe(tick(0)) == ()
+    assert_retold(lambda: guard, story, last)

@@ -1,0 +1,135 @@
+"""The command that a block prints is true: whoever runs it has the action permitted."""
+
+import shlex
+
+import pytest
+
+from safetyd.core.events import Decided, Proposed
+from safetyd.core.guards.rules import CustomRule, RulesConfig, When
+from safetyd.core.permits import may_be_named
+from safetyd.core.policy import Policy
+from safetyd.core.proposal import Target
+from safetyd.core.verdict import Severity, Verdict
+from tests.core.asked import Queue
+from tests.core.granted import granted
+from tests.play import propose, stop
+
+FREEZE = CustomRule(name="freeze", when=When(types=("click", "comment")), then=Severity.BLOCK)
+FROZEN = Policy(rules=RulesConfig(custom=(FREEZE,)))
+HOSTILE = "reset 'x' \"$(y)\" \x1b]0;z\x07 \u00fc (a|b)* .+\n[c]\\"
+
+
+def blocked(proposed: Proposed, policy: Policy | None = None) -> Verdict:
+    queue = Queue(policy)
+    assert queue.proposes(proposed).decision is Severity.BLOCK
+    decided = queue.journal[0]
+    assert isinstance(decided, Decided)
+    return decided.verdicts[0]
+
+
+def options(line: str) -> dict[str, str]:
+    words = shlex.split(line)
+    assert words[:3] == ["safetyd", "grant", "add"]
+    return dict(zip(words[3::2], words[4::2], strict=True))
+
+
+def lines(verdict: Verdict) -> list[dict[str, str]]:
+    return [options(part) for part in verdict.remedy.split("`")[1::2]]
+
+
+@pytest.mark.parametrize(
+    ("proposed", "policy"),
+    [
+        (propose(0, type="click", text="reset it"), Policy()),
+        (propose(0, type="click", text="delete and reset it"), Policy()),
+        (propose(0, type="click", text=HOSTILE), Policy()),
+        (propose(0, type="click", text="go", target=Target(label="Reset", name="form")), Policy()),
+        (propose(0, type="click", target=Target(label="Reset")), Policy()),
+        (propose(0, type="change_password", text="for bob"), Policy()),
+        (propose(0, type="change_password"), Policy()),
+        (propose(0, type="click"), FROZEN),
+    ],
+)
+def test_the_printed_command_permits_what_was_blocked(proposed: Proposed, policy: Policy) -> None:
+    verdict = blocked(proposed, policy)
+    queue = Queue(policy)
+
+    for n, line in enumerate(lines(verdict)):
+        assert (line["--agent"], line["--type"]) == ("code", proposed.proposal.type)
+        assert line["--text"].isascii()
+        assert line["--text"].isprintable()
+        queue.happens(granted(0, f"grt_{n}", rules=(line["--rule"],), text=line["--text"]))
+
+    assert queue.proposes(proposed).allowed
+
+
+def test_the_reason_has_the_command_too() -> None:
+    verdict = blocked(propose(0, type="click", text="reset it"))
+
+    said, _, line = verdict.reason.partition("; a person may permit it: ")
+    assert said == "Blocklist: matches \\breset\\b"
+    assert options(line)["--rule"] == "gate.blocklist:reset"
+    assert line.endswith("--text '^reset it$' --uses 1 --for 1h --reason '...'")
+
+
+def test_the_printed_command_permits_nothing_else() -> None:
+    verdict = blocked(propose(0, type="click", text="reset a.b"))
+    (line,) = lines(verdict)
+    queue = Queue()
+    queue.happens(granted(rules=(line["--rule"],), text=line["--text"]))
+
+    assert not queue.proposes(propose(1, id="p1", type="click", text="reset a.b now")).allowed
+    assert not queue.proposes(propose(2, id="p2", type="click", text="reset a_b")).allowed
+
+
+@pytest.mark.parametrize(
+    "proposed",
+    [
+        propose(0, type="click", text="reset " + "x" * 200),
+        propose(0, type="type", text="reset hunter2", target=Target(label="Password")),
+    ],
+)
+def test_a_long_or_secret_text_is_left_to_the_person(proposed: Proposed) -> None:
+    verdict = blocked(proposed)
+
+    assert "--text PATTERN " in verdict.reason
+    assert "hunter2" not in verdict.reason + verdict.remedy
+
+
+@pytest.mark.parametrize(
+    ("proposed", "policy", "before"),
+    [
+        (propose(1), Policy(), (stop(0),)),
+        (propose(1, type="comment", text="hi"), FROZEN, ()),
+    ],
+)
+def test_what_no_grant_lifts_prints_none(proposed, policy, before) -> None:
+    queue = Queue(policy)
+    queue.happens(*before)
+
+    assert "grant add" not in queue.proposes(proposed).reason
+
+
+def test_a_dry_run_is_told_the_command_as_well() -> None:
+    assert (
+        "grant add"
+        in Queue().proposes(propose(0, type="click", text="reset it", dry_run=True)).reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        ("gate.blocklist:reset", True),
+        ("classify.prohibited", True),
+        ("rules.freeze", True),
+        ("classify.failed", False),
+        ("classify.human", False),
+        ("rules.known_contacts", False),
+        ("gate.loop", False),
+        ("budget.day", False),
+        ("emergency_stop", False),
+    ],
+)
+def test_only_rules_of_classify_and_of_the_blocklist_may_be_named(rule: str, named: bool) -> None:  # noqa: FBT001
+    assert may_be_named(rule) is named

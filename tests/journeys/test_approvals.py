@@ -1,0 +1,252 @@
+"""What people are asked and answer, whatever is killed meanwhile and whoever is faster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Barrier, Thread
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from safetyd.bus.keys import Keyring
+from safetyd.core.events import Answered, Claimed, Decided, Released
+from tests.bus.peer import Peer
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.journeys.asking import Asker, Reply, review, waiting
+from tests.journeys.people import control
+from tests.journeys.record import assert_verifies, events
+
+pytestmark = pytest.mark.journey
+
+MANY = UNLIMITED + "\n[approvals]\nmax_pending_per_agent = 1000\n"
+
+
+def killed(daemon: RunningDaemon) -> None:
+    daemon.kill()
+    daemon.start()
+
+
+def uses(daemon: RunningDaemon) -> list[str]:
+    """Return the proposals that went ahead because a person said yes."""
+    kept = events(daemon.data_dir)
+    waited = [e.id for e in kept if isinstance(e, Released) and e.waits and not e.verdicts]
+    return waited + [e.id for e in kept if isinstance(e, Decided) and e.uses is not None]
+
+
+@pytest.mark.req("S3.17")
+def test_request_that_nobody_has_answered_outlives_a_kill(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as asker:
+        asked = asker.propose("p1")
+
+    killed(daemon)
+
+    assert [row["id"] for row in waiting(daemon)] == [asked["request_id"]]
+    with Asker(daemon) as asker:
+        assert asker.propose("p1")["request_id"] == asked["request_id"]
+        assert review(daemon, "approve", asked["request_id"])["decision"] == "approved"
+        assert asker.propose("p1")["cause"] == "human_approved"
+    assert uses(daemon) == ["p1"]
+    assert_verifies(daemon)
+
+
+@pytest.mark.req("S3.22")
+def test_answer_whose_reply_was_lost_is_told_to_who_asks_again(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as asker:
+        asker.wait_for("p1")
+        (row,) = waiting(daemon)
+        asker.peer.close()  # it will never hear
+        review(daemon, "approve", row["id"])
+
+    killed(daemon)
+
+    with Asker(daemon) as asker:
+        again = asker.propose("p1", wait=True)
+        other = asker.propose("p2")
+    assert (again["decision"], again["cause"]) == ("allow", "human_approved")
+    assert other["status"] == "pending"
+    assert uses(daemon) == ["p1"]
+    answers = [event for event in events(daemon.data_dir) if isinstance(event, Answered)]
+    assert len(answers) == 1
+
+
+@pytest.mark.req("S3.23")
+def test_approval_that_nobody_has_claimed_outlives_a_kill(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as asker:
+        asked = asker.propose("p1")
+    review(daemon, "approve", asked["request_id"], message="go")
+
+    killed(daemon)
+
+    late = review(daemon, "deny", asked["request_id"])
+    assert (late["ok"], late["code"], late["decision"]) == (False, "already_decided", "approved")
+    with Asker(daemon) as asker:
+        assert asker.claim(asked, "x")["granted"]
+        assert asker.propose("p2")["status"] == "pending", "the claim has used the approval"
+    assert uses(daemon) == []
+
+
+def test_claim_whose_reply_was_lost_is_granted_again_to_its_claimant_alone(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as asker:
+        asked = asker.propose("p1")
+        review(daemon, "approve", asked["request_id"])
+        assert asker.claim(asked, "x")["granted"]
+
+    killed(daemon)
+
+    with Asker(daemon) as asker:
+        assert asker.claim(asked, "x")["granted"]
+        other = asker.claim(asked, "y")
+    assert (other["granted"], other["cause"]) == (False, "already_claimed")
+    assert len([e for e in events(daemon.data_dir) if isinstance(e, Claimed)]) == 1
+
+
+def at_once(*acts: Thread) -> None:
+    for act in acts:
+        act.start()
+    for act in acts:
+        act.join()
+
+
+def test_two_people_answer_at_once_and_one_wins_a_hundred_times(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(MANY)
+    bob = Keyring(daemon.data_dir / "keys").add("operators", "bob")
+    daemon.restart()
+    with Asker(daemon) as asker:
+        asked = [asker.propose(f"p{n}", text=f"git push {n}")["request_id"] for n in range(100)]
+    results: dict[str, list[Reply]] = {"local": [], "bob": []}
+    together = Barrier(2)
+
+    def answer(command: str, by: str, key: Path | None) -> None:
+        for request_id in asked:
+            together.wait()
+            results[by].append(review(daemon, command, request_id, by=by, key=key))
+
+    at_once(
+        Thread(target=answer, args=("approve", "local", None)),
+        Thread(target=answer, args=("deny", "bob", bob)),
+    )
+
+    for mine, theirs in zip(results["local"], results["bob"], strict=True):
+        assert [mine["ok"], theirs["ok"]].count(True) == 1
+        winner, loser = (mine, theirs) if mine["ok"] else (theirs, mine)
+        assert loser["code"] == "already_decided"
+        assert [loser[k] for k in ("decision", "by", "via", "at")] == [
+            winner[k] for k in ("decision", "by", "via", "at")
+        ]
+    recorded = [e for e in events(daemon.data_dir) if isinstance(e, Answered)]
+    assert sorted(e.request_id for e in recorded) == sorted(asked)
+    assert {(e.by, e.answer) for e in recorded} <= {("local", "approved"), ("bob", "denied")}
+
+
+HOLDS: Sequence[tuple[str, str, dict[str, Any]]] = [
+    ("stop", "resume", {}),
+    ("pause", "unpause", {"agent": "code"}),
+    ("safe_mode_enter", "safe_mode_exit", {"force": True}),
+]
+
+
+@pytest.mark.parametrize(("hold", "release", "more"), HOLDS, ids=[hold for hold, _, _ in HOLDS])
+def test_approval_while_nobody_may_act_is_recorded_and_good_for_once_afterwards(
+    start_daemon: StartDaemon, hold: str, release: str, more: dict[str, Any]
+) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as asker:
+        asked = asker.propose("p1")
+        agent = {"agent": more["agent"]} if "agent" in more else {}
+        assert control(daemon, hold, reason="drill", **agent)["ok"]
+
+        answered = review(daemon, "approve", asked["request_id"])
+        held = asker.propose("p2")
+        claimed = asker.claim(asked, "x")
+        assert control(daemon, release, reason="over", **more)["ok"]
+        passed, again = asker.propose("p3"), asker.propose("p4")
+
+    assert (answered["ok"], answered["decision"]) == (True, "approved")
+    assert answered["held"] == held["cause"] == claimed["cause"]
+    assert (held["decision"], claimed["granted"]) == ("block", False)
+    assert (passed["decision"], passed["cause"]) == ("allow", "human_approved")
+    assert again["status"] == "pending"
+    assert uses(daemon) == ["p3"]
+
+
+def test_of_twenty_executors_that_claim_at_once_one_wins(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as asker:
+        asked = asker.propose("p1")
+    review(daemon, "approve", asked["request_id"])
+    together = Barrier(20)
+    replies: dict[str, Reply] = {}
+
+    def execute(claimant: str) -> None:
+        with Asker(daemon) as executor:
+            together.wait()
+            replies[claimant] = executor.claim(asked, claimant)
+
+    at_once(*(Thread(target=execute, args=(f"x{n}",)) for n in range(20)))
+
+    (winner,) = (claimant for claimant, reply in replies.items() if reply["granted"])
+    causes = {reply["cause"] for claimant, reply in replies.items() if claimant != winner}
+    assert causes == {"already_claimed"}
+    with Asker(daemon) as executor:
+        assert executor.claim(asked, winner)["granted"]
+    assert len([e for e in events(daemon.data_dir) if isinstance(e, Claimed)]) == 1
+
+
+def test_agent_can_neither_answer_nor_see_what_others_ask(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(UNLIMITED)
+    seed = Keyring(daemon.data_dir / "keys").add("agents", "ops")
+    daemon.restart()
+    with Asker(daemon) as asker:
+        asked = asker.propose("p1")
+
+    with Peer(daemon.endpoint.bus, seed, "_INBOX.agent.ops") as ops:
+        for who in ("local", "ops"):
+            answer = b'{"command":"approve","ids":["%b"]}' % asked["request_id"].encode()
+            ops.publish(f"safety.v1.review.{who}", answer)
+            ops.publish(f"safety.v1.query.{who}", b'{"command":"pending"}')
+        ops.settle()
+        about = b'{"request_id":"%b"}' % asked["request_id"].encode()
+        other = ops.ask("safety.v1.permission.ops", about).fields
+        mine = ops.ask("safety.v1.permission.ops", b'{"open":true}').fields
+        refused = len(ops.errors)
+
+    assert refused == 4
+    assert (other["approved"], other["cause"]) == (False, "malformed")
+    assert mine == {"requests": []}
+    assert [row["id"] for row in waiting(daemon)] == [asked["request_id"]]
+
+
+def test_who_waits_has_the_answer_within_100_ms_of_it(start_daemon: StartDaemon) -> None:
+    daemon, took = start_daemon(UNLIMITED), []
+    with Asker(daemon) as asker:
+        for number in range(5):
+            heard = asker.wait_for(f"p{number}")
+            (row,) = waiting(daemon)
+            begun = perf_counter()
+            review(daemon, "approve", row["id"])  # with its own way there and back
+            assert asker.peer.heard(heard).fields["cause"] == "human_approved"
+            took.append(perf_counter() - begun)
+
+    print(f"answered after {min(took) * 1000:.1f} to {max(took) * 1000:.1f} ms")
+    assert min(took) < 0.1
+
+
+def test_hundreds_are_answered_at_once_though_no_batch_could_hold_them(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(MANY)
+    with Asker(daemon) as asker:
+        ids = [asker.propose(f"p{n}", text=f"git push {n}")["request_id"] for n in range(300)]
+
+        assert review(daemon, "approve", *ids, message="yes " * 250)["ok"]
+
+        assert waiting(daemon) == []
+        assert asker.propose("again", text="git push 299")["cause"] == "human_approved"
+    assert len([e for e in events(daemon.data_dir) if isinstance(e, Answered)]) == len(ids)
+    assert_verifies(daemon)

@@ -1,0 +1,42 @@
+"""A project's file, which agents may write, with a daemon that reads it."""
+
+from pathlib import Path
+
+import pytest
+
+from safetyd.client import SyncSafety
+from tests.conftest import StartDaemon
+from tests.console.here import told
+
+
+@pytest.mark.journey
+@pytest.mark.req("S3.60")
+def test_a_projects_file_counts_from_the_reload_on_and_a_broken_one_refuses_none(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    file = tmp_path / ".safetyd.toml"
+    file.write_text("rules = ")
+    daemon = start_daemon(f'[projects.web]\nfile = "{file}"\n')
+
+    with SyncSafety("code", data_dir=daemon.data_dir) as safety:
+        broken = safety.propose("run_tests", project="web")
+        file.write_text('[rules]\nrequire_permission = ["run_tests"]\n')
+        assert told(daemon, "reload").returncode == 0
+        tightened = safety.propose("run_tests", project="web")
+        file.write_text("")
+        assert told(daemon, "reload").returncode == 0
+        usual = safety.propose("run_tests", project="web")
+
+    assert broken.decision == tightened.decision == "require_confirmation"
+    assert f"{file} cannot be used" in broken.reason
+    assert "require_permission" in tightened.reason
+    assert usual.allowed
+
+
+@pytest.mark.journey
+def test_the_daemons_own_files_are_asked_about(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon("[rules]\nsensitive_paths = []\n")
+
+    said = told(daemon, "check", "code", "read_file", "--path", f"{daemon.data_dir}/keys/x.nk")
+
+    assert "may hold secrets" in said.stdout

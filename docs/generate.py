@@ -34,18 +34,24 @@ NOT_SENT: Final = {
 DESCRIBED: Final = {"safety_event": "What people, logs and dashboards are told."}
 TIMES: Final = frozenset(
     {
+        "asked",
         "asked_at",
         "at",
         "deadline",
         "decided_at",
+        "due",
         "ended_at",
+        "expires",
         "expires_at",
         "first_at",
         "last_at",
+        "opened_at",
+        "quiet_until",
         "since",
         "started",
         "started_at",
         "timestamp",
+        "told_at",
         "until",
         "valid_until",
     }

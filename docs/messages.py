@@ -1,7 +1,7 @@
 """Every message of the contract.
 
 What the code answers as plain objects (desk.py, commands.py, views, halt.py) has its struct here,
-and tests/test_contract.py holds the answers of a running daemon against it.
+and tests/test_contract_spoken.py holds the answers of a running daemon against it.
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,7 @@ from docs.rows import (
     TypeUnknown,
     Waiting,
 )
+from docs.telling import TELLING
 from safetyd.commands import AckCommand, EnterCommand, ExitCommand, PauseCommand
 from safetyd.core.decision import Decision
 from safetyd.core.events import SafetyEvent
@@ -183,6 +184,7 @@ class StatusAnswer(Done):
     web: str
     data_dir: str
     decisions: dict[Severity, int]
+    failing: tuple[str, ...]  # channels whose last try did not succeed
     stop_files: tuple[str, ...]
     stop_commands: tuple[str, ...]
     config: str  # the file, or nothing
@@ -345,6 +347,7 @@ MESSAGES: Final[Mapping[str, type[Struct]]] = {
     **ASKING,
     **TELEMETRY,
     "noted": Noted,
+    **TELLING,
     "control_stop": ControlStop,
     "control_stop_reply": StopDone,
     "control_resume": ControlResume,

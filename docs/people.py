@@ -55,6 +55,7 @@ class PendingAnswer(Done):
 
     requests: tuple[RequestRow, ...]
     pending: int  # how many there are
+    channels: tuple[str, ...]  # on which people are told
     more: bool
 
 

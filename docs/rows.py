@@ -10,6 +10,7 @@ from safetyd.core.kernel import State
 from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier, Urgency
 from safetyd.core.requests import Answer
 from safetyd.core.requests import State as RequestState
+from safetyd.core.telling import DeliveryState
 from safetyd.core.verdict import Severity, Verdict
 
 RefusalCode = Literal[
@@ -138,6 +139,9 @@ class Waiting(Struct):
 
     pending: int
     oldest_s: float
+    channels: tuple[str, ...]  # on which people are told
+    down: tuple[str, ...]  # of these, which take nothing now
+    unnotified: int  # requests of which somebody should know and nobody does
 
 
 class RequestRow(Struct):
@@ -159,6 +163,18 @@ class RequestRow(Struct):
     until: datetime | None  # put off until then
     repeats: int
     digest: str
+    permission: bool  # asked beforehand: it is for a proposal that is yet to come
+    undeliverable: bool  # every channel refused to tell of it
+
+
+class Telling(Struct):
+    """A message about a request."""
+
+    delivery: str
+    recipient: str
+    channel: str
+    state: DeliveryState
+    at: datetime
 
 
 class RequestEnded(Struct):
@@ -190,6 +206,7 @@ class RequestCard(RequestRow):
     used: str
     claimant: str | None
     before: tuple[RequestEnded, ...]
+    told: tuple[Telling, ...]
 
 
 class ReviewResult(Struct, omit_defaults=True):

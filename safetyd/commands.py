@@ -151,18 +151,19 @@ def ack(by: str, _command: AckCommand) -> Plan:
     return plan
 
 
-def _read(kind: type[Command], plan: Callable[[str, Command], Plan]) -> FromFields:
+def read(kind: type[Command], plan: Callable[[str, Command], Plan]) -> FromFields:
+    """Return what makes a plan of the fields that an operator sent."""
     return lambda by, fields: plan(by, msgspec.convert(fields, kind))
 
 
 PLANS: Final[Mapping[str, FromFields]] = {
-    "pause": _read(PauseCommand, pause),
-    "unpause": _read(PauseCommand, unpause),
-    "safe_mode_enter": _read(EnterCommand, safe_mode_enter),
-    "safe_mode_exit": _read(ExitCommand, safe_mode_exit),
-    "grant_add": _read(GrantCommand, grant_add),
-    "grant_revoke": _read(RevokeCommand, grant_revoke),
-    "ack": _read(AckCommand, ack),
+    "pause": read(PauseCommand, pause),
+    "unpause": read(PauseCommand, unpause),
+    "safe_mode_enter": read(EnterCommand, safe_mode_enter),
+    "safe_mode_exit": read(ExitCommand, safe_mode_exit),
+    "grant_add": read(GrantCommand, grant_add),
+    "grant_revoke": read(RevokeCommand, grant_revoke),
+    "ack": read(AckCommand, ack),
 }
 
 

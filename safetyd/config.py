@@ -39,7 +39,10 @@ from safetyd.core.recall import DecisionsConfig
 from safetyd.core.requests import ApprovalsConfig
 from safetyd.core.sessions import SessionsConfig
 from safetyd.halt import StopConfig
-from safetyd.web.server import WebConfig
+from safetyd.notify import problems as telling_problems
+from safetyd.notify.config import NotificationsConfig, RecipientConfig
+from safetyd.notify.people import Tables
+from safetyd.web.server import WebConfig, web_problems
 
 _SHOWN_CHARS: Final = 80
 # An nkey seed, or what stands before the @ of an address.
@@ -64,10 +67,6 @@ class ConfigError(Exception):
         self.errors = errors
 
 
-class NotificationsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    timezone: str = ""  # an IANA name; empty: UTC
-
-
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that an operator can set."""
 
@@ -78,6 +77,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     audit: AuditConfig = AuditConfig()
     stop: StopConfig = StopConfig()
     notifications: NotificationsConfig = NotificationsConfig()
+    recipients: tuple[RecipientConfig, ...] = ()
     types: dict[str, TypeConfig] = {}
     rules: RulesConfig = RulesConfig()
     projects: dict[str, ProjectTable] = {}
@@ -99,8 +99,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     decisions: DecisionsConfig = DecisionsConfig()
     sessions: SessionsConfig = SessionsConfig()
 
+    @property
+    def tables(self) -> Tables:
+        """Who is told, and how."""
+        return Tables(self.notifications, self.recipients)
+
     def policy(self) -> Policy:
-        """Return the part that the rules are made of, without what the files of projects say."""
+        """Return the part that the rules are made of, as far as this file alone says it."""
         same = {name: getattr(self, name) for name in _SHARED}
         return Policy(
             timezone=self.notifications.timezone,
@@ -194,20 +199,33 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     else:
         for key, problem in rule_problems.problems(config.rules, config.projects, kinds):
             yield f"{key}: {problem}"
+    yield from web_problems(config.web)
+    yield from _telling_errors(config)
+    yield from _bus_errors(config.bus)
+
+
+def _telling_errors(config: Config) -> Iterator[str]:
+    for key, problem in telling_problems.problems(config.tables):
+        yield f"{key} {problem}"
     if config.notifications.timezone not in {"", *available_timezones()}:
         shown = _shown(config.notifications.timezone)
         yield f"notifications.timezone is {shown}; it must be an IANA name such as Europe/Berlin"
-    if config.bus.url and not config.bus.key_file:
+
+
+def _bus_errors(bus: BusConfig) -> Iterator[str]:
+    if bus.url and not bus.key_file:
         yield "bus.key_file is empty; with bus.url it must be the path of the daemon's nkey seed"
-    if config.bus.key_file and not config.bus.url:
-        shown = _shown(config.bus.key_file)
+    if bus.key_file and not bus.url:
+        shown = _shown(bus.key_file)
         why = "the embedded server has a key of its own"
         yield f"bus.key_file is {shown}; without bus.url it must be empty: {why}"
 
 
 def _struct_errors(kind: type[msgspec.Struct], value: object, path: str) -> Iterator[str]:
     if not isinstance(value, Mapping):
-        yield f"{path} is {_shown(value)}; it must be a table"
+        switch = isinstance(value, bool) and "enabled" in kind.__struct_fields__
+        hint = f": write `enabled = {_shown(value)}` under [{path}]" if switch else ""
+        yield f"{path} is {_shown(value)}; it must be a table{hint}"
         return
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for key, inner in value.items():
@@ -229,6 +247,8 @@ def _value_errors(kind: object, value: object, path: str) -> Iterator[str]:
     elif get_origin(kind) is tuple and isinstance(value, list):
         for number, inner in enumerate(value):
             yield from _value_errors(get_args(kind)[0], inner, f"{path}[{number}]")
+    elif get_origin(kind) is tuple and isinstance(value, Mapping) and _table_of(kind):
+        yield f"{path} is one table; it must be a list of tables: write [[{path}]]"
     elif isinstance(value, Mapping) and (table := _table_of(kind)):
         yield from _struct_errors(table, value, path)
     elif not _fits(value, kind):

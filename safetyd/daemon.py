@@ -4,7 +4,6 @@ A start is closed: no proposal is heard before the state is rebuilt, the stop is
 file has its end and the bus has been heard.
 """
 
-import errno
 import logging
 import os
 import secrets
@@ -26,7 +25,6 @@ from safetyd.audit import Audit, Torn, find
 from safetyd.bus.accounts import MAX_JOURNAL_BYTES
 from safetyd.bus.client import pub
 from safetyd.bus.external import external_problems, wait_for_silence
-from safetyd.bus.keys import KeyUnusable
 from safetyd.bus.link import Link
 from safetyd.bus.post import Post
 from safetyd.bus.server import EmbeddedServer
@@ -38,6 +36,7 @@ from safetyd.config import Config
 from safetyd.core.events import AuditRecovered, Moment
 from safetyd.core.lines import concerns
 from safetyd.desk import Desk
+from safetyd.front import Front
 from safetyd.gauges import Gauges
 from safetyd.halt import Halt
 from safetyd.journal import Journal
@@ -49,6 +48,7 @@ from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
 from safetyd.micro import Micro
 from safetyd.notices import Notices
+from safetyd.notifier import Notifier
 from safetyd.refusals import Refusals
 from safetyd.reload import Reload
 from safetyd.rounds import Rounds, feed_watchdog, repeat_state, tell_trouble
@@ -58,8 +58,6 @@ from safetyd.shelf import Shelf
 from safetyd.state import Restored, restore
 from safetyd.transcripts import TranscriptFiles
 from safetyd.unusable import Unusable, files_needed
-from safetyd.web.api import Api
-from safetyd.web.server import WebServer
 from safetyd.web.window import Window
 from safetyd.writer import Writer
 
@@ -95,7 +93,6 @@ class Daemon:
         self._shelf: Shelf | None = None
         self._posts: list[Post] = []
         self._agents_posts: dict[bool, Post] = {}
-        self._web_url = ""
         self._died = anyio.Event()
         self._died_of = ""
         self._ready = False
@@ -179,22 +176,23 @@ class Daemon:
     ) -> None:
         self._assemble(restored)
         self._halt.take_over(restored.engine, self._settings.stop_files)
-        web = self._web()
+        front = self._front()
         async with anyio.create_task_group() as tasks:
             self._start_tasks(tasks)
             await self._subscribe(tasks)
-            self._web_url = await _listen(web, self._settings)
+            await front.start()
+            self._web_url = front.web
             await self._links.first_canaries()
             self._ready = True
             endpoint = host.Endpoint(
-                bus=url, web=self._web_url, pid=os.getpid(), version=__version__
+                bus=url, web=front.web, links=front.links, pid=os.getpid(), version=__version__
             )
             host.write_endpoint(self._data_dir, endpoint)
             host.notify("READY=1")
             announce(endpoint)
             self._started_up.set()
             await self._told_to_end.wait()
-            await self._drain(web)
+            await self._drain(front)
             tasks.cancel_scope.cancel()
 
     def _assemble(self, restored: Restored) -> None:
@@ -211,6 +209,15 @@ class Daemon:
         log_events = logs.EventLog().observe
         self._answers = Answers(lambda: self._writer.engine, self._agents_posts, self._latch)
         self._transcripts = TranscriptFiles(self._data_dir)
+        with files_needed():
+            self._notifier = Notifier(
+                self._settings,
+                self._mailbox,
+                self._clock,
+                lambda: self._writer.engine,
+                self._answers.waits,
+                self._tell_desktops,
+            )
         self._writer.outlets = [
             self._halt.follow,
             self._answers.observe,
@@ -218,6 +225,7 @@ class Daemon:
             log_events,
             Notices(self._post, self._subjects).observe,
             self._transcripts.observe,
+            self._notifier.observe,
         ]
         self._writer.appended = metrics.appended
         self._writer.after = self._flush
@@ -228,12 +236,14 @@ class Daemon:
         metrics.gauges = gauges.families
         metrics.tallies.label, metrics.tallies.labels = gauges.label, gauges.labels
         metrics.tallies.asked_at = gauges.asked_at
+        gauges.channels = self._notifier.dispatch.states
 
     def _start_tasks(self, tasks: anyio.abc.TaskGroup) -> None:
         tasks.start_soon(self._writer.decide)
         tasks.start_soon(self._writer.commit)
         tasks.start_soon(self._keeper.run)
         tasks.start_soon(self._transcripts.run)
+        tasks.start_soon(self._notifier.run)
         tasks.start_soon(self._rounds.tick)
         tasks.start_soon(self._rounds.count)
         tasks.start_soon(self._halt.watch, self._settings.stop_files)
@@ -256,7 +266,15 @@ class Daemon:
 
     async def _subscribe(self, tasks: anyio.abc.TaskGroup) -> None:
         client, of = self._links.main.client, self._subjects.of
-        desk = Desk(self._post, self._mailbox, self._halt, self, tasks, self._answers.waits)
+        desk = Desk(
+            self._post,
+            self._mailbox,
+            self._halt,
+            self,
+            tasks,
+            waits=self._answers.waits,
+            notifier=self._notifier,
+        )
         micro = Micro(
             self._post,
             self._subjects,
@@ -300,14 +318,17 @@ class Daemon:
         await link.client.handle(name("permission", "*"), service.permission)
         await link.client.handle(name("claim", "*"), service.claim)
 
-    def _web(self) -> WebServer:
-        try:
-            bearer = self._settings.keyring.bearer()
-        except (OSError, KeyUnusable) as exc:
-            raise Unusable(f"the operator's token cannot be used: {exc}") from exc
-        api = Api(bearer, Window(self._mailbox, self.not_ready, self._displaced_perhaps))
-        config = self._settings.config.web
-        return WebServer(config, self._metrics, self.problem, self.not_ready, api.app)
+    def _front(self) -> Front:
+        return Front(
+            self._settings,
+            self._metrics,
+            Window(self._mailbox, self.not_ready, self._displaced_perhaps),
+            self._notifier,
+            self._clock,
+            waits=self._answers.waits,
+            alive=self.problem,
+            ready=self.not_ready,
+        )
 
     def problem(self) -> str:
         """Return what a restart would help against, or nothing."""
@@ -330,6 +351,11 @@ class Daemon:
     def _trouble(self) -> str:
         return self.not_ready() if self._ready else ""
 
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """On which people are told."""
+        return tuple(self._settings.policy.telling.channels)
+
     def facts(self) -> Mapping[str, object]:
         config = self._settings.config
         return {
@@ -344,6 +370,7 @@ class Daemon:
             "web": self._web_url,
             "data_dir": str(self._data_dir),
             "decisions": self._metrics.counts(),
+            "failing": [state.name for state in self._notifier.dispatch.states() if state.failing],
             "stop_files": [str(path) for path in self._settings.stop_files],
             "stop_commands": list(config.stop.commands),
             "config": str(self._settings.path or ""),
@@ -358,9 +385,17 @@ class Daemon:
     async def reload(self, by: str) -> list[str]:
         errors = await self._reload.run(by)
         if not errors:
+            self._notifier.renew(by)
             with anyio.move_on_after(DRAIN_S):
                 await self._keeper.save()
         return errors
+
+    def _tell_desktops(self, notice: dict[str, object]) -> None:
+        """Let helpers in people's sessions show a message."""
+        kind = "DESKTOP_NOTICE"
+        told = {"event_type": kind, "notice": notice}
+        self._post.tell(self._subjects.of("event", kind), told)
+        self._post.flush()
 
     def _flush(self) -> None:
         for post in self._posts:
@@ -388,37 +423,23 @@ class Daemon:
         await self._died.wait()
         raise Unusable(self._died_of)
 
-    async def _drain(self, web: WebServer) -> None:
+    async def _drain(self, front: Front) -> None:
         """Answer what waits, save, and say goodbye."""
         self._ready = False
         host.notify("STOPPING=1")
         host.remove_endpoint(self._data_dir)
         self._rounds.count_refusals()
+        await self._notifier.dispatch.finish(DRAIN_S)
         with anyio.move_on_after(DRAIN_S):
             await self._keeper.save()
         with anyio.move_on_after(DRAIN_S, shield=True):
-            await web.stop()
+            await front.stop()
 
     def _leave(self) -> None:
         host.remove_endpoint(self._data_dir)
         self._audit.close()
         if self._server is not None:
             self._server.stop()
-
-
-async def _listen(web: WebServer, settings: Settings) -> str:
-    """Return the address; a daemon without a file of its own avoids a port that is taken."""
-    config = settings.config.web
-    try:
-        return await web.start()
-    except OSError as exc:
-        if exc.errno == errno.EADDRINUSE and settings.path is None:
-            log.warning("port %d is taken; another one is used for the web", config.port)
-            return await web.start(0)
-        raise Unusable(
-            f"cannot listen on {config.host}:{config.port} ({exc.strerror}): set `port` in "
-            "[web] of the file given with --config, 0 for any"
-        ) from exc
 
 
 def _recovered(torn: Torn, moment: Moment) -> AuditRecovered:

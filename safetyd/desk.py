@@ -18,8 +18,10 @@ from safetyd.core.requests import Request
 from safetyd.halt import Halt
 from safetyd.letters import CommandLetter, EventLetter, Plan, QuestionLetter
 from safetyd.mailbox import Mailbox
+from safetyd.notifier import Notifier
 from safetyd.reviews import Review, read_review
 from safetyd.views.agents import agents
+from safetyd.views.asking import Questions, always, asking
 from safetyd.views.grants import grants, suggestions
 from safetyd.views.guards import anomalies, breakers, budgets, types
 from safetyd.views.requests import (
@@ -62,6 +64,9 @@ class ExplainQuestion(msgspec.Struct):
 class SafeModeQuestion(msgspec.Struct):
     agent: str | None = None
 
+    def __post_init__(self) -> None:
+        check_kernel(self.agent)
+
 
 class Surroundings(Protocol):
     """What the desk asks of the daemon around the engine."""
@@ -82,16 +87,20 @@ class Surroundings(Protocol):
 class Desk:
     """The control and query subjects."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the daemon that people reach
         self,
         post: Post,
         mailbox: Mailbox,
         halt: Halt,
         around: Surroundings,
         tasks: anyio.abc.TaskGroup,
+        *,
         waits: Callable[[Request], bool],
+        notifier: Notifier,
     ) -> None:
         self._waits = waits
+        self._plans = {**PLANS, **notifier.plans}
+        self._questions = {**_VIEWS, **notifier.questions}
         self._post = post
         self._mailbox = mailbox
         self._halt = halt
@@ -138,10 +147,10 @@ class Desk:
                 self._reset(by, _convert(fields, ResetCommand), reply)
             case "reload":
                 self._tasks.start_soon(self._reload, by, reply)
-            case str(command) if command in PLANS:
-                self._carry_out(PLANS[command](by, fields), reply)
+            case str(command) if plan := self._plans.get(command):
+                self._carry_out(plan(by, fields), reply)
             case command:
-                known = ", ".join(("stop", "resume", "reset", "reload", *PLANS))
+                known = ", ".join(("stop", "resume", "reset", "reload", *self._plans))
                 raise Refusal("unknown_command", f"{command!r} is not one of {known}")
 
     def _question(self, fields: Fields, reply: bytes) -> None:
@@ -152,29 +161,13 @@ class Desk:
                     # The engine's state is not durable now, and who asks should not wait.
                     raise Refusal("unavailable", f"nothing is allowed: {problem}")
                 self._ask(reply, self._status)
-            case str(command) if command in _VIEWS:
-                self._ask(reply, _VIEWS[command])
-            case "agents":
-                asked = _convert(fields, AgentsQuestion)
-                self._ask(reply, lambda e, m: agents(e, m, asked.limit, asked.after))
-            case "safe_mode":
-                agent = _convert(fields, SafeModeQuestion).agent
-                check_kernel(agent)
-                self._ask(reply, lambda e, m: safe_mode(e, m, agent))
-            case "pending":
-                wanted = _convert(fields, PendingQuestion)
-                self._ask(reply, lambda e, m: pending(e, m, wanted))
-            case "request":
-                named = _convert(fields, RequestQuestion).id
-                self._ask(reply, lambda e, m: request(e, m, named))
-            case "history":
-                page = _convert(fields, HistoryQuestion)
-                self._ask(reply, lambda e, m: history(e, m, page))
             case "explain":
                 question = _convert(fields, ExplainQuestion)
                 self._tasks.start_soon(self._explain, question.id, reply)
+            case str(command) if ask := self._questions.get(command):
+                self._ask(reply, ask(fields))
             case command:
-                known = ", ".join((*_QUESTIONS, *_VIEWS))
+                known = ", ".join(("status", "explain", *self._questions))
                 raise Refusal("unknown_command", f"{command!r} is not one of {known}")
 
     def _stop(self, by: str, command: StopCommand, reply: bytes) -> None:
@@ -257,12 +250,16 @@ class Desk:
         self._post.answer(reply, refused(code, error))
 
 
-_QUESTIONS: Final = ("status", "agents", "pending", "request", "history", "safe_mode", "explain")
-_VIEWS: Final[Mapping[str, Callable[[Engine, Moment], Mapping[str, object]]]] = {
-    "budgets": budgets,
-    "breakers": breakers,
-    "anomalies": anomalies,
-    "types": types,
-    "grants": grants,
-    "suggestions": suggestions,
+_VIEWS: Final[Questions] = {
+    "agents": asking(AgentsQuestion, lambda e, m, asked: agents(e, m, asked.limit, asked.after)),
+    "pending": asking(PendingQuestion, pending),
+    "request": asking(RequestQuestion, lambda e, m, asked: request(e, m, asked.id)),
+    "history": asking(HistoryQuestion, history),
+    "safe_mode": asking(SafeModeQuestion, lambda e, m, asked: safe_mode(e, m, asked.agent)),
+    "budgets": always(budgets),
+    "breakers": always(breakers),
+    "anomalies": always(anomalies),
+    "types": always(types),
+    "grants": always(grants),
+    "suggestions": always(suggestions),
 }

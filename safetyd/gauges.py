@@ -5,7 +5,7 @@ Labels come from bounded sets. What has none of its own is `other`, and shows th
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -18,6 +18,23 @@ from safetyd.tallies import OTHER
 MAX_BREAKERS: Final = 100  # with a label of their own
 STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
 SCOPES: Final = ("chain", "session", "day")
+
+
+class Channel(Protocol):
+    """What is known of a channel to people."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def up(self) -> bool: ...
+    @property
+    def waiting_high(self) -> int: ...
+    @property
+    def waiting_normal(self) -> int: ...
+    @property
+    def under_way(self) -> int: ...
+    @property
+    def oldest_s(self) -> float | None: ...
 
 
 class Gauges:
@@ -33,6 +50,7 @@ class Gauges:
         self._now = now
         self._has_key = has_key
         self._breakers: dict[str, None] = {}  # the first that were seen
+        self.channels: Callable[[], Iterable[Channel]] = tuple
 
     def label(self, agent: str) -> str:
         """Return an agent's own name if an operator has named it, by a table or a key."""
@@ -65,6 +83,7 @@ class Gauges:
             [((), guards.anomaly.since_human_s(moment.t))],
         )
         yield from self._requests(moment)
+        yield from self._channels()
         yield self._breaker_states()
         yield from self._budgets(moment)
         yield from self._agents(moment.t)
@@ -83,6 +102,26 @@ class Gauges:
             "How long the oldest of them has waited.",
             [((), max(waited_s, 0.0))],
         )
+        yield _family(
+            "safetyd_requests_unnotified",
+            "Requests of which somebody should know and nobody does.",
+            [((), self._engine().outbox.unnotified(moment.at))],
+        )
+
+    def _channels(self) -> Iterator[GaugeMetricFamily]:
+        waiting: dict[str, float] = {}
+        oldest: dict[str, float] = {}
+        up: dict[str, float] = {}
+        for state in self.channels():
+            waiting[state.name] = state.waiting_high + state.waiting_normal + state.under_way
+            oldest[state.name] = state.oldest_s or 0.0
+            up[state.name] = state.up
+        for name, text, values in (
+            ("safetyd_notify_queue_depth", "Messages that are being tried.", waiting),
+            ("safetyd_notify_oldest_pending_seconds", "How long the oldest is tried.", oldest),
+            ("safetyd_notify_up", "0 while a channel takes nothing.", up),
+        ):
+            yield _family(name, text, _labelled(values), "channel")
 
     def _breaker_states(self) -> GaugeMetricFamily:
         highest: dict[str, float] = {}

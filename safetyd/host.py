@@ -6,17 +6,20 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TextIO
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 ENDPOINT: Final = "endpoint.json"
+LOCALTIME: Final = "/etc/localtime"
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a running daemon is found."""
 
     bus: str
     web: str
+    links: str = ""  # where decision links are served, if that is elsewhere
     pid: int
     version: str
 
@@ -62,6 +65,28 @@ def notify(state: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, suppress(BlockingIOError):
         # One that does not listen must not hold up decisions.
         sock.sendto(state.encode(), socket.MSG_DONTWAIT, address)
+
+
+def session_bus() -> str:
+    """Return the address of the desktop's message bus, if this process lives on a desktop."""
+    address = os.environ.get("DBUS_SESSION_BUS_ADDRESS", "")
+    if address or not (runtime := os.environ.get("XDG_RUNTIME_DIR", "")):
+        return address
+    socket_ = Path(runtime) / "bus"
+    return f"unix:path={socket_}" if socket_.exists() else ""
+
+
+def system_zone() -> str:
+    """Return the IANA name of the machine's time zone, UTC if it has none."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if not named:
+        target = os.path.realpath(LOCALTIME)
+        _, _, named = target.partition("/zoneinfo/")
+    try:
+        ZoneInfo(named)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return "UTC"
+    return named
 
 
 def watchdog_s() -> float:

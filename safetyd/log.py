@@ -17,6 +17,8 @@ ALLOWS_S: Final = 1.0
 _LEVELS: Final[Mapping[str, int]] = {
     "AGENT_PAUSED": logging.WARNING,
     "AGENT_RESUMED": logging.INFO,
+    "CHANNEL_DOWN": logging.ERROR,
+    "CHANNEL_UP": logging.INFO,
     "ANOMALY_DETECTED": logging.WARNING,
     "CIRCUIT_RESET": logging.INFO,
     "CIRCUIT_TRIPPED": logging.WARNING,
@@ -26,6 +28,7 @@ _LEVELS: Final[Mapping[str, int]] = {
     "COST_BUDGET_EXCEEDED": logging.WARNING,
     "COST_WARNING": logging.WARNING,
     "KEYS_CHANGED": logging.INFO,
+    "NOTIFICATION_FAILED": logging.ERROR,
     "OUTCOME_UNKNOWN": logging.INFO,
     "SAFE_MODE_ENTERED": logging.WARNING,
     "SAFE_MODE_EXITED": logging.INFO,

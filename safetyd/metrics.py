@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from safetyd.core.decision import Decision
 from safetyd.core.events import AnomalyFound, Answered, Decided, Event, Reported, Settled
+from safetyd.core.telling import NotTold, Told
 from safetyd.core.verdict import Cause, Severity
 from safetyd.tallies import Histogram, Tallies
 
@@ -70,6 +71,8 @@ class Metrics(Collector):
                 self.tallies.found(event)
             elif type(event) is Answered:
                 self.tallies.answered(event)
+            elif type(event) is Told or type(event) is NotTold:
+                self.tallies.messaged(event)
 
     def appended(self, seconds: float, events: int) -> None:
         self._append_seconds.add(seconds)

@@ -14,6 +14,9 @@ from safetyd.bus.keys import Keyring, public_key, seed_in
 from safetyd.config import Config, load
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
+from safetyd.host import session_bus, system_zone
+from safetyd.notify.people import telling
+from safetyd.notify.problems import warnings
 from safetyd.prices import price_list
 from safetyd.project_files import with_files
 
@@ -27,7 +30,9 @@ log = logging.getLogger("safetyd.settings")
 
 def policy_of(config: Config, data_dir: Path) -> Policy:
     """Read the files of projects; return the rules that hold for a daemon with its files there."""
-    policy = with_files(_guarding(config.policy(), data_dir))
+    for warning in warnings(config.tables):
+        log.warning("%s", warning)
+    policy = with_files(_guarding(_telling(config), data_dir))
     for name, project in policy.projects.items():
         if project.file_broken:
             log.warning(
@@ -37,6 +42,13 @@ def policy_of(config: Config, data_dir: Path) -> Policy:
                 project.file_broken,
             )
     return policy
+
+
+def _telling(config: Config) -> Policy:
+    """Add who is told, and the system's zone where the file names none."""
+    policy, zone = config.policy(), system_zone()
+    told = telling(config.tables, zone=zone, desktop=bool(session_bus()))
+    return replace(policy, timezone=policy.timezone or zone, telling=told)
 
 
 def _guarding(policy: Policy, data_dir: Path) -> Policy:

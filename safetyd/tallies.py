@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from safetyd.core.events import AnomalyFound, Answered, Decided, Reported, Settled
 from safetyd.core.money import nano, usd
 from safetyd.core.telemetry import Iteration
+from safetyd.core.telling import NotTold, Told
 from safetyd.core.verdict import Severity
 
 OTHER: Final = "other"  # every agent without a label of its own
@@ -65,6 +66,7 @@ class Tallies:
         self._spent_nano: dict[str, int] = {}
         self._found: dict[tuple[str, str], int] = {}
         self._waits = {via: Histogram(WAITS_S) for via in VIAS}
+        self._messages: dict[tuple[str, str], int] = {}  # by channel and what became of them
         self.asked_at: Callable[[str], datetime | None] = _never
         self.label: Callable[[str], str] = _other
         self.labels: Callable[[], Iterable[str]] = tuple
@@ -93,7 +95,12 @@ class Tallies:
         asked_at = self.asked_at(event.request_id)
         if asked_at is not None:
             waited_s = (event.at - asked_at).total_seconds()
-            self._waits.get(event.via, self._waits["bus"]).add(max(waited_s, 0.0))
+            via, _, _ = event.via.partition(":")  # link:email
+            self._waits.get(via, self._waits["bus"]).add(max(waited_s, 0.0))
+
+    def messaged(self, event: Told | NotTold) -> None:
+        key = event.channel, event.state
+        self._messages[key] = self._messages.get(key, 0) + 1
 
     def families(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
         spent = {label: usd(amount) for label, amount in self._spent_nano.items()}
@@ -111,6 +118,12 @@ class Tallies:
         for via, histogram in self._waits.items():
             histogram.put_in(waits, via)
         yield waits
+        messages = CounterMetricFamily(
+            "safetyd_notify_deliveries", "What became of messages.", labels=["channel", "outcome"]
+        )
+        for labels, count in self._messages.items():
+            messages.add_metric(labels, count)
+        yield messages
 
     def _round(self, agent: str, which: int) -> None:
         """Count a round once, though an agent may both ask for it and tell of it."""

@@ -16,9 +16,14 @@ from hypothesis import HealthCheck, settings
 from safetyd.host import ENDPOINT, Endpoint
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
 
-# How fast examples are made says something about the machine, not about what is tested.
+# How fast examples are made says something about the machine, not about what is tested. Half as
+# many as usual, because every test must be over in a few minutes on two cores.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    max_examples=50,
+    derandomize="CI" in os.environ,  # a change is judged by the same examples as the one before
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("any machine")
 
@@ -39,7 +44,10 @@ burst = 1_000_000_000
 """
 LAST_WORD: Final = b"Ctrl-C stops it."
 
-_OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
+_OURS: Final = (
+    *("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_"),
+    *("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "CREDENTIALS_DIRECTORY"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

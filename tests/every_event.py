@@ -51,6 +51,18 @@ from safetyd.core.telemetry import (
     SessionEnded,
     SessionStarted,
 )
+from safetyd.core.telling import (
+    Announced,
+    ChannelMoved,
+    Climbed,
+    Due,
+    Item,
+    LinkRevoked,
+    Note,
+    NotTold,
+    Told,
+    Unparked,
+)
 from safetyd.core.transcript import Entry, Transcript, Usage
 from tests.play import at, play, propose, resume, stop
 
@@ -74,6 +86,7 @@ def one_of_each() -> Iterator[Event]:
     yield Settled(agent="a", ok=True, id="p1", tokens=Tokens(input=1), **when)
     yield Overdue(agent="a", ids=("p1",), **when)
     yield from _of_people()
+    yield from _of_messages()
     yield Paused(agent="a", source="operator", by="alice", **when)
     yield Unpaused(agent="a", sources=("operator",), by="alice", **when)
     yield SafeModeEntered(agent="a", by="safetyd", errors=3, **when)
@@ -115,6 +128,10 @@ def _of_people() -> Iterator[Event]:
     when: dict[str, Any] = {"at": at(1), "t": 1.0}
     about: dict[str, Any] = {"request_id": "req_1", **when}
     yield Answered(agent="a", id="p1", answer="approved", by="alice", via="cli", **about)
+    linked: dict[str, Any] = {"assurance": "code", "delivery": "dlv_1", "peer": "192.0.2.1 Firefox"}
+    yield Answered(
+        agent="a", id="p1", answer="denied", by="alice", via="link:email", **linked, **about
+    )
     yield Released(agent="a", id="p1", **about)
     yield Expired(request_ids=("req_1",), **when)
     yield Cancelled(by="alice", via="cli", **about)
@@ -135,6 +152,33 @@ def _of_people() -> Iterator[Event]:
     yield GrantRevoked(grant="grant_1", agent="a", by="alice", **when)
     yield GrantEnded(grants=("grant_1",), **when)
     yield Transcribed(transcript=_transcript(), **when)
+
+
+def _of_messages() -> Iterator[Event]:
+    """Yield what happens when people are told."""
+    when: dict[str, Any] = {"at": at(1), "t": 1.0}
+    sent: dict[str, Any] = {"delivery": "dlv_1", "channel": "email", **when}
+    items = (Item("request", "req_1"), Item("reminder", "req_2", step=1))
+    yield Due(
+        recipient="alice",
+        urgency="normal",
+        items=items,
+        more=2,
+        digest=True,
+        held_back=1,
+        expires=at(9),
+        **sent,
+    )
+    yield Told(state="accepted", provider_id="250 ok", attempts=2, took_s=0.5, **sent)
+    yield NotTold(state="dead", error="550 no such user", attempts=3, by="alice", **sent)
+    yield Unparked(deliveries=("dlv_1",), by="alice", **when)
+    yield ChannelMoved(channel="email", up=False, why="connection refused", **when)
+    yield Climbed(steps=(Item("last_call", "req_1", step=2),), **when)
+    note = Note(id="note_1", kind="test", urgency="normal", title="Test", text="a test", at=at(1))
+    yield Announced(note=note, recipients=("alice",), channels=("email",), **when)
+    yield LinkRevoked(
+        delivery="dlv_1", request_id="req_1", recipient="alice", why="five wrong codes", **when
+    )
 
 
 def _transcript() -> Transcript:

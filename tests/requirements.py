@@ -11,7 +11,7 @@ TESTS: Final = Path(__file__).parent
 LIST: Final = TESTS.parent / "docs" / "requirements.md"
 
 _HEADING: Final = re.compile(r"## (.+)")
-_LINE: Final = re.compile(r"- (S\d\.\d+) (.+)")
+_LINE: Final = re.compile(r"- (S\d\.\d+|K\d) (.+)")
 
 
 class Requirement(NamedTuple):

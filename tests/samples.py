@@ -31,6 +31,23 @@ DECISION = """{
   "mode": "production", "policy": "sha256:00", "seq": 1841, "at": "2026-02-08T14:30:22Z"
 }"""
 
+DESKTOP_NOTICE = """{
+  "event_type": "DESKTOP_NOTICE",
+  "notice": {"delivery": "dlv_1", "request_id": "req_1", "digest": "9f3c1a20b7de",
+             "summary": "push by code", "body": "git push origin main", "urgency": "normal",
+             "actions": ["review", "approve", "deny"], "recipient": "alice"}
+}"""
+
+WEBHOOK = """{
+  "type": "permission.requested", "timestamp": "2026-02-08T09:30:22-05:00",
+  "data": {"delivery": "dlv_1", "recipient": "alice", "urgency": "normal",
+           "topics": [{"kind": "request", "id": "req_1", "urgency": "normal",
+                       "title": "push by code", "action": "push", "text": "git push origin main",
+                       "agent": "code", "risk": "high", "until": "2026-02-08T10:30:22-05:00",
+                       "digest": "9f3c1a20b7de"}],
+           "more": 2}
+}"""
+
 SAMPLES = [
     ("proposal", PROPOSAL),
     ("proposal", '{"type": "read_file"}'),
@@ -91,6 +108,18 @@ SAMPLES = [
     ("control_ack", '{"command": "ack"}'),
     ("control_reset", '{"command": "reset", "agent": "code", "episode": "e-1"}'),
     ("control_reload", '{"command": "reload"}'),
+    ("control_notify_test", '{"command": "notify_test"}'),
+    (
+        "control_notify_test",
+        '{"command": "notify_test", "channels": ["email"], "recipients": ["alice"]}',
+    ),
+    ("control_notify_retry", '{"command": "notify_retry", "channel": "email"}'),
+    ("control_notify_retry", '{"command": "notify_retry", "id": "dlv_1"}'),
+    ("control_notify_drop", '{"command": "notify_drop", "id": "dlv_1"}'),
+    ("control_notify_shown", '{"command": "notify_shown", "delivery": "dlv_1"}'),
+    ("control_notify_link", '{"command": "notify_link", "delivery": "dlv_1"}'),
+    ("control_pair", '{"command": "pair"}'),
+    ("control_rotate_links", '{"command": "rotate_links", "revoke_now": true}'),
     ("query_status", '{"command": "status"}'),
     ("query_agents", '{"command": "agents"}'),
     ("query_agents", '{"command": "agents", "limit": 10, "after": "code"}'),
@@ -104,7 +133,12 @@ SAMPLES = [
     ("query_history", '{"command": "history", "limit": 10}'),
     ("query_grants", '{"command": "grants"}'),
     ("query_suggestions", '{"command": "suggestions"}'),
+    ("query_outbox", '{"command": "outbox", "state": "parked", "ref": "req_1", "limit": 10}'),
+    ("query_channels", '{"command": "channels"}'),
+    ("query_preview", '{"command": "preview", "urgency": "high", "batch": 3, "digest": true}'),
     ("query_explain", '{"command": "explain", "id": "01JD0Z"}'),
+    ("desktop_notice", DESKTOP_NOTICE),
+    ("webhook", WEBHOOK),
     ("refusal", '{"ok": false, "error": "no such command", "code": "unknown_command"}'),
     (
         "state_stop",
@@ -131,4 +165,9 @@ BROKEN = [
     ("query_agents", '{"command": "agents", "limit": 0}'),
     ("control_stop_reply", '{"ok": false, "epoch": 1, "journalled": true}'),
     ("refusal", '{"ok": true, "error": "", "code": ""}'),
+    ("control_notify_drop", '{"command": "notify_drop"}'),
+    ("query_outbox", '{"command": "outbox", "limit": 0}'),
+    ("query_preview", '{"command": "preview", "urgency": "extreme"}'),
+    ("desktop_notice", DESKTOP_NOTICE.replace("DESKTOP_NOTICE", "COST_WARNING")),
+    ("webhook", WEBHOOK.replace("permission.requested", "permission.granted")),
 ]

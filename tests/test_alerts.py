@@ -68,7 +68,7 @@ def test_alert_says_what_to_type(rule: dict[str, Any]) -> None:
 
 
 def test_every_metric_that_an_alert_names_is_exported(start_daemon: StartDaemon) -> None:
-    daemon = start_daemon()
+    daemon = start_daemon("[notifications.desktop]\nhelper = true")
     with SyncSafety("code", url=daemon.endpoint.bus) as safety:
         decision = safety.propose("read_file", dependency="db")
         safety.report(decision.id, ok=True)

@@ -1,24 +1,21 @@
 """The published schemas: they say what the daemon really sends, takes and writes down."""
 
+import base64
 import json
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
-from functools import cache
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import msgspec
-import nats
 import pytest
-from jsonschema import Draft202012Validator, FormatChecker
-from nats.aio.client import Client
 
 from docs.exchanges import EXCHANGES
 from docs.generate import DOCS, audit_line, generated
-from docs.messages import MESSAGES, TELEMETRY
+from docs.messages import MESSAGES
 from safetyd.audit import Audit
 from safetyd.core.engine import Engine
 from safetyd.core.events import SafetyEvent
@@ -26,13 +23,12 @@ from safetyd.core.lines import AnyEvent, encode
 from safetyd.core.policy import Policy
 from safetyd.core.proposal import Target
 from safetyd.notices import told
-from tests.conftest import StartDaemon
+from safetyd.notify.webhook import document, signed, signing_keys
 from tests.every_event import event_fields, one_of_each
+from tests.notify.samples import notice
 from tests.play import ask, at, play, propose
-from tests.samples import BROKEN, PROPOSAL, SAMPLES
-
-# What is asked about by an id, which only a daemon can give.
-ABOUT_ONE = {"query_request", "control_grant_add", "control_grant_revoke"}
+from tests.samples import BROKEN, SAMPLES
+from tests.schemas import schema_of, validator
 
 EVENT_FIELDS = {
     "id",
@@ -45,21 +41,6 @@ EVENT_FIELDS = {
     "reason",
     "metadata",
 }
-
-
-def schema_of(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads((DOCS / "schemas" / f"{name}.json").read_text())
-    return schema
-
-
-@cache
-def validator(name: str, *, closed: bool = False) -> Draft202012Validator:
-    """Return what checks a message; if `closed`, fields that the schema does not name are wrong."""
-    schema = schema_of(name)
-    Draft202012Validator.check_schema(schema)
-    for part in (schema, *schema.get("$defs", {}).values()) if closed else ():
-        part["additionalProperties"] = False
-    return Draft202012Validator(schema, format_checker=FormatChecker())
 
 
 def test_every_generated_file_is_current():
@@ -172,92 +153,32 @@ def test_a_published_safety_event_has_exactly_the_fields_of_the_contract():
     validator("safety_event").validate(published)
 
 
-# -- a running daemon ------------------------------------------------------------------------------
+# -- what the document shows of webhooks -----------------------------------------------------------
 
 
-class Lines(NamedTuple):
-    """An agent's and a person's connection to a daemon."""
-
-    agent: Client
-    person: Client
-
-
-@pytest.fixture
-async def lines(start_daemon: StartDaemon) -> AsyncIterator[Lines]:
-    daemon = start_daemon()
-    seed = (daemon.data_dir / "keys/operator.nk").read_text().strip()
-    agent = await nats.connect(daemon.endpoint.bus)
-    person = await nats.connect(
-        daemon.endpoint.bus, nkeys_seed_str=seed, inbox_prefix="_INBOX.op.local"
-    )
-    yield Lines(agent, person)
-    await agent.close()
-    await person.close()
+def example(kind: str) -> str:
+    """Return the only block of this kind in docs/protocol.md."""
+    [block] = re.findall(rf"```{kind}\n(.*?)```", (DOCS / "protocol.md").read_text(), re.DOTALL)
+    return str(block)
 
 
-async def answer(client: Client, subject: str, payload: str, name: str) -> dict[str, Any]:
-    """Return what is answered; it must have the fields of its schema and no others."""
-    said = json.loads((await client.request(subject, payload.encode(), timeout=5)).data)
-    validator(name, closed=True).validate(said)
-    return dict(said)
+def test_the_documents_webhook_fits_its_schema():
+    validator("webhook", closed=True).validate(json.loads(example("json")))
 
 
-@pytest.mark.journey
-async def test_what_a_daemon_says_fits_the_contract(lines: Lines):
-    agent, person = lines
-    events = await person.subscribe("safety.v1.event.*")
-    states = await person.subscribe("safety.v1.state.*")
-    await person.flush()
+@pytest.mark.req("S3.34")
+def test_the_documents_receiver_believes_what_is_signed_and_nothing_else():
+    names: dict[str, Any] = {}
+    exec(example("python"), names)
+    genuine = names["genuine"]
+    secret = "whsec_" + base64.b64encode(b"a key of twenty-four byt").decode()
+    now = datetime.now(UTC)
+    fresh, stale = notice(at=now), notice(at=now - timedelta(minutes=6))
+    body, keys = document(fresh, links=False), signing_keys(f"whsec_AAAA\n{secret}")
 
-    proposal = PROPOSAL.replace("git push origin main", "rm -rf /")
-    decision = await answer(agent, "safety.v1.propose.code", proposal, "decision")
-    for name, sample in SAMPLES:
-        if name in TELEMETRY:
-            await answer(agent, "safety.v1.telemetry.code", sample, "noted")
-        elif name.startswith(("control_", "query_", "review_")) and name not in ABOUT_ONE:
-            subject = f"safety.v1.{name.partition('_')[0]}.local"
-            await answer(person, subject, sample, f"{name}_reply")
-    await answer(person, "safety.v1.control.local", '{"command": "dance"}', "refusal")
-    await answer(person, "$SRV.PING", "", "service_reply")
+    headers = signed(fresh, body, keys)
 
-    assert decision["decision"] == "block"
-    validator("safety_event").validate(json.loads((await events.next_msg(5)).data))
-    validator("state_stop").validate(json.loads((await states.next_msg(5)).data))
-
-
-@pytest.mark.journey
-async def test_what_is_said_about_requests_fits_the_contract(lines: Lines):
-    agent, person = lines
-
-    async def told(command: dict[str, object], name: str) -> dict[str, Any]:
-        subject = f"safety.v1.{name.partition('_')[0]}.local"
-        return await answer(person, subject, json.dumps(command), f"{name}_reply")
-
-    async def permission(ask: str) -> dict[str, Any]:
-        return await answer(agent, "safety.v1.permission.pusher", ask, "permission_result")
-
-    push = '{"type": "push", "text": "git push", "id": "push-1"}'
-    asked = await answer(agent, "safety.v1.propose.pusher", push, "decision")
-    request = {"command": "request", "id": asked["request_id"]}
-    claim = {"id": "push-1", "digest": asked["digest"], "claimant": "here"}
-    queued = await permission('{"action": "create_pull_request", "description": "Create PR"}')
-    opened = await permission('{"open": true}')
-    waiting = await told({"command": "pending"}, "query_pending")
-    await told(request, "query_request")
-    await told({"command": "approve", "ids": [asked["request_id"]]}, "review_approve")
-    denied = await told({"command": "deny", "ids": [asked["request_id"]]}, "review_deny")
-    claimed = await answer(agent, "safety.v1.claim.pusher", json.dumps(claim), "claim_result")
-    await told(request, "query_request")
-    past = await told({"command": "history"}, "query_history")
-    later = (datetime.fromisoformat(asked["at"]) + timedelta(hours=1)).isoformat()
-    terms = {"agent": "pusher", "type": "push", "uses": 3, "until": later, "reason": "busy"}
-    granted = await told({"command": "grant_add", **terms}, "control_grant_add")
-    grants = await told({"command": "grants"}, "query_grants")
-    await told({"command": "grant_revoke", "id": granted["id"]}, "control_grant_revoke")
-
-    assert queued["queued"]
-    assert [row["id"] for row in grants["grants"]] == [granted["id"]]
-    assert len(opened["requests"]) == waiting["pending"] == 2
-    assert denied["results"][0]["code"] == "already_decided"
-    assert claimed["granted"]
-    assert [row["decision"] for row in past["history"]] == ["approved"]
+    assert genuine(headers, body, secret)
+    assert not genuine(headers, body + b" ", secret)
+    assert not genuine(headers, body, "whsec_BBBB")
+    assert not genuine(signed(stale, body, keys), body, secret)

@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -8,14 +9,18 @@ import pytest
 
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
+from safetyd.config import Config
 from safetyd.core.engine import Engine
 from safetyd.core.events import Event, Forgotten, Resumed, SafeModeEntered, Stopped
 from safetyd.core.lines import encode
 from safetyd.core.policy import Policy
+from safetyd.core.requests import Request
 from safetyd.desk import Desk
 from safetyd.halt import Halt
 from safetyd.latch import Latch
 from safetyd.mailbox import Mailbox
+from safetyd.notifier import Notifier
+from safetyd.settings import Settings
 from tests.play import play, propose, stop
 from tests.servers import until
 from tests.wire import REPLY, Ear, work_off
@@ -47,7 +52,7 @@ class Around:
 class Office:
     """A desk over a real engine."""
 
-    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path) -> None:
         self.engine = Engine(Policy())
         self.mailbox = Mailbox()
         self.latch = Latch()
@@ -56,8 +61,24 @@ class Office:
         self.clock = Clock()
         halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
         self.halt = halt
+        settings = Settings(Config(), None, directory)
+        notifier = Notifier(
+            settings,
+            self.mailbox,
+            self.clock,
+            lambda: self.engine,
+            _nobody_waits,
+            lambda _notice: None,
+        )
+        tasks.start_soon(notifier.run)
         self.desk = Desk(
-            self.ear.post, self.mailbox, halt, self.around, tasks, lambda _request: False
+            self.ear.post,
+            self.mailbox,
+            halt,
+            self.around,
+            tasks,
+            waits=_nobody_waits,
+            notifier=notifier,
         )
 
     def control(self, command: str, **fields: object) -> None:
@@ -81,10 +102,14 @@ class Office:
                 await anyio.lowlevel.checkpoint()
 
 
+def _nobody_waits(_request: Request) -> bool:
+    return False
+
+
 @pytest.fixture
-async def office() -> AsyncIterator[Office]:
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
     async with anyio.create_task_group() as tasks:
-        yield Office(tasks)
+        yield Office(tasks, tmp_path)
         tasks.cancel_scope.cancel()
 
 

@@ -8,7 +8,9 @@ from safetyd.core.guards.budget import BudgetConfig
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.policy import AgentConfig, Policy
 from safetyd.core.telemetry import Commit, Outcome
+from safetyd.core.telling import QuietHours, Recipient, TellingConfig
 from safetyd.gauges import MAX_BREAKERS, Gauges
+from safetyd.notify.courier import ChannelState
 from tests.core.asked import Queue
 from tests.play import at, play, propose, report
 
@@ -188,3 +190,45 @@ def test_without_requests_the_oldest_has_no_age() -> None:
 
     assert values(gauges, "safetyd_request_oldest_seconds") == {"": 0}
     assert gauges.asked_at("req_1") is None
+
+
+def test_requests_that_nobody_was_told_of_in_time_are_counted() -> None:
+    awake = QuietHours(start="00:00", end="00:00")
+    alice = Recipient(name="alice", channels=("email",), quiet=awake)
+    queue = Queue(Policy(telling=TellingConfig(recipients=(alice,), channels={"email": "email"})))
+    queue.asks(10)
+
+    assert values(read(queue.engine, t=20), "safetyd_requests_unnotified") == {"": 0}
+    assert values(read(queue.engine, t=600), "safetyd_requests_unnotified") == {"": 1}
+
+
+def state(name: str, **fields: object) -> ChannelState:
+    given: dict[str, object] = {
+        "up": True,
+        "waiting_high": 0,
+        "waiting_normal": 0,
+        "under_way": 0,
+        "oldest_s": None,
+        "last_success_s_ago": None,
+        "last_error": "",
+        "failing": False,
+        "fuse": "closed",
+        "next_try_s": None,
+    }
+    return ChannelState(name=name, **given | fields)  # type: ignore[arg-type]
+
+
+def test_each_channel_shows_what_waits_how_long_and_whether_it_takes_anything() -> None:
+    gauges = read(Engine(Policy()))
+    email = state("email", up=False, waiting_high=1, waiting_normal=2, under_way=1, oldest_s=90.0)
+    gauges.channels = lambda: (email, state("sms"))
+
+    assert values(gauges, "safetyd_notify_queue_depth") == {"email": 4, "sms": 0}
+    assert values(gauges, "safetyd_notify_oldest_pending_seconds") == {"email": 90, "sms": 0}
+    assert values(gauges, "safetyd_notify_up") == {"email": 0, "sms": 1}
+
+
+def test_without_channels_nothing_is_shown_of_them() -> None:
+    gauges = read(Engine(Policy()))
+
+    assert values(gauges, "safetyd_notify_up") == {}

@@ -17,6 +17,8 @@ from safetyd.host import (
     lock,
     notify,
     remove_endpoint,
+    session_bus,
+    system_zone,
     watchdog_s,
     write_endpoint,
 )
@@ -81,6 +83,14 @@ def test_endpoint_has_exactly_the_contracts_fields(tmp_path: Path) -> None:
     }
 
 
+def test_endpoint_says_where_links_are_if_that_is_elsewhere(tmp_path: Path) -> None:
+    write_endpoint(tmp_path, msgspec.structs.replace(HERE, links="http://127.0.0.1:8788"))
+
+    written = msgspec.json.decode((tmp_path / ENDPOINT).read_bytes())
+
+    assert written["links"] == "http://127.0.0.1:8788"
+
+
 @contextmanager
 def systemd(address: str) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
@@ -126,3 +136,66 @@ def test_without_a_watchdog_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("WATCHDOG_USEC", raising=False)
 
     assert watchdog_s() == 0.0
+
+
+def test_the_session_bus_is_the_one_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/tmp/bus")
+
+    assert session_bus() == "unix:path=/tmp/bus"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_session_bus_is_found_in_the_runtime_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    if there:
+        (tmp_path / "bus").touch()
+
+    assert session_bus() == (f"unix:path={tmp_path}/bus" if there else "")
+
+
+def test_outside_of_a_session_there_is_no_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+
+    assert session_bus() == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "zone"),
+    [
+        ("Europe/Berlin", "Europe/Berlin"),
+        (":Asia/Tokyo", "Asia/Tokyo"),
+        ("Mars/Olympus", "UTC"),
+        ("/etc/passwd", "UTC"),
+        ("../Europe", "UTC"),
+    ],
+)
+def test_the_zone_is_the_one_that_the_environment_names_if_it_exists(
+    monkeypatch: pytest.MonkeyPatch, named: str, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", named)
+
+    assert system_zone() == zone
+
+
+@pytest.mark.parametrize(
+    ("target", "zone"),
+    [
+        ("usr/share/zoneinfo/America/New_York", "America/New_York"),
+        ("usr/share/zoneinfo/Europe", "UTC"),
+        ("somewhere/else", "UTC"),
+    ],
+)
+def test_the_zone_is_the_one_that_the_machine_links_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, zone: str
+) -> None:
+    (tmp_path / "localtime").symlink_to(tmp_path / target)
+    monkeypatch.setattr("safetyd.host.LOCALTIME", str(tmp_path / "localtime"))
+    monkeypatch.delenv("TZ", raising=False)
+
+    assert system_zone() == zone

@@ -5,6 +5,7 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import AnomalyFound, Answered, Event, Moment
 from safetyd.core.policy import Policy
 from safetyd.core.telemetry import Iteration, Outcome
+from safetyd.core.telling import NotTold, Told
 from safetyd.gauges import Gauges
 from safetyd.metrics import Metrics
 from safetyd.tallies import MAX_AGENTS
@@ -26,6 +27,11 @@ CONTRACT = {
     "safetyd_time_to_decision_seconds": ("histogram", {"via"}),
     "safetyd_requests_pending": ("gauge", set()),
     "safetyd_request_oldest_seconds": ("gauge", set()),
+    "safetyd_requests_unnotified": ("gauge", set()),
+    "safetyd_notify_deliveries": ("counter", {"channel", "outcome"}),
+    "safetyd_notify_queue_depth": ("gauge", {"channel"}),
+    "safetyd_notify_oldest_pending_seconds": ("gauge", {"channel"}),
+    "safetyd_notify_up": ("gauge", {"channel"}),
     "autonomy_safe_mode_active": ("gauge", set()),
     "safetyd_seconds_since_human": ("gauge", set()),
     "safetyd_breaker_state": ("gauge", {"breaker"}),
@@ -68,6 +74,14 @@ def counted(*story: Event) -> Metrics:
     metrics.tallies.labels = lambda: ("code",)
     metrics.observe(play(Engine(Policy()), *story))
     return metrics
+
+
+def told(t: float, channel: str = "email") -> Told:
+    return Told(at=at(t), t=t, delivery=f"dlv_{t}", channel=channel, state="accepted")
+
+
+def not_told(t: float) -> NotTold:
+    return NotTold(at=at(t), t=t, delivery=f"dlv_{t}", channel="email", state="dead")
 
 
 def iterations(metrics: Metrics, agent: str) -> float | None:
@@ -265,6 +279,27 @@ def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
     assert value(metrics, f"{name}_sum", via="cli") == 110
     assert value(metrics, f"{name}_bucket", via="cli", le="60") == 1
     assert value(metrics, f"{name}_count", via="bus") == 1
+
+
+def test_the_time_that_people_take_by_link_is_counted_whatever_brought_it() -> None:
+    metrics = Metrics("1")
+    metrics.tallies.asked_at = lambda _: at(10)
+
+    metrics.observe([answered(100, "link:email"), answered(30, "link:sms")])
+
+    assert value(metrics, "safetyd_time_to_decision_seconds_count", via="link") == 2
+
+
+def test_messages_are_counted_by_channel_and_by_what_became_of_them() -> None:
+    metrics = Metrics("1")
+
+    metrics.observe([told(1), told(2), told(3, channel="sms"), not_told(4)])
+
+    name = "safetyd_notify_deliveries_total"
+    assert value(metrics, name, channel="email", outcome="accepted") == 2
+    assert value(metrics, name, channel="sms", outcome="accepted") == 1
+    assert value(metrics, name, channel="email", outcome="dead") == 1
+    assert value(metrics, name, channel="sms", outcome="dead") is None
 
 
 def test_an_answer_to_what_nobody_remembers_is_not_counted() -> None:

@@ -172,3 +172,32 @@ def test_files_of_projects_are_read_at_start_and_at_reload(
     (message,) = caplog.messages
     assert message.startswith(f"everything in project 'web' is asked about: {file}: ")
     assert "budget.chain is not a setting; did you mean chain_usd?" in message
+
+
+@pytest.mark.req("S3.31")
+@pytest.mark.parametrize("session", [False, True])
+def test_people_are_told_on_a_desktop_if_there_is_one_and_in_the_machines_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, session: bool
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none" if session else "")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+
+    policy = settings_from(tmp_path).policy
+
+    told = policy.telling.recipients
+    assert policy.timezone == "Asia/Tokyo"
+    assert policy.telling.channels == ({"desktop": "desktop"} if session else {})
+    assert [person.quiet.timezone for person in told] == (["Asia/Tokyo"] if session else [])
+
+
+def test_a_zone_in_the_file_comes_before_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    table = '[notifications]\ntimezone = "Europe/Berlin"\n'
+    helper = "[notifications.desktop]\nhelper = true\n"
+
+    policy = settings_from(tmp_path, table + helper).policy
+
+    assert [person.quiet.timezone for person in policy.telling.recipients] == ["Europe/Berlin"]

@@ -5,6 +5,15 @@ from typing import Any
 import pytest
 
 from safetyd.core.events import Moment
+from safetyd.core.policy import Policy
+from safetyd.core.telling import (
+    ChannelMoved,
+    Due,
+    QuietHours,
+    Recipient,
+    TellingConfig,
+    Told,
+)
 from safetyd.views.requests import (
     HistoryQuestion,
     PendingQuestion,
@@ -15,7 +24,7 @@ from safetyd.views.requests import (
 )
 from safetyd.views.status import status
 from tests.core.asked import Queue
-from tests.play import at
+from tests.play import at, tick
 from tests.viewed import plain
 
 NOW = Moment(at(100), 100.0)
@@ -25,6 +34,13 @@ def three() -> tuple[Queue, list[str | None]]:
     """Return a queue with three open requests, and their ids."""
     queue = Queue()
     return queue, [queue.asks(n, f"p{n}", text=f"git push {n}").request_id for n in (1, 2, 3)]
+
+
+def mailed() -> Queue:
+    """Return a queue of which alice is told by mail."""
+    awake = QuietHours(start="00:00", end="00:00")
+    alice = Recipient(name="alice", channels=("email",), quiet=awake)
+    return Queue(Policy(telling=TellingConfig(recipients=(alice,), channels={"email": "email"})))
 
 
 def waiting(queue: Queue, **wanted: Any) -> dict[str, Any]:
@@ -110,5 +126,44 @@ def test_a_name_that_no_request_has_is_not_found():
 def test_the_status_counts_what_waits_and_knows_how_long_the_oldest_has():
     queue, _ = three()
 
-    assert plain(status(queue.engine, NOW))["requests"] == {"pending": 3, "oldest_s": 99.0}
-    assert plain(status(Queue().engine, NOW))["requests"] == {"pending": 0, "oldest_s": 0.0}
+    some, none = (plain(status(q.engine, NOW))["requests"] for q in (queue, Queue()))
+
+    assert (some["pending"], some["oldest_s"]) == (3, 99.0)
+    assert (none["pending"], none["oldest_s"]) == (0, 0.0)
+    assert (none["channels"], none["down"], none["unnotified"]) == ([], [], 0)
+
+
+def test_the_status_says_how_people_are_told_and_what_nobody_was():
+    queue = mailed()
+    queue.asks(1)
+    queue.happens(ChannelMoved(at=at(2), t=2.0, channel="email", up=False, why="no login"))
+
+    told = plain(status(queue.engine, Moment(at(900), 900.0)))["requests"]
+
+    assert (told["channels"], told["down"], told["unnotified"]) == (["email"], ["email"], 1)
+
+
+def test_a_page_says_how_people_are_told_and_what_cannot_be():
+    queue = mailed()
+    queue.asks(1)
+    before = waiting(queue)
+    queue.happens(ChannelMoved(at=at(2), t=2.0, channel="email", up=False))
+
+    after = waiting(queue)
+
+    assert before["channels"] == ["email"]
+    assert [page["requests"][0]["undeliverable"] for page in (before, after)] == [False, True]
+
+
+def test_a_card_says_who_was_told_where_and_when():
+    queue = mailed()
+    id_ = queue.asks(1).request_id or ""
+    (due,) = (event for event in queue.happens(tick(70)) if isinstance(event, Due))
+    before = plain(request(queue.engine, NOW, id_))["request"]["told"]
+    queue.happens(Told(at=at(75), t=75.0, delivery=due.delivery, channel="email", state="accepted"))
+
+    after = plain(request(queue.engine, NOW, id_))["request"]["told"]
+
+    told = {"delivery": due.delivery, "recipient": "alice", "channel": "email"}
+    assert before == [{**told, "state": "open", "at": "2026-03-01T12:01:10Z"}]
+    assert after == [{**told, "state": "accepted", "at": "2026-03-01T12:01:15Z"}]

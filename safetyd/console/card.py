@@ -40,7 +40,7 @@ def card(view: Row, width: int = 100) -> str:
     parts = (
         [_title(view), *indented(_facts(view))],
         ["In the agent's own words, with everything unseen made visible:"],
-        list(_words(view["proposal"], max(width, MIN_WIDTH) - 5)),
+        list(_words(view["proposal"], max(width, MIN_WIDTH) - 5, permission=view["permission"])),
         list(_earlier(view)),
         list(_next(view)),
     )
@@ -77,7 +77,7 @@ def _undoing(reversibility: str) -> str:
     return plain(reversibility).replace("_", " ")
 
 
-def _words(proposal: Row, width: int) -> Iterator[str]:
+def _words(proposal: Row, width: int, *, permission: bool) -> Iterator[str]:
     names = [*_SECTIONS, *(name for name in proposal if name not in _SECTIONS)]
     for name in names:
         if proposal.get(name) and name not in _ELSEWHERE:
@@ -89,7 +89,8 @@ def _words(proposal: Row, width: int) -> Iterator[str]:
                 left = len(lines) - most
                 yield f"  ({left} more lines: `safetyd show ID --json` has them)"
     if not proposal.get("text"):
-        yield "  (it gave no exact text)"
+        any_ = ": an approval permits one such action, whatever its text" * permission
+        yield f"  (it gave no exact text{any_})"
 
 
 def _lines(said: object) -> Iterator[str]:
@@ -140,7 +141,7 @@ def _next(view: Row) -> Iterator[str]:
     if view["until"]:
         yield f"It was put off until {when(view['until'])}."
     yield f"  safetyd approve {id_} --digest {short_digest(view['digest'])}"
-    yield f"  safetyd deny {id_} --reason '...'"
+    yield f"  safetyd deny {id_}"
 
 
 def _time_left(view: Row) -> str:

@@ -17,7 +17,7 @@ from safetyd.console.person import Reply
 from safetyd.console.places import Place, endpoint, running
 from safetyd.console.plain import several
 from safetyd.console.render import names
-from safetyd.console.render_requests import UNTOLD
+from safetyd.console.render_requests import telling
 from safetyd.console.render_status import pending
 from safetyd.halt import switched_off
 
@@ -35,7 +35,17 @@ def daemon(status: Reply) -> Iterator[Finding]:
     for sentence in pending(status):
         yield note("reload", sentence)
     yield from _stops(status["stop"])
-    yield note("requests", f"{several(status['requests']['pending'], 'request')} open. {UNTOLD}")
+    waiting = status["requests"]
+    yield note(
+        "requests",
+        f"{several(waiting['pending'], 'request')} open. "
+        f"{telling(waiting['channels'], waiting['down'], status['failing'])}",
+    )
+    for channel in waiting["down"]:
+        yield wrong("channels", f"{channel} takes no messages: see `safetyd notify channels`")
+    if waiting["unnotified"]:
+        untold = several(waiting["unnotified"], "request")
+        yield wrong("channels", f"nobody knows of {untold}: see `safetyd notify outbox`")
     if status["open_agents"]:
         yield note(
             "open agents",

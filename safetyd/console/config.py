@@ -14,6 +14,7 @@ from safetyd.console.plain import document, plain
 from safetyd.console.toml import encode
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.policy import Policy
+from safetyd.notify.problems import warnings as telling_warnings
 from safetyd.project_files import with_files
 
 MAX_WARNING_CHARS: Final = 2000
@@ -31,7 +32,8 @@ def config() -> None:
 @json_option
 def check(file: Path | None, *, as_json: bool) -> None:
     """Name every mistake in FILE."""
-    warnings = list(_warnings(with_files(_loaded(file).policy())))
+    loaded = _loaded(file)
+    warnings = [*_warnings(with_files(loaded.policy())), *telling_warnings(loaded.tables)]
     said = f"{file} is right." if file else "No file was given; the defaults are right."
     if as_json:
         click.echo(document({"ok": True, "warnings": warnings} if warnings else {"ok": True}))

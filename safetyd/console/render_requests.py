@@ -8,13 +8,21 @@ from safetyd.console.render import duration, table, when
 
 Row = Mapping[str, Any]
 
-UNTOLD: Final = "Nobody is told of requests: no channel is configured."
+UNTOLD: Final = "Nobody is told of requests: no channel is configured (docs/notifications.md)."
 WHAT_CHARS: Final = 60
 
 _URGENCIES: Final = ("high", "normal", "low")
 
 
-def queue(rows: Sequence[Row], *, all_: bool = False) -> str:
+def telling(channels: Sequence[str], down: Sequence[str] = (), failing: Sequence[str] = ()) -> str:
+    """Say how people are told of what waits."""
+    if not channels:
+        return UNTOLD
+    marks = dict.fromkeys(failing, " (failing)") | dict.fromkeys(down, " (DOWN)")
+    return f"People are told by {', '.join(plain(c) + marks.get(c, '') for c in channels)}."
+
+
+def queue(rows: Sequence[Row], channels: Sequence[str], *, all_: bool = False) -> str:
     """Return open requests, the most urgent first and of equals the oldest."""
     if not rows:
         return "Nothing waits for a person."
@@ -22,7 +30,8 @@ def queue(rows: Sequence[Row], *, all_: bool = False) -> str:
     groups.sort(key=lambda group: min(_URGENCIES.index(row["urgency"]) for row in group))
     heading = ("ID", "URGENCY", "LEFT", "AGENT", "WHAT")
     shown = table([heading, *(_line(group) for group in groups)])
-    notes = [f"{several(len(rows), 'request')}; `safetyd show ID` has one in full. {UNTOLD}"]
+    notes = [f"{several(len(rows), 'request')}; `safetyd show ID` has one in full."]
+    notes.append(telling(channels))
     if len(groups) < len(rows):
         notes.append("Types that nobody knows stand together; --all has a line for each.")
     return "\n".join((shown, "", *notes))

@@ -8,7 +8,7 @@ from safetyd.console.plain import plain, several
 from safetyd.console.render import duration, indented, some, when
 from safetyd.console.render_agents import brief, limits, spent
 from safetyd.console.render_guards import safe_mode
-from safetyd.console.render_requests import UNTOLD
+from safetyd.console.render_requests import telling
 from safetyd.core.money import dollars, nano
 
 MAX_FINDINGS: Final = 5
@@ -61,7 +61,7 @@ def _wrong(view: View) -> Iterator[str]:
     if view["safe_mode"]["active"]:
         yield safe_mode(view["safe_mode"])
     yield from _pauses(view)
-    yield from _requests(view["requests"])
+    yield from _requests(view["requests"], view["failing"])
     yield from _breakers(view)
     if _is_low(view["today"], view["warn_ratio"]):
         yield from _budget(view["today"])
@@ -92,11 +92,17 @@ def _pauses(view: View) -> Iterator[str]:
         yield f"  and {more} more: `safetyd status --json`"
 
 
-def _requests(view: View) -> Iterator[str]:
+def _requests(view: View, failing: Sequence[str]) -> Iterator[str]:
     if view["pending"]:
         waiting = "1 request waits" if view["pending"] == 1 else f"{view['pending']} requests wait"
         yield f"WAITING: {waiting} for a person, the oldest for {duration(view['oldest_s'])}"
-        yield f"  `safetyd list` shows what waits. {UNTOLD}"
+        told = telling(view["channels"], view["down"], failing)
+        yield f"  `safetyd list` shows what waits. {told}"
+    if view["unnotified"]:
+        yield f"UNTOLD: nobody knows of {several(view['unnotified'], 'request')}"
+        yield "  `safetyd notify outbox` shows what was not sent, and why"
+    for channel in view["down"]:
+        yield f"DOWN: {plain(channel)} takes no messages; `safetyd notify channels` says why"
 
 
 def _breakers(view: View) -> Iterator[str]:

@@ -29,8 +29,9 @@ def listed(place: Place, agent: str | None, *, all_: bool, as_json: bool) -> Non
 
     Requests of one agent for one type of action that is not known stand on one line.
     """
-    rows = anyio.run(_waiting, place, agent)
-    click.echo(document({"ok": True, "requests": rows}) if as_json else queue(rows, all_=all_))
+    rows, told = anyio.run(_waiting, place, agent)
+    shown = document({"ok": True, "requests": rows}) if as_json else queue(rows, told, all_=all_)
+    click.echo(shown)
 
 
 @click.command()
@@ -57,9 +58,12 @@ def log(place: Place, limit: int, *, as_json: bool) -> None:
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
 
 
-async def _waiting(place: Place, agent: str | None) -> list[Reply]:
+async def _waiting(place: Place, agent: str | None) -> tuple[list[Reply], list[str]]:
+    """Return what waits, and the channels on which people are told."""
     async with connected(place) as operator:
-        return await waiting(operator.query, agent)
+        rows = await waiting(operator.query, agent)
+        first = await operator.query("pending", agent=agent, limit=1)
+        return rows, first["channels"]
 
 
 async def _ended(place: Place, limit: int) -> list[Reply]:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetyd import log
 from safetyd.bus.server import ServerMissing
 from safetyd.config import ConfigError, load
 from safetyd.console.places import data_dir, make_private
+from safetyd.console.render_requests import telling
 from safetyd.daemon import Daemon
 from safetyd.host import AlreadyRunning, Endpoint
 from safetyd.journal import Displaced, JournalUnusable
@@ -43,7 +45,7 @@ def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> No
     make_private(where)
     try:
         daemon = _daemon(config_path, where)
-        anyio.run(daemon.run, lambda endpoint: _announce(endpoint, where))
+        anyio.run(daemon.run, lambda endpoint: _announce(endpoint, where, daemon.channels))
     except* _EXPECTED as group:
         for line in "\n".join(_texts(group)).splitlines():
             click.echo(f"safetyd: {line}", err=True)
@@ -65,19 +67,20 @@ def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
     return texts
 
 
-def _announce(endpoint: Endpoint, where: Path) -> None:
+def _announce(endpoint: Endpoint, where: Path, channels: Sequence[str]) -> None:
     """Say where everything is; a daemon whose words nobody reads runs all the same."""
     with suppress(BrokenPipeError):
-        click.echo(_welcome(endpoint, where))
+        click.echo(_welcome(endpoint, where, channels))
 
 
-def _welcome(endpoint: Endpoint, where: Path) -> str:
+def _welcome(endpoint: Endpoint, where: Path, channels: Sequence[str]) -> str:
     command, there = _own_command(), "" if where == data_dir(None) else f" --data-dir {where}"
     return (
         f"safetyd {endpoint.version} is ready\n"
         f"  bus   {endpoint.bus}\n"
         f"  web   {endpoint.web}\n"
         f"  data  {where}\n"
+        f"  {telling(channels)}\n"
         "\n"
         "In another terminal:\n"
         f"  {command} check code run_shell --text 'rm -rf /'{there}\n"

@@ -74,7 +74,9 @@ class Approvals(Register):
             request = self._asked_for(named, proposed, kind, action)
         if request is None or not request.unused or request.valid_until is None:
             return None
-        return request if proposed.at < request.valid_until else None
+        if proposed.at >= request.valid_until or not request.covers(proposed.proposal):
+            return None
+        return request
 
     def _asked_for(
         self, request_id: str, proposed: Proposed, kind: Kind, action: bytes
@@ -143,7 +145,7 @@ class Approvals(Register):
         caused: list[Event] = []
         if source := request.pauses:
             caused.append(_unpaused(event, request, source))
-        if request.asked.type == UNPAUSE:
+        if request.own:
             self._change(request, used=request.asked.id)
         else:
             approved = Approved(at=event.at, t=event.t, request_id=request.id, waits=event.waits)

@@ -11,8 +11,10 @@ from safetyd.core.kinds import Kind
 from safetyd.core.lifting import Look
 from safetyd.core.proposal import action_key
 from safetyd.core.requests import ApprovalsConfig, Request, deadline_of, request_id, urgency_of
+from safetyd.core.telling import QuietHours, TellingConfig
 from safetyd.core.verdict import ASK, BLOCK, Verdict, strictest
 
+NOBODY: Final = TellingConfig()  # is told anything
 # For an agent that asks for a person: nothing less than a question is the answer.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "the agent asks for permission")
 
@@ -30,12 +32,18 @@ class Askers:
     """Turns restricting verdicts into questions to people, as far as people may lift them."""
 
     def __init__(
-        self, approvals: Approvals, grants: Grants, guards: Chain, config: ApprovalsConfig
+        self,
+        approvals: Approvals,
+        grants: Grants,
+        guards: Chain,
+        config: ApprovalsConfig,
+        telling: TellingConfig = NOBODY,
     ) -> None:
         self._approvals = approvals
         self._grants = grants
         self._guards = guards
         self._config = config
+        self._recipients = telling.recipients
 
     def involve(
         self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], seq: int
@@ -95,7 +103,7 @@ class Askers:
         agent, config = proposed.agent, self._config
         if self._approvals.pending_count(agent) >= config.max_pending_per_agent:
             return Involved((*verdicts, _too_many(agent, config.max_pending_per_agent)))
-        deadline = deadline_of(proposed.proposal, proposed.at, config)
+        deadline = deadline_of(proposed.proposal, proposed.at, config, self._quiet(agent))
         return Involved(
             verdicts,
             Asking(
@@ -107,6 +115,12 @@ class Askers:
                 deadline=deadline,
             ),
         )
+
+    def _quiet(self, agent: str) -> QuietHours | None:
+        """Return the quiet hours of the first person who is told what an agent asks."""
+        told = (one for one in self._recipients if one.channels and one.hears_of(agent))
+        first = next(told, None)
+        return None if first is None else first.quiet
 
 
 def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> bytes:

@@ -30,6 +30,7 @@ from safetyd.core.guards.stop import StopGuard
 from safetyd.core.judging import conflict, proposed_again, restricting
 from safetyd.core.judging import decided as judged
 from safetyd.core.kinds import Kinds
+from safetyd.core.outbox import Outbox
 from safetyd.core.permits import worded
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.recall import Recall
@@ -174,7 +175,10 @@ class Engine:
         self.approvals = Approvals(policy.approvals)
         self.grants = Grants()
         self.history = History(self.approvals, self._kinds)
-        self._askers = Askers(self.approvals, self.grants, self.guards, policy.approvals)
+        self.outbox = Outbox(policy.telling, self.approvals)
+        self._askers = Askers(
+            self.approvals, self.grants, self.guards, policy.approvals, policy.telling
+        )
         self._guards: tuple[Guard, ...] = tuple(self.guards)
         self._actors: tuple[Actor, ...] = (
             *self._guards,
@@ -183,6 +187,7 @@ class Engine:
             self.approvals,
             self.grants,
             self.history,
+            self.outbox,
             Transcripts(self.sessions, self.actions, self.approvals, self.guards.budget),
             Reporter(),
         )
@@ -266,15 +271,26 @@ class Engine:
             known = self.recall.find(proposed)
             return None if known is not None and self._is_over(known) else known
         if request.pending:
-            return msgspec.structs.replace(self.recall.answer(request.asked), id=proposed.id)
+            return self._pending(request, proposed.id)
         if request.state == "approved" and request.used != proposed.id:
             return None
         return self.recall.find(proposed)
+
+    def _pending(self, request: Request, id_: str) -> Decision:
+        """Return the answer to whoever asks again; that nobody could be told is said."""
+        answer = msgspec.structs.replace(self.recall.answer(request.asked), id=id_)
+        if not self.outbox.undeliverable(request.id):
+            return answer
+        return msgspec.structs.replace(answer, cause="undeliverable")
 
     def _is_over(self, known: Decision) -> bool:
         """Say whether a pending answer is about a request that has ended without a word to it."""
         request = self.approvals.find(known.request_id or "")
         return known.status == "pending" and (request is None or not request.pending)
+
+    def approve_via(self, request: Request) -> tuple[str, ...]:
+        """Return the ways in which a request of this type may be approved, none if in every one."""
+        return self._kinds.of(request.asked.proposal).approve_via
 
     def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
         """Return what keeps an approved action from being begun now, or `ALLOWED`."""

@@ -207,6 +207,9 @@ class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
     words: str = ""
     digest: str = ""  # of what the person saw
     waits: bool = False  # the agent does, so an allow goes straight to it
+    assurance: str = ""  # by link: what showed that it is this person: button, code or device
+    delivery: str = ""  # the message that the link or code was in
+    peer: str = ""  # the address and browser that it came from
 
 
 class Released(Event, kw_only=True, omit_defaults=True, tag="released"):

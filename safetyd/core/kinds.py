@@ -46,6 +46,7 @@ class TypeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reversibility: Reversibility | None = None
     risk: Risk | None = None
     human: bool | None = None
+    approve_via: tuple[str, ...] = ()  # the ways to approve it: cli, tui, link, sms; empty: every
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class Kind(msgspec.Struct, frozen=True):
     human: bool = False
     known: bool = True
     raised: bool = False  # above its type's own traits, by the agent's words
+    approve_via: tuple[str, ...] = ()  # empty: every way
 
     @property
     def read_only(self) -> bool:
@@ -170,7 +172,8 @@ def _changed(kind: Kind, change: TypeConfig) -> Kind:
     tier = change.tier or (_TIER_OF[change.risk] if change.risk else kind.tier)
     risk = change.risk or (kind.risk if _TIER_OF[kind.risk] == tier else _RISK_OF[tier])
     human = kind.human if change.human is None else change.human
-    return Kind(kind.type, tier, change.reversibility or kind.reversibility, risk, human)
+    harm = change.reversibility or kind.reversibility
+    return Kind(kind.type, tier, harm, risk, human, approve_via=change.approve_via)
 
 
 def _raised(kind: Kind, reversibility: Reversibility | None, risk: Risk | None) -> Kind:
@@ -181,7 +184,16 @@ def _raised(kind: Kind, reversibility: Reversibility | None, risk: Risk | None) 
     if harm == kind.reversibility and danger == kind.risk:
         return kind
     tier = kind.tier if danger == kind.risk else max(kind.tier, _TIER_OF[danger], key=_TIERS.index)
-    return Kind(kind.type, tier, harm, danger, kind.human, kind.known, raised=True)
+    return Kind(
+        kind.type,
+        tier,
+        harm,
+        danger,
+        kind.human,
+        kind.known,
+        raised=True,
+        approve_via=kind.approve_via,
+    )
 
 
 def _resolved(name: str, aliases: Mapping[str, str]) -> str:

@@ -43,6 +43,16 @@ from safetyd.core.events import (
 from safetyd.core.granted import Granted, GrantEnded, GrantRevoked, GrantUsed
 from safetyd.core.policy import Configured
 from safetyd.core.telemetry import Outcome
+from safetyd.core.telling import (
+    Announced,
+    ChannelMoved,
+    Climbed,
+    Due,
+    LinkRevoked,
+    NotTold,
+    Told,
+    Unparked,
+)
 
 AnyEvent = (
     Decided
@@ -82,6 +92,14 @@ AnyEvent = (
     | GrantRevoked
     | GrantEnded
     | EscalationDenied
+    | Due
+    | Told
+    | NotTold
+    | Unparked
+    | ChannelMoved
+    | Climbed
+    | Announced
+    | LinkRevoked
     | SafetyEvent
 )
 

@@ -27,6 +27,7 @@ from safetyd.core.events import (
 )
 from safetyd.core.granted import Granted, GrantRevoked, GrantUsed
 from safetyd.core.policy import Configured
+from safetyd.core.telling import ChannelMoved, NotTold
 from safetyd.core.verdict import strictest
 
 Facts = dict[str, str | int | float | bool | None]
@@ -34,7 +35,10 @@ Facts = dict[str, str | int | float | bool | None]
 
 def news(event: Event) -> tuple[str, str, Facts]:
     """Return the type, reason and metadata of what is told of an event."""
-    return _of_requests(event) or _of_grants(event) or _of_guards(event) or _of_the_daemon(event)
+    for tell in (_of_requests, _of_grants, _of_guards, _of_messages):
+        if told := tell(event):
+            return told
+    return _of_the_daemon(event)
 
 
 def _of_requests(event: Event) -> tuple[str, str, Facts] | None:
@@ -111,6 +115,19 @@ def _of_guards(event: Event) -> tuple[str, str, Facts] | None:
             reason = f"nobody reported how {event.ids[0]}{more} went"
             news = "OUTCOME_UNKNOWN", reason, {"id": event.ids[0], "count": len(event.ids)}
     return news
+
+
+def _of_messages(event: Event) -> tuple[str, str, Facts] | None:
+    match event:
+        case NotTold():
+            facts: Facts = {"channel": event.channel, "delivery": event.delivery}
+            return "NOTIFICATION_FAILED", event.error, {**facts, "state": event.state}
+        case ChannelMoved(up=True):
+            reason = "the channel takes messages again"
+            return "CHANNEL_UP", reason, {"channel": event.channel}
+        case ChannelMoved():
+            return "CHANNEL_DOWN", event.why, {"channel": event.channel}
+    return None
 
 
 def _near(event: BudgetMarked) -> str:

@@ -28,6 +28,7 @@ from safetyd.core.proposal import canonical
 from safetyd.core.recall import DecisionsConfig
 from safetyd.core.requests import ApprovalsConfig
 from safetyd.core.sessions import SessionsConfig
+from safetyd.core.telling import TellingConfig
 
 Mode = Literal["development", "production", "hybrid"]
 Profile = Literal["strict", "coding"]
@@ -67,6 +68,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     approvals: ApprovalsConfig = ApprovalsConfig()
     decisions: DecisionsConfig = DecisionsConfig()
     sessions: SessionsConfig = SessionsConfig()
+    telling: TellingConfig = TellingConfig()
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()

@@ -40,6 +40,7 @@ from safetyd.core.events import (
 from safetyd.core.granted import Granted, GrantRevoked, GrantUsed
 from safetyd.core.news import Facts, news
 from safetyd.core.policy import Configured
+from safetyd.core.telling import ChannelMoved, NotTold
 from safetyd.core.verdict import BLOCK, strictest
 
 WINDOW_S: Final = 10.0
@@ -95,6 +96,8 @@ TOLD_AT_ONCE: Final[tuple[type[Event], ...]] = (
     Granted,
     GrantUsed,
     GrantRevoked,
+    NotTold,
+    ChannelMoved,
 )
 
 
@@ -122,6 +125,8 @@ class Reporter(Actor):
         match event:
             case Configured(why="start") | BreakerMoved(state="half_open"):
                 return ()  # no news
+            case NotTold(state="cancelled" | "expired" | "quiet"):
+                return ()  # nobody needs it any more, or not yet
         return (_told_at_once(event),)
 
     def _blocked(self, event: Decided) -> Sequence[Event]:

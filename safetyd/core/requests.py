@@ -28,6 +28,8 @@ from safetyd.core.events import (
 )
 from safetyd.core.kinds import Kind
 from safetyd.core.proposal import Proposal, Urgency, digest
+from safetyd.core.quiet import awake_until
+from safetyd.core.telling import QuietHours
 from safetyd.core.verdict import ASK, Verdict
 
 UNPAUSE: Final = "unpause"  # what people are asked when an anomaly paused an agent
@@ -119,9 +121,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     @property
     def pauses(self) -> str:
         """The source of a pause that an approval clears, if any."""
-        if self.asked.type == UNPAUSE:
+        if self.own:
             return "anomaly"
         return "budget" if "budget.session" in self.rules else ""
+
+    @property
+    def own(self) -> bool:
+        """Whether safetyd asks to end a pause; an agent may call a proposal of its own the same."""
+        return self.asked.type == UNPAUSE and self.asked.id == self.id
 
     def answered_by(self, event: Event) -> bool:
         """Say whether this was the event that counted: the first one did."""
@@ -132,6 +139,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
             said = event.answer, event.by, event.via
             return said == (self.state, answer.by, answer.via)
         return self.state == _ENDS.get(type(event))
+
+    def covers(self, proposal: Proposal) -> bool:
+        """Say whether a proposal of the same action is what the person saw.
+
+        Other reasons do not matter. What does are fields that safetyd does not know, a diff, a
+        higher cost and, where there is no exact text, the words that described it.
+        """
+        seen = self.asked.proposal
+        if self.asked.permission:
+            return True
+        same = (seen.extra, diff_of(seen)) == (proposal.extra, diff_of(proposal))
+        described = bool(seen.text) or seen.description == proposal.description
+        return same and described and (proposal.cost_usd or 0.0) <= (seen.cost_usd or 0.0)
 
     @property
     def rules(self) -> frozenset[str]:
@@ -167,12 +187,19 @@ def unpause(event: Paused) -> Request:
     return Request(id=id_, asked=asked, action=UNPAUSE.encode(), urgency="normal", deadline=None)
 
 
-def deadline_of(proposal: Proposal, at: datetime, config: ApprovalsConfig) -> datetime | None:
-    """Return until when an answer counts: the asker's own wish, else what is configured."""
+def deadline_of(
+    proposal: Proposal, at: datetime, config: ApprovalsConfig, quiet: QuietHours | None = None
+) -> datetime | None:
+    """Return until when an answer counts: the asker's own wish, else what is configured.
+
+    What is configured for agents that do not wait leaves out the `quiet` hours of who is asked.
+    """
     if proposal.timeout_s is not None:
         asked_s = min(proposal.timeout_s, MAX_ASKED_S)
         return at + timedelta(seconds=max(asked_s, 1.0)) if asked_s else None
     minutes = config.timeout_minutes if proposal.wait else config.queued_timeout_minutes
+    if minutes and quiet is not None and not proposal.wait:
+        return awake_until(quiet, at, minutes * 60)
     return at + timedelta(minutes=minutes) if minutes else None
 
 
@@ -188,6 +215,13 @@ def urgency_of(
     dear = urgent_cost_usd > 0 and (proposal.cost_usd or 0.0) >= urgent_cost_usd
     live = kind.type in _OPERATES and any(map(_LIVE.search, _words(proposal)))
     return "high" if soon or dear or live else "normal"
+
+
+def diff_of(proposal: Proposal) -> object:
+    """Return what a proposal would change in files, as far as it says so."""
+    context = proposal.context  # as the JSON that it came in, if there is any
+    fields = msgspec.json.decode(context) if isinstance(context, msgspec.Raw) else context
+    return fields.get("diff") if isinstance(fields, dict) else fields
 
 
 def _seconds(deadline: datetime, at: datetime) -> float:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.deliveries import Delivery
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
 from safetyd.core.requests import Request
@@ -42,9 +43,14 @@ def pending(engine: Engine, moment: Moment, wanted: PendingQuestion) -> View:
     last = engine.approvals.find(wanted.after)
     if last is not None:
         waiting = [known for known in waiting if known.asked.seq > last.asked.seq]
-    page = fitting(_row(known, moment) for known in waiting[: wanted.limit])
+    page = fitting(_row(engine, known, moment) for known in waiting[: wanted.limit])
     count = engine.approvals.pending_count(wanted.agent)
-    return {"requests": page, "pending": count, "more": len(page) < len(waiting)}
+    return {
+        "requests": page,
+        "pending": count,
+        "channels": list(engine.policy.telling.channels),
+        "more": len(page) < len(waiting),
+    }
 
 
 def request(engine: Engine, moment: Moment, named: str) -> View:
@@ -66,7 +72,7 @@ def history(engine: Engine, _moment: Moment, page: HistoryQuestion) -> View:
     return {"history": rows, "more": len(rows) < len(ended)}
 
 
-def _row(known: Request, moment: Moment) -> View:
+def _row(engine: Engine, known: Request, moment: Moment) -> View:
     asked = known.asked
     left_s = None if known.deadline is None else (known.deadline - moment.at).total_seconds()
     return {
@@ -86,13 +92,15 @@ def _row(known: Request, moment: Moment) -> View:
         "until": known.until,
         "repeats": known.repeats,
         "digest": asked.digest,
+        "permission": asked.permission,
+        "undeliverable": engine.outbox.undeliverable(known.id),
     }
 
 
 def _card(engine: Engine, known: Request, moment: Moment) -> View:
     asked = known.asked
     return {
-        **_row(known, moment),
+        **_row(engine, known, moment),
         "state": known.state,
         "proposal": asked.proposal,
         "verdicts": asked.verdicts,
@@ -103,6 +111,17 @@ def _card(engine: Engine, known: Request, moment: Moment) -> View:
         "used": known.used,
         "claimant": known.claimant,
         "before": [_ended(other) for other in _same_kind(engine, known)],
+        "told": [_told(delivery) for delivery in engine.outbox.told(known.id)],
+    }
+
+
+def _told(delivery: Delivery) -> View:
+    return {
+        "delivery": delivery.id,
+        "recipient": delivery.recipient,
+        "channel": delivery.channel,
+        "state": delivery.state,
+        "at": delivery.told_at or delivery.at,
     }
 
 

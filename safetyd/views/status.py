@@ -66,7 +66,13 @@ def _requests(engine: Engine, moment: Moment) -> View:
     """Return how many requests wait for a person, and for how long the oldest has."""
     oldest = next(engine.approvals.pending(), None)
     waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
-    return {"pending": engine.approvals.pending_count(), "oldest_s": round(max(waited_s, 0.0), 1)}
+    return {
+        "pending": engine.approvals.pending_count(),
+        "oldest_s": round(max(waited_s, 0.0), 1),
+        "channels": list(engine.policy.telling.channels),
+        "down": engine.outbox.down,
+        "unnotified": engine.outbox.unnotified(moment.at),
+    }
 
 
 def _tripped(engine: Engine, moment: Moment) -> View:

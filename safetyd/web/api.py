@@ -37,12 +37,11 @@ class Api:
         self._bearer = bearer.encode()
         self._window = window
 
-    def app(self) -> web.Application:
-        """Return the paths, for one listener."""
+    def routes(self, outer: web.Application) -> None:
         app = web.Application(middlewares=[_errors_are_json, self._operator_only])
         app.router.add_get("/agent/safe-mode", self._get_safe_mode)
         app.router.add_post("/agent/safe-mode/exit", self._post_exit)
-        return app
+        outer.add_subapp("/api/", app)
 
     @web.middleware
     async def _operator_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,8 +1,9 @@
-"""The HTTP listener: metrics, health, and what programs ask."""
+"""HTTP listeners, and what every scraper asks: metrics and health."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from ipaddress import IPv4Network, ip_address
 from typing import Annotated, Final, cast
 from urllib.parse import urlsplit
 
@@ -15,44 +16,70 @@ from safetyd.metrics import Metrics
 
 MAX_CONNECTIONS: Final = 64
 KEPT_S: Final = 15.0
+SHARED: Final = IPv4Network("100.64.0.0/10")  # what private networks of VPNs use
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # what is wrong, or nothing
-MakeApp = Callable[[], web.Application]
+Routes = Callable[[web.Application], None]  # adds paths
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8787  # 0: any that is free
+    public_url: str = ""  # what links begin with; empty: the address of this listener
+    allow_http: bool = False  # links without encryption, to a private network only
+    links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # with public_url
+    links_port: Annotated[int, Meta(ge=0, le=65535)] = 8788
 
 
-class WebServer:
-    """Serves until it is stopped. GET never changes anything."""
+def web_problems(config: WebConfig) -> Iterator[str]:
+    """Yield what is wrong with where links lead."""
+    if not config.public_url:
+        return
+    parts = urlsplit(config.public_url)
+    shown = f"web.public_url is {config.public_url!r}"
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        yield f"{shown}; it must be an address such as https://safety.example.com"
+    elif parts.scheme == "http" and not _near(parts.hostname, private=config.allow_http):
+        yield f"{shown}; http:// is for this machine, or with allow_http a private network"
+
+
+def _near(host: str, *, private: bool) -> bool:
+    """Say whether a host is this machine or, if that is enough, in a private network."""
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    shared = address.version == 4 and address in SHARED  # noqa: PLR2004 - of IP
+    return address.is_loopback or (private and (address.is_private or shared))
+
+
+class Listener:
+    """Serves some paths until it is stopped, under its own names only."""
 
     def __init__(
-        self, config: WebConfig, metrics: Metrics, alive: Health, ready: Health, api: MakeApp
+        self, host: str, port: int, routes: Sequence[Routes], names: Iterable[str] = ()
     ) -> None:
-        self._config = config
-        self._metrics = metrics
-        self._alive = alive
-        self._ready = ready
-        self._api = api
+        self._host = host
+        self._port = port
+        self._routes = routes
+        self._names = frozenset({"localhost", "127.0.0.1", "::1", host, *names})
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
 
     async def start(self, port: int | None = None) -> str:
         """Listen on the port given or configured, any if it is 0, and return the address."""
         app = web.Application(middlewares=[self._our_host_only], client_max_size=64 * 1024)
-        app.router.add_get("/metrics", self._get_metrics)
-        app.router.add_get("/healthz", self._get_health)
-        app.router.add_get("/readyz", self._get_ready)
-        app.add_subapp("/api/", self._api())
+        for add in self._routes:
+            add(app)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
         server = cast("web.Server", self._runner.server)  # there is one after the set-up
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            partial(_accept, server), self._config.host, self._config.port if port is None else port
+            partial(_accept, server), self._host, self._port if port is None else port
         )
         name, number = self._listener.sockets[0].getsockname()[:2]
         return f"http://{f'[{name}]' if ':' in name else name}:{number}"
@@ -68,10 +95,23 @@ class WebServer:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Refuse other names, so that no web page can reach us by rebinding its own."""
-        ours = {"localhost", "127.0.0.1", "::1", self._config.host}
-        if _name(request.host) not in ours:
+        if _name(request.host) not in self._names:
             return web.Response(status=403, text="unknown host\n")
         return await handler(request)
+
+
+class Vitals:
+    """What scrapers and supervisors ask. GET never changes anything."""
+
+    def __init__(self, metrics: Metrics, alive: Health, ready: Health) -> None:
+        self._metrics = metrics
+        self._alive = alive
+        self._ready = ready
+
+    def routes(self, app: web.Application) -> None:
+        app.router.add_get("/metrics", self._get_metrics)
+        app.router.add_get("/healthz", self._get_health)
+        app.router.add_get("/readyz", self._get_ready)
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": METRICS_TYPE})

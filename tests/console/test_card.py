@@ -20,6 +20,7 @@ def view(**fields: Any) -> dict[str, Any]:
         "deadline": "2026-03-01T13:00:00Z",
         "left_s": 3599.0,
         "until": None,
+        "permission": False,
         "digest": f"sha256:{'0123456789abcdef' * 4}",
         "before": [],
         "answer": None,
@@ -79,6 +80,12 @@ def test_a_missing_text_rollback_plan_and_cost_are_said_to_be_missing():
     assert "push (a type that is not known)" in shown
 
 
+def test_a_permission_without_a_text_says_how_much_it_permits():
+    shown = card(view(proposal={"text": ""}, permission=True))
+
+    assert "an approval permits one such action, whatever its text)" in shown
+
+
 def test_a_request_without_a_deadline_waits_without_an_end():
     paused = view(left_s=None, deadline=None, type="unpause", until="2026-03-02T12:00:00Z")
 
@@ -101,3 +108,9 @@ def test_an_ended_request_says_who_answered_and_what_became_of_the_approval():
     assert used.endswith("The approval was used by p2.")
     assert "proposed 2 times more" in used
     assert "safetyd approve" not in expired
+
+
+def test_lines_to_copy_invite_nobody_to_send_words_that_say_nothing():
+    lines = card(view()).splitlines()
+
+    assert lines[-2:] == ["  safetyd approve req_1 --digest 0123456789ab", "  safetyd deny req_1"]

@@ -7,10 +7,12 @@ import pytest
 
 from safetyd.audit import Audit
 from safetyd.bus.keys import Keyring
+from safetyd.console.check_daemon import daemon as findings
 from safetyd.core.events import ClockStepped
 from safetyd.core.lines import encode
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.here import here, told
+from tests.console.test_render_status import answer, requests
 from tests.play import at
 
 
@@ -52,6 +54,19 @@ def test_a_healthy_daemon_has_nothing_wrong(shared):
     assert "have no secrets from one another" in said.stdout
     assert "can read" in said.stdout
     assert "run agents as another user" in said.stdout
+
+
+def test_a_channel_that_is_down_and_requests_that_nobody_knows_of_are_wrong():
+    untold = requests(pending=2, channels=["email"], down=["email"], unnotified=1)
+
+    found = [
+        finding for finding in findings(answer(requests=untold)) if finding.check == "channels"
+    ]
+
+    assert [(finding.level, finding.text) for finding in found] == [
+        ("wrong", "email takes no messages: see `safetyd notify channels`"),
+        ("wrong", "nobody knows of 1 request: see `safetyd notify outbox`"),
+    ]
 
 
 def test_programs_get_every_finding(shared):

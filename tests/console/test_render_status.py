@@ -43,14 +43,19 @@ def row(agent: str, **more: object) -> dict[str, object]:
     return {**said, "budgets": [budget("session", 0.5, 10), budget("agent", 0.5, None)], **more}
 
 
+def requests(**more: object) -> dict[str, object]:
+    nobody = {"channels": [], "down": [], "unnotified": 0}
+    return {"pending": 0, "oldest_s": 0.0, **nobody, **more}
+
+
 def answer(**more: object) -> dict[str, Any]:
     still = {"active": False, "stops": [], "acknowledged": [], "silent": []}
     view = {"version": "0.1.0", "problem": "", "pid": 7, "started": "", "bus": "", "web": ""}
     view |= {"embedded": True, "data_dir": "", "mode": "", "profile": "", "agents": 0, "keys": 0}
     view |= {"open_agents": True, "decisions": {"allow": 2}, "seq": 1, "stop": still}
     view |= {"safe_mode": CALM, "paused": [], "pauses": [], "breakers": [], "tripped": 0}
-    view |= {"findings": [], "found": 0, "foremost": [], "warn_ratio": 0.8}
-    view["requests"] = {"pending": 0, "oldest_s": 0.0}
+    view |= {"findings": [], "found": 0, "foremost": [], "warn_ratio": 0.8, "failing": []}
+    view["requests"] = requests()
     return {**view, "today": budget("day", 12.5, 50), **more}
 
 
@@ -261,6 +266,28 @@ def test_status_labels_its_counts_and_says_what_waits():
     assert "  today    $12.50 of $50.00, all agents together" in said
     assert "  log      1 event" in said
     assert said[-1] == "[web] has changed and takes effect at the next start"
+
+
+def test_what_waits_is_said_with_how_people_are_told():
+    told, untold = (
+        lines(requests=requests(pending=2, oldest_s=120.0, channels=channels))
+        for channels in (["email", "sms"], [])
+    )
+
+    assert told[0].startswith("WAITING: 2 requests wait for a person, the oldest for 2 min")
+    assert told[1] == "  `safetyd list` shows what waits. People are told by email, sms."
+    assert "Nobody is told of requests: no channel is configured" in untold[1]
+
+
+def test_requests_that_nobody_knows_of_and_channels_that_are_down_are_said_aloud():
+    said = lines(requests=requests(unnotified=1, down=["email", "s\x1bms"], channels=["email"]))
+
+    assert said[:4] == [
+        "UNTOLD: nobody knows of 1 request",
+        "  `safetyd notify outbox` shows what was not sent, and why",
+        "DOWN: email takes no messages; `safetyd notify channels` says why",
+        "DOWN: s\\x1bms takes no messages; `safetyd notify channels` says why",
+    ]
 
 
 def test_agents_that_matter_are_shown_with_their_limits_and_the_rest_is_counted():

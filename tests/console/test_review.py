@@ -104,6 +104,7 @@ async def reviewing(
         yield Reviewer(app, pilot)
 
 
+@pytest.mark.req("S3.28")
 @pytest.mark.req("S3.48")
 @pytest.mark.parametrize("size", [TERMINAL, (140, 40)], ids=["80x24", "140x40"])
 async def test_the_screen_shows_what_waits_and_why(daemon, size):

@@ -413,3 +413,54 @@ def test_a_day_whose_money_went_meanwhile_holds_an_approval_back() -> None:
     assert final is not None
     assert (final.decision, final.cause) == (Severity.BLOCK, "budget")
     assert queue.request(asked.request_id).unused
+
+
+@pytest.mark.parametrize(
+    ("seen", "again", "covered"),
+    [
+        ({"rationale": "a"}, {"rationale": "b"}, True),
+        ({"description": "a"}, {"description": "b"}, True),
+        ({"cost_usd": 2.0}, {"cost_usd": 1.0}, True),
+        ({"cost_usd": 2.0}, {"cost_usd": 3.0}, False),
+        ({}, {"cost_usd": 3.0}, False),
+        ({"extra": msgspec.Raw(b'{"to":"a"}')}, {"extra": msgspec.Raw(b'{"to":"b"}')}, False),
+        ({"extra": msgspec.Raw(b'{"to":"a"}')}, {}, False),
+        (
+            {"context": msgspec.Raw(b'{"diff":"+a"}')},
+            {"context": msgspec.Raw(b'{"diff":"+b"}')},
+            False,
+        ),
+        (
+            {"context": msgspec.Raw(b'{"n":1,"diff":"+a"}')},
+            {"context": msgspec.Raw(b'{"diff":"+a"}')},
+            True,
+        ),
+        ({"context": msgspec.Raw(b'{"n":1}')}, {}, True),
+        ({"context": msgspec.Raw(b"[1]")}, {"context": msgspec.Raw(b"[2]")}, False),
+        ({"text": "", "description": "a"}, {"text": "", "description": "a"}, True),
+        ({"text": "", "description": "a"}, {"text": "", "description": "b"}, False),
+    ],
+)
+def test_an_approval_is_for_what_the_person_saw(seen, again, covered) -> None:
+    queue = Queue()
+    asked = queue.asks(0, "p1", **seen)
+    queue.answers(5, asked.request_id)
+
+    decision = queue.asks(6, "p2", **again)
+
+    assert decision.status == ("final" if covered else "pending")
+    assert (decision.cause == "human_approved") is covered
+
+
+def test_an_agent_cannot_end_a_pause_with_a_proposal_of_its_own() -> None:
+    queue = Queue()
+    asked = queue.proposes(propose(0, type="unpause", text="a harmless thing"))
+    queue.happens(paused(1))
+    request = queue.request(asked.request_id)
+
+    final = queue.answers(2, asked.request_id)
+
+    assert (request.own, request.pauses) == (False, "")
+    assert final is not None
+    assert not queue.proposes(propose(3, id="p2", type="read_file")).allowed
+    assert [each.own for each in queue.engine.approvals.pending()] == [True]

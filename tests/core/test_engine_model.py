@@ -157,5 +157,5 @@ class Story(RuleBasedStateMachine):
         assert self.replayed().save()() == self.engine.save()()
 
 
-Story.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Story.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 TestStory = pytest.mark.req("S1.38")(Story.TestCase)

@@ -1,12 +1,10 @@
 """A hundred thousand requests of 1 KiB: nobody waits long, and they fit into 400 MiB."""
 
 import random
-import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -19,6 +17,7 @@ from safetyd.core.requests import ApprovalsConfig, Request, request_id
 from safetyd.permissions import PermissionAsk, asked_about
 from safetyd.views.requests import HistoryQuestion, PendingQuestion, history, pending, request
 from tests.core.asked import push
+from tests.core.untraced import untraced
 from tests.play import at, propose, tick
 
 pytestmark = pytest.mark.alone
@@ -28,17 +27,6 @@ SOON_S: Final = 0.05
 WORDS: Final = [f"{a}{b}" for a in ("push", "move", "read", "send") for b in range(100)]
 MOMENT: Final = Moment(at(1), 1.0)
 ROOMY: Final = Policy(approvals=ApprovalsConfig(max_pending_per_agent=1_000_000))
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """Let the code run as it does for users, without the measuring of coverage."""
-    tracer = sys.gettrace()
-    sys.settrace(None)
-    try:
-        yield
-    finally:
-        sys.settrace(tracer)
 
 
 def text(number: int) -> str:

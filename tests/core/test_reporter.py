@@ -10,6 +10,7 @@ from safetyd.core.events import (
     AuditRecovered,
     BreakerMoved,
     BudgetMarked,
+    Claimed,
     ClockStepped,
     ConfigRejected,
     Event,
@@ -25,6 +26,7 @@ from safetyd.core.events import (
 from safetyd.core.guards.rate import RateConfig
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.reporter import MAX_PER_TICK, Reporter
+from safetyd.core.telling import ChannelMoved, NotTold
 from tests.play import at, play, propose, resume, stop, tick
 
 
@@ -133,6 +135,10 @@ def test_dry_run_is_not_reported() -> None:
         ),
         (Overdue(at=at(0), t=0, agent="a", ids=("p1", "p2")), "OUTCOME_UNKNOWN"),
         (
+            Claimed(at=at(0), t=0, request_id="req_1", agent="a", id="p1", claimant="worker-1"),
+            "ACTION_CLAIMED",
+        ),
+        (
             KeysChanged(at=at(0), t=0, added=("agent a U1",), removed=("agent b U2",), by="x"),
             "KEYS_CHANGED",
         ),
@@ -193,6 +199,47 @@ def test_a_breaker_that_may_be_probed_is_no_news() -> None:
     moved = BreakerMoved(at=at(0), t=0, breaker="api", state="half_open", reason="r")
 
     assert told(Engine(Policy()).handle(moved)) == []
+
+
+def not_told(
+    state: Literal["dead", "undelivered", "parked", "cancelled", "expired", "quiet"],
+) -> NotTold:
+    refused = "550 no such user"
+    return NotTold(at=at(0), t=0, delivery="dlv_1", channel="email", state=state, error=refused)
+
+
+@pytest.mark.parametrize("state", ["dead", "undelivered", "parked"])
+def test_a_message_that_does_not_arrive_is_told(
+    state: Literal["dead", "undelivered", "parked"],
+) -> None:
+    (event,) = told(Engine(Policy()).handle(not_told(state)))
+
+    assert (event.event_type, event.reason) == ("NOTIFICATION_FAILED", "550 no such user")
+    assert event.metadata == {"channel": "email", "delivery": "dlv_1", "state": state}
+
+
+@pytest.mark.parametrize("state", ["cancelled", "expired", "quiet"])
+def test_a_message_that_nobody_misses_is_no_news(
+    state: Literal["cancelled", "expired", "quiet"],
+) -> None:
+    assert told(Engine(Policy()).handle(not_told(state))) == []
+
+
+def test_a_channel_that_takes_nothing_is_told_with_the_reason() -> None:
+    moved = ChannelMoved(at=at(0), t=0, channel="email", up=False, why="connection refused")
+
+    (event,) = told(Engine(Policy()).handle(moved))
+
+    assert (event.event_type, event.reason) == ("CHANNEL_DOWN", "connection refused")
+    assert event.metadata == {"channel": "email"}
+
+
+def test_a_channel_that_takes_messages_again_is_told() -> None:
+    moved = ChannelMoved(at=at(0), t=0, channel="email", up=True)
+
+    (event,) = told(Engine(Policy()).handle(moved))
+
+    assert (event.event_type, event.metadata) == ("CHANNEL_UP", {"channel": "email"})
 
 
 @pytest.mark.req("S1.35")

@@ -17,7 +17,7 @@ from safetyd.core.policy import Policy
 from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
 from safetyd.web.api import Api
-from safetyd.web.server import WebConfig, WebServer
+from safetyd.web.server import Listener, Vitals
 from safetyd.web.window import Window
 from tests.play import play, propose
 from tests.wire import work_off
@@ -45,7 +45,8 @@ class Site:
         self.events: list[Event] = []
         window = Window(self.mailbox, lambda: self.problem, lambda: self.displaced)
         api = Api(BEARER, window)
-        self._server = WebServer(WebConfig(port=0), Metrics("1"), str, str, api.app)
+        vitals = Vitals(Metrics("1"), str, str)
+        self._server = Listener("127.0.0.1", 0, [vitals.routes, api.routes])
         self.url = ""
 
     @asynccontextmanager

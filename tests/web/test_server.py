@@ -4,10 +4,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from safetyd.metrics import Metrics
-from safetyd.web.server import MAX_CONNECTIONS, WebConfig, WebServer
+from safetyd.web.server import MAX_CONNECTIONS, Listener, Vitals
 
 
 class Site:
@@ -31,13 +30,8 @@ class Site:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     health = {"alive": "", "ready": ""}
-    server = WebServer(
-        WebConfig(port=0),
-        Metrics("1.2.3"),
-        lambda: health["alive"],
-        lambda: health["ready"],
-        web.Application,
-    )
+    vitals = Vitals(Metrics("1.2.3"), lambda: health["alive"], lambda: health["ready"])
+    server = Listener("127.0.0.1", 0, [vitals.routes])
     url = await server.start()
     async with aiohttp.ClientSession() as browser:
         yield Site(url, browser, health)
@@ -113,7 +107,7 @@ async def test_get_changes_nothing(site: Site) -> None:
 
 
 async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
-    server = WebServer(WebConfig(host="::1", port=0), Metrics("1"), str, str, web.Application)
+    server = Listener("::1", 0, [Vitals(Metrics("1"), str, str).routes])
     url = await server.start()
 
     async with aiohttp.ClientSession() as browser, browser.get(f"{url}/healthz") as response:
@@ -125,9 +119,9 @@ async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
 
 
 async def test_taken_port_is_an_error_of_the_system() -> None:
-    first = WebServer(WebConfig(port=0), Metrics("1"), str, str, web.Application)
+    first = Listener("127.0.0.1", 0, ())
     port = int((await first.start()).rpartition(":")[2])
-    second = WebServer(WebConfig(port=port), Metrics("1"), str, str, web.Application)
+    second = Listener("127.0.0.1", port, ())
 
     with pytest.raises(OSError, match="address already in use"):
         await second.start()
@@ -137,7 +131,7 @@ async def test_taken_port_is_an_error_of_the_system() -> None:
 
 
 async def test_server_that_never_listened_can_be_stopped() -> None:
-    await WebServer(WebConfig(), Metrics("1"), str, str, web.Application).stop()
+    await Listener("127.0.0.1", 0, ()).stop()
 
 
 async def test_connections_that_never_ask_give_way(site: Site) -> None:

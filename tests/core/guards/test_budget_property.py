@@ -332,5 +332,5 @@ class Story(RuleBasedStateMachine):
         assert len(today) == len(set(today))
 
 
-Story.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Story.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 TestStory = pytest.mark.req("S1.19")(Story.TestCase)

@@ -1,0 +1,230 @@
+"""Lanes: what waits to be told to one recipient on one channel, and when it goes out.
+
+Things that become due together stand in one row. A message takes every row of its sort that is
+ripe: all that is urgent, or the batch of all that is not. What must not wait for others, nor they
+for it, stands alone: its row is a message of its own, which no limit holds back.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from safetyd.core.telling import Item
+
+MAX_HIGH: Final = 5  # urgent messages that are open, or go out freely within HIGH_WINDOW
+HIGH_WINDOW: Final = timedelta(minutes=5)
+HIGH_GAP: Final = timedelta(minutes=1)  # between urgent messages of which there are too many
+STORM_GAP: Final = timedelta(minutes=5)  # between messages about an agent that asks too much
+MAX_SUMMARIES: Final = 6  # that go out as they come, within SUMMARY_WINDOW
+SUMMARY_WINDOW: Final = timedelta(hours=1)
+JITTER_S: Final = 30  # over which the morning's digests are spread
+
+Sort = Literal["alone", "batch", "high"]
+Quiet = Callable[[datetime], datetime | None]
+
+
+class Place(NamedTuple):
+    """The row of a lane in which something waits, and until when it does."""
+
+    row: str
+    sort: Sort
+    flush_at: datetime
+    agent: str = ""
+
+
+class Row(msgspec.Struct):
+    """Things by what they are about, in the order in which they came."""
+
+    sort: Sort
+    flush_at: datetime
+    items: dict[str, Item] = {}
+    agent: str = ""  # that asks too much: there is a longer time between messages about it
+
+
+class Lane(msgspec.Struct):
+    recipient: str
+    channel: str
+    rows: dict[str, Row] = {}
+    where: dict[str, str] = {}  # the row of each thing
+    soonest: datetime | None = None  # that a row is due
+    open: str = ""  # the batch that is under way or parked
+    open_high: list[str] = []
+    last_at: datetime | None = None  # of the last batch
+    high_at: list[datetime] = []  # of the last urgent messages
+    summed_at: list[datetime] = []  # of the last summaries that came
+    about_at: dict[str, datetime] = {}  # of the last message about an agent, a storm's gap long
+    held_back: int = 0  # things below the least urgency since the last message
+
+    @property
+    def key(self) -> str:
+        return key(self.recipient, self.channel)
+
+    def holds(self, ref: str) -> bool:
+        return ref in self.where
+
+    def put(self, item: Item, place: Place) -> None:
+        """Let a thing wait in a row, which is due no later than any of its things."""
+        name, sort, flush_at, agent = place
+        self.drop(item.ref)
+        row = self.rows.setdefault(name, Row(sort, flush_at, agent=agent))
+        row.items[item.ref] = item
+        row.flush_at = min(row.flush_at, flush_at)
+        self.where[item.ref] = name
+        self.soonest = min(self.soonest or flush_at, flush_at)
+
+    def change(self, item: Item) -> None:
+        """Say something else of what waits already."""
+        self.rows[self.where[item.ref]].items[item.ref] = item
+
+    def drop(self, ref: str) -> None:
+        name = self.where.pop(ref, None)
+        if name is None:
+            return
+        row = self.rows[name]
+        del row.items[ref]
+        if not row.items:
+            del self.rows[name]
+            if row.flush_at == self.soonest:
+                self.soonest = min((row.flush_at for row in self.rows.values()), default=None)
+
+    def count(self) -> int:
+        return len(self.where)
+
+    def closed(self, delivery: str) -> None:
+        """Take note that a message is under way no longer."""
+        if self.open == delivery:
+            self.open = ""
+        if delivery in self.open_high:
+            self.open_high.remove(delivery)
+
+    def sent(self, delivery: str, sort: Sort, at: datetime) -> None:
+        """Take note that a message goes out."""
+        if sort == "batch":
+            self.open, self.last_at = delivery, at
+        elif sort == "high":
+            self.open_high.append(delivery)
+            self.high_at = [*self.high_at, at][-MAX_HIGH:]
+
+    def told_lately(self, agent: str, at: datetime) -> bool:
+        """Say whether a message about an agent went out within the gap of a storm."""
+        told_at = self.about_at.get(agent)
+        return told_at is not None and at < told_at + STORM_GAP
+
+    def told_about(self, agent: str, at: datetime) -> None:
+        # What waits for this time to pass would wait for ever if others moved it.
+        if storm_row("batch", agent) in self.rows or storm_row("high", agent) in self.rows:
+            return
+        self.about_at.pop(agent, None)
+        self.about_at[agent] = at
+        while self.about_at[first := next(iter(self.about_at))] + STORM_GAP <= at:
+            del self.about_at[first]
+
+    def sums_up(self, at: datetime) -> bool:
+        """Take note of a summary; say whether it is one too many for a message of its own."""
+        many = len(self.summed_at) == MAX_SUMMARIES and at - self.summed_at[0] < SUMMARY_WINDOW
+        self.summed_at = [*self.summed_at, at][-MAX_SUMMARIES:]
+        return many
+
+    def shift(self, by: timedelta) -> None:
+        """Go on as before although the wall clock was put back or forward."""
+        for row in self.rows.values():
+            row.flush_at += by
+        if self.soonest is not None:
+            self.soonest += by
+        if self.last_at is not None:
+            self.last_at += by
+        self.high_at = [at + by for at in self.high_at]
+        self.summed_at = [at + by for at in self.summed_at]
+        self.about_at = {agent: at + by for agent, at in self.about_at.items()}
+
+
+class Message(NamedTuple):
+    """What may go out now: all rows of a sort, or one that stands alone."""
+
+    sort: Sort
+    rows: tuple[str, ...]
+    digest: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.rows[0] if self.sort == "alone" else self.sort
+
+
+def lone_row(ref: str) -> str:
+    """Return the name of the row in which a note waits by itself."""
+    return f"alone:{ref}"
+
+
+def storm_row(sort: Sort, agent: str) -> str:
+    """Return the name of the row for what an agent asks that asks too much."""
+    return f"{sort}:{agent}"
+
+
+def key(recipient: str, channel: str) -> str:
+    return f"{recipient}/{channel}"
+
+
+def messages(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> Iterator[Message]:
+    """Yield what may go out now."""
+    if lane.soonest is None or at < lane.soonest:
+        return
+    for name, row in lane.rows.items():
+        if row.sort == "alone" and row.flush_at <= at:
+            yield Message("alone", (name,))
+    high = ripe(lane, "high", at, quiet, interval)
+    if high.rows and len(lane.open_high) < MAX_HIGH:
+        yield high
+    if lane.open:
+        return
+    batch = ripe(lane, "batch", at, quiet, interval)
+    if batch.rows and quiet(at) is None:
+        yield batch
+
+
+def ripe(lane: Lane, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta) -> Message:
+    """Return the rows of a sort whose time has come, though something else may hold them."""
+    names, digest = list[str](), False
+    for name, row in lane.rows.items():
+        # What is not due by its own time need not be looked at in any other way.
+        if row.sort == sort and row.flush_at <= at:
+            due, deferred = _due(lane, row, quiet, interval)
+            if due <= at:
+                names.append(name)
+                digest |= deferred
+    return Message(sort, tuple(names), digest)
+
+
+def due_at(lane: Lane, quiet: Quiet, interval: timedelta) -> datetime | None:
+    """Return when the next message goes out if nothing is under way; None: nothing waits."""
+    dues = (_due(lane, row, quiet, interval)[0] for row in lane.rows.values())
+    return min(dues, default=None)
+
+
+def _due(lane: Lane, row: Row, quiet: Quiet, interval: timedelta) -> tuple[datetime, bool]:
+    """Return when a row is due, and whether it has to wait for the end of quiet hours."""
+    due = row.flush_at
+    if row.agent in lane.about_at:
+        due = max(due, lane.about_at[row.agent] + STORM_GAP)
+    if row.sort == "high":
+        due = max(due, _calm_at(lane) or due)
+    if row.sort != "batch":
+        return due, False
+    if lane.last_at is not None:
+        due = max(due, lane.last_at + interval)
+    ends = quiet(due)
+    return (due, False) if ends is None else (ends + _jitter(lane, ends), True)
+
+
+def _calm_at(lane: Lane) -> datetime | None:
+    """Return from when on there are not too many urgent messages for one more, if there were."""
+    if len(lane.high_at) < MAX_HIGH:
+        return None
+    return min(lane.high_at[0] + HIGH_WINDOW, lane.high_at[-1] + HIGH_GAP)
+
+
+def _jitter(lane: Lane, ends: datetime) -> timedelta:
+    mixed = hashlib.sha256(f"{lane.key} {ends.timestamp()}".encode()).digest()
+    return timedelta(seconds=int.from_bytes(mixed[:4], "big") % (JITTER_S + 1))

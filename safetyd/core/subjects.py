@@ -1,0 +1,77 @@
+"""What items are about: how urgent that is, since when it waits, and until when it has a use."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final, get_args
+
+from safetyd.core.approvals import Approvals
+from safetyd.core.deliveries import Deliveries
+from safetyd.core.proposal import Urgency
+from safetyd.core.requests import Request
+from safetyd.core.telling import Item, Note
+
+NOTED: Final = frozenset({"alert", "summary", "test"})  # items that are about a note
+NOTE_LIFE: Final = timedelta(days=7)
+TEST_LIFE: Final = timedelta(minutes=2)  # who tests looks at it now
+
+_URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
+_RANKS: Final = {urgency: number for number, urgency in enumerate(_URGENCIES)}
+_FORGOTTEN: Final = 0, datetime.max.replace(tzinfo=UTC)
+
+
+def rank(urgency: Urgency) -> int:
+    return _RANKS[urgency]
+
+
+class Subjects:
+    def __init__(self, approvals: Approvals, deliveries: Deliveries) -> None:
+        self._approvals = approvals
+        self._deliveries = deliveries
+
+    def of_use(self, item: Item) -> bool:
+        """Say whether it can be told, and a request still answered."""
+        found = self._find(item)
+        return found is not None and (
+            isinstance(found, Note) or found.pending or item.kind == "expired"
+        )
+
+    def over(self, item: Item, at: datetime) -> bool:
+        """Say whether it is a request whose time is over, though nobody said so yet."""
+        request = self._pending(item)
+        return request is not None and request.deadline is not None and request.deadline <= at
+
+    def urgency(self, item: Item) -> Urgency:
+        return _URGENCIES[self._weight(item)[0]]
+
+    def order(self, item: Item) -> tuple[int, datetime, str]:
+        """Return what sorts the most urgent first, and of equals the oldest."""
+        urgent, since = self._weight(item)
+        return -urgent, since, item.ref
+
+    def end(self, items: Iterable[Item], at: datetime) -> datetime | None:
+        """Return when there is nothing more to tell of any of these; None: never."""
+        ends = [self._end(item, at) for item in items]
+        known = [end for end in ends if end is not None]
+        return max(known) if len(known) == len(ends) else None
+
+    def _end(self, item: Item, at: datetime) -> datetime | None:
+        request = self._pending(item)
+        if request is not None:
+            return request.deadline
+        return at + (TEST_LIFE if item.kind == "test" else NOTE_LIFE)
+
+    def _weight(self, item: Item) -> tuple[int, datetime]:
+        found = self._find(item)
+        if found is None:
+            return _FORGOTTEN
+        since = found.at if isinstance(found, Note) else found.asked.at
+        return rank(found.urgency), since
+
+    def _pending(self, item: Item) -> Request | None:
+        found = self._find(item)
+        return found if isinstance(found, Request) and found.pending else None
+
+    def _find(self, item: Item) -> Request | Note | None:
+        if item.kind in NOTED:
+            return self._deliveries.note(item.ref)
+        return self._approvals.find(item.ref)

@@ -1,0 +1,249 @@
+"""A delivery put into words: what is known now of everything that it tells of."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, tzinfo
+from socket import gethostname
+from typing import Final, Literal, Protocol
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from safetyd.core.assurance import approvable, risk_within, says_all, shown_by_sms
+from safetyd.core.deliveries import Delivery
+from safetyd.core.engine import Engine
+from safetyd.core.events import Decided
+from safetyd.core.proposal import Proposal, Risk
+from safetyd.core.requests import Request
+from safetyd.core.telling import SHOWN, Item, Note, Recipient
+from safetyd.notify.harmless import harmless, one_line
+from safetyd.notify.notice import Notice, Privacy, Topic
+
+SHORT_DIGEST: Final = 12
+TEXT_CHARS: Final = 500
+SUMMARY_CHARS: Final = 4000
+LINE_CHARS: Final = 160
+RULES: Final = 5
+IRREVERSIBLE: Final = "gate.irreversible"  # how the names of rules begin that found it so
+
+NotNow = Literal["cancelled", "expired", "quiet"]
+
+
+class Links(Protocol):
+    """Where a message leads, and the codes that approve."""
+
+    @property
+    def here_only(self) -> bool: ...
+
+    def link(self, delivery: str, ref: str, recipient: str) -> str:
+        """Return the address of a page; without `ref` of the list of the whole message."""
+        ...
+
+    def code(self, request_id: str, recipient: str) -> str: ...
+
+
+class Letterbox(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one recipient is reached on one channel, and how much may be said there."""
+
+    address: str = ""
+    privacy: Privacy = "full"
+    codes: bool = True  # those who read it may have the code
+    reply_risk: Risk | None = None  # up to which a reply may approve; None: no reply can
+
+
+class Composer:
+    """Reads the engine; every message is made anew for each try.
+
+    `machine` is what people call the machine where safetyd runs; without it, its own name for it.
+    """
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        links: Links,
+        box: Callable[[str, str], Letterbox],
+        machine: str = "",
+    ) -> None:
+        self._engine = engine
+        self._links = links
+        self._box = box  # of a recipient and a channel
+        self._machine = machine or gethostname()
+
+    def compose(self, delivery: str, at: datetime, *, again: bool) -> Notice | NotNow | None:
+        """Return the message as it is now, or why it is not to be sent; None: nobody wants it."""
+        outbox = self._engine().outbox
+        found = outbox.find(delivery)
+        if found is None or found.state != "open":
+            return None
+        if found.expires is not None and at >= found.expires:
+            return "expired"
+        items = outbox.pending(found)
+        if not items:
+            return "cancelled"
+        if self._quiet(found, items, at):
+            return "quiet"
+        return self.notice(found, items, at, again=again)
+
+    def notice(
+        self, delivery: Delivery, items: tuple[Item, ...], at: datetime, *, again: bool = False
+    ) -> Notice:
+        """Return what a delivery says of these items."""
+        recipient = self._recipient(delivery.recipient)
+        zone = ZoneInfo(recipient.quiet.timezone)
+        box = self._box(delivery.recipient, delivery.channel)
+        topics = tuple(self._topics(delivery, items[:SHOWN], zone, box))
+        asked = [topic for topic in topics if topic.link]
+        return Notice(
+            delivery=delivery.id,
+            channel=delivery.channel,
+            recipient=delivery.recipient,
+            address=box.address,
+            urgency=delivery.urgency,
+            topics=topics,
+            more=len(items) - len(topics),
+            held_back=delivery.held_back,
+            digest=delivery.digest,
+            again=again,
+            at=at.astimezone(zone),
+            thread=items[0].ref if len(items) == 1 else "",
+            list_link=self.link(delivery.id, "", delivery.recipient) if len(asked) > 1 else "",
+            here_only=self._links.here_only,
+            machine=self._machine,
+            privacy=box.privacy,
+        )
+
+    def _quiet(self, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:
+        """Say whether quiet hours began while it was tried."""
+        if delivery.urgency == "high" or any(item.kind == "test" for item in items):
+            return False
+        return self._engine().outbox.quiet_until(delivery.recipient, at) is not None
+
+    def _recipient(self, name: str) -> Recipient:
+        known = self._engine().policy.telling.recipients
+        return next(person for person in known if person.name == name)
+
+    def _topics(
+        self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, box: Letterbox
+    ) -> Iterator[Topic]:
+        engine = self._engine()
+        for item in items:
+            request, note = engine.approvals.find(item.ref), engine.outbox.note(item.ref)
+            if request is not None:
+                yield self._asked(delivery, item, request, zone, box)
+            elif note is not None:
+                tested = note.kind == "test"
+                link = self.link(delivery.id, note.id, delivery.recipient) if tested else ""
+                yield _noted(note, link)
+
+    def _asked(
+        self, delivery: Delivery, item: Item, request: Request, zone: tzinfo, box: Letterbox
+    ) -> Topic:
+        asked, proposal = request.asked, request.asked.proposal
+        text, why = _said(request)
+        shown = harmless(text, TEXT_CHARS)
+        topic = Topic(
+            kind=item.kind,
+            ref=request.id,
+            title=one_line(f"{asked.type} by {request.agent}", LINE_CHARS),
+            urgency=request.urgency,
+            action=one_line(asked.type, LINE_CHARS),
+            target=one_line(_target(proposal), LINE_CHARS),
+            text=shown.text,
+            cut=shown.cut,
+            exact=bool(proposal.text) or request.own,
+            permission=asked.permission,
+            whole=says_all(proposal) and not asked.permission,
+            agent=request.agent,
+            session=one_line(proposal.session or "", LINE_CHARS),
+            why=harmless(why, TEXT_CHARS).text,
+            rules=tuple(
+                one_line(f"{verdict.rule}: {verdict.reason}", LINE_CHARS)
+                for verdict in asked.verdicts[:RULES]
+            ),
+            risk=asked.risk,
+            reversibility=reversibility(asked).replace("_", " "),
+            cost="" if proposal.cost_usd is None else f"${proposal.cost_usd:.2f}",
+            asked=asked.at.astimezone(zone),
+            until=None if request.deadline is None else request.deadline.astimezone(zone),
+            silence=_silence(request),
+            digest=asked.digest.removeprefix("sha256:")[:SHORT_DIGEST],
+            count=request.repeats + 1,
+        )
+        return self._with_ways(topic, delivery, request, box) if request.pending else topic
+
+    def _with_ways(
+        self, topic: Topic, delivery: Delivery, request: Request, box: Letterbox
+    ) -> Topic:
+        """Add how a request can be answered."""
+        ways = self._engine().approve_via(request)
+        may = box.codes and approvable(request, "link", ways)
+        return msgspec.structs.replace(
+            topic,
+            link=self.link(delivery.id, request.id, delivery.recipient),
+            code=self._links.code(request.id, delivery.recipient) if may else "",
+            by_reply=len(delivery.items) == 1 and _by_reply(request, ways, box.reply_risk),
+            commands=(
+                f"safetyd approve {request.id} --digest {topic.digest}",
+                f"safetyd deny {request.id}",
+            ),
+        )
+
+    def link(self, delivery: str, ref: str, recipient: str) -> str:
+        """Return where a message leads; without `ref` to the list of all that it tells of."""
+        return self._links.link(delivery, ref, recipient)
+
+
+def _by_reply(request: Request, ways: tuple[str, ...], most: Risk | None) -> bool:
+    """Say whether a reply can approve: an SMS must show all that would be done."""
+    if most is None or not approvable(request, "sms", ways):
+        return False
+    return risk_within(request.asked.risk, most) and shown_by_sms(request)
+
+
+def reversibility(asked: Decided) -> str:
+    """Return whether it can be undone: a rule that says no knows more than the type does."""
+    rules = (rule for verdict in asked.verdicts for rule in (verdict.rule, *verdict.also))
+    return "irreversible" if any(map(_finds_so, rules)) else asked.reversibility
+
+
+def _finds_so(rule: str) -> bool:
+    return rule.startswith(IRREVERSIBLE)
+
+
+def _noted(note: Note, link: str) -> Topic:
+    limit = SUMMARY_CHARS if note.kind == "summary" else TEXT_CHARS
+    shown = harmless(note.text, limit)
+    return Topic(
+        kind=note.kind,
+        ref=note.id,
+        title=one_line(note.title, LINE_CHARS),
+        urgency=note.urgency,
+        text=shown.text,
+        cut=shown.cut,
+        agent=note.agent or "",
+        count=note.count,
+        link=link,
+    )
+
+
+def _said(request: Request) -> tuple[str, str]:
+    """Return what would be done, exactly or as it is described, and the agent's reasons."""
+    proposal = request.asked.proposal
+    if proposal.text:
+        return proposal.text, proposal.rationale or proposal.description
+    if request.own:
+        return f"End the pause of {request.agent}: {proposal.description}", ""
+    return proposal.description, proposal.rationale
+
+
+def _target(proposal: Proposal) -> str:
+    target = proposal.target
+    if target is not None:
+        named = (target.label, target.name, target.app, target.url)
+        return next(filter(None, named), "")
+    return ", ".join(proposal.paths) or proposal.remote or ""
+
+
+def _silence(request: Request) -> str:
+    if request.own:
+        return "Without an answer the agent stays paused."
+    return "Without an answer it does not happen."

@@ -1,0 +1,100 @@
+"""The fuse of one channel: what fails again and again is left alone for a while.
+
+    closed --failures--> open --time--> half_open --answer--> closed
+                          ^                 |
+                          +-----failure-----+
+
+A channel that somebody has to mend is `parked`, from any state, and then half open once it is
+mended. Half open, one message is tried; the others wait for what becomes of it.
+"""
+
+import math
+from collections import deque
+from typing import Final, Literal
+
+IN_A_ROW: Final = 5  # failures that open it
+WINDOW_S: Final = 120.0
+ENOUGH: Final = 20  # tries in the window, of which half failed, open it as well
+OPEN_S: Final = 30.0  # doubled each time that it opens again
+MAX_OPEN_S: Final = 600.0
+
+FuseState = Literal["closed", "open", "half_open", "parked"]
+
+
+class Fuse:
+    """`up` says whether the channel takes messages, as far as one knows."""
+
+    def __init__(self, *, up: bool) -> None:
+        self.up = up
+        self.state: FuseState = "closed"
+        self._open_s = OPEN_S
+        self._until = 0.0
+        self._probing = False
+        self._in_a_row = 0
+        self._failures = 0
+        self._tries: deque[tuple[float, bool]] = deque()  # when they ended, and whether they failed
+
+    def free_at(self) -> float:
+        """Return when a try may begin; it is never while only others can change that."""
+        match self.state:
+            case "closed":
+                return -math.inf
+            case "open":
+                return self._until
+            case "half_open":
+                return math.inf if self._probing else -math.inf
+            case "parked":
+                return math.inf
+
+    def began(self) -> None:
+        """Take note of a try that was free to begin."""
+        if self.state != "closed":
+            self.state, self._probing = "half_open", True
+
+    def answered(self, now: float) -> None:
+        """Take note that the channel works, even if it refused a message."""
+        if self.state == "parked":
+            return  # another try had begun before; what is wrong is wrong still
+        if self.state != "closed":
+            self._reset()
+        self.up = True
+        self._in_a_row = 0
+        self._note(now, failed=False)
+
+    def failed(self, now: float) -> None:
+        """Take note of a failure that may pass."""
+        if self.state == "half_open":
+            self._open_s = min(2 * self._open_s, MAX_OPEN_S)
+            self._open(now)
+        elif self.state == "closed":
+            self._in_a_row += 1
+            self._note(now, failed=True)
+            if self._in_a_row >= IN_A_ROW or self._mostly_failed():
+                self._open(now)
+
+    def park(self) -> None:
+        """Let nothing go until the channel is mended."""
+        self.state, self.up = "parked", False
+
+    def mend(self) -> None:
+        """Let one message be tried now."""
+        if self.state in {"open", "parked"}:
+            self.state, self._probing = "half_open", False
+
+    def _open(self, now: float) -> None:
+        self.state, self.up = "open", False
+        self._until = now + self._open_s
+
+    def _reset(self) -> None:
+        self.state, self._open_s = "closed", OPEN_S
+        self._failures = 0
+        self._tries.clear()
+
+    def _note(self, now: float, *, failed: bool) -> None:
+        self._tries.append((now, failed))
+        self._failures += failed
+        while self._tries[0][0] < now - WINDOW_S:
+            self._failures -= self._tries.popleft()[1]
+
+    def _mostly_failed(self) -> bool:
+        return len(self._tries) >= ENOUGH and 2 * self._failures >= len(self._tries)

@@ -1,0 +1,138 @@
+"""Posting over HTTP, and what comes of it for a message.
+
+No redirect is followed, no connection is kept, and only the beginning of an answer is read.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
+
+if TYPE_CHECKING:
+    import aiohttp
+
+CONNECT_S: Final = 5.0
+READ_BYTES: Final = 1024
+KEPT_BYTES: Final = 200
+
+_LATER: Final = frozenset({408, 425, 429})
+_BARRED: Final = frozenset({401, 403, 407})
+
+
+class Answer(NamedTuple):
+    status: int
+    said: str  # its beginning
+    retry_after_s: float | None
+
+
+async def post(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    timeout_s: float,
+    secrets: Sequence[str] = (),
+) -> str:
+    """Return the beginning of the answer to what was taken; raise a channel's error if not.
+
+    No error says more of the address than its host, and none says one of the `secrets`.
+    """
+    import aiohttp  # noqa: PLC0415 - who only renders should not wait for it
+
+    host = _host(url)
+    try:
+        answer = await _exchange(url, body, headers, timeout_s)
+    except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
+        raise _trouble(host, exc, timeout_s) from None  # its own words may hold the address
+    if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        return answer.said
+    raise _refusal(host, answer, secrets)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or "no host"
+    except ValueError:
+        return "no host"
+
+
+async def _exchange(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Answer:
+    import aiohttp  # noqa: PLC0415 - see above
+
+    timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s / 2))
+    sent = {"User-Agent": "safetyd", "Accept-Encoding": "identity", **headers}
+    async with (
+        aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
+        session.post(url, data=body, headers=sent, allow_redirects=False) as response,
+    ):
+        said = await _beginning(response)
+        return Answer(response.status, said, _retry_after_s(response.headers))
+
+
+async def _beginning(response: "aiohttp.ClientResponse") -> str:
+    """Return what an answer begins with; of an endless one no more is read."""
+    said = b""
+    while len(said) < READ_BYTES and (chunk := await response.content.read(READ_BYTES)):
+        said += chunk
+    response.close()
+    return said[:READ_BYTES].decode("utf-8", "replace")
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks for, whether it names them or a time."""
+    given = headers.get("Retry-After", "").strip()
+    if given.isascii() and given.isdigit():
+        return float(given[:9])
+    try:
+        until, now = (parsedate_to_datetime(date) for date in (given, headers.get("Date", "")))
+    except ValueError:
+        return None
+    return max(0.0, (until.astimezone(UTC) - now.astimezone(UTC)).total_seconds())
+
+
+def _trouble(host: str, exc: Exception, timeout_s: float) -> Exception:
+    """Return what an exchange that came to no answer means; TLS and addresses need mending."""
+    import aiohttp  # noqa: PLC0415 - see above
+
+    match exc:
+        case aiohttp.ClientSSLError():
+            return Misconfigured(f"{host}: TLS failed: {_reason(exc)}")
+        case aiohttp.ClientConnectorError():
+            return Unavailable(f"{host} cannot be reached: {_reason(exc)}")
+        case aiohttp.ConnectionTimeoutError():
+            return Unavailable(f"{host} cannot be reached in time")
+        case TimeoutError():
+            return Unavailable(f"{host} gave no answer within {timeout_s:g} s", ambiguous=True)
+        case aiohttp.NonHttpUrlClientError() | ValueError():
+            return Misconfigured(f"{host}: the address or a header cannot be sent")
+    return Unavailable(f"{host} broke off: {type(exc).__name__}", ambiguous=True)
+
+
+def _reason(exc: "aiohttp.ClientConnectorError | aiohttp.ClientSSLError") -> str:
+    cause = getattr(exc, "certificate_error", None) or exc.os_error
+    return str(getattr(cause, "verify_message", "") or cause.strerror or type(cause).__name__)
+
+
+def _refusal(host: str, answer: Answer, secrets: Sequence[str]) -> Exception:
+    status, said = answer.status, _struck(answer.said, secrets)
+    why = f"{host} answered {status}{f': {said}' if said else ''}"
+    if status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Unavailable(why, retry_after_s=answer.retry_after_s)
+    if status in _BARRED:
+        return Misconfigured(why)
+    if status < HTTPStatus.BAD_REQUEST:
+        return Misconfigured(f"{host} answered {status}; redirects are not followed")
+    return Undeliverable(why)
+
+
+def _struck(said: str, secrets: Sequence[str]) -> str:
+    """Return one printable line without secrets, short enough to be kept."""
+    for secret in filter(None, secrets):
+        said = said.replace(secret, "[secret]")
+    printable = "".join(letter if letter.isprintable() else " " for letter in said)
+    line = " ".join(printable.split())
+    return line.encode()[:KEPT_BYTES].decode("utf-8", "ignore")

@@ -1,0 +1,136 @@
+"""What people answer by SMS: who signed it, what it means, and what is said in return.
+
+Words that carriers keep for themselves (YES, START, STOP) decide nothing.
+"""
+
+import base64
+import hashlib
+import hmac
+import html
+import re
+from collections import Counter, deque
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, Literal
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+MAX_FAILURES: Final = 5
+FAILURES_WITHIN: Final = timedelta(hours=1)
+MAX_IDLE: Final = 5
+STOP_WORDS: Final = frozenset(
+    {"STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT", "REVOKE", "OPTOUT"}
+)
+
+Outcome = Literal["approved", "denied", "held", "unknown", "too_late", "elsewhere", "not_recorded"]
+SAID: Final[Mapping[Outcome, str]] = {
+    "approved": "Approved.",
+    "denied": "Denied.",
+    "held": "Recorded, but everything is stopped; it happens only if it is asked for again.",
+    "unknown": "NOT recorded: nothing waits for that code.",
+    "too_late": "NOT recorded: it was answered or expired before.",
+    "elsewhere": "NOT approved: that needs a terminal. D and the code still deny it.",
+    "not_recorded": "NOT recorded; try again in a minute.",
+}
+HELP: Final = "Not understood. Reply A and the code to approve, D and the code to deny."
+
+_answer = re.compile(r"\s*([AD])\s*([0-9]{4,6})\s*", re.IGNORECASE).fullmatch
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    approve: bool
+    code: str
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The recipient wants no messages any more, and their carrier lets none through."""
+
+
+class Unclear(msgspec.Struct, frozen=True):
+    pass
+
+
+Reply = Answer | Stop | Unclear
+
+
+def parse(body: str) -> Reply:
+    """Return what a message means; only a letter and a code, and nothing else, is an answer."""
+    if found := _answer(body):
+        return Answer(approve=found[1] in "Aa", code=found[2])
+    return Stop() if body.strip().upper() in STOP_WORDS else Unclear()
+
+
+class Patience:
+    """How often each number was wrong: five times in an hour, and it is ignored until morning.
+
+    Only so many messages in a row are answered that did nothing, or two machines could write to
+    each other for ever. Ask it about the numbers of recipients only; others are never answered.
+    """
+
+    def __init__(self) -> None:
+        self._failures: dict[str, deque[datetime]] = {}
+        self._ignored_until: dict[str, datetime] = {}
+        self._idle: Counter[str] = Counter()
+
+    def ignores(self, number: str, at: datetime) -> bool:
+        until = self._ignored_until.get(number)
+        return until is not None and at < until
+
+    def failed(self, number: str, at: datetime, morning: datetime) -> None:
+        """Take note of a code that was wrong."""
+        failures = self._failures.setdefault(number, deque(maxlen=MAX_FAILURES))
+        failures.append(at)
+        if len(failures) == MAX_FAILURES and at - failures[0] < FAILURES_WITHIN:
+            failures.clear()
+            self._ignored_until[number] = morning
+
+    def answered(self, number: str) -> None:
+        """Take note of a code that was right."""
+        self._failures.pop(number, None)
+        self._idle.pop(number, None)
+
+    def may_reply(self, number: str) -> bool:
+        """Say whether a message that did nothing is answered; it counts as answered then."""
+        self._idle[number] += 1
+        return self._idle[number] <= MAX_IDLE
+
+
+def twiml(text: str = "") -> str:
+    """Return what a webhook of Twilio's is answered with; without a text nothing is sent."""
+    message = f"<Message>{html.escape(text, quote=False)}</Message>" if text else ""
+    return f'<?xml version="1.0" encoding="UTF-8"?><Response>{message}</Response>'
+
+
+def signed(auth_token: str, url: str, params: Mapping[str, str], signature: str) -> bool:
+    """Say whether Twilio signed these fields of a form for this address.
+
+    It must be the address that Twilio was given, not the one that a proxy asked for. Of a mapping
+    that has several values for one name, all count.
+    """
+    fields = "".join(name + value for name, value in sorted(set(params.items())))
+    given = signature.encode("utf-8", "replace")
+    matches = [
+        hmac.compare_digest(_signature(auth_token, spelt + fields), given)
+        for spelt in _spellings(url)
+    ]
+    return any(matches)
+
+
+def _signature(auth_token: str, text: str) -> bytes:
+    # SHA-1 is what Twilio signs with; as a MAC it still holds.
+    mac = hmac.new(auth_token.encode(), text.encode("utf-8", "replace"), hashlib.sha1)
+    return base64.b64encode(mac.digest())
+
+
+def _spellings(url: str) -> tuple[str, str]:
+    """Return an address with its port and without: Twilio signs now one, now the other."""
+    parts = urlsplit(url)
+    name = parts.netloc if parts.port is None else parts.netloc.rpartition(":")[0]
+    port = parts.port or _PORTS.get(parts.scheme, 443)
+    return _with_host(parts, name), _with_host(parts, f"{name}:{port}")
+
+
+def _with_host(parts: SplitResult, host: str) -> str:
+    return parts._replace(netloc=host).geturl()

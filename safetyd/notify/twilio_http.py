@@ -1,0 +1,200 @@
+"""How twilio's own client reaches Twilio: over aiohttp, with a timeout that holds.
+
+The library's asynchronous transport never ends a request that hangs. This module imports twilio,
+which takes a third of a second: whoever needs it imports it in a worker thread.
+"""
+
+import base64
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+import msgspec
+from twilio.http import AsyncHttpClient  # type: ignore[import-untyped]
+from twilio.http.response import Response  # type: ignore[import-untyped]
+from twilio.rest import Client  # type: ignore[import-untyped]
+
+from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
+
+CONNECT_S: Final = 5.0
+
+# Twilio's own words are not repeated, since they quote the number.
+_REFUSED: Final = {
+    21211: "the recipient's number is not valid",
+    21408: "messages to the recipient's country are not switched on",
+    21604: "the recipient has no number",
+    21610: "the recipient has answered STOP",
+    21612: "there is no way from this sender to the recipient",
+    21614: "the recipient's number takes no messages",
+    21617: "the message is too long",
+}
+_MISCONFIGURED: Final = {
+    20003: "the account or its token is wrong",
+    20404: "there is no such account",
+    21212: "the sender is not valid",
+    21603: "there is no sender",
+    21606: "the sender is not a number of this account that sends messages",
+    21609: "the address for reports is not valid",
+    21659: "the sender is not a number of this account",
+    30002: "the account is suspended",
+}
+_WRONG_PLACE: Final = frozenset({401, 403, 404, 407})
+_LATER: Final = frozenset({408, 425, 429})
+_LATER_CODES: Final = frozenset({20429, 20500, 30001, 30008})
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
+_UNUSABLE: Final = (
+    aiohttp.ClientSSLError,
+    aiohttp.ClientConnectorCertificateError,
+    aiohttp.InvalidURL,
+)
+
+
+class _Problem(msgspec.Struct):
+    """What Twilio says beside a status that is no success."""
+
+    code: int = 0
+
+
+def connect(account_sid: str, auth_token: str, api_url: str, timeout_s: float) -> Any:
+    """Return the messages of an account, as twilio's client gives them.
+
+    `api_url` replaces the address of the API. What the environment says of Twilio is ignored.
+    """
+    client = Client(
+        account_sid,
+        auth_token,
+        http_client=Transport(timeout_s, api_url),
+        environment={"TWILIO_REGION": ""},  # an empty one would be taken for none
+    )
+    return client.messages
+
+
+class Transport(AsyncHttpClient):  # type: ignore[misc] # twilio has no types
+    """Sends a request and waits no longer than its timeout, however slowly the answer drips.
+
+    Whatever is no success is raised as one of the three errors of a channel.
+    """
+
+    def __init__(self, timeout_s: float, api_url: str = "") -> None:
+        super().__init__(logging.getLogger(__name__), is_async=True, timeout=timeout_s)
+        self._timeout_s = timeout_s
+        self._api_url = api_url.rstrip("/")
+
+    async def request(  # noqa: PLR0913 - twilio's signature
+        self,
+        method: str,
+        uri: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        data: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - twilio's signature
+        allow_redirects: bool = False,
+    ) -> Response:
+        url = self._address(uri, params or {})
+        trip = Trip(urlsplit(url).hostname or "the address", timeout or self._timeout_s)
+        status, retry_after, body = await trip.go(
+            method,
+            url,
+            data=urlencode(data or {}, doseq=True),
+            headers={**(headers or {}), **_login(auth)},
+            allow_redirects=allow_redirects,
+        )
+        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            raise refusal(status, body, retry_after)
+        return Response(status, _checked(body))
+
+    def _address(self, uri: str, params: Mapping[str, object]) -> str:
+        url = self._api_url + urlsplit(uri).path if self._api_url else uri
+        return f"{url}?{urlencode(params, doseq=True)}" if params else url
+
+
+class Trip:
+    """One request; it knows whether it had left when it failed.
+
+    Each has a connection of its own: one that was kept may be dead, and a message that was written
+    to it may have arrived or not.
+    """
+
+    def __init__(self, host: str, timeout_s: float) -> None:
+        self._host = host
+        self._timeout_s = timeout_s
+        self._written = False
+
+    async def go(self, method: str, url: str, **options: Any) -> tuple[int, str, bytes]:
+        """Return the status, what `Retry-After` says, and the body."""
+        try:
+            async with (
+                self._session() as session,
+                session.request(method, url, **options) as response,
+            ):
+                body = await response.read()
+                return response.status, response.headers.get("Retry-After", ""), body
+        except _UNUSABLE as exc:
+            raise Misconfigured(f"{self._host} cannot be used: {type(exc).__name__}") from None
+        except TimeoutError:
+            raise self._failed(f"did not answer within {self._timeout_s:g} s") from None
+        except (aiohttp.ClientError, OSError) as exc:
+            raise self._failed(f"cannot be reached: {type(exc).__name__}") from None
+
+    def _session(self) -> aiohttp.ClientSession:
+        trace = aiohttp.TraceConfig()
+        trace.on_request_headers_sent.append(self._left)
+        timeout_s = self._timeout_s
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(force_close=True),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s)),
+            trace_configs=[trace],
+        )
+
+    async def _left(self, *_: object) -> None:
+        self._written = True
+
+    def _failed(self, what: str) -> Unavailable:
+        return Unavailable(f"{self._host} {what}", ambiguous=self._written)
+
+
+def _login(auth: tuple[str, str] | None) -> dict[str, str]:
+    if auth is None:
+        return {}
+    return {"Authorization": f"Basic {base64.b64encode(':'.join(auth).encode()).decode()}"}
+
+
+def refusal(status: int, body: bytes, retry_after: str = "") -> Exception:
+    """Return which of the three errors an answer of Twilio's is."""
+    code = _code(body)
+    why = f"Twilio answered HTTP {status}"
+    if code:
+        known = _REFUSED.get(code) or _MISCONFIGURED.get(code) or "see twilio.com/docs/api/errors"
+        why += f", error {code}: {known}"
+    if code in _MISCONFIGURED:
+        return Misconfigured(why)
+    if code in _LATER_CODES or status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        after_s = float(retry_after) if retry_after.isdecimal() else None
+        return Unavailable(
+            why, retry_after_s=after_s, ambiguous=status == HTTPStatus.GATEWAY_TIMEOUT
+        )
+    if code not in _REFUSED and (status in _WRONG_PLACE or status < HTTPStatus.BAD_REQUEST):
+        return Misconfigured(why)
+    return Undeliverable(why)
+
+
+def _code(body: bytes) -> int:
+    """Return Twilio's number of an error; 0 for what somebody between us and Twilio wrote."""
+    try:
+        return msgspec.json.decode(body, type=_Problem).code
+    except _UNREADABLE:
+        return 0
+
+
+def _checked(body: bytes) -> str:
+    """Return the body of a success, which twilio's client takes apart without looking."""
+    try:
+        msgspec.json.decode(body, type=dict[str, object])
+    except _UNREADABLE:
+        raise Unavailable("Twilio's answer cannot be read", ambiguous=True) from None
+    return body.decode()

@@ -1,0 +1,225 @@
+"""What messages carry so that their readers can answer: links and codes, and what pages hand out.
+
+A link's token is `1`, the letter of its key, and 32 bytes as 43 letters:
+
+    8 bytes name the message, 8 more what it is about, and 16 are a MAC of both
+
+Nobody can tell from it what it opens: that is found by computing the names of what was sent.
+Nothing is stored, so a key that is lost or revoked takes everything with it that it made.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+
+DEVICE_TIME: Final = timedelta(days=90)
+PAIRING_TIME: Final = timedelta(minutes=10)
+FORM_TIME: Final = timedelta(minutes=10)
+FEWEST_DIGITS: Final = 4
+MOST_DIGITS: Final = 6
+MESSAGE_BYTES: Final = 8  # of a token's id: the same for everything that one message is about
+
+_LINK: Final = "1"
+_PAIRING: Final = "2"
+_MAC_BYTES: Final = 16
+_TIME_BYTES: Final = 8
+
+_is_base64 = re.compile(r"[A-Za-z0-9_-]{2,512}\Z").match
+_is_code = re.compile(r"[0-9]{4,6}\Z").match
+_is_nonce = re.compile(r"([0-9]{1,12})\.([A-Za-z0-9_-]{22})\Z").match
+
+
+class LinkKey(msgspec.Struct, frozen=True, kw_only=True):
+    """One key: the newest active one signs, and all that are not revoked are believed."""
+
+    kid: str  # a to z
+    secret: bytes
+    created: datetime
+    state: Literal["active", "verify", "revoked"] = "active"
+
+
+class _SubKeys:
+    """What one key is used for, each with a key of its own."""
+
+    def __init__(self, key: LinkKey) -> None:
+        self.kid = key.kid
+        self.message = _derived(key.secret, "message")
+        self.link = _derived(key.secret, "link")
+        self.form = _derived(key.secret, "form")
+        self.code = _derived(key.secret, "sms-code")
+        self.device = _derived(key.secret, "device")
+        self.pairing = _derived(key.secret, "pairing")
+
+
+class Signer:
+    """Makes tokens, codes, nonces and cookies, and knows its own again."""
+
+    def __init__(self, keys: Sequence[LinkKey]) -> None:
+        self.take_on(keys)
+
+    def take_on(self, keys: Sequence[LinkKey]) -> None:
+        """Use these keys from now on; at least one must be active."""
+        live = sorted((key for key in keys if key.state != "revoked"), key=_age)
+        newest = max((key for key in live if key.state == "active"), key=_age)
+        self._signing = _SubKeys(newest)
+        self._live = {key.kid: _SubKeys(key) for key in live}
+
+    def token(self, delivery: str, request_id: str, recipient: str) -> str:
+        """Return what opens a request, or the list of a message if the request's id is empty."""
+        key = self._signing
+        id_ = _token_id(key, delivery, request_id, recipient)
+        return _LINK + key.kid + _encoded(id_ + _mac(key.link, b"safetyd/link/v1\0", id_))
+
+    def check(self, token: str) -> bytes | None:
+        """Return the id of a token that is ours, None of any other."""
+        key = self._live.get(token[1:2])
+        raw = _decoded(token[2:])
+        if key is None or token[:1] != _LINK or len(raw) != 2 * _MAC_BYTES:
+            return None
+        id_, mac = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+        ours = _mac(key.link, b"safetyd/link/v1\0", id_)
+        return id_ if hmac.compare_digest(mac, ours) else None
+
+    def token_id(self, delivery: str, request_id: str, recipient: str) -> bytes:
+        """Return the id of the token that `token` would make."""
+        return _token_id(self._signing, delivery, request_id, recipient)
+
+    def token_ids(self, delivery: str, request_id: str, recipient: str) -> tuple[bytes, ...]:
+        """Return the ids of all tokens that open this, one for each key."""
+        keys = self._live.values()
+        return tuple(_token_id(key, delivery, request_id, recipient) for key in keys)
+
+    def message_ids(self, delivery: str, recipient: str) -> tuple[bytes, ...]:
+        """Return what the ids of all tokens of one message begin with, one for each key."""
+        keys = self._live.values()
+        return tuple(_message_id(key, delivery, recipient) for key in keys)
+
+    def code(self, request_id: str, recipient: str, digits: int = FEWEST_DIGITS) -> str:
+        """Return what approves a request, printed in messages and never part of a link."""
+        return _code(self._signing, request_id, recipient)[:digits]
+
+    def shortest_code(self, request_id: str, recipient: str, others: Iterable[str]) -> str:
+        """Return the code in as few digits as tell it from those of the `others`, six at most."""
+        code = self.code(request_id, recipient, MOST_DIGITS)
+        taken = [self.code(id_, recipient, MOST_DIGITS) for id_ in others if id_ != request_id]
+        for digits in range(FEWEST_DIGITS, MOST_DIGITS):
+            if not any(other.startswith(code[:digits]) for other in taken):
+                return code[:digits]
+        return code
+
+    def code_ok(self, request_id: str, recipient: str, given: str) -> bool:
+        """Say whether these four to six digits are those of the code."""
+        if not is_code(given):
+            return False
+        codes = [_code(key, request_id, recipient)[: len(given)] for key in self._live.values()]
+        # All of them are compared, so that the time it takes says nothing.
+        return sum(hmac.compare_digest(code, given) for code in codes) > 0
+
+    def nonce(self, token_id: bytes, now: datetime) -> str:
+        """Return what a form sends back to show that it is ours and was made just now."""
+        ends = int((now + FORM_TIME).timestamp())
+        return f"{ends}.{_encoded(_form_mac(self._signing, token_id, ends))}"
+
+    def nonce_ok(self, token_id: bytes, given: str, now: datetime) -> bool:
+        found = _is_nonce(given)
+        if found is None:
+            return False
+        ends, mac = int(found[1]), _decoded(found[2])
+        ours = (_form_mac(key, token_id, ends) for key in self._live.values())
+        return sum(hmac.compare_digest(mac, each) for each in ours) > 0 and now.timestamp() < ends
+
+    def pairing(self, recipient: str, now: datetime) -> str:
+        """Return the token of a page that lets a browser answer for somebody."""
+        key = self._signing
+        return _PAIRING + key.kid + _sealed(key.pairing, recipient, now + PAIRING_TIME)
+
+    def pairing_of(self, token: str, now: datetime) -> str | None:
+        """Return whom a token of `pairing` is for, None if it is not ours or too old."""
+        key = self._live.get(token[1:2])
+        if key is None or token[:1] != _PAIRING:
+            return None
+        return _unsealed(key.pairing, token[2:], now)
+
+    def device(self, recipient: str, now: datetime) -> str:
+        """Return the cookie of a browser that may answer for somebody."""
+        key = self._signing
+        return key.kid + _sealed(key.device, recipient, now + DEVICE_TIME)
+
+    def device_of(self, cookie: str, now: datetime) -> str | None:
+        """Return whom a cookie of `device` is for, None if it is not ours or too old."""
+        key = self._live.get(cookie[:1])
+        return None if key is None else _unsealed(key.device, cookie[1:], now)
+
+
+def is_code(given: str) -> bool:
+    return _is_code(given) is not None
+
+
+def _age(key: LinkKey) -> datetime:
+    return key.created
+
+
+def _derived(secret: bytes, label: str) -> bytes:
+    """Return a key of its own for one use: HKDF-SHA256 (RFC 5869), one block, no salt."""
+    root = hmac.digest(bytes(32), secret, "sha256")
+    return hmac.digest(root, b"safetyd/" + label.encode() + b"\x01", "sha256")
+
+
+def _mac(key: bytes, *parts: bytes) -> bytes:
+    return hmac.digest(key, b"".join(parts), "sha256")[:_MAC_BYTES]
+
+
+def _named(key: bytes, *names: str) -> bytes:
+    """Return a MAC of several names; each has its length before it, so none runs into the next."""
+    parts = (name.encode() for name in names)
+    return _mac(key, *(len(part).to_bytes(4, "big") + part for part in parts))
+
+
+def _token_id(key: _SubKeys, delivery: str, request_id: str, recipient: str) -> bytes:
+    about = _named(key.message, delivery, request_id, recipient)
+    return _message_id(key, delivery, recipient) + about[MESSAGE_BYTES:]
+
+
+def _message_id(key: _SubKeys, delivery: str, recipient: str) -> bytes:
+    return _named(key.message, delivery, recipient)[:MESSAGE_BYTES]
+
+
+def _code(key: _SubKeys, request_id: str, recipient: str) -> str:
+    number = int.from_bytes(_named(key.code, request_id, recipient), "big")
+    return f"{number % 10**MOST_DIGITS:0{MOST_DIGITS}}"
+
+
+def _form_mac(key: _SubKeys, token_id: bytes, ends: int) -> bytes:
+    return _mac(key.form, hashlib.sha256(token_id).digest(), ends.to_bytes(_TIME_BYTES, "big"))
+
+
+def _sealed(key: bytes, recipient: str, ends: datetime) -> str:
+    said = int(ends.timestamp()).to_bytes(_TIME_BYTES, "big") + recipient.encode()
+    return _encoded(_mac(key, said) + said)
+
+
+def _unsealed(key: bytes, sealed: str, now: datetime) -> str | None:
+    raw = _decoded(sealed)
+    mac, said = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+    if not hmac.compare_digest(mac, _mac(key, said)):
+        return None
+    ends, recipient = int.from_bytes(said[:_TIME_BYTES], "big"), said[_TIME_BYTES:]
+    return recipient.decode() if now.timestamp() < ends else None
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    """Return what was encoded; nothing if it is written in any other way than ours."""
+    if not _is_base64(text) or len(text) % 4 == 1:
+        return b""
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return raw if _encoded(raw) == text else b""

@@ -1,0 +1,103 @@
+"""What forms send: read within bounds, and only if our own page sent it."""
+
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import parse_qs
+
+import anyio
+from aiohttp import web
+
+from safetyd.web import outcomes
+from safetyd.web.links import Form, Said
+from safetyd.web.outcomes import Told
+
+COOKIE: Final = "__Host-safetyd-device"
+MAX_BODY: Final = 4096
+MAX_FIELDS: Final = 16
+BODY_S: Final = 15.0
+WORDS_CHARS: Final = 500
+PEER_CHARS: Final = 200
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
+
+_SAID: Final[dict[str, Said]] = {"approve": "approved", "deny": "denied", "test": "tested"}
+
+
+class Stop(Exception):
+    """Nothing more is done for a request; it is answered with this page."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__(told.status)
+        self.told = told
+
+
+def is_foreign(request: web.Request, public_origin: str) -> bool:
+    """Say whether a form was sent by a page that is not ours, as far as the browser tells."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None and site != "same-origin":
+        return True
+    origin = request.headers.get("Origin", "").lower()
+    if origin == "null":
+        # Browsers hide where a page with no-referrer is, also from itself.
+        return site is None
+    ours = {"", public_origin, f"{request.scheme}://{request.host}".lower()}
+    return origin not in ours
+
+
+async def read_fields(request: web.Request) -> dict[str, str]:
+    """Return the fields of a form, the first of each name."""
+    body = await _body(request)
+    try:
+        fields = parse_qs(body.decode(errors="replace"), max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise Stop(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
+    return {name: values[0] for name, values in fields.items()}
+
+
+async def _body(request: web.Request) -> bytes:
+    body = b""
+    try:
+        with anyio.fail_after(BODY_S):
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > MAX_BODY:
+                    raise Stop(outcomes.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+    except TimeoutError:
+        raise Stop(outcomes.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None
+    except (ConnectionError, web.RequestPayloadError):  # nobody is there, or it is not packed so
+        raise Stop(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
+    return body
+
+
+def caller(request: web.Request, *, proxied: bool) -> str:
+    """Return the address that asks; of a proxy on this machine, the last that it names."""
+    remote = request.remote or ""
+    if not proxied or remote not in LOOPBACK:
+        return remote
+    # Some proxies add a line of their own below what they were sent.
+    named = ",".join(request.headers.getall("X-Forwarded-For", ())).rpartition(",")[2]
+    try:
+        return str(ip_address(named.partition("%")[0].strip()))
+    except ValueError:  # words of anybody, who would be quoted in messages
+        return remote
+
+
+def answer_form(request: web.Request, fields: dict[str, str], address: str) -> Form:
+    said = _SAID.get(fields.get("v", ""))
+    if said is None:
+        raise Stop(outcomes.malformed(HTTPStatus.BAD_REQUEST))
+    return Form(
+        said=said,
+        nonce=fields.get("n", ""),
+        code="".join(fields.get("c", "").split()),
+        words=fields.get("m", "").strip()[:WORDS_CHARS],
+        cookie=request.cookies.get(COOKIE, ""),
+        peer=_peer(request, address),
+    )
+
+
+def _peer(request: web.Request, address: str) -> str:
+    """Return the address and the browser in one line, of which every letter can be seen."""
+    said = f"{address} {request.headers.get('User-Agent', '')}"
+    return "".join(char if char.isprintable() else "?" for char in said)[:PEER_CHARS].strip()

@@ -1,0 +1,68 @@
+"""How often a link may be tried: by one address, on one token, and with tokens of nobody."""
+
+from collections.abc import Callable, Hashable
+from ipaddress import ip_address, ip_network
+from typing import Final
+
+MINUTE_S: Final = 60.0
+MAX_KNOWN: Final = 10_000  # whose tries are counted; who was not seen for longest is forgotten
+REQUESTS: Final = 30  # of one address a minute
+LOOKS: Final = 60  # at one token a minute
+ANSWERS: Final = 10  # on one token a minute
+STRANGERS: Final = 60  # tokens of nobody a minute, by everybody
+
+
+class Allowance:
+    """So many a minute for each, all at once if need be."""
+
+    def __init__(self, most: int, now: Callable[[], float]) -> None:
+        self._most = most
+        self._now = now
+        self._left: dict[Hashable, tuple[float, float]] = {}  # what was left, and when
+
+    def take(self, who: Hashable = None) -> float:
+        """Use one up and return 0.0, or return in how many seconds there will be one."""
+        now, pace = self._now(), self._most / MINUTE_S
+        left, since = self._left.pop(who, (float(self._most), now))
+        left = min(left + (now - since) * pace, float(self._most))
+        granted = left >= 1.0
+        self._left[who] = left - granted, now
+        if len(self._left) > MAX_KNOWN:
+            del self._left[next(iter(self._left))]
+        return 0.0 if granted else (1.0 - left) / pace
+
+
+class Throttle:
+    """What each of them may still do; every method takes one and returns how long to wait."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._requests = Allowance(REQUESTS, now)
+        self._looks = Allowance(LOOKS, now)
+        self._answers = Allowance(ANSWERS, now)
+        self._strangers = Allowance(STRANGERS, now)
+
+    def request(self, address: str) -> float:
+        """Count a request of one address; of IPv6, where anybody has many, of one network."""
+        return self._requests.take(_network(address))
+
+    def look(self, token_id: bytes) -> float:
+        """Count a request for one token, whoever asks: nobody can use up what others may do."""
+        return self._looks.take(token_id)
+
+    def answer(self, token_id: bytes) -> float:
+        """Count an answer on one token."""
+        return self._answers.take(token_id)
+
+    def stranger(self) -> float:
+        """Count a token that is nobody's."""
+        return self._strangers.take()
+
+
+def _network(address: str) -> str:
+    try:
+        known = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if known.version == 4:  # noqa: PLR2004 - of IP
+        return address
+    return str(ip_network((known, 64), strict=False))

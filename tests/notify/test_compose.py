@@ -1,0 +1,399 @@
+"""Messages put into words, of a real engine's requests and notes."""
+
+from socket import gethostname
+from typing import Any
+
+import msgspec
+import pytest
+
+from safetyd.core.deliveries import Delivery
+from safetyd.core.events import Paused
+from safetyd.core.kinds import TypeConfig
+from safetyd.core.policy import Policy
+from safetyd.core.proposal import Proposal, Target
+from safetyd.core.telling import Item, NotTold, QuietHours
+from safetyd.notify.compose import Composer, Letterbox
+from safetyd.notify.desktop_words import rendered
+from safetyd.notify.notice import Topic
+from safetyd.notify.sms_text import text_of
+from tests.core.asked import push
+from tests.notify.samples import HOSTILE
+from tests.notify.wired import Wired, box, telling
+from tests.play import at, propose
+
+NIGHT = 11 * 3600.0  # after noon
+
+
+def topic(wired: Wired, delivery: Delivery) -> Topic:
+    (found,) = wired.says(delivery).topics
+    return found
+
+
+def asked(**fields: Any) -> Topic:
+    """Return what a message says of a request."""
+    wired = Wired()
+    return topic(wired, wired.due(**fields))
+
+
+@pytest.mark.req("S3.30")
+def test_a_request_is_told_with_what_who_why_how_urgent_until_when_and_how_to_answer() -> None:
+    wired = Wired()
+    delivery = wired.due(
+        text="git push origin main",
+        remote="origin",
+        rationale="tests pass",
+        session="s-1",
+        cost_usd=0.4,
+        timeout_s=3600,
+    )
+
+    notice = wired.says(delivery)
+
+    (said,) = notice.topics
+    ref = delivery.items[0].ref
+    assert (said.title, said.action, said.target) == ("push by code", "push", "origin")
+    assert (said.text, said.why, said.session) == ("git push origin main", "tests pass", "s-1")
+    assert (said.agent, said.urgency, said.cost) == ("code", "normal", "$0.40")
+    assert (said.asked, said.until) == (at(10), at(3610))
+    assert said.rules[0].startswith("classify.")
+    assert said.silence == "Without an answer it does not happen."
+    assert said.link == f"https://safety.example.com/d/{delivery.id}/{ref}/alice"
+    assert said.code == "4821"
+    assert said.commands[0] == f"safetyd approve {ref} --digest {said.digest}"
+    assert said.commands[1] == f"safetyd deny {ref}"
+    assert (notice.thread, notice.list_link, notice.more) == (ref, "", 0)
+
+
+def test_a_message_goes_to_the_address_of_its_lane_in_the_recipients_own_time() -> None:
+    berlin = QuietHours(start="00:00", end="00:00", timezone="Europe/Berlin")
+    wired = Wired(telling("email", quiet=berlin))
+
+    notice = wired.says(wired.due())
+
+    assert (notice.address, notice.privacy, notice.channel) == ("alice@email", "full", "email")
+    assert f"{notice.at:%H:%M}" == "13:01"
+    assert f"{notice.topics[0].asked:%H:%M}" == "13:00"
+
+
+def test_what_was_answered_meanwhile_is_not_sent() -> None:
+    wired = Wired()
+    delivery = wired.due()
+    wired.answers(delivery.items[0].ref)
+
+    assert wired.composer.compose(delivery.id, wired.at, again=False) == "cancelled"
+
+
+def test_one_left_of_many_is_told_as_a_single() -> None:
+    wired = Wired()
+    first, second = wired.asks("p1"), wired.asks("p2", text="git push origin two")
+    (delivery,) = wired.passes()
+    many = wired.says(delivery)
+    wired.answers(first)
+
+    one = wired.says(delivery)
+
+    assert (many.single, many.thread) == (None, "")
+    assert many.list_link == f"https://safety.example.com/d/{delivery.id}//alice"
+    assert one.single is not None
+    assert (one.single.ref, one.thread, one.list_link) == (second, second, "")
+
+
+def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
+    wired = Wired()
+    for n in range(23):
+        wired.asks(f"p{n}", agent=f"agent-{n}", text=f"git push {n}")
+    (delivery,) = wired.passes()
+
+    notice = wired.says(delivery)
+
+    assert (len(notice.topics), notice.more) == (20, 3)
+
+
+@pytest.mark.parametrize("ticked", [False, True])
+def test_a_message_whose_requests_ran_out_of_time_is_expired(*, ticked: bool) -> None:
+    wired = Wired()
+    delivery = wired.due(timeout_s=600)
+    wired.clock.t += 600
+    if ticked:
+        wired.passes(0)
+
+    assert wired.composer.compose(delivery.id, wired.at, again=False) == "expired"
+
+
+def test_quiet_hours_that_begin_during_retries_send_a_message_back() -> None:
+    wired = Wired(telling("email", quiet=QuietHours()))
+    wired.clock.t = NIGHT - 90
+    delivery = wired.due()
+    awake = wired.says(delivery)
+    wired.clock.t = NIGHT
+
+    assert awake.topics
+    assert wired.composer.compose(delivery.id, wired.at, again=False) == "quiet"
+
+
+def test_what_is_urgent_and_a_test_are_sent_in_quiet_hours() -> None:
+    wired = Wired(telling("email", quiet=QuietHours()))
+    wired.clock.t = NIGHT
+
+    urgent = wired.notes(urgency="high")
+    test = wired.notes(id="note_2", kind="test", urgency="normal")
+
+    assert wired.says(urgent).urgency == "high"
+    assert wired.says(test).test
+
+
+def test_what_is_unknown_or_over_is_gone() -> None:
+    wired = Wired()
+    delivery = wired.due()
+    dropped = NotTold(
+        at=wired.at, t=wired.clock.t, delivery=delivery.id, channel="email", state="dead", by="bob"
+    )
+    wired.happens(dropped)
+
+    assert wired.composer.compose(delivery.id, wired.at, again=False) is None
+    assert wired.composer.compose("dlv_none", wired.at, again=False) is None
+
+
+def test_a_copy_says_so() -> None:
+    wired = Wired()
+
+    notice = wired.composer.compose(wired.due().id, wired.at, again=True)
+
+    assert notice is not None
+    assert not isinstance(notice, str)
+    assert notice.again
+
+
+def test_no_code_is_in_a_message_about_what_needs_a_terminal() -> None:
+    wired = Wired()
+    wired.queue.proposes(propose(wired.clock.t, type="purchase", text="buy it"))
+    (delivery,) = wired.passes()
+
+    said = topic(wired, delivery)
+
+    assert (said.action, said.code) == ("purchase", "")
+    assert said.link
+    assert said.commands
+
+
+@pytest.mark.parametrize(
+    ("ways", "code", "by_reply"),
+    [
+        (("cli",), "", False),
+        (("cli", "link"), "4821", False),
+        (("cli", "link", "sms"), "4821", True),
+        ((), "4821", True),
+    ],
+)
+def test_a_type_may_be_approved_only_in_its_ways(
+    ways: tuple[str, ...], code: str, *, by_reply: bool
+) -> None:
+    types = {"push": TypeConfig(approve_via=ways)}
+    wired = Wired(policy=Policy(telling=telling("sms"), types=types))
+
+    said = topic(wired, wired.due())
+
+    assert (said.code, said.by_reply) == (code, by_reply)
+
+
+def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
+    wired = Wired(telling("sms"))
+    delivery = wired.due()
+
+    said: list[Topic] = []
+    for most in ("high", "low", None):
+        of = Composer(lambda: wired.engine, wired.links, lambda *_: Letterbox(reply_risk=most))  # noqa: B023
+        said += of.notice(delivery, delivery.items, wired.at).topics
+
+    assert [each.by_reply for each in said] == [True, False, False]
+    assert [each.code for each in said] == ["4821"] * 3
+
+
+def test_no_code_is_where_others_may_read_it() -> None:
+    wired = Wired()
+    delivery = wired.due()
+    open_ = Composer(lambda: wired.engine, wired.links, lambda *_: Letterbox(codes=False))
+
+    (said,) = open_.notice(delivery, delivery.items, wired.at).topics
+
+    assert said.link
+    assert said.code == ""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"target": Target(label="main")},
+        {"paths": ("a.py",)},
+        {"remote": "origin"},
+        {"extra": msgspec.Raw(b'{"to":"a"}')},
+        {"context": msgspec.Raw(b'{"diff":"+a"}')},
+        {"text": "git push\u202e"},
+        {"text": "", "description": "Push"},
+    ],
+)
+def test_what_has_more_than_its_text_is_not_approved_by_bubble_or_reply(
+    fields: dict[str, Any],
+) -> None:
+    wired = Wired(telling("sms"))
+
+    notice = wired.says(wired.due(**fields))
+
+    (said,) = notice.topics
+    assert (said.whole, said.by_reply) == (False, False)
+    assert rendered(notice).actions == ("review", "deny")
+    assert "reply A" not in text_of(notice)
+
+
+@pytest.mark.parametrize("permission", [False, True])
+def test_what_is_all_in_its_text_is_approved_by_bubble_or_reply_unless_it_is_yet_to_come(
+    *, permission: bool
+) -> None:
+    wired = Wired(telling("sms"))
+    wired.queue.proposes(push(wired.clock.t), permission=permission)
+    (delivery,) = wired.passes()
+
+    notice = wired.says(delivery)
+
+    assert ("approve" in rendered(notice).actions) is not permission
+    assert ("reply A 4821" in text_of(notice)) is not permission
+
+
+def test_words_of_agents_are_harmless_and_no_longer_than_people_read() -> None:
+    for hostile in HOSTILE:
+        words = hostile[:4000].encode(errors="replace").decode().replace("delete", "d")
+        said = asked(text=words, rationale=words, session="s", remote=words[:200])
+
+        assert len(said.text) <= 600
+        for line in (said.title, said.target, said.session, *said.rules):
+            assert line.isprintable()
+        for word in (said.text, said.why, said.target):
+            assert "https://" not in word
+            assert "\u202e" not in word
+            assert "\x1b" not in word
+
+
+def test_a_description_is_told_in_place_of_the_text_and_marked_as_such() -> None:
+    described = asked(text="", description="Push the fix", rationale="tests pass")
+    explained = asked(text="git push", description="Push the fix")
+    bare = asked(text="")
+
+    assert (described.text, described.why, described.exact) == ("Push the fix", "tests pass", False)
+    assert described.lack == "It gave no exact text. The agent describes it as:"
+    assert (explained.text, explained.why, explained.exact) == ("git push", "Push the fix", True)
+    assert (bare.text, bare.lack) == ("", "It gave no exact text.")
+
+
+def test_what_a_rule_finds_irreversible_is_not_told_as_reversible() -> None:
+    types = {"tap": TypeConfig(tier="requires_permission", reversibility="reversible")}
+    wired = Wired(policy=Policy(telling=telling(), types=types))
+
+    for label in ("Menu", "Submit order"):
+        target = Target(label=label)
+        wired.queue.proposes(propose(wired.clock.t, id=label, type="tap", target=target))
+    (delivery,) = wired.passes()
+
+    plain, found = wired.says(delivery).topics
+    assert plain.reversibility == "reversible"
+    assert any(rule.startswith("gate.irreversible") for rule in found.rules)
+    assert found.reversibility == "irreversible"
+
+
+def test_a_message_names_the_machine_on_which_its_links_open() -> None:
+    wired = Wired()
+    delivery = wired.due()
+    named = Composer(lambda: wired.engine, wired.links, box, machine="box")
+
+    notice = named.notice(delivery, delivery.items, wired.at)
+
+    assert (notice.machine, wired.says(delivery).machine) == ("box", gethostname())
+
+
+@pytest.mark.parametrize(
+    ("fields", "target"),
+    [
+        ({"target": {"label": "Submit Order", "app": "Chrome"}}, "Submit Order"),
+        ({"target": {"app": "Chrome"}}, "Chrome"),
+        ({"target": {}}, ""),
+        ({"paths": ["a.py", "b.py"], "remote": "origin"}, "a.py, b.py"),
+        ({}, ""),
+    ],
+)
+def test_the_target_is_whatever_names_it_best(fields: dict[str, Any], target: str) -> None:
+    proposal = msgspec.convert({"type": "push", **fields}, Proposal)
+
+    said = asked(**{name: getattr(proposal, name) for name in fields})
+
+    assert said.target == target
+
+
+def test_a_paused_agent_stays_paused_without_an_answer() -> None:
+    wired = Wired()
+    paused = Paused(
+        at=wired.at, t=wired.clock.t, agent="code", source="anomaly", by="anomaly", reason="loops"
+    )
+    (delivery,) = wired.dues(wired.happens(paused)) or wired.passes()
+
+    said = topic(wired, delivery)
+
+    assert said.silence == "Without an answer the agent stays paused."
+    assert (said.text, said.exact, said.why) == ("End the pause of code: loops", True, "")
+
+
+def test_an_agent_cannot_pass_for_safetyd_with_a_proposal_to_unpause() -> None:
+    wired = Wired()
+    wired.queue.proposes(propose(wired.clock.t, type="unpause", description="say yes"))
+    (delivery,) = wired.passes()
+
+    said = topic(wired, delivery)
+
+    assert (said.text, said.exact) == ("say yes", False)
+
+
+def test_a_request_that_expired_overnight_is_told_without_a_way_to_answer_it() -> None:
+    wired = Wired(telling("email", quiet=QuietHours()))
+    wired.clock.t = NIGHT
+    wired.asks(wait=True, timeout_s=600)
+    wired.passes(700)
+    (delivery,) = wired.passes(8 * 3600)
+
+    said = topic(wired, delivery)
+
+    assert said.kind == "expired"
+    assert (said.link, said.code, said.commands) == ("", "", ())
+
+
+def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
+    wired = Wired()
+    delivery = wired.notes(title="HIGH: loops\nagain", text="x" * 600, agent="code", count=3)
+
+    said = topic(wired, delivery)
+
+    assert (said.title, said.agent, said.count) == ("HIGH: loops again", "code", 3)
+    assert (len(said.text), said.cut, said.link) == (500, 100, "")
+
+
+def test_a_summary_may_be_longer_than_an_alert() -> None:
+    wired = Wired()
+    delivery = wired.notes(kind="summary", urgency="normal", text="x" * 3000)
+
+    assert len(topic(wired, delivery).text) == 3000
+
+
+@pytest.mark.req("S3.54")
+def test_a_test_has_a_link_that_leads_back() -> None:
+    wired = Wired()
+    delivery = wired.notes(kind="test", urgency="normal")
+
+    link = topic(wired, delivery).link
+
+    assert link == f"https://safety.example.com/d/{delivery.id}/note_1/alice"
+
+
+def test_what_nobody_remembers_is_only_counted() -> None:
+    wired = Wired()
+    delivery = wired.due()
+
+    notice = wired.composer.notice(delivery, (Item("alert", "note_gone"),), wired.at)
+
+    assert (notice.topics, notice.more) == ((), 1)

@@ -1,0 +1,273 @@
+"""Decision links in a real browser: a person can answer, and programs that read mail cannot."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import anyio
+import pytest
+from aiohttp import web
+from playwright.async_api import Browser, Page
+
+from tests.web.browser import PHONE, WAIT_MS, chromium, visitor
+from tests.web.linked import Site, serving
+
+pytestmark = pytest.mark.req("S3.54")
+
+# Presses every button, fills every field and sends every form, in every way that a script can.
+BOT = """async () => {
+  const send = (form, button) => new Promise(done => {
+    const frame = document.createElement('iframe');
+    frame.name = 'f' + Math.random();
+    frame.onload = () => done();
+    document.body.append(frame);
+    form.target = frame.name;
+    button ? form.requestSubmit(button) : form.submit();
+    setTimeout(done, 300);
+  });
+  for (const field of document.querySelectorAll('input:not([type=hidden]), textarea'))
+    field.value = '000000';
+  for (const form of document.forms)
+    for (const button of [...form.querySelectorAll('[value=approve]'), null])
+      await send(form, button);
+  for (const form of document.forms) {
+    const sent = new FormData(form);
+    sent.set('v', 'approve');
+    sent.set('c', '');
+    await fetch('', {method: 'POST', body: new URLSearchParams(sent)}).catch(() => null);
+  }
+}"""
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    async with visitor(browser) as page:
+        yield page
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with Site().at_work() as site:
+        yield site
+
+
+@asynccontextmanager
+async def elsewhere(content: str) -> AsyncIterator[str]:
+    """Yield the address of a page on another site."""
+
+    async def get(_request: web.Request) -> web.Response:
+        return web.Response(text=content, content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/", get)
+    async with serving(app) as port:
+        yield f"http://localhost:{port}/"  # which to a browser is not where 127.0.0.1 is
+
+
+async def press(page: Page, answer: str) -> None:
+    async with page.expect_navigation():
+        await page.click(f"button[value={answer}]")
+
+
+async def heading(page: Page) -> str:
+    return await page.inner_text("h1")
+
+
+async def test_person_with_the_code_approves(site: Site, page: Page) -> None:
+    request_id = site.asks()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    await page.goto(f"{site.url}/d/{site.tells(request_id)}?i=a")
+
+    await page.wait_for_selector("#c:focus")
+    await page.keyboard.type(site.code(request_id))
+    await page.fill("textarea", "go ahead")
+    await press(page, "approve")
+
+    assert await heading(page) == "Approved at 12:00 UTC"
+    (answer,) = site.answers()
+    assert (answer.answer, answer.assurance, answer.words) == ("approved", "code", "go ahead")
+    assert "Chrome" in answer.peer
+    assert problems == []
+
+
+async def test_person_denies_with_one_click(site: Site, page: Page) -> None:
+    await page.goto(f"{site.url}/d/{site.tells(site.asks())}")
+
+    await press(page, "deny")
+
+    assert await heading(page) == "Denied at 12:00 UTC"
+    assert [answer.answer for answer in site.answers()] == ["denied"]
+
+
+async def test_button_alone_approves_nothing_and_the_page_asks_for_the_code(
+    site: Site, page: Page
+) -> None:
+    request_id = site.asks()
+    await page.goto(f"{site.url}/d/{site.tells(request_id)}")
+
+    await press(page, "approve")
+    said = await page.inner_text(".notice")
+    await page.fill("#c", site.code(request_id))
+    await press(page, "approve")
+
+    assert said == "Not recorded. To approve, type the code that the message shows."
+    assert [answer.answer for answer in site.answers()] == ["approved"]
+
+
+async def test_back_button_shows_that_it_is_answered(site: Site, page: Page) -> None:
+    request_id = site.asks()
+    await page.goto(f"{site.url}/d/{site.tells(request_id)}")
+    await page.fill("#c", site.code(request_id))
+    await press(page, "approve")
+
+    await page.go_back()
+
+    assert await heading(page) == "Already approved by you at 12:00 UTC"
+    assert len(site.answers()) == 1
+
+
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+async def test_double_click_is_one_answer(
+    site: Site, page: Page, answer: Literal["approve", "deny"]
+) -> None:
+    request_id = site.asks()
+    await page.goto(f"{site.url}/d/{site.tells(request_id)}")
+    await page.fill("#c", site.code(request_id))
+
+    await page.dblclick(f"button[value={answer}]")
+    await page.wait_for_selector("h1:has-text('at 12:00 UTC')")
+
+    assert len(site.answers()) == 1
+
+
+async def test_programs_that_load_links_ahead_change_nothing(site: Site, page: Page) -> None:
+    token = site.tells(site.asks())
+    rules = f'{{"prerender": [{{"urls": ["/d/{token}"], "eagerness": "immediate"}}]}}'
+    site.page = (
+        f'<link rel="prefetch" href="/d/{token}?prefetched">'
+        f'<script type="speculationrules">{rules}</script><a href="/d/{token}">Approve</a>'
+    )
+    before = list(site.queue.journal)
+
+    await page.goto(f"{site.url}/page")
+    with anyio.fail_after(WAIT_MS / 1000):
+        await site.looked_at("prefetch", "prefetch;prerender")
+    async with page.expect_navigation():
+        await page.click("a")
+
+    assert await heading(page) == "code asks: push"
+    assert site.queue.journal == before
+
+
+async def test_form_on_another_site_is_refused_though_it_knows_everything(
+    site: Site, page: Page
+) -> None:
+    request_id = site.asks()
+    token = site.tells(request_id)
+    fields = {"v": "approve", "n": site.nonce(token), "c": site.code(request_id)}
+    inputs = "".join(f'<input name="{name}" value="{value}">' for name, value in fields.items())
+    form = f'<form method="post" action="{site.url}/d/{token}">{inputs}<button>x</button></form>'
+
+    for policy in ("unsafe-url", "no-referrer"):
+        async with elsewhere(f'<meta name="referrer" content="{policy}">{form}') as address:
+            await page.goto(address)
+            async with page.expect_navigation():
+                await page.click("button")
+            assert await heading(page) == "Not recorded"
+
+    assert site.answers() == []
+
+
+async def test_page_shows_itself_in_no_frame(site: Site, page: Page) -> None:
+    site.page = f'<iframe src="{site.url}/d/{site.tells(site.asks())}"></iframe>'
+
+    async with elsewhere(site.page) as another:
+        for address in (f"{site.url}/page", another):
+            await page.goto(address)
+            frame = page.frames[1]
+            await frame.wait_for_load_state()
+            assert await frame.query_selector("button") is None
+
+
+async def test_program_that_presses_every_button_never_approves(
+    site: Site, browser: Browser
+) -> None:
+    request_id = site.asks()
+    token = site.tells(request_id)
+
+    # It does not care what a page forbids.
+    async with visitor(browser, bypass_csp=True) as page:
+        for _ in range(2):
+            site.steady += 60.0
+            await page.goto(f"{site.url}/d/{token}")
+            await page.evaluate(BOT)
+            async with page.expect_response(lambda heard: heard.request.method == "POST"):
+                await page.click("button[value=approve]")
+
+    assert site.decisions.counts["POST 403"] >= 4
+    assert site.decisions.counts["POST 200"] == 0
+    assert site.answers() == []
+    site.steady += 60.0
+    heard = await site.post(token, "approve", site.code(request_id))
+    assert heard.status == 200
+
+
+async def test_program_that_presses_all_at_once_denies_at_the_most(site: Site, page: Page) -> None:
+    await page.goto(f"{site.url}/d/{site.tells(site.asks())}")
+
+    async with page.expect_navigation():
+        await page.evaluate("() => document.querySelectorAll('button').forEach(b => b.click())")
+
+    assert {answer.answer for answer in site.answers()} <= {"denied"}
+
+
+async def test_paired_browser_approves_with_one_click(site: Site, page: Page) -> None:
+    token = site.tells(site.asks())
+    await page.goto(f"{site.url}/d/{site.signer.pairing('alice', site.clock.now().at)}")
+    await press(page, "pair")
+    paired = await heading(page)
+
+    await page.goto(f"{site.url}/d/{token}")
+    await press(page, "approve")
+
+    assert paired == "Paired"
+    assert await heading(page) == "Approved at 12:00 UTC"
+    assert [answer.assurance for answer in site.answers()] == ["device"]
+    assert await page.evaluate("document.cookie") == ""
+
+
+async def test_list_leads_to_each_request(site: Site, page: Page) -> None:
+    ids = [site.asks(id=f"p{n}", text=f"git push {n}") for n in range(2)]
+    site.tells(*ids)
+    await page.goto(f"{site.url}/d/{site.signer.token('dlv_1', '', 'alice')}")
+
+    async with page.expect_navigation():
+        await page.click("a >> nth=1")
+
+    assert await page.inner_text("pre") == "git push 1"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_page_fits_a_telephone_whatever_an_agent_writes(
+    site: Site, browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    request_id = site.asks(text="x" * 4000 + "\n" + "\u202e" * 50, rationale="y" * 3000)
+    width, height = PHONE
+    size = {"width": width, "height": height}
+
+    async with visitor(browser, viewport=size, color_scheme=scheme) as page:
+        await page.goto(f"{site.url}/d/{site.tells(request_id)}")
+        wide = await page.evaluate("document.documentElement.scrollWidth")
+        colour = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        tall = await page.evaluate("document.querySelector('button').offsetHeight")
+
+    assert wide <= width
+    assert colour == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[scheme]
+    assert tall >= 44

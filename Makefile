@@ -15,7 +15,7 @@ demo: $(READY)
 
 test: check
 	@./tests/system-packages
-	$(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 -m 'not alone' -n 3 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 -m 'not alone' -n 2 --dist loadfile $(ARGS)
 	$(BIN)/python -m pytest --cov --cov-append --cov-report=term -m alone $(ARGS)
 	$(BIN)/coverage report --include='safetyd/core/*' --fail-under=100
 

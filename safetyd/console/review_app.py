@@ -225,7 +225,14 @@ class Review(App[None]):
             return marked
         return [self._selected]
 
+    @property
+    def _open(self) -> bool:
+        """Whether the screen is there; when it closes, a tick or an answer may still come."""
+        return bool(self.screen_stack) and bool(self.screen_stack[0].query("#heading"))
+
     def _told(self, waiting: Waiting) -> None:
+        if not self._open:
+            return
         self._marked &= {row["id"] for row in waiting.rows}
         self._list()
         self._describe()
@@ -243,6 +250,8 @@ class Review(App[None]):
 
     def _tick(self) -> None:
         """Let the time go on, for all that is counted down."""
+        if not self._open:
+            return
         self._describe()
         self._list()
         self._draw_card()

@@ -195,3 +195,35 @@ def test_a_channel_that_is_switched_on_like_a_light_is_told_how() -> None:
         "notifications.email is true; it must be a table: "
         "write `enabled = true` under [notifications.email]"
     )
+
+
+@pytest.mark.parametrize("table", ["recipients", "notifications.apprise"])
+def test_one_bracket_too_few_is_a_mistake_that_is_named(table: str) -> None:
+    (error,) = errors(f'[{table}]\nname = "alice"\n')
+
+    assert error == f"{table} is one table; it must be a list of tables: write [[{table}]]"
+
+
+def test_a_time_that_is_none_is_told_what_one_looks_like() -> None:
+    (error,) = errors('[notifications]\nquiet_start = "23.00"')
+
+    assert error == (
+        'notifications.quiet_start is "23.00"; it must be a time of day such as "23:00"'
+    )
+
+
+def test_a_port_in_the_name_of_the_host_is_refused() -> None:
+    (error,) = errors(MAIL.replace("smtp.example.com", "smtp.example.com:587"))
+
+    assert error.startswith("notifications.email.smtp_host is 'smtp.example.com:587'; the port")
+
+
+def test_what_is_filled_in_and_not_used_is_warned_of() -> None:
+    forgotten = MAIL.replace("enabled = true\n", "")
+    ignored = TEAM + MAIL
+
+    (off,) = warnings(config(forgotten).tables)
+    (unused,) = warnings(config(ignored).tables)
+
+    assert off.startswith("[notifications.email] is filled in, but enabled is not true")
+    assert unused.startswith("notifications.email.to is not used")

@@ -127,3 +127,15 @@ def test_it_is_said_when_a_message_would_be_sent(
 )
 def test_it_is_said_what_follows_if_nobody_answers(urgency: str, ladder: list[str]) -> None:
     assert look(Wired(), urgency=urgency)["ladder"] == ladder
+
+
+def test_a_preview_that_cannot_be_made_is_refused_and_ends_nothing() -> None:
+    wired = Wired(telling("email"))
+
+    def broken() -> NotificationsConfig:
+        raise LookupError("no words for this")
+
+    samples = Samples(wired.composer, broken)
+    answer = samples.previews(wired.engine, wired.clock.now(), PreviewQuestion())
+
+    assert (answer["ok"], answer["code"]) == (False, "failed")

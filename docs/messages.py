@@ -206,6 +206,7 @@ class StatusAnswer(Done):
     findings: tuple[Finding, ...]  # of the last hour, the worst and newest first
     found: int  # how many there were
     requests: Waiting
+    wide_grants: tuple[str, ...]  # by which any words of an agent pass
     agents: int
     foremost: tuple[AgentRow, ...]  # the agents that matter most
 

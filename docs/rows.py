@@ -14,7 +14,13 @@ from safetyd.core.telling import DeliveryState
 from safetyd.core.verdict import Severity, Verdict
 
 RefusalCode = Literal[
-    "not_found", "already_decided", "expired", "digest_mismatch", "invalid", "not_grantable"
+    "not_found",
+    "already_decided",
+    "expired",
+    "digest_mismatch",
+    "elsewhere",
+    "invalid",
+    "not_grantable",
 ]
 # Its kernel's, if it is neither stopped nor paused.
 AgentState = Literal[
@@ -247,6 +253,8 @@ class GrantRow(Struct):
     project: str | None
     rules: tuple[str, ...]
     text: str | None  # a pattern
+    seen: str | None  # the beginning of what was approved: exactly that is permitted
+    wide: bool  # whatever the agent says passes
     paths: tuple[str, ...]  # patterns
     uses: int
     left: int

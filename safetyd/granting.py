@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core import patterns
+from safetyd.core.binding import Seen, binding
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
 from safetyd.core.granted import Granted, GrantRevoked
@@ -24,6 +25,7 @@ from safetyd.letters import Carried, Plan
 LONGEST: Final = timedelta(days=7)
 LONGEST_NAMED: Final = timedelta(days=1)  # of one that lifts a rule that blocks
 MOST_NAMED: Final = 20  # uses of such a one
+SEEN_CHARS: Final = 200  # of what was granted, for people who look at it later
 AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # never from a link, a message or SMS
 
 Uses = Annotated[int, Meta(ge=1, le=1000)]
@@ -106,12 +108,12 @@ def grant_revoke(by: str, command: RevokeCommand) -> Plan:
 def from_request(
     engine: Engine, moment: Moment, request: Request, terms: GrantTerms, by: str, via: str
 ) -> Granted | str:
-    """Return the grant for what is of the same kind as a request, or why there is none.
+    """Return the grant for what a request asks, again, or why there is none.
 
-    It lifts the rules that the person was shown and no others; a rule about paths only for those
-    that were shown.
+    It lifts the rules that the person was shown and no others, for exactly what was shown. Who
+    gives a pattern widens it to whatever text matches; a rule about paths holds for those shown.
     """
-    asked = request.asked
+    asked, kind = request.asked, _kinds(engine).of(request.asked.proposal)
     shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
     rules = tuple(dict.fromkeys(rule for v in shown for rule in (v.rule, *v.also)))
     granted = Granted(
@@ -131,9 +133,16 @@ def from_request(
         text=terms.text,
         paths=asked.proposal.paths if PLACED & set(rules) else (),
         max_usd=terms.max_usd,
+        seen=_seen(request, kind) if terms.text is None else None,
     )
-    kind = _kinds(engine).of(asked.proposal)
     return next(_problems(engine, granted, kind), "") or granted
+
+
+def _seen(request: Request, kind: Kind) -> Seen:
+    asked, proposal = request.asked, request.asked.proposal
+    action = binding(asked.agent, kind.type, proposal) if asked.permission else request.action
+    words = (proposal.text or proposal.description)[:SEEN_CHARS]
+    return Seen(action=action, words=words, cost_usd=proposal.cost_usd, tokens=proposal.tokens)
 
 
 def _problems(engine: Engine, granted: Granted, kind: Kind | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ The first answer wins. Whoever comes second is told who answered, when and how.
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -13,14 +13,14 @@ from msgspec import Meta
 from safetyd.bus.codec import Fields
 from safetyd.clock import uptime
 from safetyd.commands import Refusal
+from safetyd.core.assurance import Given, NotTaken, ended, taken
 from safetyd.core.engine import Engine
-from safetyd.core.events import Answered, Cancelled, Deferred, Event, Moment, PersonSeen
+from safetyd.core.events import Cancelled, Deferred, Event, Moment, PersonSeen
 from safetyd.core.granted import Granted
 from safetyd.core.requests import MAX_ASKED_S, Request
 from safetyd.core.verdict import strictest
 from safetyd.granting import GrantTerms, from_request
 
-SHORTEST_DIGEST: Final = 8  # letters of a digest that name it
 _LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # that a request may be put off for
 
 Ids = Annotated[tuple[str, ...], Meta(min_length=1, max_length=1000)]
@@ -33,7 +33,7 @@ class ApproveCommand(msgspec.Struct, kw_only=True):
     ids: Ids
     message: Words = ""
     digest: str = ""
-    grant: GrantTerms | None = None  # the same kind is permitted for a while
+    grant: GrantTerms | None = None  # the same is permitted for a while
     via: Via = "cli"
 
 
@@ -116,14 +116,15 @@ class Review:
             self._results.append({"id": id_, "ok": False, "code": "not_found", "error": why})
             return []
         (request,) = found
-        if refusal := _refusal(request, self._command, moment.at):
-            self._results.append(refusal)
+        answer = self._answer(engine, request, moment)
+        if not isinstance(answer, Event):
+            self._results.append(_refusal(request, answer))
             return []
         granted = self._grant(engine, request, moment)
         if isinstance(granted, str):
             self._results.append(_no(request, "not_grantable", granted))
             return []
-        events = engine.handle(self._answer(request, moment))
+        events = engine.handle(answer)
         self._results.append(_result(engine.approvals.find(request.id) or request, events))
         return events + self._made(engine, granted)
 
@@ -137,39 +138,31 @@ class Review:
     def _made(self, engine: Engine, granted: Granted | None) -> list[Event]:
         if granted is None:
             return []
-        kind = granted.agent, granted.type, granted.project, granted.rules, granted.paths
+        seen = None if granted.seen is None else granted.seen.action
+        kind = granted.agent, granted.type, granted.project, granted.rules, granted.paths, seen
         known = self._granted.setdefault(kind, granted.id)
         self._results[-1]["grant"] = known
         return engine.handle(granted) if known == granted.id else []
 
-    def _answer(self, request: Request, moment: Moment) -> Event:
+    def _answer(self, engine: Engine, request: Request, moment: Moment) -> Event | NotTaken | str:
+        """Return what happens to a request, or why nothing does."""
         command, at, t = self._command, moment.at, moment.t
         match command:
+            case DeferCommand() if not at < command.until <= at + _LONGEST:
+                return f"until must be within {_LONGEST.days} days from now"
             case DeferCommand():
-                return Deferred(at=at, t=t, request_id=request.id, by=self._by, until=command.until)
+                event = Deferred(
+                    at=at, t=t, request_id=request.id, by=self._by, until=command.until
+                )
+                return ended(request, at) or event
             case CancelCommand():
-                return Cancelled(at=at, t=t, request_id=request.id, by=self._by, via=command.via)
-            case ApproveCommand():
-                return self._answered(request, moment, "approved", command.message)
-            case DenyCommand():
-                return self._answered(request, moment, "denied", command.reason)
-
-    def _answered(
-        self, request: Request, moment: Moment, answer: Literal["approved", "denied"], words: str
-    ) -> Answered:
-        return Answered(
-            at=moment.at,
-            t=moment.t,
-            request_id=request.id,
-            agent=request.agent,
-            id=request.asked.id,
-            answer=answer,
-            by=self._by,
-            via=self._command.via,
-            words=words,
-            digest=request.asked.digest,
-            waits=self._waits(request),
-        )
+                cancelled = Cancelled(
+                    at=at, t=t, request_id=request.id, by=self._by, via=command.via
+                )
+                return ended(request, at) or cancelled
+            case _:
+                ways, waits = engine.approve_via(request), self._waits(request)
+                return taken(request, _given(command, self._by), moment, ways, waits=waits)
 
 
 class ReviewLetter:
@@ -189,32 +182,23 @@ class ReviewLetter:
         self._review.delivered()
 
 
-def _refusal(request: Request, command: Command, now: datetime) -> Row | None:
-    """Return why an answer does not count, if it does not."""
+def _given(command: ApproveCommand | DenyCommand, by: str) -> Given:
+    if isinstance(command, ApproveCommand):
+        words, digest = command.message, command.digest
+        return Given(answer="approved", by=by, via=command.via, words=words, digest=digest)
+    return Given(answer="denied", by=by, via=command.via, words=command.reason)
+
+
+def _refusal(request: Request, why: NotTaken | str) -> Row:
+    if isinstance(why, str):
+        return _no(request, "invalid", why)
     if not request.pending:
-        code = "expired" if request.state == "expired" else "already_decided"
-        return {"id": request.id, "ok": False, "code": code, **_who(request)}
-    if request.deadline is not None and now >= request.deadline:
-        return _no(request, "expired", "its time is over")
-    if isinstance(command, ApproveCommand) and not _names(command.digest, request):
-        error = "what is waiting now is not what was shown: look again"
-        return _no(request, "digest_mismatch", error)
-    if isinstance(command, DeferCommand) and not now < command.until <= now + _LONGEST:
-        return _no(request, "invalid", f"until must be within {_LONGEST.days} days from now")
-    return None
+        return {"id": request.id, "ok": False, "code": why.code, **_who(request)}
+    return _no(request, why.code, why.error)
 
 
 def _no(request: Request, code: str, error: str) -> Row:
     return {"id": request.id, "ok": False, "code": code, "error": error}
-
-
-def _names(digest: str, request: Request) -> bool:
-    """Say whether a digest, or its beginning, is the request's; none given is taken for it."""
-    if not digest:
-        return True
-    wanted = digest.removeprefix("sha256:")
-    whole = request.asked.digest.removeprefix("sha256:")
-    return len(wanted) >= SHORTEST_DIGEST and whole.startswith(wanted)
 
 
 def _result(request: Request, events: Sequence[Event]) -> Row:

@@ -13,6 +13,7 @@ from safetyd.core.grants import MAX_GRANTS
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.kinds import TypeConfig
 from safetyd.core.policy import Policy
+from safetyd.core.proposal import Tokens
 from safetyd.core.requests import Request
 from safetyd.letters import CommandLetter
 from safetyd.reviews import Review, ReviewLetter, read_review
@@ -85,6 +86,8 @@ def test_a_grant_is_made_with_all_that_was_said_and_is_listed() -> None:
         "project": None,
         "rules": (),
         "text": "^git push",
+        "seen": None,
+        "wide": False,
         "paths": ("src/**",),
         "uses": 5,
         "left": 5,
@@ -192,7 +195,7 @@ def test_a_grant_is_revoked_once() -> None:
     assert (revoked.by, revoked.reason, revoked.agent) == ("alice", "done", "code")
 
 
-def test_an_approval_may_permit_the_same_kind_for_a_while() -> None:
+def test_an_approval_may_permit_the_same_for_a_while() -> None:
     alice = Alice()
     asked = alice.proposes(push(0, project="web"))
 
@@ -202,15 +205,48 @@ def test_an_approval_may_permit_the_same_kind_for_a_while() -> None:
     assert (result["ok"], result["decision"], result["grant"]) == (True, "approved", made.id)
     assert (made.type, made.project, made.rules) == ("push", "web", ("classify.high",))
     assert made.request_id == asked.request_id
+    assert not made.wide
+    assert alice.asks(2, "p3", project="web", session="another", rationale="again").allowed
+    assert alice.asks(3, "p4", project="web").allowed, "the approval itself is for one of these"
+    others: list[dict[str, Any]] = [
+        {"text": "git push tags"},
+        {"paths": ("a",)},
+        {"cost_usd": 1.0},
+        {"tokens": Tokens(input=1)},
+        {"project": None},
+    ]
+    for number, other in enumerate(others):
+        asks = {"project": "web", **other}
+        assert alice.asks(4, f"q{number}", **asks).status == "pending", other
+
+
+def test_who_gives_a_pattern_permits_what_matches_it() -> None:
+    alice = Alice()
+    asked = alice.proposes(push(0, project="web"))
+
+    alice.approves(asked.request_id, grant={**HOUR, "text": "^git push [a-z]+$"})
+
+    (made,) = alice.made()
+    assert (made.wide, made.seen) == (False, None)
     assert alice.asks(2, "p3", text="git push tags", project="web").allowed
-    assert alice.asks(3, "p4", text="git push tags").status == "pending"
+    assert alice.asks(3, "p4", text="git push --force", project="web").status == "pending"
+
+
+def test_a_permission_may_be_granted_for_a_while_too() -> None:
+    alice = Alice()
+    asked = alice.proposes(propose(0, type="merge", id="a1", text="x"), permission=True)
+
+    alice.approves(asked.request_id, grant=HOUR)
+
+    assert alice.proposes(propose(1, type="merge", id="p2", text="x")).allowed
+    assert alice.proposes(propose(2, type="merge", id="p3", text="y")).status == "pending"
 
 
 def test_the_answers_to_many_of_one_kind_make_one_grant() -> None:
     alice = Alice()
     ids = [alice.asks(n, f"p{n}", text=f"git push {n}").request_id for n in range(3)]
 
-    results = alice.approves(*ids, grant=HOUR)
+    results = alice.approves(*ids, grant={**HOUR, "text": "^git push [0-9]$"})
 
     assert len({result["grant"] for result in results}) == 1
     assert len(alice.made()) == 1
@@ -222,7 +258,8 @@ def test_a_rule_about_paths_is_granted_for_the_paths_that_were_shown() -> None:
 
     alice.approves(asked.request_id, grant=HOUR)
 
-    assert alice.proposes(propose(1, id="p3", paths=("/home/a/.env",), text="again")).allowed
+    assert alice.proposes(propose(1, id="p3", paths=("/home/a/.env",), session="2")).allowed
+    assert alice.proposes(propose(1, id="p4", paths=("/home/a/.env",))).allowed
     other = alice.proposes(propose(2, id="p2", paths=("/home/a/.ssh/id_rsa",)))
     assert other.status == "pending"
 
@@ -283,16 +320,20 @@ def test_a_grant_that_is_over_is_not_listed() -> None:
 def test_suggestions_come_with_their_evidence() -> None:
     alice = Alice()
     for n in range(5):
-        asked = alice.asks(n, f"p{n}", text=f"git push {n}")
+        asked = alice.asks(n, f"p{n}")
         alice.approves(asked.request_id)
+        assert alice.asks(n, f"q{n}").allowed
 
     (row,) = listed(suggestions(alice.engine, NOW)["suggestions"])
 
     assert (row["then"], row["approved"], row["denied"]) == ("allow", 5, 0)
     assert row["toml"].splitlines() == [
         "[[rules.custom]]",
-        'name = "allow_code_push"',
-        'when = { types = ["push"], agents = ["code"] }',
+        'name = "allow_code_push_16f880"',
+        (
+            'when = { types = ["push"], agents = ["code"], text = "(?-i)^git push origin main$", '
+            "only_text = true }"
+        ),
         'then = "allow"',
         'reason = "approved 5 times and never denied"',
     ]

@@ -11,7 +11,11 @@ from safetyd.core.proposal import (
     MAX_DEPTH,
     MAX_MESSAGE_BYTES,
     MAX_TEXT_BYTES,
+    Observation,
     Proposal,
+    Scores,
+    Target,
+    Tokens,
     canonical,
     digest,
     shortest,
@@ -26,6 +30,12 @@ REASON_CHARS: Final = 200
 GROWTH: Final = 5
 
 _KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
+_PARTS = {
+    "target": frozenset(Target.__struct_fields__),
+    "observation": frozenset(Observation.__struct_fields__),
+    "scores": frozenset(Scores.__struct_fields__),
+    "tokens": frozenset(Tokens.__struct_fields__),
+}
 # An escape, not the six characters after an escaped backslash.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -129,11 +139,21 @@ def _check_text(text: str) -> None:
 
 
 def _completed(proposal: Proposal, fields: Mapping[str, object], spare_id: str) -> Proposal:
-    if proposal.id is not None and proposal.context is None and fields.keys() <= _KNOWN:
+    unknown = _unknown(fields)
+    if proposal.id is not None and proposal.context is None and not unknown:
         return proposal
-    unknown = fields.keys() - _KNOWN
-    extra = msgspec.Raw(canonical({key: fields[key] for key in unknown})) if unknown else None
+    extra = msgspec.Raw(canonical(unknown)) if unknown else None
     context = None if proposal.context is None else msgspec.Raw(canonical(fields["context"]))
     return msgspec.structs.replace(
         proposal, id=proposal.id or spare_id, context=context, extra=extra
     )
+
+
+def _unknown(fields: Mapping[str, object]) -> Fields:
+    """Return what nobody knows, also inside of what is known: people are shown it all the same."""
+    unknown = {name: fields[name] for name in fields.keys() - _KNOWN}
+    for name in fields.keys() & _PARTS.keys():
+        part, known = fields[name], _PARTS[name]
+        if isinstance(part, dict) and not part.keys() <= known:
+            unknown[name] = {key: part[key] for key in part.keys() - known}
+    return unknown

@@ -4,7 +4,7 @@ What the agent wrote stands by itself, each line behind a bar, so that it can pa
 safetyd's words nor for the end of its own: a line that is too long goes on behind a plus.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from safetyd.console.plain import document, plain, whole
@@ -15,7 +15,6 @@ from safetyd.core.requests import UNPAUSE
 Row = Mapping[str, Any]
 
 SHORT_DIGEST: Final = 12
-MAX_LINES: Final = 400  # of a field; only the exact text is always whole
 MIN_WIDTH: Final = 20
 
 # In this order, under these names; every other field of the proposal comes after them.
@@ -40,7 +39,7 @@ def card(view: Row, width: int = 100) -> str:
     parts = (
         [_title(view), *indented(_facts(view))],
         ["In the agent's own words, with everything unseen made visible:"],
-        list(_words(view["proposal"], max(width, MIN_WIDTH) - 5, permission=view["permission"])),
+        list(_words(view["proposal"], max(width, MIN_WIDTH) - 5)),
         list(_earlier(view)),
         list(_next(view)),
     )
@@ -77,20 +76,14 @@ def _undoing(reversibility: str) -> str:
     return plain(reversibility).replace("_", " ")
 
 
-def _words(proposal: Row, width: int, *, permission: bool) -> Iterator[str]:
+def _words(proposal: Row, width: int) -> Iterator[str]:
     names = [*_SECTIONS, *(name for name in proposal if name not in _SECTIONS)]
     for name in names:
         if proposal.get(name) and name not in _ELSEWHERE:
             yield f"  {_SECTIONS.get(name, name)}"
-            lines = list(_lines(proposal[name]))
-            most = len(lines) if name == "text" else MAX_LINES
-            yield from _barred(lines[:most], width)
-            if len(lines) > most:
-                left = len(lines) - most
-                yield f"  ({left} more lines: `safetyd show ID --json` has them)"
+            yield from _barred(_lines(proposal[name]), width)
     if not proposal.get("text"):
-        any_ = ": an approval permits one such action, whatever its text" * permission
-        yield f"  (it gave no exact text{any_})"
+        yield "  (it gave no exact text)"
 
 
 def _lines(said: object) -> Iterator[str]:
@@ -117,7 +110,7 @@ def _told(value: object) -> str:
     return value if isinstance(value, str) else document(value)
 
 
-def _barred(lines: Sequence[str], width: int) -> Iterator[str]:
+def _barred(lines: Iterable[str], width: int) -> Iterator[str]:
     for line in lines:
         seen = whole(line)
         step = width if seen.isascii() else width // 2  # some letters are two columns wide

@@ -84,8 +84,8 @@ def grant_revoke(place: Place, id_: str, reason: str) -> None:
 def suggestions(place: Place, *, as_json: bool) -> None:
     """Show the rules that people's answers add up to.
 
-    A kind of action, that is the same agent, type and project, that was approved five times and
-    never denied might be allowed; one that was only ever denied might be blocked. Nothing applies
+    An exact text of one agent, type and project that was approved five times and never denied
+    might be allowed; a kind of action that was only ever denied might be blocked. Nothing applies
     by itself.
     """
     answer = query(place, "suggestions")

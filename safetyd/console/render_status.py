@@ -62,6 +62,9 @@ def _wrong(view: View) -> Iterator[str]:
         yield safe_mode(view["safe_mode"])
     yield from _pauses(view)
     yield from _requests(view["requests"], view["failing"])
+    if view["wide_grants"]:
+        yield f"WIDE: by {some(view['wide_grants'])} whatever an agent says passes"
+        yield "  `safetyd grants` shows what it lifts, `safetyd grant revoke ID` ends it"
     yield from _breakers(view)
     if _is_low(view["today"], view["warn_ratio"]):
         yield from _budget(view["today"])

@@ -165,7 +165,7 @@ class Review(App[None]):
 
     @work
     async def action_grant(self) -> None:
-        """Approve the selected request and permit its kind, one at a time."""
+        """Approve the selected request and permit the same for a while, one at a time."""
         row = self._selected
         if row is None or not self.feed.grants:
             return

@@ -23,7 +23,7 @@ answer still counts, the agent, and what it wants to do.
   d        deny; the agent is told your reason
   v        view the exact text, the diff and the context on the whole screen
   space    mark; a and d then answer all that are marked
-  g        approve, and grant the same kind for a while, if it is offered
+  g        approve, and grant exactly this again for a while, if it is offered
   t        what sessions did, the newest first
   j k      down and up, as the arrows; Page Down and Page Up turn the card
   /        show only requests with some words in them; Esc shows all again
@@ -36,7 +36,7 @@ answers first decides."""
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """For how many actions of the same kind, and for how many hours."""
+    """How often the same may be done, and for how many hours."""
 
     uses: int
     hours: float
@@ -80,7 +80,7 @@ class GrantTerms(ModalScreen[Grant | None]):
     def compose(self) -> ComposeResult:
         uses, hours = Number(minimum=1, maximum=MAX_USES), Number(minimum=0.01, maximum=MAX_HOURS)
         with Vertical(classes="dialog"):
-            yield Static("Approve, and grant the same kind for a while?", classes="question")
+            yield Static("Approve, and grant exactly this again?", classes="question")
             with VerticalScroll(can_focus=False):
                 yield Static(Content(self._about), classes="lines")
             yield Static("At most how many times, for at most how many hours?", markup=False)

@@ -69,26 +69,20 @@ class Approvals(Register):
         """Return an approval that a proposal may use: the one it names, or its action's."""
         named = proposed.proposal.request_id
         if named is None:
-            request = self.same_action(proposed.agent, action)
+            found = self.same_action(proposed.agent, action)
         else:
-            request = self._asked_for(named, proposed, kind, action)
-        if request is None or not request.unused or request.valid_until is None:
-            return None
-        if proposed.at >= request.valid_until or not request.covers(proposed.proposal):
-            return None
-        return request
+            found = self._of_type(named, proposed.agent, kind)
+        return next((one for one in found if _may_use(proposed, action, one)), None)
 
-    def _asked_for(
-        self, request_id: str, proposed: Proposed, kind: Kind, action: bytes
-    ) -> Request | None:
-        """Return what was asked for the same action, or a permission for its type and text."""
+    def joinable(self, proposed: Proposed, action: bytes) -> Request | None:
+        """Return the open request that asks for all that a proposal would do."""
+        found = self.same_action(proposed.agent, action)
+        return next((r for r in found if r.pending and r.covers(action, proposed.proposal)), None)
+
+    def _of_type(self, request_id: str, agent: str, kind: Kind) -> Iterator[Request]:
         request = self.find(request_id)
-        if request is None or request.agent != proposed.agent or request.asked.type != kind.type:
-            return None
-        if not request.asked.permission:
-            return request if request.action == action else None
-        text = request.asked.proposal.text
-        return request if not text or text == proposed.proposal.text else None
+        if request is not None and (request.agent, request.asked.type) == (agent, kind.type):
+            yield request
 
     def _decided(self, event: Decided) -> None:
         if event.asks is not None:
@@ -157,7 +151,7 @@ class Approvals(Register):
         if event.source != "anomaly":
             return
         request = unpause(event)
-        known = self.same_action(event.agent, request.action)
+        known = next(self.same_action(event.agent, request.action), None)
         if known is not None:
             self._change(known, repeats=known.repeats + 1)
             return
@@ -165,7 +159,7 @@ class Approvals(Register):
 
     def _unpaused(self, event: Unpaused) -> Sequence[Event]:
         """Ask no longer once the pause is over."""
-        request = self.same_action(event.agent, UNPAUSE.encode())
+        request = next(self.same_action(event.agent, UNPAUSE.encode()), None)
         if request is None or "anomaly" not in event.sources:
             return ()
         return (
@@ -245,6 +239,11 @@ class Approvals(Register):
         if lapsed:
             events.append(Lapsed(at=tick.at, t=tick.t, request_ids=tuple(lapsed)))
         return events
+
+
+def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
+    in_time = request.valid_until is not None and proposed.at < request.valid_until
+    return request.unused and in_time and request.covers(action, proposed.proposal)
 
 
 def _allowed(cause: Event, request: Request) -> Allowed:

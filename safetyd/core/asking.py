@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from safetyd.core.approvals import Approvals
+from safetyd.core.binding import binding
 from safetyd.core.events import Asking, Proposed, Using
 from safetyd.core.grants import Grants
 from safetyd.core.guards import Chain
 from safetyd.core.kinds import Kind
 from safetyd.core.lifting import Look
-from safetyd.core.proposal import action_key
+from safetyd.core.proposal import Proposal
 from safetyd.core.requests import ApprovalsConfig, Request, deadline_of, request_id, urgency_of
 from safetyd.core.telling import QuietHours, TellingConfig
 from safetyd.core.verdict import ASK, BLOCK, Verdict, strictest
@@ -17,6 +18,14 @@ from safetyd.core.verdict import ASK, BLOCK, Verdict, strictest
 NOBODY: Final = TellingConfig()  # is told anything
 # For an agent that asks for a person: nothing less than a question is the answer.
 ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "the agent asks for permission")
+# Whoever answers must know what would be done.
+UNTOLD: Final = Verdict(
+    "approvals",
+    BLOCK,
+    "approvals.text",
+    "an ask for this needs the exact text that would be done: add it as context.text",
+    remedy="with context.text in the ask",
+)
 
 
 class Involved(NamedTuple):
@@ -92,8 +101,8 @@ class Askers:
                 return Involved((), uses=_using(approval))
         if strictest(verdicts).decision is not ASK:
             return Involved(verdicts)
-        known = self._approvals.same_action(proposed.agent, action)
-        if known is not None and known.pending:
+        known = self._approvals.joinable(proposed, action)
+        if known is not None:
             return Involved(verdicts, _joining(known))
         return self._ask(proposed, kind, verdicts, request_id(proposed.agent, proposed.id, seq))
 
@@ -123,11 +132,16 @@ class Askers:
         return None if first is None else first.quiet
 
 
+def asked_for(proposal: Proposal, kind: Kind) -> Verdict:
+    """Return what is said of an ask for permission before any guard is asked."""
+    return UNTOLD if kind.in_text and not proposal.text else ASKED
+
+
 def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> bytes:
     """Return what is the same action; of asks for permission, which say less, the same words."""
     if ASKED in verdicts:
         return proposed.digest.encode()
-    return action_key(proposed.agent, kind.type, proposed.proposal)
+    return binding(proposed.agent, kind.type, proposed.proposal)
 
 
 def _joining(known: Request) -> Asking:

@@ -8,7 +8,7 @@ import msgspec
 from safetyd.core.actions import Actions
 from safetyd.core.actor import Actor, Guard, Handler, counts
 from safetyd.core.approvals import Approvals
-from safetyd.core.asking import ASKED, Askers, unlifted
+from safetyd.core.asking import Askers, asked_for, unlifted
 from safetyd.core.conclusions import conclusions
 from safetyd.core.consequences import Approved
 from safetyd.core.decision import Decision
@@ -90,8 +90,7 @@ class Engine:
         superseded = self._supersede(proposed, permission=permission)
         known = self._known(proposed)
         if known is None or superseded:
-            ruled = (ASKED,) if permission else ()
-            decided = self._judge(proposed, ruled, first=True, permission=permission)
+            decided = self._judge(proposed, first=True, permission=permission)
             decision, events = self._record(decided)
             return decision, [*superseded, *events]
         if known.digest != proposed.digest:
@@ -227,6 +226,8 @@ class Engine:
         permission: bool = False,
     ) -> Decided:
         kind = self._kinds.of(proposed.proposal)
+        if permission:
+            ruled = (asked_for(proposed.proposal, kind), *ruled)
         verdicts = (*ruled, *restricting(self._guards, proposed, kind))
         decided = judged(proposed, kind, verdicts, first=first)
         if not verdicts:

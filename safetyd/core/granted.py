@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from safetyd.core.binding import Seen
 from safetyd.core.events import Event
 
 
@@ -26,6 +27,12 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     text: str | None = None  # RE2
     paths: tuple[str, ...] = ()  # globs
     max_usd: float | None = None
+    seen: Seen | None = None  # of the request that it was made from: this again, and nothing else
+
+    @property
+    def wide(self) -> bool:
+        """Whether any words of an agent pass by it."""
+        return self.text is None and self.seen is None
 
 
 class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):

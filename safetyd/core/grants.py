@@ -8,12 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from safetyd.core.actor import Actor, hearing, later, on
-from safetyd.core.events import (
-    Decided,
-    Event,
-    Proposed,
-    Ticked,
-)
+from safetyd.core.binding import Seen, binding
+from safetyd.core.events import Decided, Event, Proposed, Ticked
 from safetyd.core.granted import Granted, GrantEnded, GrantRevoked, GrantUsed
 from safetyd.core.kinds import Kind
 from safetyd.core.lifting import Grant, Look, affords, all_match, cost, lifted, words
@@ -66,6 +62,11 @@ class Grants(Actor):
     def live(self) -> list[Grant]:
         """Return every grant that is left, oldest first."""
         return list(self._state.grants.values())
+
+    @property
+    def wide(self) -> list[str]:
+        """The grants by which any words of an agent pass, oldest first."""
+        return [id_ for id_, grant in self._state.grants.items() if grant.made.wide]
 
     def find(self, id_: str) -> Grant | None:
         return self._state.grants.get(id_)
@@ -123,6 +124,8 @@ class Grants(Actor):
         if proposed.at >= made.until or made.type not in {None, kind.type}:
             return False
         if made.request_id and made.project != proposed.proposal.project:
+            return False
+        if made.seen is not None and not _again(made.seen, proposed, kind):
             return False
         text, paths = self._patterns[made.id]
         if text is not None and not all(text.find((word,)) for word in words(proposed.proposal)):
@@ -185,3 +188,8 @@ class Grants(Actor):
         self._ends: list[tuple[datetime, str]] = []
         for grant in self._state.grants.values():
             self._open(grant)
+
+
+def _again(seen: Seen, proposed: Proposed, kind: Kind) -> bool:
+    proposal = proposed.proposal
+    return seen.covers(binding(proposed.agent, kind.type, proposal), proposal)

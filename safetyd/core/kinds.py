@@ -15,6 +15,7 @@ GUI: Final = frozenset(
     {"click", "type", "key", "scroll", "drag", "wait", "screenshot", "open_app", "navigate"}
 )
 _PROSE: Final = frozenset({"create_pull_request", "draft", "content_update"})
+_IN_TEXT: Final = frozenset({"run_shell", "db_read", "db_write", "type", "key"})
 
 _HARM: Final[dict[Reversibility, int]] = {
     "read_only": 0,
@@ -46,7 +47,9 @@ class TypeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reversibility: Reversibility | None = None
     risk: Risk | None = None
     human: bool | None = None
-    approve_via: tuple[str, ...] = ()  # the ways to approve it: cli, tui, link, sms; empty: every
+    approve_via: tuple[
+        str, ...
+    ] = ()  # cli, tui, link, sms, desktop; empty: every way may approve it
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -69,6 +72,11 @@ class Kind(msgspec.Struct, frozen=True):
     def prose(self) -> bool:
         """Say whether its text is written for a person, who is asked about it anyway."""
         return self.human or self.type in _PROSE
+
+    @property
+    def in_text(self) -> bool:
+        """Say whether what it does lies in its text: commands, statements, messages, or unknown."""
+        return self.human or not self.known or self.type in _IN_TEXT
 
 
 _TYPES: Final = (

@@ -5,6 +5,7 @@ and `.` matches a newline.
 """
 
 import re
+import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -18,6 +19,7 @@ MAX_UNBOUNDED: Final = 10
 _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
 # What is escaped or in brackets is skipped, so that group 1 is a wildcard without an end.
 _WILDCARD: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\.(?:[*+]|\{\d+,\}))", re.DOTALL)
+_PLAIN: Final = frozenset(f"{string.ascii_letters}{string.digits} _-/=:,@%")
 _ANCHOR: Final = re.compile(r"[$^]|\\[Az]")
 
 
@@ -79,6 +81,22 @@ class Sieve:
         if self._match is None:
             return not any(known.find(forms) for known in self._lists)
         return not self._match("\n".join(forms).encode("utf-8", "replace"))
+
+
+def exactly(text: str) -> str:
+    """Return the pattern that matches a text and nothing else, in plain ASCII."""
+    return f"(?-i)^{literally(text)}$"
+
+
+def literally(text: str) -> str:
+    """Return a text as it stands in a pattern, in plain ASCII."""
+    return "".join(map(_literal, text))
+
+
+def _literal(char: str) -> str:
+    if char in _PLAIN:
+        return char
+    return f"\\{char}" if "!" <= char <= "~" else f"\\x{{{ord(char):x}}}"
 
 
 def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:

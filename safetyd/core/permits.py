@@ -8,6 +8,7 @@ import msgspec
 from safetyd.core.events import Decided
 from safetyd.core.kinds import Kind
 from safetyd.core.lifting import words
+from safetyd.core.patterns import literally
 from safetyd.core.verdict import BLOCK, Verdict
 
 BLOCKLIST: Final = "gate.blocklist:"
@@ -15,7 +16,6 @@ MAX_CHARS: Final = 200  # of a pattern; a longer one nobody would read
 
 # A guard that cannot answer, and speaking to people.
 _NEVER: Final = frozenset({"classify.failed", "classify.human", "rules.known_contacts"})
-_PLAIN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-/=:,@%")
 
 
 def may_be_named(rule: str) -> bool:
@@ -50,16 +50,6 @@ def _pattern(decided: Decided) -> str:
     """Return what matches the words of a proposal and nothing else, in plain ASCII."""
     if any(verdict.masks_text for verdict in decided.verdicts):
         return "PATTERN"
-    said = [_escaped(word) for word in dict.fromkeys(words(decided.proposal))]
+    said = [literally(word) for word in dict.fromkeys(words(decided.proposal))]
     pattern = f"^{said[0]}$" if len(said) == 1 else f"^({'|'.join(said)})$"
     return pattern if len(pattern) <= MAX_CHARS else "PATTERN"
-
-
-def _escaped(word: str) -> str:
-    return "".join(map(_literal, word))
-
-
-def _literal(char: str) -> str:
-    if char in _PLAIN:
-        return char
-    return f"\\{char}" if "!" <= char <= "~" else f"\\x{{{ord(char):x}}}"

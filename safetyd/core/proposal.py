@@ -114,7 +114,6 @@ UNDIGESTED: Final = frozenset(
 
 _is_token = re.compile(r"[A-Za-z0-9_-]{1,64}\Z").match
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_encode_key = msgspec.msgpack.Encoder().encode
 
 
 def is_token(name: str) -> bool:
@@ -145,15 +144,3 @@ def digest(agent: str, fields: Mapping[str, object]) -> str:
         said.pop(key, None)
     said["agent"] = agent
     return "sha256:" + hashlib.sha256(canonical(said)).hexdigest()
-
-
-def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
-    """Name what would be done, however it is explained: equal keys are the same action.
-
-    `kind` is the proposal's type after aliases.
-    """
-    target, paths = proposal.target, proposal.paths
-    if len(paths) > 1:
-        paths = tuple(sorted(paths))
-    said = (agent, kind, proposal.text, target, paths, proposal.remote, proposal.project)
-    return hashlib.sha256(_encode_key(said)).digest()[:16]

@@ -79,10 +79,9 @@ class Register(Actor):
         request_id = self._of_proposal.get((agent, id_))
         return None if request_id is None else self._requests[request_id]
 
-    def same_action(self, agent: str, action: bytes) -> Request | None:
-        """Return the newest that is pending or approved and unused for the same action."""
-        ids = self._of_action.get((agent, action))
-        return None if ids is None else self._requests[ids[-1]]
+    def same_action(self, agent: str, action: bytes) -> Iterator[Request]:
+        """Yield what is pending or approved and unused for the same action, the newest first."""
+        return (self._requests[id_] for id_ in reversed(self._of_action.get((agent, action), ())))
 
     def put(self, request: Request) -> None:
         """Add a request, or replace what is known of it."""

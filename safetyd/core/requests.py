@@ -16,6 +16,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.binding import no_dearer, permits
 from safetyd.core.events import (
     Answered,
     Cancelled,
@@ -140,18 +141,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
             return said == (self.state, answer.by, answer.via)
         return self.state == _ENDS.get(type(event))
 
-    def covers(self, proposal: Proposal) -> bool:
-        """Say whether a proposal of the same action is what the person saw.
-
-        Other reasons do not matter. What does are fields that safetyd does not know, a diff, a
-        higher cost and, where there is no exact text, the words that described it.
-        """
+    def covers(self, action: bytes, proposal: Proposal) -> bool:
+        """Say whether a proposal is what the person saw, or was asked to permit beforehand."""
         seen = self.asked.proposal
-        if self.asked.permission:
-            return True
-        same = (seen.extra, diff_of(seen)) == (proposal.extra, diff_of(proposal))
-        described = bool(seen.text) or seen.description == proposal.description
-        return same and described and (proposal.cost_usd or 0.0) <= (seen.cost_usd or 0.0)
+        if self.asked.permission and action != self.action:
+            return permits(seen, proposal)
+        return action == self.action and no_dearer(seen, proposal)
 
     @property
     def rules(self) -> frozenset[str]:
@@ -215,13 +210,6 @@ def urgency_of(
     dear = urgent_cost_usd > 0 and (proposal.cost_usd or 0.0) >= urgent_cost_usd
     live = kind.type in _OPERATES and any(map(_LIVE.search, _words(proposal)))
     return "high" if soon or dear or live else "normal"
-
-
-def diff_of(proposal: Proposal) -> object:
-    """Return what a proposal would change in files, as far as it says so."""
-    context = proposal.context  # as the JSON that it came in, if there is any
-    fields = msgspec.json.decode(context) if isinstance(context, msgspec.Raw) else context
-    return fields.get("diff") if isinstance(fields, dict) else fields
 
 
 def _seconds(deadline: datetime, at: datetime) -> float:

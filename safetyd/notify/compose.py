@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from safetyd.core.assurance import approvable, risk_within, says_all, shown_by_sms
+from safetyd.core.assurance import approvable, risk_within, says_all
+from safetyd.core.binding import besides, diff_of
 from safetyd.core.deliveries import Delivery
 from safetyd.core.engine import Engine
 from safetyd.core.events import Decided
@@ -23,6 +24,7 @@ TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
 LINE_CHARS: Final = 160
 RULES: Final = 5
+_NAMES: Final = {"extra": "fields that safetyd does not know"}
 IRREVERSIBLE: Final = "gate.irreversible"  # how the names of rules begin that found it so
 
 NotNow = Literal["cancelled", "expired", "quiet"]
@@ -143,17 +145,18 @@ class Composer:
         topic = Topic(
             kind=item.kind,
             ref=request.id,
-            title=one_line(f"{asked.type} by {request.agent}", LINE_CHARS),
+            title=one_line(_title(request), LINE_CHARS),
             urgency=request.urgency,
             action=one_line(asked.type, LINE_CHARS),
             target=one_line(_target(proposal), LINE_CHARS),
             text=shown.text,
             cut=shown.cut,
             exact=bool(proposal.text) or request.own,
-            permission=asked.permission,
-            whole=says_all(proposal) and not asked.permission,
+            whole=says_all(proposal),
             agent=request.agent,
             session=one_line(proposal.session or "", LINE_CHARS),
+            project=one_line(proposal.project or "", LINE_CHARS),
+            beside=_beside(proposal),
             why=harmless(why, TEXT_CHARS).text,
             rules=tuple(
                 one_line(f"{verdict.rule}: {verdict.reason}", LINE_CHARS)
@@ -194,9 +197,9 @@ class Composer:
 
 def _by_reply(request: Request, ways: tuple[str, ...], most: Risk | None) -> bool:
     """Say whether a reply can approve: an SMS must show all that would be done."""
-    if most is None or not approvable(request, "sms", ways):
+    if most is None or not risk_within(request.asked.risk, most):
         return False
-    return risk_within(request.asked.risk, most) and shown_by_sms(request)
+    return approvable(request, "sms", ways)
 
 
 def reversibility(asked: Decided) -> str:
@@ -233,6 +236,19 @@ def _said(request: Request) -> tuple[str, str]:
     if request.own:
         return f"End the pause of {request.agent}: {proposal.description}", ""
     return proposal.description, proposal.rationale
+
+
+def _title(request: Request) -> str:
+    project = request.asked.proposal.project
+    return f"{request.asked.type} by {request.agent}{f' in {project}' if project else ''}"
+
+
+def _beside(proposal: Proposal) -> str:
+    """Return by name what a person approves beside the text, so that they look at it."""
+    diff = diff_of(proposal)
+    lines = len(diff.splitlines()) if isinstance(diff, str) else 0
+    names = [_NAMES.get(name, name) for name in besides(proposal)]
+    return ", ".join(([f"a diff of {lines:,} lines"] if lines else []) + names)
 
 
 def _target(proposal: Proposal) -> str:

@@ -69,6 +69,7 @@ def facts(topic: Topic, now: datetime) -> Iterator[tuple[str, str]]:
     yield "Who", f"{topic.agent}{f', session {topic.session}' * bool(topic.session)}"
     yield "Risk", ", ".join(filter(None, (topic.risk, topic.reversibility.replace("_", " "))))
     yield "Urgency", topic.urgency * asks(topic)
+    yield "Also", f"{topic.beside}: look at the page before you approve" * bool(topic.beside)
     yield "Cost", f"{topic.cost}, as the agent says" * bool(topic.cost)
     yield from (("Stopped by", one_line(rule, LINE_CHARS)) for rule in topic.rules[:MAX_RULES])
     yield "Since" if asks(topic) else "When", when(topic.asked) if topic.asked else ""
@@ -144,7 +145,16 @@ def _guarded(topic: Topic) -> Topic:
     """Return what may be said on the way of less trust: who wants what sort of thing."""
     title = f"{topic.action} by {topic.agent}" if topic.action else topic.title
     return msgspec.structs.replace(
-        topic, title=title, target="", text="", cut=0, session="", why="", rules=(), cost=""
+        topic,
+        title=title,
+        target="",
+        text="",
+        cut=0,
+        session="",
+        why="",
+        rules=(),
+        cost="",
+        beside="",
     )
 
 

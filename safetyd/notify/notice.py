@@ -16,13 +16,9 @@ from safetyd.core.telling import ItemKind
 Privacy = Literal["full", "summary", "minimal"]
 
 
-def no_text(*, described: bool, permits: str = "") -> str:
-    """Say that an agent gave no exact text and, if it `described` its wish, lead up to that.
-
-    `permits` is the type of which an approval permits one, whatever its text will be.
-    """
-    any_ = f" An approval permits one {permits}, whatever its text." if permits else ""
-    return f"It gave no exact text.{any_}{' The agent describes it as:' * described}"
+def no_text(*, described: bool) -> str:
+    """Say that an agent gave no exact text and, if it `described` its wish, lead up to that."""
+    return f"It gave no exact text.{' The agent describes it as:' * described}"
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,11 +33,12 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""
     text: str = ""  # exactly what would be done, or an alert's or summary's words
     exact: bool = True  # False: the agent gave no exact text, and `text` is how it describes it
-    permission: bool = False  # asked beforehand: the proposal that uses it is yet to come
     whole: bool = False  # its text is all that would be done
     cut: int = 0  # characters of it that are not shown
     agent: str = ""
     session: str = ""
+    project: str = ""
+    beside: str = ""  # what else an approval is bound to, by name; the page shows it
     why: str = ""  # the agent's reasons
     rules: tuple[str, ...] = ()  # what stopped it: "rule: reason"
     risk: str = ""
@@ -62,8 +59,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         """Say that nobody can tell exactly what would be done, if so, and what is told instead."""
         if self.exact:
             return ""
-        permits = self.action if self.permission else ""
-        return no_text(described=bool(self.text or self.cut), permits=permits)
+        return no_text(described=bool(self.text or self.cut))
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):

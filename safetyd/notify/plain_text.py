@@ -112,6 +112,8 @@ def _asked(topic: Topic, chars: int, notice: Notice) -> Iterator[str]:
     if full and topic.why and chars:
         yield "Why, as the agent says:"
         yield from _quoted(topic.why, None, chars)
+    if full and topic.beside:
+        yield f"Also: {topic.beside}; look at the page before you approve"
     if full:
         yield from (f"Stopped by {rule}" for rule in topic.rules[: None if chars > FEW else 1])
     yield f"Risk: {', '.join(filter(None, (topic.risk, topic.reversibility, topic.cost)))}"

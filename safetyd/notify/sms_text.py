@@ -53,7 +53,8 @@ def _whole(notice: Notice, topic: Topic) -> str:
     action, agent = _names(topic)
     how = f"{topic.link} or reply A {topic.code} / D {topic.code}"
     opening = _opening(notice) + _KINDS.get(topic.kind, "")
-    text = _joined(opening, f'{action} "{topic.text}" by {agent}', how)
+    where = f" in {topic.project}" if topic.project else ""
+    text = _joined(opening, f'{action} "{topic.text}" by {agent}{where}', how)
     fits = septets(text) <= MOST and (BASIC | EXTENDED).issuperset(text)
     return text if fits and not topic.cut else ""
 

@@ -32,6 +32,8 @@ def _grant(grant: Grant) -> View:
         "project": made.project,
         "rules": made.rules,
         "text": made.text,
+        "seen": None if made.seen is None else made.seen.words,
+        "wide": made.wide,
         "paths": made.paths,
         "uses": made.uses,
         "left": grant.left,

@@ -34,6 +34,7 @@ def status(engine: Engine, moment: Moment) -> View:
         **_tripped(engine, moment),
         **_findings(engine, moment),
         "requests": _requests(engine, moment),
+        "wide_grants": engine.grants.wide,
         "agents": len(engine.keys.agents),
         "foremost": foremost(engine, moment),
     }

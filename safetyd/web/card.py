@@ -16,7 +16,6 @@ from safetyd.web.markup import nonce_field, notice, page, seen
 from safetyd.web.sight import Sight
 from safetyd.web.times import moment, span
 
-MAX_CHARS: Final = 20_000  # of a field; only the exact text is always whole
 SHORT_DIGEST: Final = 12
 ABOUT_CHARS: Final = 300
 TYPED_CHARS: Final = 400  # of a comment: in any script they fit into what a form may send
@@ -110,8 +109,7 @@ def _what(card: Card) -> str:
     description = str(proposal.get("description", ""))
     if card["type"] == UNPAUSE and proposal.get("id") == card["id"]:  # safetyd asks by itself
         return _section("why the agent is paused", description)
-    permits = str(card["type"]) if card.get("permission") else ""
-    lack = f"<p>{seen(no_text(described=bool(description), permits=permits))}</p>"
+    lack = f"<p>{seen(no_text(described=bool(description)))}</p>"
     return f"{lack}{_box(description) if description else ''}{note}"
 
 
@@ -129,10 +127,8 @@ def _section(name: str, said: str) -> str:
 
 
 def _box(said: str) -> str:
-    """Return words of an agent; the rest of what is too long is given by number."""
-    left = max(len(said) - MAX_CHARS, 0)
-    cut = f'<p class="soft">({left:,} more characters: `safetyd show` has them)</p>' if left else ""
-    return f"<pre>{seen(said[:MAX_CHARS])}</pre>{cut}"
+    """Return words of an agent, all of them: what is not shown must not be approved."""
+    return f"<pre>{seen(said)}</pre>"
 
 
 def _lines(said: object) -> str:

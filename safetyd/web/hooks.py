@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import anyio
 from aiohttp import web
 
-from safetyd.core.assurance import approvable, risk_within, shown_by_sms
+from safetyd.core.assurance import Given, NotTaken, risk_within, taken
 from safetyd.core.deliveries import Delivery
 from safetyd.core.engine import Engine
-from safetyd.core.events import Answered, Event, Moment, PersonSeen
+from safetyd.core.events import Event, Moment, PersonSeen
 from safetyd.core.proposal import Risk
 from safetyd.core.requests import Request
 from safetyd.core.telling import Announced, Note
@@ -156,33 +156,27 @@ class Hooks:
     def _answered(
         self, engine: Engine, moment: Moment, sender: Sender, said: Answer, request: Request
     ) -> Carried:
-        if not request.pending or (request.deadline and moment.at >= request.deadline):
-            return _told("too_late")
-        if said.approve and not self._may(engine, request):
-            return _told("elsewhere")
-        answered = Answered(
-            at=moment.at,
-            t=moment.t,
-            request_id=request.id,
-            agent=request.agent,
-            id=request.asked.id,
+        given = Given(
             answer="approved" if said.approve else "denied",
             by=sender.recipient,
             via="sms",
-            digest=request.asked.digest,
-            waits=self._waits(request),
             assurance="code",
         )
+        ways, waits = engine.approve_via(request), self._waits(request)
+        answered = taken(request, given, moment, ways, waits=waits)
+        if isinstance(answered, NotTaken):
+            return _told("elsewhere" if answered.code == "elsewhere" else "too_late")
+        if said.approve and not self._sent_whole(request):
+            return _told("elsewhere")
         seen = PersonSeen(at=moment.at, t=moment.t, by=sender.recipient, how="sms")
         held = said.approve and engine.holds_back(request.asked, moment).decision != "allow"
         outcome: Outcome = "held" if held else answered.answer
         return Carried((seen, answered), {"said": SAID[outcome]})
 
-    def _may(self, engine: Engine, request: Request) -> bool:
+    def _sent_whole(self, request: Request) -> bool:
+        """Say whether the SMS said what would be done, and may be answered at this risk."""
         twilio = self._twilio()
-        if twilio.privacy != "full" or not risk_within(request.asked.risk, twilio.max_risk):
-            return False
-        return shown_by_sms(request) and approvable(request, "sms", engine.approve_via(request))
+        return twilio.privacy == "full" and risk_within(request.asked.risk, twilio.max_risk)
 
     def _stopped(self, sender: Sender) -> Plan:
         """Tell on other channels that no message reaches somebody any more."""

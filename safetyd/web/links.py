@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
+from safetyd.core.assurance import Given, NotTaken, taken
 from safetyd.core.engine import Engine
 from safetyd.core.events import Answered, Event, Moment, PersonSeen
 from safetyd.core.requests import Request
@@ -16,7 +17,7 @@ from safetyd.core.telling import Announced, LinkRevoked, Note
 from safetyd.letters import Carried, Plan
 from safetyd.linkbook import Link, LinkBook
 from safetyd.tokens import Signer, is_code
-from safetyd.web.sight import Sight, look, may_approve, standing
+from safetyd.web.sight import Sight, look
 from safetyd.web.window import Ask
 
 MAX_WRONG: Final = 5  # codes of one recipient for one request
@@ -96,8 +97,8 @@ class Links:
             if request is None:
                 return _told("over")
             attempt = Attempt(token_id, link, request, form, moment)
-            outcome = self._refusal(engine, attempt)
-            return self._settled(attempt) if outcome is None else _told(outcome)
+            outcome = self._refusal(attempt)
+            return self._settled(engine, attempt) if outcome is None else _told(outcome)
 
         return plan
 
@@ -107,21 +108,19 @@ class Links:
         self._used(link.delivery, moment.at)
         return _told("tested")
 
-    def _refusal(self, engine: Engine, attempt: Attempt) -> Outcome | None:
-        """Return why an answer does not count, whoever gave it."""
-        token_id, link, request, form, moment = attempt
-        if not self._signer.nonce_ok(token_id, form.nonce, moment.at):
+    def _refusal(self, attempt: Attempt) -> Outcome | None:
+        """Return why a form does not count, whoever sent it."""
+        if not self._signer.nonce_ok(attempt.token_id, attempt.form.nonce, attempt.at.at):
             return "stale"
-        if standing(request, link, moment.at) != "pending":
-            return "over"
-        if form.approves and not may_approve(engine, request, link):
-            return "terminal"
-        return None
+        return None if attempt.at.at < attempt.link.expires else "over"
 
-    def _settled(self, attempt: Attempt) -> Carried:
-        assurance = self._assurance(attempt)
+    def _settled(self, engine: Engine, attempt: Attempt) -> Carried:
+        request, assurance = attempt.request, self._assurance(attempt)
+        ways, waits = engine.approve_via(request), self._waits(request)
+        answered = taken(request, _given(attempt, assurance), attempt.at, ways, waits=waits)
+        if isinstance(answered, NotTaken):
+            return _told("terminal" if answered.code == "elsewhere" else "over")
         if assurance:
-            answered = _answered(attempt, assurance, waits=self._waits(attempt.request))
             return Carried((*_seen(answered), answered), {"outcome": "recorded"})
         if is_code(attempt.form.code):
             return self._guessed(attempt)
@@ -153,21 +152,14 @@ def _told(outcome: Outcome) -> Carried:
     return Carried((), {"outcome": outcome})
 
 
-def _answered(attempt: Attempt, assurance: str, *, waits: bool) -> Answered:
-    link, request, form = attempt.link, attempt.request, attempt.form
-    return Answered(
-        at=attempt.at.at,
-        t=attempt.at.t,
-        request_id=request.id,
-        agent=request.agent,
-        id=request.asked.id,
+def _given(attempt: Attempt, assurance: str) -> Given:
+    link, form = attempt.link, attempt.form
+    return Given(
         answer="approved" if form.approves else "denied",
         by=link.recipient,
         via=link.via,
         # Who shows a button only may be a program, and must not speak to the agent.
         words=form.words if assurance != "button" else "",
-        digest=request.asked.digest,
-        waits=waits,
         assurance=assurance,
         delivery=link.delivery,
         peer=form.peer,

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from safetyd.core.assurance import approvable
+from safetyd.core.assurance import approvable, ended
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
 from safetyd.core.requests import Request
@@ -80,7 +80,7 @@ def look(engine: Engine, moment: Moment, link: Link, signer: Signer) -> Sight:
         link=link,
         standing=standing(request, link, moment.at),
         card=_card(engine, moment, request),
-        by_link=may_approve(engine, request, link),
+        by_link=approvable(request, link.via, engine.approve_via(request)),
         held=_held(engine, request),
         holds=_holds(engine, moment, request),
     )
@@ -90,20 +90,16 @@ def standing(request: Request, link: Link, now: datetime) -> Standing:
     """Return whether a link can still answer a request and, if not, why."""
     if not request.pending:
         return request.state
-    if not _waits(request, now):
+    if ended(request, now):
         return "expired"
     return "pending" if now < link.expires else "old"
-
-
-def may_approve(engine: Engine, request: Request, link: Link) -> bool:
-    return approvable(request, link.via, engine.approve_via(request))
 
 
 def _list(engine: Engine, moment: Moment, link: Link, zone: tzinfo, signer: Signer) -> Sight:
     if moment.at >= link.expires:
         return Sight(at=moment.at, zone=zone, link=link, standing="old")
     found = (engine.approvals.find(id_) for id_ in link.listed)
-    waiting = [request for request in found if request and _waits(request, moment.at)]
+    waiting = [request for request in found if request and not ended(request, moment.at)]
     rows = tuple(_row(request, link, signer) for request in waiting[:MAX_LISTED])
     more = len(waiting) - len(rows)
     return Sight(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
@@ -123,11 +119,6 @@ def _row(request: Request, link: Link, signer: Signer) -> Row:
         urgency=request.urgency,
         deadline=request.deadline,
     )
-
-
-def _waits(request: Request, now: datetime) -> bool:
-    # The tick that says so may come a little later than the deadline.
-    return request.pending and (request.deadline is None or now < request.deadline)
 
 
 def _held(engine: Engine, request: Request) -> str:
@@ -165,5 +156,4 @@ def _lack(request: Request) -> str:
     proposal = request.asked.proposal
     if proposal.text or request.own:
         return ""
-    permits = request.asked.type if request.asked.permission else ""
-    return no_text(described=bool(proposal.description), permits=permits)
+    return no_text(described=bool(proposal.description))

@@ -124,7 +124,9 @@ async def test_a_queued_permission_covers_one_proposal_that_names_it(
     live: RunningDaemon, person: Person, agent: str
 ) -> None:
     async with Safety(agent, data_dir=live.data_dir) as safety:
-        queued = await safety.request_permission("push", description="Push the fix")
+        queued = await safety.request_permission(
+            "push", description="Push the fix", context={"text": PUSH}
+        )
         assert isinstance(queued, Queued)
         (open_,) = await safety.pending_requests()
         assert (open_.request_id, open_.action, open_.status) == (

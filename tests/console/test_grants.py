@@ -110,16 +110,34 @@ def test_suggestions_say_when_there_are_none(daemon):
 
 
 @pytest.mark.req("S3.61")
-def test_five_approvals_of_one_kind_suggest_a_rule(daemon):
-    for n in range(5):
-        asked = told(daemon, "check", "shipper", "push", "--text", f"tag {n}", "--json")
+def test_five_approvals_of_one_text_suggest_a_rule_for_it_and_nothing_else(daemon):
+    for _ in range(5):
+        asked = told(daemon, "check", "shipper", "push", "--text", "tag 1", "--json")
         request_id = json.loads(asked.stdout)["request_id"]
         assert told(daemon, "approve", request_id).returncode == 0
+        assert told(daemon, "check", "shipper", "push", "--text", "tag 1").returncode == 0
 
     shown = told(daemon, "suggestions").stdout
 
     assert "# shipper: push, approved 5 times and never denied, from 20" in shown
-    assert 'when = { types = ["push"], agents = ["shipper"] }\n' in shown
+    when = 'types = ["push"], agents = ["shipper"], text = "(?-i)^tag 1$", only_text = true'
+    assert f"when = {{ {when} }}\n" in shown
+
+
+def test_a_grant_by_which_any_words_pass_is_called_wide_wherever_one_looks(daemon):
+    add(daemon, "painter", "--type", "push", "--text", "^b$")
+    assert "WIDE" not in told(daemon, "grants").stdout.partition("painter")[2]
+
+    add(daemon, "painter", "--type", "push")
+    _, row = listed(daemon, "painter")
+
+    assert row["wide"]
+    assert "WIDE" in told(daemon, "grants").stdout.partition(row["id"])[2]
+    assert row["id"] in told(daemon, "status").stdout.partition("WIDE: by ")[2]
+    doctor = told(daemon, "doctor").stdout
+    assert row["id"] in doctor.partition("whatever an agent says passes by ")[2]
+    told(daemon, "grant", "revoke", row["id"])
+    assert row["id"] not in told(daemon, "status").stdout
 
 
 def test_no_grants_are_said_to_be_none():
@@ -134,6 +152,9 @@ def test_words_of_others_cannot_harm_the_terminal():
         "project": HOSTILE,
         "rules": [HOSTILE],
         "text": HOSTILE,
+        "seen": HOSTILE,
+        "wide": True,
+        "request_id": HOSTILE,
         "paths": [HOSTILE],
         "uses": 5,
         "left": 2,
@@ -173,10 +194,19 @@ def test_a_grant_for_all_says_so():
         "project": None,
         "rules": [],
     }
-    row |= {"text": None, "paths": [], "uses": 1, "left": 1, "until": "2026-03-01T13:00:00Z"}
+    row |= {
+        "wide": True,
+        "seen": None,
+        "text": None,
+        "paths": [],
+        "uses": 1,
+        "left": 1,
+        "until": "2026-03-01T13:00:00Z",
+    }
     row |= {"max_usd": None, "reason": "why", "by": "alice", "at": "2026-03-01T12:00:00Z"}
 
     assert render_grants.grants({"grants": [row], "left_out": 0}).splitlines() == [
         "grt_1 code: any type, 1 of 1 use left, until 2026-03-01 13:00:00Z",
-        "  by  alice, 2026-03-01 12:00:00Z: why",
+        "  WIDE  whatever the agent says passes: revoke it, or make one with --text",
+        "  by    alice, 2026-03-01 12:00:00Z: why",
     ]

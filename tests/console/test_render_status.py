@@ -56,6 +56,7 @@ def answer(**more: object) -> dict[str, Any]:
     view |= {"safe_mode": CALM, "paused": [], "pauses": [], "breakers": [], "tripped": 0}
     view |= {"findings": [], "found": 0, "foremost": [], "warn_ratio": 0.8, "failing": []}
     view["requests"] = requests()
+    view["wide_grants"] = []
     return {**view, "today": budget("day", 12.5, 50), **more}
 
 

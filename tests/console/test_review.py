@@ -256,12 +256,13 @@ async def test_a_grant_is_given_with_an_approval(daemon):
     async with reviewing(daemon) as reviewer:
         await reviewer.sees("1 pending", "[g] grant")
         await reviewer.press("g")
-        await reviewer.sees("Approve, and grant the same kind for a while?", request)
+        await reviewer.sees("Approve, and grant exactly this again?", request)
         await reviewer.press("end", "backspace", "3", "enter")
         await reviewer.sees("0 pending", f"{request}: approved, with grant")
 
     (grant,) = person(daemon, "query", "grants")["grants"]
     assert (grant["agent"], grant["type"], grant["uses"]) == ("often", "push", 3)
+    assert not grant["wide"]
 
 
 async def test_a_grant_of_no_uses_is_not_sent(daemon):

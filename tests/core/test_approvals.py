@@ -208,15 +208,30 @@ def test_a_rule_that_the_person_was_not_shown_asks_anew() -> None:
 
 def test_a_permission_covers_one_proposal_of_its_type_that_names_it() -> None:
     queue = Queue()
-    asked = queue.proposes(propose(0, id="a1", type="push"), permission=True)
+    asked = queue.proposes(propose(0, id="a1", type="push", text="git push a"), permission=True)
     queue.answers(5, asked.request_id)
 
     other = queue.asks(6, "p1", text="git push a")
-    named = queue.asks(7, "p2", text="git push b", request_id=asked.request_id)
-    again = queue.asks(8, "p3", text="git push c", request_id=asked.request_id)
+    foreign = queue.asks(7, "p2", text="git push b", request_id=asked.request_id)
+    named = queue.asks(8, "p3", text="git push a", request_id=asked.request_id)
+    again = queue.asks(9, "p4", text="git push a", request_id=asked.request_id)
 
-    assert [d.status for d in (other, named, again)] == ["pending", "final", "pending"]
+    assert [d.status for d in (other, foreign, named, again)] == [
+        *("pending", "pending"),
+        *("final", "pending"),
+    ]
     assert named.cause == "human_approved"
+
+
+@pytest.mark.parametrize("kind", ["run_shell", "send_email", "never_heard_of"])
+def test_nobody_is_asked_to_permit_a_text_that_is_not_there(kind: str) -> None:
+    queue = Queue()
+
+    refused = queue.proposes(propose(0, id="a1", type=kind, description="x"), permission=True)
+
+    assert (refused.decision, refused.status) == (Severity.BLOCK, "final")
+    assert refused.triggered_rules[0] == "approvals.text"
+    assert not queue.engine.approvals.pending_count()
 
 
 def test_an_approval_of_a_proposal_covers_the_same_proposal_that_names_it_and_no_other() -> None:
@@ -433,9 +448,9 @@ def test_a_day_whose_money_went_meanwhile_holds_an_approval_back() -> None:
         (
             {"context": msgspec.Raw(b'{"n":1,"diff":"+a"}')},
             {"context": msgspec.Raw(b'{"diff":"+a"}')},
-            True,
+            False,
         ),
-        ({"context": msgspec.Raw(b'{"n":1}')}, {}, True),
+        ({"context": msgspec.Raw(b'{"n":1}')}, {}, False),
         ({"context": msgspec.Raw(b"[1]")}, {"context": msgspec.Raw(b"[2]")}, False),
         ({"text": "", "description": "a"}, {"text": "", "description": "a"}, True),
         ({"text": "", "description": "a"}, {"text": "", "description": "b"}, False),

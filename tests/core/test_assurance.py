@@ -5,7 +5,7 @@ from safetyd.core.assurance import TERMINAL_ONLY, approvable, fits_sms, risk_wit
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.kinds import Kinds, TypeConfig
 from safetyd.core.policy import Policy
-from safetyd.core.proposal import Proposal, Target
+from safetyd.core.proposal import Proposal, Target, Tokens
 from safetyd.core.requests import Request
 from tests.core.asked import Queue
 from tests.play import propose
@@ -66,7 +66,7 @@ def test_a_way_may_be_open_to_lower_risks_only(risk, most, within) -> None:
 
 def test_a_text_with_nothing_beside_it_says_all() -> None:
     assert says_all(Proposal(type="push", text="git push\ngit tag naïve", rationale="why"))
-    assert says_all(Proposal(type="push", text="x", context=msgspec.Raw(b'{"n":1}')))
+    assert says_all(Proposal(type="push", text="x", session="s", confidence=0.9))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,10 @@ def test_a_text_with_nothing_beside_it_says_all() -> None:
         {"remote": "origin"},
         {"extra": msgspec.Raw(b'{"to":"a"}')},
         {"context": msgspec.Raw(b'{"diff":"+a"}')},
+        {"context": msgspec.Raw(b'{"n":1}')},
+        {"model": "llama3"},
+        {"cost_usd": 1.0},
+        {"tokens": Tokens(input=1)},
     ],
 )
 def test_a_text_does_not_say_what_stands_elsewhere_or_cannot_be_seen(fields) -> None:

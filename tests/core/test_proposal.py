@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 from safetyd.core.proposal import (
     Proposal,
-    Target,
-    action_key,
     canonical,
     digest,
     is_token,
@@ -47,43 +45,6 @@ def test_numbers_are_read_in_their_shortest_form() -> None:
 def test_tokens_are_short_and_plain() -> None:
     assert is_token("A-z_9")
     assert not any(map(is_token, ("", "a.b", "a*", "é", "a" * 65, "a\n")))
-
-
-def test_same_action_is_the_same_however_it_is_explained() -> None:
-    plain = Proposal(type="push", text="x", paths=("b", "a"), target=Target(name="t"))
-    explained = Proposal(
-        type="Push",
-        id="p2",
-        text="x",
-        paths=("a", "b"),
-        target=Target(name="t"),
-        description="why",
-        session="s",
-    )
-
-    assert action_key("code", "push", plain) == action_key("code", "push", explained)
-    assert len(action_key("code", "push", plain)) == 16
-
-
-def test_each_part_of_what_would_be_done_makes_another_action() -> None:
-    parts: list[dict[str, str | tuple[str, ...] | Target]] = [
-        {},
-        {"text": "x"},
-        {"target": Target(name="x")},
-        {"paths": ("x",)},
-        {"remote": "x"},
-        {"project": "x"},
-    ]
-    keys = {
-        action_key("code", "push", msgspec.convert({"type": "push", **part}, Proposal))
-        for part in parts
-    }
-    keys |= {
-        action_key("ops", "push", Proposal(type="push")),
-        action_key("code", "merge", Proposal(type="push")),
-    }
-
-    assert len(keys) == len(parts) + 2
 
 
 @given(st.text(max_size=70) | st.from_regex(r"[A-Za-z0-9_-]{1,64}\n?", fullmatch=True))

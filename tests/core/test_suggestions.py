@@ -9,7 +9,8 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import Decided
 from safetyd.core.guards.rules import CustomRule, RulesConfig
 from safetyd.core.policy import Policy
-from safetyd.core.suggestions import ENOUGH, MAX_KINDS, Suggestion
+from safetyd.core.proposal import Target
+from safetyd.core.suggestions import ENOUGH, MAX_KINDS, TEXT_CHARS, Suggestion
 from safetyd.core.verdict import Severity
 from tests.core.asked import Queue
 from tests.core.remedied import paused
@@ -30,7 +31,7 @@ def answered(
         t = float(queue.engine.seq)
         said = {"text": f"{type} {queue.engine.seq} {n}", **fields}
         asked = queue.proposes(propose(t, agent, f"q{queue.engine.seq}", type, **said))  # type: ignore[arg-type]
-        queue.answers(t + 1, asked.request_id, answer)  # type: ignore[arg-type]
+        queue.answers(t + 1, asked.request_id, answer, waits=True)  # type: ignore[arg-type]
 
 
 def suggested(queue: Queue) -> list[Suggestion]:
@@ -48,9 +49,10 @@ def pasted(toml: str) -> Policy:
 @pytest.mark.parametrize("type", ["push", ODD])
 def test_what_is_always_approved_might_be_allowed(type: str, project: str | None) -> None:  # noqa: A002
     queue = Queue()
-    answered(queue, ENOUGH - 1, type=type, project=project)
+    said = {"type": type, "project": project, "text": 'make "test" ü'}
+    answered(queue, ENOUGH - 1, **said)  # type: ignore[arg-type]
     assert suggested(queue) == []
-    answered(queue, 1, type=type, project=project)
+    answered(queue, 1, **said)  # type: ignore[arg-type]
 
     (found,) = suggested(queue)
 
@@ -59,8 +61,29 @@ def test_what_is_always_approved_might_be_allowed(type: str, project: str | None
     assert found.answers.last_at is not None
     assert found.answers.first_at < found.answers.last_at
     engine = Engine(pasted(found.toml))
-    assert ask(engine, propose(0, type=type, project=project)).allowed
-    assert not ask(engine, propose(0, "ops", type=type, project=project)).allowed
+    assert ask(engine, propose(0, **said, session="s", rationale="why")).allowed  # type: ignore[arg-type]
+    others: list[dict[str, object]] = [
+        {"agent": "ops"},
+        {"text": 'make "test" ü; rm x'},
+        {"text": 'MAKE "test" ü'},
+        {"text": ""},
+        {"paths": ("x",)},
+        {"remote": "elsewhere"},
+        {"target": Target(url="https://evil.example")},
+        {"cost_usd": 1.0},
+    ]
+    for number, other in enumerate(others):
+        again = propose(0, id=f"o{number}", **{**said, **other})  # type: ignore[arg-type]
+        assert not ask(engine, again).allowed, other
+
+
+def test_what_was_approved_in_other_words_each_time_suggests_nothing() -> None:
+    queue = Queue()
+    answered(queue, 2 * ENOUGH)
+    answered(queue, ENOUGH, text="git push", remote="origin")
+    answered(queue, ENOUGH, text="x" * (TEXT_CHARS + 1))
+
+    assert suggested(queue) == []
 
 
 @pytest.mark.req("S3.61")
@@ -76,8 +99,8 @@ def test_what_is_always_denied_might_be_blocked() -> None:
 
 def test_people_who_do_not_agree_suggest_nothing() -> None:
     queue = Queue()
-    answered(queue, 2 * ENOUGH)
-    answered(queue, 1, "denied")
+    answered(queue, 2 * ENOUGH, text="git push")
+    answered(queue, 1, "denied", text="git push")
     answered(queue, ENOUGH, "denied", "deploy")
     answered(queue, 1, "approved", "deploy")
 
@@ -95,24 +118,26 @@ def test_nothing_is_suggested_about_speaking_to_people(answer: str) -> None:
 
 def test_nothing_is_suggested_that_would_not_help() -> None:
     queue = Queue()
-    answered(queue, ENOUGH, type="modify_config", reversibility="irreversible")
-    answered(queue, ENOUGH, type="deploy", confidence=0.1)
+    answered(queue, ENOUGH, type="modify_config", text="x", reversibility="irreversible")
+    answered(queue, ENOUGH, type="deploy", text="x", confidence=0.1)
 
     assert suggested(queue) == []
 
 
 def test_a_prohibited_type_is_never_suggested() -> None:
     queue = Queue(Policy(rules=RulesConfig(prohibited_means="require_confirmation")))
-    answered(queue, ENOUGH, type="change_password")
+    answered(queue, ENOUGH, type="change_password", text="x")
 
     assert suggested(queue) == []
 
 
 def test_a_rule_that_is_there_already_is_not_suggested_again() -> None:
     queue = Queue()
-    answered(queue, ENOUGH)
+    answered(queue, ENOUGH, text="git push")
+    (found,) = suggested(queue)
 
-    assert queue.engine.history.suggestions(["allow_code_push"]) == []
+    assert found.name.startswith("allow_code_push_")
+    assert queue.engine.history.suggestions([found.name]) == []
 
 
 def test_only_the_first_answer_counts_and_pauses_do_not() -> None:
@@ -125,8 +150,9 @@ def test_only_the_first_answer_counts_and_pauses_do_not() -> None:
         request = next(queue.engine.approvals.pending())
         queue.answers(100 + n, request.id)
 
-    (count,) = queue.engine.history._state.kinds.values()
-    assert (count.type, count.approved) == ("push", 1)
+    kind, exact = queue.engine.history._state.kinds.values()
+    assert (kind.type, kind.text, kind.approved) == ("push", None, 1)
+    assert (exact.type, exact.text, exact.approved) == ("push", "git push origin main", 1)
 
 
 def test_an_answer_to_what_nobody_knows_counts_for_nothing() -> None:
@@ -149,7 +175,7 @@ def test_kinds_that_are_counted_are_bounded() -> None:
 
     answered(queue, 1, agent="ops")
 
-    assert len(kinds) <= MAX_KINDS + 1
+    assert len(kinds) <= MAX_KINDS + 2, "a kind and its text"
     assert [count.agent for count in kinds.values()][-1] == "ops"
 
 

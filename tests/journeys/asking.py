@@ -30,7 +30,7 @@ class Asker:
         self.peer.close()
 
     def propose(self, id_: str, **fields: object) -> Reply:
-        return self._ask("propose", {**PUSH, "id": id_, **fields})
+        return self.ask("propose", {**PUSH, "id": id_, **fields})
 
     def wait_for(self, id_: str) -> int:
         """Propose what a person is asked about, and return where the answer will be heard."""
@@ -44,9 +44,9 @@ class Asker:
     def claim(self, asked: Reply, claimant: str) -> Reply:
         """Claim what was asked about, under the id that asked."""
         named = {"id": asked["id"], "digest": asked["digest"], "claimant": claimant}
-        return self._ask("claim", named)
+        return self.ask("claim", named)
 
-    def _ask(self, verb: str, fields: Reply) -> Reply:
+    def ask(self, verb: str, fields: Reply) -> Reply:
         payload = msgspec.json.encode(fields)
         return self.peer.ask(f"safety.v1.{verb}.{self.name}", payload).fields
 

@@ -14,7 +14,9 @@ from safetyd.core.proposal import Proposal, Target
 from safetyd.core.telling import Item, NotTold, QuietHours
 from safetyd.notify.compose import Composer, Letterbox
 from safetyd.notify.desktop_words import rendered
+from safetyd.notify.mail_words import facts
 from safetyd.notify.notice import Topic
+from safetyd.notify.plain_text import plain_text
 from safetyd.notify.sms_text import text_of
 from tests.core.asked import push
 from tests.notify.samples import HOSTILE
@@ -245,18 +247,38 @@ def test_what_has_more_than_its_text_is_not_approved_by_bubble_or_reply(
     assert "reply A" not in text_of(notice)
 
 
-@pytest.mark.parametrize("permission", [False, True])
-def test_what_is_all_in_its_text_is_approved_by_bubble_or_reply_unless_it_is_yet_to_come(
-    *, permission: bool
+@pytest.mark.parametrize(
+    ("beside", "named"),
+    [
+        ({}, ""),
+        ({"project": "web", "session": "s"}, ""),
+        (
+            {"context": msgspec.Raw(b'{"diff":"+a\\n-b","n":1}'), "paths": ("a.py",)},
+            "a diff of 2 lines, paths, context",
+        ),
+        ({"extra": msgspec.Raw(b'{"to":"x"}')}, "fields that safetyd does not know"),
+    ],
+)
+def test_bubble_and_reply_approve_only_what_is_all_in_its_text_and_messages_name_the_rest(
+    beside: dict[str, Any], named: str
 ) -> None:
     wired = Wired(telling("sms"))
-    wired.queue.proposes(push(wired.clock.t), permission=permission)
+    wired.queue.proposes(push(wired.clock.t, **beside))
     (delivery,) = wired.passes()
 
     notice = wired.says(delivery)
 
-    assert ("approve" in rendered(notice).actions) is not permission
-    assert ("reply A 4821" in text_of(notice)) is not permission
+    assert notice.topics[0].beside == named
+    assert ("approve" in rendered(notice).actions) is not bool(named)
+    assert ("reply A 4821" in text_of(notice)) is not bool(named)
+    if beside.get("project"):
+        assert "by code in web" in text_of(notice)
+        assert rendered(notice).summary == "push by code in web"
+    if named:
+        assert f"Also: {named};" in plain_text(notice, 4000)
+        assert ("Also", f"{named}: look at the page before you approve") in [
+            *facts(notice.topics[0], notice.at)
+        ]
 
 
 def test_words_of_agents_are_harmless_and_no_longer_than_people_read() -> None:

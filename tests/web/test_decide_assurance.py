@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from safetyd.core.events import PersonSeen
@@ -65,6 +66,20 @@ async def test_what_is_no_code_approves_nothing_and_is_no_guess(site: Site, code
     assert [each.status for each in heard] == [403] * 6
     assert "type the code that the message shows" in heard[-1].text
     assert site.answers() == []
+
+
+async def test_a_page_shows_all_that_it_approves_however_long_it_is(site: Site) -> None:
+    lines = [f"+line {number:05}" for number in range(4_000)]
+    context = msgspec.Raw(msgspec.json.encode({"diff": "\n".join(lines)}))
+    request_id = site.asks(context=context, extra=msgspec.Raw(b'{"target":{"selector":"#pay"}}'))
+    token = site.tells(request_id)
+
+    page = (await site.get(token)).text
+
+    assert all(line in page for line in lines)
+    assert "selector: #pay" in page
+    assert (await site.post(token, "approve", site.code(request_id))).status == 200
+    assert [answer.answer for answer in site.answers()] == ["approved"]
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "語", "🦉"])

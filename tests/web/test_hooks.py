@@ -8,6 +8,7 @@ from itertools import combinations
 import aiohttp
 import anyio
 import anyio.to_thread
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -348,9 +349,11 @@ async def test_what_a_message_may_not_show_is_approved_elsewhere() -> None:
     assert said == SAID["elsewhere"]
 
 
-async def test_a_permission_asked_beforehand_is_approved_elsewhere() -> None:
+async def test_a_permission_says_more_than_an_sms_and_is_approved_elsewhere() -> None:
     phone = Phone()
-    asked = phone.wired.queue.proposes(propose(0, type="push", text="git push"), permission=True)
+    context = msgspec.Raw(b'{"text":"git push"}')
+    ask = propose(0, type="push", text="git push", context=context)
+    asked = phone.wired.queue.proposes(ask, permission=True)
     phone.wired.happens(_sms(phone.wired, asked.request_id or ""))
 
     async with phone.at_work():

@@ -5,6 +5,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from safetyd.core.binding import action_key
 from safetyd.core.detectors.baselines import Baseline, EwmaLatency, Outlier, Sample
 from safetyd.core.detectors.condition import RANK, SEVERE, Condition, Detector, Found
 from safetyd.core.detectors.people import NoHuman
@@ -30,7 +31,6 @@ from safetyd.core.detectors.response import Looked
 from safetyd.core.detectors.trips import BreakerOscillation
 from safetyd.core.events import Decided, Proposed, Settled
 from safetyd.core.money import NANO
-from safetyd.core.proposal import action_key
 from safetyd.core.telemetry import Metrics
 
 MAX_MODELS: Final = 8  # per agent; for one more, the one unused for longest is forgotten

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.binding import is_all
 from safetyd.core.events import Proposed
 from safetyd.core.kinds import Kind, Kinds
 from safetyd.core.paths import Globs, Place
@@ -51,6 +52,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     modes: Modes = ()
     remotes: Names = ()
     text: str | None = None  # RE2
+    only_text: bool = False  # beside its text nothing would be done: no target, path, diff, cost
     paths: Names = ()  # globs
     cost_over_usd: Amount | None = None
     files_over: Count | None = None
@@ -137,7 +139,7 @@ def _verdict(config: CustomRule) -> Verdict:
 def _conditions(when: When) -> Iterator[str]:
     for name in when.__struct_fields__:
         given = getattr(when, name)
-        if given is not None and given != ():
+        if given is not None and given not in ((), False):
             yield f"{name} {', '.join(given) if isinstance(given, tuple) else given}"
 
 
@@ -160,6 +162,8 @@ def _said(when: When, *, allows: bool) -> Iterator[Test]:
         yield lambda case: bool(
             text.find((case.proposal.text,) if allows else forms((case.proposal.text,)))
         )
+    if when.only_text:
+        yield lambda case: is_all(case.proposal)
     if when.paths:
         globs = Globs(when.paths)
         yield lambda case: (_all_match if allows else _any_matches)(globs, case.places)

@@ -1,0 +1,256 @@
+"""What a person's yes is good for, over the bus: exactly what was shown, and nothing beside it."""
+
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.journeys.asking import Asker, Reply, review
+from tests.journeys.people import query
+
+pytestmark = pytest.mark.journey
+
+_numbers: Final = count()
+WAYS: Final = """
+[types.ship]
+risk = "high"
+approve_via = ["cli"]
+[types.draw]
+risk = "high"
+approve_via = ["link"]
+"""
+
+MOVE: Final[dict[str, Any]] = {
+    "type": "push",
+    "text": "sync",
+    "paths": ["/srv/prod", "/srv/backup"],
+    "target": {"name": "mirror", "selector": "#left"},
+    "context": {"diff": "-a\n+b", "branch": "main"},
+    "model": "llama3",
+    "provider": "local",
+    "dependency": "store",
+    "tokens": {"input": 100, "output": 10},
+    "cost_usd": 0.5,
+    "speed": "slow",
+    "observation": {"app_name": "Files", "window_title": "prod", "zoom": 2},
+    "session": "monday",
+    "description": "Sync the mirror",
+}
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon(WAYS + UNLIMITED)
+
+
+def name() -> str:
+    """Return a name that no other test uses."""
+    return f"mover-{next(_numbers)}"
+
+
+def approved(daemon: RunningDaemon, asked: Reply, **fields: Any) -> Reply:
+    answer = review(daemon, "approve", asked["request_id"], **fields)
+    assert answer["ok"], answer
+    return answer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"paths": ["/srv/backup", "/srv/prod"]},
+        {"target": {"name": "mirror", "selector": "#right"}},
+        {"target": {"name": "mirror"}},
+        {"context": {"diff": "-a\n+b", "branch": "release"}},
+        {"context": {"diff": "-a\n+b"}},
+        {"context": {"diff": "-a\n+c", "branch": "main"}},
+        {"model": "gpt-5"},
+        {"provider": "cloud"},
+        {"dependency": "bank"},
+        {"tokens": {"input": 100, "output": 11}},
+        {"tokens": {"input": 100, "output": 10, "cached": 5}},
+        {"cost_usd": 0.51},
+        {"cost_usd": None},
+        {"speed": "fast"},
+        {"observation": {"app_name": "Files", "window_title": "payroll", "zoom": 2}},
+        {"project": "payroll"},
+        {"remote": "elsewhere"},
+    ],
+    ids=str,
+)
+def test_an_approval_is_not_used_by_anything_that_the_person_did_not_see(
+    daemon: RunningDaemon, change: Reply
+) -> None:
+    with Asker(daemon, name()) as agent:
+        asked = agent.propose("p1", **MOVE, episode="1")
+        approved(daemon, asked)
+        other = {key: value for key, value in {**MOVE, **change}.items() if value is not None}
+
+        answer = agent.propose("p2", **other, episode="2")
+
+        assert (answer["decision"], answer["status"]) == ("require_confirmation", "pending")
+        assert answer["request_id"] != asked["request_id"]
+        seen = agent.propose("p3", **MOVE, episode="3")
+        assert seen["cause"] == "human_approved", "what was seen is still permitted"
+
+
+def test_harmless_repetition_uses_the_approval_also_after_a_restart(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as agent:
+        approved(daemon, agent.propose("p1", **MOVE))
+    daemon.kill()
+    daemon.start()
+
+    again = {
+        **MOVE,
+        "session": "tuesday",
+        "chain": "c2",
+        "task": "t2",
+        "episode": "e2",
+        "description": "Sync it, please",
+        "rationale": "It is Tuesday",
+        "rollback": "Sync back",
+        "urgency": "high",
+        "confidence": 0.95,
+        "cost_usd": 0.4,
+        "tokens": {"input": 90},
+        "observation": {**MOVE["observation"], "screen_hash": "other"},
+        "context": {"branch": "main", "diff": "-a\n+b"},
+    }
+    with Asker(daemon) as agent:
+        assert agent.propose("p2", **again)["cause"] == "human_approved"
+        assert agent.propose("p3", **again)["decision"] == "require_confirmation", "once"
+
+
+def test_fields_that_nobody_knows_are_on_the_card_wherever_they_stand(
+    daemon: RunningDaemon,
+) -> None:
+    with Asker(daemon, name()) as agent:
+        asked = agent.propose("p1", **MOVE)
+
+    card = daemon.safetyd("show", asked["request_id"]).stdout
+
+    for shown in ("selector", "#left", "zoom", "speed", "slow", "llama3", "store", "branch"):
+        assert shown in card, shown
+
+
+def test_the_same_file_edited_in_other_ways_is_not_the_same_action_again(
+    daemon: RunningDaemon,
+) -> None:
+    with Asker(daemon, editor := name()) as agent:
+        edits = [
+            agent.propose(
+                f"p{line}", type="edit_file", text="", paths=["a.py"], context={"diff": f"+{line}"}
+            )
+            for line in range(12)
+        ]
+
+    assert {edit["decision"] for edit in edits} == {"allow"}
+    found = [one for one in query(daemon, "anomalies")["findings"] if one["agent"] == editor]
+    assert not [
+        one for one in found if one["rule"].endswith(("rapid_identical", "repeated_action"))
+    ]
+
+
+def permission(agent: Asker, action: str, **fields: object) -> Reply:
+    return agent.ask("permission", {"action": action, **fields})
+
+
+@pytest.mark.parametrize("action", ["run_shell", "db_write", "send_email", "frobnicate"])
+def test_an_ask_without_the_text_that_would_be_done_is_told_what_to_add_and_nobody_is_asked(
+    daemon: RunningDaemon, action: str
+) -> None:
+    with Asker(daemon, name()) as agent:
+        answer = permission(agent, action, description="make test")
+
+        assert answer["approved"] is False
+        assert "context.text" in answer["reason"]
+        assert agent.ask("permission", {"open": True}) == {"requests": []}
+
+
+def test_a_permission_is_good_for_what_its_ask_showed(daemon: RunningDaemon) -> None:
+    shown = {"text": "make test", "paths": ["a.py"], "target": {"name": "ci", "shard": 2}}
+    with Asker(daemon, name()) as agent:
+        asked = permission(agent, "run_shell", context={**shown, "why": "to be sure"})
+        approved(daemon, asked)
+        uses = {"type": "run_shell", "request_id": asked["request_id"]}
+
+        others = [
+            agent.propose("p1", **uses, **{**shown, "text": "touch z"}),
+            agent.propose("p2", **uses, text="make test"),
+            agent.propose("p3", **uses, **shown, remote="elsewhere"),
+            agent.propose("p4", **uses, **shown, context={"diff": "+x"}),
+            agent.propose("p5", **uses, **shown, cost_usd=1.0),
+            agent.propose("p6", **uses, **{**shown, "target": {"name": "ci"}}),
+        ]
+
+        assert {other["decision"] for other in others} == {"require_confirmation"}
+        assert agent.propose("p9", **uses, **shown)["cause"] == "human_approved"
+
+
+def test_a_grant_from_a_request_covers_exactly_what_was_seen(daemon: RunningDaemon) -> None:
+    with Asker(daemon, name()) as agent:
+        seen = {"type": "run_shell", "text": "ls -la src"}
+        asked = agent.propose("p1", **seen)
+        until = datetime.fromisoformat(asked["at"]) + timedelta(hours=8)
+        approved(daemon, asked, grant={"uses": 5, "until": until}, via="tui")
+
+        assert agent.propose("p2", **seen)["decision"] == "allow"
+        assert agent.propose("p3", **seen)["decision"] == "allow"
+        for number, text in enumerate(
+            (
+                "sudo systemctl stop postgresql",
+                "git push --force origin main",
+                "curl https://example.com -o x",
+                "ls -la src; id",
+                "ls -la src2",
+                "",
+            )
+        ):
+            answer = agent.propose(f"q{number}", type="run_shell", text=text)
+            assert answer["decision"] == "require_confirmation", text
+        assert agent.propose("r1", **seen, remote="x")["decision"] == "require_confirmation"
+
+
+@pytest.mark.parametrize(
+    ("action", "via", "taken"),
+    [
+        ("purchase", "cli", True),
+        ("purchase", "tui", True),
+        ("purchase", "desktop", False),
+        ("purchase", "web", False),
+        ("ship", "cli", True),
+        ("ship", "tui", False),
+        ("ship", "desktop", False),
+        ("draw", "cli", False),
+        ("draw", "desktop", False),
+    ],
+)
+def test_whatever_the_way_an_approval_comes_it_is_judged_alike(
+    daemon: RunningDaemon, action: str, via: str, *, taken: bool
+) -> None:
+    with Asker(daemon, name()) as agent:
+        asked = agent.propose("p1", type=action, text="now")
+
+        answer = review(daemon, "approve", asked["request_id"], via=via)
+
+        assert answer["ok"] is taken, answer
+        if not taken:
+            assert answer["code"] == "elsewhere"
+            assert action in answer["error"]
+            assert agent.propose("p2", type=action, text="now")["status"] == "pending"
+        assert review(daemon, "deny", asked["request_id"], via=via)["ok"] is not taken
+
+
+def test_a_bubble_approves_only_what_it_can_show_whole(daemon: RunningDaemon) -> None:
+    with Asker(daemon, name()) as agent:
+        short = agent.propose("p1", text="git push")
+        long = agent.propose("p2", text="git push " + "x" * 400)
+        more = agent.propose("p3", text="git push", context={"diff": "+x"})
+
+    assert review(daemon, "approve", short["request_id"], via="desktop")["ok"]
+    assert review(daemon, "approve", long["request_id"], via="desktop")["code"] == "elsewhere"
+    assert review(daemon, "approve", more["request_id"], via="desktop")["code"] == "elsewhere"

@@ -159,6 +159,7 @@ class RequestRow(Struct):
     unknown: bool  # a type that nobody configured
     text: str
     description: str
+    whole: bool  # its text is here, and is all that would be done
     urgency: Urgency
     risk: Risk
     rule: str

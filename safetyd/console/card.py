@@ -34,16 +34,25 @@ _ELSEWHERE: Final = frozenset(
 )
 
 
-def card(view: Row, width: int = 100) -> str:
-    """Return one request in full, at most `width` columns wide."""
+def card(view: Row, width: int = 100, most: int | None = None) -> str:
+    """Return one request, at most `width` columns wide; of each field all lines, or at `most` some.
+
+    A screen that is drawn again and again cannot draw tens of thousands.
+    """
     parts = (
         [_title(view), *indented(_facts(view))],
         ["In the agent's own words, with everything unseen made visible:"],
-        list(_words(view["proposal"], max(width, MIN_WIDTH) - 5)),
+        list(_words(view["proposal"], max(width, MIN_WIDTH) - 5, most)),
         list(_earlier(view)),
         list(_next(view)),
     )
     return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def is_cut(view: Row, most: int) -> bool:
+    """Say whether a card of at most so many lines of a field leaves something out."""
+    shown = (value for name, value in view["proposal"].items() if name not in _ELSEWHERE)
+    return any(len(list(_lines(value))) > most for value in shown)
 
 
 def short_digest(digest: str) -> str:
@@ -76,12 +85,15 @@ def _undoing(reversibility: str) -> str:
     return plain(reversibility).replace("_", " ")
 
 
-def _words(proposal: Row, width: int) -> Iterator[str]:
+def _words(proposal: Row, width: int, most: int | None) -> Iterator[str]:
     names = [*_SECTIONS, *(name for name in proposal if name not in _SECTIONS)]
     for name in names:
         if proposal.get(name) and name not in _ELSEWHERE:
             yield f"  {_SECTIONS.get(name, name)}"
-            yield from _barred(_lines(proposal[name]), width)
+            lines = list(_lines(proposal[name]))
+            yield from _barred(lines[:most], width)
+            if most is not None and len(lines) > most:
+                yield f"  ({len(lines) - most:,} more lines: v shows all of them)"
     if not proposal.get("text"):
         yield "  (it gave no exact text)"
 

@@ -29,6 +29,8 @@ from safetyd.console.review_card import (
     matches,
     ordered,
     outcomes,
+    unread,
+    whole,
 )
 from safetyd.console.review_dialogs import HELP, Grant, GrantTerms, Page, Words
 from safetyd.console.review_feed import Feed, Waiting
@@ -75,6 +77,7 @@ class Review(App[None]):
         self._wanted = ""
         self._card: Reply | None = None
         self._card_at = 0.0
+        self._read: set[str] = set()  # requests of which all was shown
 
     def compose(self) -> ComposeResult:
         yield Static(id="heading", markup=False)
@@ -141,6 +144,7 @@ class Review(App[None]):
     def action_view(self) -> None:
         if self._card is not None:
             text = coloured(everything(self._card, self.size.width - MARGIN))
+            self._read.add(self._card["id"])
             self.push_screen(Page(plain(self._card["id"]), text))
 
     @work
@@ -152,6 +156,8 @@ class Review(App[None]):
     @work
     async def action_approve(self) -> None:
         rows = self._to_answer()
+        if not self._have_read(rows):
+            return
         words = await self._ask_words("Approve", rows, "a message for the agent, or none")
         if words is not None:
             await self._send("approve", rows, message=words)
@@ -167,11 +173,18 @@ class Review(App[None]):
     async def action_grant(self) -> None:
         """Approve the selected request and permit the same for a while, one at a time."""
         row = self._selected
-        if row is None or not self.feed.grants:
+        if row is None or not self.feed.grants or not self._have_read([row]):
             return
         terms = await self.push_screen_wait(GrantTerms(chosen([row], self._dialog_columns)))
         if terms is not None:
             await self._send("approve", [row], grant=_granted(terms))
+
+    def _have_read(self, rows: Sequence[Reply]) -> bool:
+        """Say whether the person can have seen all of these; if not, tell them."""
+        missing = [row for row in rows if not row["whole"] and row["id"] not in self._read]
+        if missing:
+            self._part("#said", Static).update(Content(unread(missing)))
+        return not missing
 
     async def _ask_words(self, verb: str, rows: Sequence[Reply], hint: str) -> str | None:
         """Return what the person says to it; None if they turn back, or if there is nothing."""
@@ -233,7 +246,9 @@ class Review(App[None]):
     def _told(self, waiting: Waiting) -> None:
         if not self._open:
             return
-        self._marked &= {row["id"] for row in waiting.rows}
+        known = {row["id"] for row in waiting.rows}
+        self._marked &= known
+        self._read &= known
         self._list()
         self._describe()
 
@@ -286,6 +301,8 @@ class Review(App[None]):
         with suppress(Failure):  # it has ended meanwhile, or the heading says what is wrong
             self._card = await self.feed.card(row["id"])
             self._card_at = uptime()
+            if whole(self._card):
+                self._read.add(row["id"])
             self._draw_card()
 
 

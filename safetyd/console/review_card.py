@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from safetyd.console.card import card as in_full
-from safetyd.console.card import short_digest
+from safetyd.console.card import is_cut, short_digest
 from safetyd.console.plain import document, plain
 from safetyd.console.plain import whole as visible
 from safetyd.console.render import duration, when
@@ -17,11 +17,11 @@ View = Mapping[str, Any]
 
 HOUR_S: Final = 3600
 ODD_LINES: Final = 3
+FIELD_LINES: Final = 400  # of each field on the card
 SHORT_LINES: Final = 4  # of a text, before the card has all of it
 
 _BEGINS: Final = "  | "
 _GOES_ON: Final = "  + "
-_CUT: Final = 200  # characters of a text that the list carries
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
 
 
@@ -72,7 +72,13 @@ def card(view: View, passed_s: float, columns: int) -> str:
     """Return a request in short, then in full, `passed_s` after the daemon told of it."""
     left_s = view["left_s"]
     now = {**view, "left_s": None if left_s is None else left_s - passed_s}
-    return fitted("\n".join((*_short(now, columns), "", in_full(now, columns))), columns)
+    shown = in_full(now, columns, FIELD_LINES)
+    return fitted("\n".join((*_short(now, columns), "", shown)), columns)
+
+
+def whole(view: View) -> bool:
+    """Say whether the card shows all that an approval is bound to."""
+    return not is_cut(view, FIELD_LINES)
 
 
 def everything(view: View, columns: int) -> str:
@@ -88,6 +94,13 @@ def everything(view: View, columns: int) -> str:
     )
     lines = [row for name, said in parts if said for row in (name, *quoted(said, columns), "")]
     return "\n".join(lines)
+
+
+def unread(rows: Sequence[View]) -> str:
+    """Say that nothing was approved, because nobody has seen all of it."""
+    ids = ", ".join(plain(row["id"]) for row in rows[:ODD_LINES])
+    more = f" and {len(rows) - ODD_LINES} more" if len(rows) > ODD_LINES else ""
+    return f"NOT APPROVED: {ids}{more}: read all of it first. Select it; v shows what is cut."
 
 
 def outcomes(results: Sequence[View], wanted: int, trouble: str) -> str:
@@ -134,8 +147,8 @@ def _chosen(row: View, columns: int) -> Iterator[str]:
     digest = plain(short_digest(row["digest"]))
     yield f"{plain(row['id'])}, digest {digest}, of {plain(row['agent'])}:"
     yield from quoted(f"{row['type']}: {_said(row)}", columns)
-    if len(row["text"]) >= _CUT:
-        yield "  (and perhaps more; its card shows all)"
+    if not row["whole"]:
+        yield "  (and more; its card shows all)"
 
 
 def _what(row: View) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.assurance import says_all
 from safetyd.core.deliveries import Delivery
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
@@ -15,6 +16,7 @@ from safetyd.core.verdict import strictest
 from safetyd.views.page import View, fitting
 
 UNKNOWN: Final = "classify.unknown_type"
+ROW_CHARS: Final = 200  # of a text that is only one of many
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 
@@ -80,8 +82,9 @@ def _row(engine: Engine, known: Request, moment: Moment) -> View:
         "agent": asked.agent,
         "type": asked.type,
         "unknown": UNKNOWN in known.rules,  # nobody configured this type
-        "text": asked.proposal.text[:200],
-        "description": asked.proposal.description[:200],
+        "text": asked.proposal.text[:ROW_CHARS],
+        "description": asked.proposal.description[:ROW_CHARS],
+        "whole": says_all(asked.proposal) and len(asked.proposal.text) <= ROW_CHARS,
         "urgency": known.urgency,
         "risk": asked.risk,
         "rule": strictest(asked.verdicts).rule,
@@ -143,7 +146,7 @@ def _ended(known: Request) -> View:
         "request_id": known.id,
         "agent": known.agent,
         "action": known.asked.type,
-        "text": known.asked.proposal.text[:200],
+        "text": known.asked.proposal.text[:ROW_CHARS],
         "decision": known.state,
         "decided_at": None if answer is None else answer.at,
         "decided_via": None if answer is None else answer.via,

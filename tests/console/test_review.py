@@ -127,7 +127,7 @@ async def test_an_approval_is_confirmed_with_a_message_before_it_is_sent(daemon)
     request = ask(daemon, "polite")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending")
+        await reviewer.sees("1 pending", " asks,")
         await reviewer.press("a")
         await reviewer.sees("Approve 1 request?", request, "digest ")
         assert request not in ended(daemon)
@@ -159,7 +159,7 @@ async def test_who_turns_back_has_answered_nothing(daemon):
     request = ask(daemon, "timid")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending")
+        await reviewer.sees("1 pending", " asks,")
         await reviewer.press("a")
         await reviewer.sees("Approve 1 request?")
         await reviewer.press("escape")
@@ -219,7 +219,7 @@ async def test_the_second_answer_is_told_of_the_first(daemon):
     request = ask(daemon, "second")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending")
+        await reviewer.sees("1 pending", " asks,")
         await reviewer.press("a")
         await reviewer.sees("Approve 1 request?")
         person(daemon, "review", "deny", ids=[request])
@@ -243,7 +243,7 @@ async def test_an_approval_that_a_stop_holds_back_says_so(daemon):
     person(daemon, "control", "stop", agent="halted")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending")
+        await reviewer.sees("1 pending", " asks,")
         await reviewer.press("a", "enter")
         await reviewer.sees("approved, but HELD for now: stopped")
 
@@ -254,7 +254,7 @@ async def test_a_grant_is_given_with_an_approval(daemon):
     request = ask(daemon, "often")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", "[g] grant")
+        await reviewer.sees("1 pending", " asks,", "[g] grant")
         await reviewer.press("g")
         await reviewer.sees("Approve, and grant exactly this again?", request)
         await reviewer.press("end", "backspace", "3", "enter")
@@ -269,13 +269,48 @@ async def test_a_grant_of_no_uses_is_not_sent(daemon):
     ask(daemon, "never")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", "[g] grant")
+        await reviewer.sees("1 pending", " asks,", "[g] grant")
         await reviewer.press("g")
         await reviewer.sees("at most how many hours?")
         await reviewer.press("end", "backspace", "0", "enter")
         await reviewer.sees("at most how many hours?")
         await reviewer.press("escape")
         await reviewer.sees("1 pending")
+
+
+async def test_what_is_cut_on_the_card_is_not_approved_before_all_of_it_was_opened(daemon):
+    lines = "\n".join(f"+line {number:05}" for number in range(2_000))
+    request = ask(daemon, "writer", context={"diff": lines})
+
+    async with reviewing(daemon, (100, 40)) as reviewer:
+        await reviewer.sees("writer asks,")
+        await reviewer.press("a")
+        await reviewer.sees(f"NOT APPROVED: {request}: read all of it first")
+        await reviewer.press("g")
+        await reviewer.sees_no("Approve, and grant")
+        await reviewer.press("v", "end")
+        await reviewer.sees("+line 01999")
+        await reviewer.press("escape", "a")
+        await reviewer.sees("Approve 1 request?")
+        await reviewer.press("enter")
+        await reviewer.sees(f"{request}: approved")
+
+
+async def test_of_marked_requests_those_that_nobody_read_are_not_approved(daemon):
+    long = ask(daemon, "writer", text="git push " + "x" * 300)
+    short = ask(daemon, "ops", text="git push", context=None, paths=[], urgency="high")
+
+    async with reviewing(daemon, (100, 40)) as reviewer:
+        await reviewer.sees("2 pending", "ops asks,")
+        reviewer.app._marked = {long, short}
+        await reviewer.press("a")
+        await reviewer.sees(f"NOT APPROVED: {long}: read all of it first")
+        await reviewer.press("j")
+        await reviewer.sees("writer asks,")
+        await reviewer.press("a")
+        await reviewer.sees("Approve 2 requests?")
+        await reviewer.press("enter")
+        await reviewer.sees("Nothing waits for you.")
 
 
 @pytest.mark.req("S3.43")

@@ -18,7 +18,13 @@ Row = dict[str, Any]
 
 def row(**more: object) -> Row:
     asked = {"id": "req_0123456789ab", "agent": "code", "type": "push", "text": "git push"}
-    rest = {"description": "", "urgency": "normal", "rule": "classify.high", "until": None}
+    rest = {
+        "whole": True,
+        "description": "",
+        "urgency": "normal",
+        "rule": "classify.high",
+        "until": None,
+    }
     return {**asked, **rest, "left_s": 600.0, "digest": "sha256:" + "a" * 64, **more}
 
 
@@ -62,10 +68,10 @@ def test_a_filter_looks_at_agent_type_text_and_urgency_in_any_case():
 
 
 def test_what_is_confirmed_names_id_digest_and_text():
-    shown = chosen([row(), row(id="req_other", text="x" * 200)], columns=60)
+    shown = chosen([row(), row(id="req_other", text="x" * 200, whole=False)], columns=60)
 
     assert shown.startswith("req_0123456789ab, digest aaaaaaaaaaaa, of code:\n  | push: git push")
-    assert shown.endswith("(and perhaps more; its card shows all)")
+    assert shown.endswith("(and more; its card shows all)")
 
 
 def test_a_line_that_is_too_long_goes_on_behind_a_plus():

@@ -399,7 +399,7 @@ async def test_an_observer_looks_and_cannot_answer(start_daemon: StartDaemon):
     ask(daemon, "code")
 
     async with reviewing(daemon, operator="wall") as reviewer:
-        await reviewer.sees("1 pending", "you may only look")
+        await reviewer.sees("1 pending", "you may only look", " asks,")
         await reviewer.press("a", "enter")
         await reviewer.sees("NOT CONFIRMED: the bus does not let wall do that")
 

@@ -120,7 +120,10 @@ class QueryTypes(Struct, tag_field="command", tag="types"):
 
 
 class StopDone(Done):
-    """The stop holds. `journalled` is false if it could not be written within a second."""
+    """The stop holds. `journalled` is false if a restart now would forget it.
+
+    It is true once the journal has it or, while that cannot be written, the file in reserve.
+    """
 
     epoch: int
     journalled: bool

@@ -51,6 +51,7 @@ from safetyd.notices import Notices
 from safetyd.notifier import Notifier
 from safetyd.refusals import Refusals
 from safetyd.reload import Reload
+from safetyd.reserve import Reserve
 from safetyd.rounds import Rounds, feed_watchdog, repeat_state, tell_trouble
 from safetyd.service import Service
 from safetyd.settings import Settings
@@ -82,6 +83,7 @@ class Daemon:
         self._started = self._clock.now().at
         self._mailbox = Mailbox()
         self._latch = Latch()
+        self._reserve: Reserve | None = None  # with a bus of our own: no standby misses the file
         self._refusals = Refusals()
         self._metrics = Metrics(__version__)
         self._rounds = Rounds(self._mailbox, self._clock, self._refusals)
@@ -138,6 +140,8 @@ class Daemon:
             await self._serve(restored, url, announce)
 
     def _start_server(self) -> str:
+        self._reserve = Reserve(self._data_dir)
+        self._reserve.prepare()
         binary = self._settings.config.bus.nats_server
         self._server = EmbeddedServer(self._data_dir / "nats", self._subjects, binary)
         self._reload.server = self._server
@@ -175,7 +179,8 @@ class Daemon:
         self, restored: Restored, url: str, announce: Callable[[host.Endpoint], None]
     ) -> None:
         self._assemble(restored)
-        self._halt.take_over(restored.engine, self._settings.stop_files)
+        with files_needed():
+            self._halt.take_over(restored.engine, self._settings.stop_files)
         front = self._front()
         async with anyio.create_task_group() as tasks:
             self._start_tasks(tasks)
@@ -205,7 +210,14 @@ class Daemon:
         self._post = Post(self._links.main.client, self._subjects, keyless=False)
         self._posts = [self._post]
         self._post.muted = self._displaced_perhaps
-        self._halt = Halt(self._latch, self._mailbox, self._post, self._subjects, self._clock)
+        self._halt = Halt(
+            self._latch,
+            self._mailbox,
+            self._post,
+            self._subjects,
+            self._clock,
+            reserve=self._reserve,
+        )
         log_events = logs.EventLog().observe
         self._answers = Answers(lambda: self._writer.engine, self._agents_posts, self._latch)
         self._transcripts = TranscriptFiles(self._data_dir)
@@ -255,6 +267,8 @@ class Daemon:
             tasks.start_soon(link.sing)
         if self._links.open is not None:
             tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
+        if self._reserve is not None:
+            tasks.start_soon(self._reserve.keep)
         if self._server is not None:
             supervisor = Supervisor(
                 self._server, self._links.main, self._data_dir, lambda: self._writer.server_owes_s

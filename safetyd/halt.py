@@ -19,6 +19,7 @@ from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
 from safetyd.latch import Latch
 from safetyd.letters import EventLetter
 from safetyd.mailbox import Mailbox
+from safetyd.reserve import Reserve
 
 LOOK_S: Final = 0.1
 SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
@@ -34,16 +35,27 @@ class StopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Halt:
-    """The one way to stop and to resume, whoever asks."""
+    """The one way to stop and to resume, whoever asks.
+
+    Without a `reserve` only the journal carries a command's stop over a restart.
+    """
 
     def __init__(
-        self, latch: Latch, mailbox: Mailbox, post: Post, subjects: Subjects, clock: Clock
+        self,
+        latch: Latch,
+        mailbox: Mailbox,
+        post: Post,
+        subjects: Subjects,
+        clock: Clock,
+        *,
+        reserve: Reserve | None = None,
     ) -> None:
         self.latch = latch
         self._mailbox = mailbox
         self._post = post
         self._subject = subjects.of("state", "stop")
         self._clock = clock
+        self._reserve = reserve
         self._leaving: set[int] = set()  # epochs of file stops whose resume is on its way
 
     def stop(
@@ -54,13 +66,18 @@ class Halt:
         agent: str | None = None,
         written: Callable[[], None] = lambda: None,
     ) -> int:
-        """Forbid at once, tell everybody, then write it down. Return the stop's epoch."""
+        """Forbid at once, tell everybody, then write it down. Return the stop's epoch.
+
+        `written` is called when a restart would keep it, and again if the journal comes later.
+        """
         epoch = self.latch.next_epoch()
         since = self._clock.now().at
         stop = Stop(source=source, by=by, reason=reason, since=since, agent=agent, epoch=epoch)
         self.latch.set(stop)
         self.latch.unwritten += 1
         self.tell()
+        if self._reserve is not None and not _lasts(source):
+            self._reserve.add(stop, written)
 
         def made(_engine: Engine, moment: Moment) -> Stopped:
             return Stopped(
@@ -75,6 +92,8 @@ class Halt:
 
         def told() -> None:
             self.latch.unwritten -= 1
+            if self._reserve is not None:
+                self._reserve.drop(epoch)
             written()
 
         self._mailbox.put_first(EventLetter(made, told))
@@ -165,10 +184,13 @@ class Halt:
         self.resume((source,), "file", why, written=lambda: self._leaving.discard(epoch))
 
     def take_over(self, engine: Engine, paths: Iterable[Path]) -> None:
-        """At start: hold what the journal, the files and the environment hold."""
+        """At start: hold what the journal, the reserve, the files and the environment hold."""
         self.latch.epoch = max(self.latch.epoch, engine.stop.epoch)
         for stop in engine.stop.stops:
             self.latch.set(stop)
+        for stop in self._reserve.found() if self._reserve is not None else ():
+            if stop.epoch > engine.stop.epoch:  # else the journal took it in time
+                self.stop(stop.source, stop.by, stop.reason, stop.agent)
         self.look(dict.fromkeys((*paths, *_stop_files(engine.stop.stops))))
         off = switched_off()
         if off and not self.latch.has(ENVIRONMENT):
@@ -185,6 +207,11 @@ _NONE: Final = {
     "since": None,
     "agent": None,
 }
+
+
+def _lasts(source: str) -> bool:
+    """Say whether a start would find the source itself again."""
+    return source == ENVIRONMENT or source.startswith("file:")
 
 
 def _stop_files(stops: Iterable[Stop]) -> Iterator[Path]:

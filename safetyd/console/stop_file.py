@@ -2,9 +2,12 @@
 
 import os
 import re
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+from safetyd.reserve import FREE
 
 NAME: Final = "EMERGENCY_STOP"
 
@@ -23,6 +26,15 @@ def write(path: Path, by: str, at: datetime, reason: str) -> None:
         fresh.rename(path)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def put(path: Path) -> bool:
+    """Put there what needs no room for words: an empty file, or the one that is kept in reserve."""
+    for make in (path.touch, lambda: path.with_name(FREE).rename(path)):
+        with suppress(OSError):
+            make()
+            return True
+    return False
 
 
 def is_there(path: Path) -> bool:

@@ -63,27 +63,31 @@ async def _stop(place: Place, reason: str, agent: str | None) -> int:
     async with connected(place) as operator:
         reply = await operator.control("stop", reason=reason, agent=agent)
         _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
-        if not reply["journalled"]:
+        lasts = bool(reply["journalled"])
+        if not lasts:
             _say("It is in force, but not yet written down: the journal does not answer.")
         status = await _status(operator)
         files = [Path(file) for file in status.get("stop_files", ())]
         path = files[0] if files else place.data_dir / stop_file.NAME
-        written = agent is None and _write(path, operator.name, reason)
+        written = agent is None and _write(path, operator.name, reason, wordless=not lasts)
         heard = await _wait(operator, agent, f"file:{path}" if written and files else "")
         rows = await _agents(operator)
     _tell(heard, rows, agent)
+    if not (lasts or written):
+        _say("A restart of the daemon would forget the stop: make room on its disk and stop again.")
     if agent is None and not status:
         _say("No [stop] commands were run: the daemon does not say which there are.")
     commands = status.get("stop_commands", ()) if agent is None else ()
     failed = [command for command in commands if not _run(command)]
-    return _end(heard, failed, agent, unheard(agent, rows))
+    ended = _end(heard, failed, agent, unheard(agent, rows))
+    return ended if lasts or written else BLOCKED
 
 
 def _by_file(place: Place, reason: str, wrong: Failure) -> int:
     """Do what can be done without the daemon's word."""
     try:
         make_private(place.data_dir)
-        written = _write(place.data_dir / stop_file.NAME, _name(place), reason)
+        written = _write(place.data_dir / stop_file.NAME, _name(place), reason, wordless=True)
     finally:
         click.echo(f"safetyd: {plain(wrong.message, 2000)}", err=True)
     if written:
@@ -109,10 +113,14 @@ def _holds(place: Place) -> str:
     return f"The daemon with pid {pid} runs and obeys it at once if it looks there, as by default."
 
 
-def _write(path: Path, by: str, reason: str) -> bool:
+def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
+    """Write the stop file; where there is no room for words, put it there without if need be."""
     try:
         stop_file.write(path, by, Clock().now().at, reason)
     except OSError as exc:
+        if wordless and stop_file.put(path):
+            _say(f"The stop file is {path}, without who and why: {exc.strerror}.")
+            return True
         click.echo(f"The stop file {path} cannot be written: {exc.strerror}.", err=True)
         return False
     _say(f"The stop file is {path}.")

@@ -435,6 +435,13 @@ async def test_a_stop_that_is_not_yet_written_down_says_so(stalled, tmp_path):
     assert "does not say who has acknowledged" in said.stdout
     assert "No [stop] commands were run: the daemon does not say which" in said.stdout
     assert (data_dir / "EMERGENCY_STOP").exists()
+    assert "would forget" not in said.stdout
+
+    one = await anyio.to_thread.run_sync(
+        lambda: here("stop", "--agent", "a", "--url", stalled, SAFETYD_DATA_DIR=str(data_dir))
+    )
+    assert one.returncode == 1
+    assert "A restart of the daemon would forget the stop" in one.stdout
 
 
 @pytest.mark.parametrize("stalled", [b'{"ok":true}', b"nonsense"], indirect=True)

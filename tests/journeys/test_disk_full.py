@@ -14,13 +14,16 @@ from typing import Final, Self
 
 import pytest
 
+from safetyd.reserve import Reserve
 from tests.conftest import RunningDaemon, safetyd
-from tests.journeys.agents import UNBOUNDED, Heard, History, crowd
+from tests.journeys.agents import UNBOUNDED, Heard, History, crowd, until
 from tests.journeys.people import control, query
+from tests.journeys.processes import gone, server_pid
 from tests.journeys.record import assert_recorded, assert_verifies
 
 IN_NAMESPACE: Final = "TESTS_IN_NAMESPACE"
 SIZE: Final = "48m"
+FILES: Final = 500
 NOTICED_S: Final = 5.0
 LOOKED_AT_S: Final = 1.0
 WATCHDOG_S: Final = 1.0
@@ -35,7 +38,8 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path 
     """
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "none", str(data)]
+    options = f"size={SIZE},nr_inodes={FILES},mode=700"
+    mount = ["mount", "-t", "tmpfs", "-o", options, "none", str(data)]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
     if mounted.returncode == 0:
         yield tmp_path
@@ -67,6 +71,20 @@ def fill(path: Path) -> None:
                 while True:
                     file.write(bytes(size))
     assert shutil.disk_usage(path).free == 0
+
+
+def fill_with_files(directory: Path) -> None:
+    """Leave room for not one file more."""
+    directory.mkdir()
+    with suppress(OSError):
+        for number in range(FILES):
+            (directory / str(number)).touch()
+    assert os.statvfs(directory).f_ffree == 0
+
+
+def make_room(daemon: RunningDaemon) -> None:
+    (daemon.data_dir / "filler").unlink()
+    shutil.rmtree(daemon.data_dir / "files", ignore_errors=True)
 
 
 class Watchdog:
@@ -130,7 +148,7 @@ def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
 
         reply = control(daemon, "stop", reason="drill")
         assert reply["ok"]
-        assert not reply["journalled"]
+        assert reply["journalled"], "it is kept where there is room for it"
         history.until(stopped)
         watchdog.forget()
         assert watchdog.hears(), "a restart now would forget the stop"
@@ -164,6 +182,24 @@ def test_full_disk_allows_nothing_and_can_be_stopped_and_recovers_by_itself(
 
 
 @pytest.mark.journey
+def test_stop_without_a_daemon_finds_room_on_a_disk_that_is_full_of_bytes_and_files(
+    small_disk: Path | None,
+) -> None:
+    if small_disk is None:
+        return
+    data = small_disk / "data"
+    Reserve(data).prepare()
+    fill(data / "filler")
+    fill_with_files(data / "files")
+
+    said = safetyd("stop", "drill", "--data-dir", str(data))
+
+    assert said.returncode == 4
+    assert f"The stop file is {data / 'EMERGENCY_STOP'}, without who and why" in said.stdout
+    assert (data / "EMERGENCY_STOP").exists()
+
+
+@pytest.mark.journey
 def test_daemon_does_not_start_on_a_full_disk_and_says_why(small_disk: Path | None) -> None:
     if small_disk is None:
         return
@@ -178,3 +214,56 @@ def test_daemon_does_not_start_on_a_full_disk_and_says_why(small_disk: Path | No
     filler.unlink()
     with running(small_disk, {}) as daemon, crowd(daemon.endpoint.bus, "a") as history:
         history.until_allowed()
+
+
+def kill_both(daemon: RunningDaemon) -> None:
+    """End daemon and server as a power cut would."""
+    server = server_pid(daemon)
+    daemon.kill()
+    until(lambda: gone(server))
+
+
+def stop_on_a_full_disk(daemon: RunningDaemon, *, agent: str | None, files_too: bool) -> None:
+    with crowd(daemon.endpoint.bus, "a") as history:
+        history.until_allowed()
+        fill(daemon.data_dir / "filler")
+        if files_too:
+            fill_with_files(daemon.data_dir / "files")
+        history.until(unwritable, NOTICED_S)
+
+        assert control(daemon, "stop", reason="drill", agent=agent)["journalled"]
+    kill_both(daemon)
+
+
+def assert_stopped_until_resumed(daemon: RunningDaemon, agent: str | None) -> None:
+    (stop,) = query(daemon, "status")["stop"]["stops"]
+    assert (stop["by"], stop["reason"], stop["agent"]) == ("local", "drill", agent)
+    with crowd(daemon.endpoint.bus, "a") as history:
+        history.until(lambda heard: stopped(heard) and recorded(heard))
+        assert not history.allows
+        assert control(daemon, "resume", agent=agent)["cleared"] == ["operator"]
+        history.until_allowed()
+
+
+@pytest.mark.journey
+def test_stop_on_a_full_disk_survives_a_kill_of_everything_with_and_without_room(
+    small_disk: Path | None,
+) -> None:
+    if small_disk is None:
+        return
+    with running(small_disk, {}) as daemon:
+        stop_on_a_full_disk(daemon, agent=None, files_too=False)
+        make_room(daemon)
+        daemon.start()
+        assert_stopped_until_resumed(daemon, agent=None)
+
+        stop_on_a_full_disk(daemon, agent="a", files_too=True)
+        refused = daemon.safetyd("run", "--config", str(daemon.config_path))
+        assert refused.returncode == 1
+        make_room(daemon)
+        daemon.start()
+        assert_stopped_until_resumed(daemon, agent="a")
+
+        kill_both(daemon)
+        daemon.start()
+        assert not query(daemon, "status")["stop"]["stops"]

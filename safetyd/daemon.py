@@ -58,7 +58,7 @@ from safetyd.settings import Settings
 from safetyd.shelf import Shelf
 from safetyd.state import Restored, restore
 from safetyd.transcripts import TranscriptFiles
-from safetyd.unusable import Unusable, files_needed
+from safetyd.unusable import Unusable, check_room, files_needed
 from safetyd.web.window import Window
 from safetyd.writer import Writer
 
@@ -104,6 +104,7 @@ class Daemon:
     async def run(self, announce: Callable[[host.Endpoint], None]) -> None:
         """Run until a signal; raise if anything dies."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see console/cli.py
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._obey, signals, tasks)
                 await self._live(announce)
@@ -130,13 +131,14 @@ class Daemon:
     async def _live(self, announce: Callable[[host.Endpoint], None]) -> None:
         async with AsyncExitStack() as stack:
             bus = self._settings.config.bus
-            with files_needed():
+            with files_needed(self._data_dir):
                 stack.enter_context(host.lock(self._data_dir))
                 self._settings.keyring.make_own()
                 stack.callback(self._leave)
                 url = bus.url or self._start_server()
             await self._links.connect(url, self._server, stack)
-            restored = await self._rebuild()
+            with self._links.needed():
+                restored = await self._rebuild()
             await self._serve(restored, url, announce)
 
     def _start_server(self) -> str:
@@ -147,6 +149,7 @@ class Daemon:
         self._reload.server = self._server
         errors = self._reload.take_on_keys("start")
         if errors:
+            check_room(self._data_dir)
             raise Unusable("; ".join(errors))
         self._server.start()
         return self._server.url
@@ -164,7 +167,7 @@ class Daemon:
         self._journal = Journal(client, self._subjects, self._boot_id)
         await self._journal.open(MAX_JOURNAL_BYTES)
         policy = self._settings.policy
-        with files_needed():
+        with files_needed(self._data_dir):
             torn = self._audit.open()
             restored = await restore(policy, self._checkpoints, self._journal, self._audit)
         self._clock.resume_after(restored.t)
@@ -179,20 +182,22 @@ class Daemon:
         self, restored: Restored, url: str, announce: Callable[[host.Endpoint], None]
     ) -> None:
         self._assemble(restored)
-        with files_needed():
+        with files_needed(self._data_dir):
             self._halt.take_over(restored.engine, self._settings.stop_files)
         front = self._front()
         async with anyio.create_task_group() as tasks:
             self._start_tasks(tasks)
-            await self._subscribe(tasks)
-            await front.start()
-            self._web_url = front.web
-            await self._links.first_canaries()
+            with self._links.needed():
+                await self._subscribe(tasks)
+                await front.start()
+                self._web_url = front.web
+                await self._links.first_canaries()
             self._ready = True
             endpoint = host.Endpoint(
                 bus=url, web=front.web, links=front.links, pid=os.getpid(), version=__version__
             )
-            host.write_endpoint(self._data_dir, endpoint)
+            with files_needed(self._data_dir):
+                host.write_endpoint(self._data_dir, endpoint)
             host.notify("READY=1")
             announce(endpoint)
             self._started_up.set()
@@ -221,7 +226,7 @@ class Daemon:
         log_events = logs.EventLog().observe
         self._answers = Answers(lambda: self._writer.engine, self._agents_posts, self._latch)
         self._transcripts = TranscriptFiles(self._data_dir)
-        with files_needed():
+        with files_needed(self._data_dir):
             self._notifier = Notifier(
                 self._settings,
                 self._mailbox,

@@ -3,9 +3,10 @@
 import fcntl
 import os
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -22,6 +23,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     links: str = ""  # where decision links are served, if that is elsewhere
     pid: int
     version: str
+
+
+class Room(NamedTuple):
+    """What is free on a disk, and where that is mounted."""
+
+    disk: Path
+    bytes: int
+    files: int
 
 
 class AlreadyRunning(Exception):
@@ -43,6 +52,18 @@ def lock(data_dir: Path) -> TextIO:
     file.write(f"{os.getpid()}\n")
     file.flush()
     return file
+
+
+def room(directory: Path) -> Room:
+    """Return what this process may still write where a directory is."""
+    found = os.statvfs(directory)
+    ours = os.geteuid() == 0  # what is kept back for root
+    blocks, files = (found.f_bfree, found.f_ffree) if ours else (found.f_bavail, found.f_favail)
+    disk = directory.resolve()
+    while not disk.is_mount():
+        disk = disk.parent
+    counted = found.f_files > 0  # some file systems have no such limit
+    return Room(disk, blocks * found.f_frsize, files if counted else sys.maxsize)
 
 
 def write_endpoint(data_dir: Path, endpoint: Endpoint) -> None:

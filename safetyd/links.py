@@ -1,8 +1,8 @@
 """The daemon's connections to the bus."""
 
 import logging
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
 import anyio
@@ -13,7 +13,7 @@ from safetyd.bus.link import Link
 from safetyd.bus.server import EmbeddedServer
 from safetyd.bus.subjects import Subjects
 from safetyd.settings import Settings
-from safetyd.unusable import Unusable
+from safetyd.unusable import Unusable, check_room
 
 CONNECT_S: Final = 20.0
 AGAIN_S: Final = 0.05
@@ -31,6 +31,7 @@ class Links:
         self._subjects = subjects
         self._boot_id = boot_id
         self._die = die
+        self._server: EmbeddedServer | None = None
         self.open: Link | None = None
 
     @property
@@ -48,10 +49,20 @@ class Links:
 
     async def connect(self, url: str, server: EmbeddedServer | None, stack: AsyncExitStack) -> None:
         """Connect to the bus; `stack` hangs up. `server` is ours, if the bus is."""
+        self._server = server
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
         if self._settings.config.bus.keyless:
             self.open = await self._connected("open", url, server, stack)
+
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        """Say in plain words that the bus failed during the start."""
+        try:
+            yield
+        except (nats.errors.Error, TimeoutError, ConnectionError) as exc:
+            why = str(exc) or "it does not answer"
+            raise self._failure(f"the bus failed during the start ({why})") from exc
 
     async def first_canaries(self) -> None:
         """Return once every connection has heard itself."""
@@ -74,10 +85,17 @@ class Links:
                 except (OSError, nats.errors.Error) as exc:
                     log.debug("not connected yet: %s", exc)
                     if server is not None and server.end:
-                        raise Unusable(server.end) from exc
+                        raise self._failure(f"no bus lets us in at {url}") from exc
                     await anyio.sleep(AGAIN_S)
                 else:
                     stack.push_async_callback(link.close)
                     return link
-        hint = f"; see {server.log_file}" if server else ": check bus.url and its key"
-        raise Unusable(f"no bus lets us in at {url}{hint}")
+        raise self._failure(f"no bus lets us in at {url}")
+
+    def _failure(self, what: str) -> Unusable:
+        """Add where to look; raise at once if it is the disk that a server of ours lacks."""
+        if self._server is None:
+            return Unusable(f"{what}: check bus.url and its key")
+        check_room(self._settings.data_dir)
+        end = self._server.end
+        return Unusable(f"{what}: {end}" if end else f"{what}; see {self._server.log_file}")

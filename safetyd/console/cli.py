@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -137,6 +138,9 @@ def commands(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command that was typed, and end with its exit code."""
+    if sys.argv[1:2] == ["run"]:
+        # It waits for the daemon, which hears it once it can reload.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     code = 0
     try:
         code = run(sys.argv[1:])

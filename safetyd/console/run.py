@@ -19,7 +19,7 @@ from safetyd.daemon import Daemon
 from safetyd.host import AlreadyRunning, Endpoint
 from safetyd.journal import Displaced, JournalUnusable
 from safetyd.state import JournalLost, JournalTrimmed
-from safetyd.unusable import Unusable
+from safetyd.unusable import Unusable, check_room, files_needed
 
 # What an operator can mend; anything else is ours and shows where it happened.
 _EXPECTED = (
@@ -54,10 +54,9 @@ def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> No
 
 def _daemon(config_path: Path | None, where: Path) -> Daemon:
     config = load(config_path)
-    try:
+    with files_needed(where):
+        check_room(where)
         return Daemon(config, config_path, where)
-    except OSError as exc:
-        raise Unusable(f"the data directory cannot be used: {exc}") from exc
 
 
 def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import pytest
 
 from safetyd.reserve import Reserve
-from tests.conftest import RunningDaemon, safetyd
+from tests.conftest import LAST_WORD, READY_S, WEB, RunningDaemon, environment, safetyd
 from tests.journeys.agents import UNBOUNDED, Heard, History, crowd, until
 from tests.journeys.people import control, query
 from tests.journeys.processes import gone, server_pid
@@ -28,6 +28,7 @@ NOTICED_S: Final = 5.0
 LOOKED_AT_S: Final = 1.0
 WATCHDOG_S: Final = 1.0
 RECOVERS_S: Final = 20.0
+ENOUGH_KIB: Final = 1100
 
 
 @pytest.fixture
@@ -112,6 +113,14 @@ class Watchdog:
         return bool(ready) and self._socket.recv(64) == b"WATCHDOG=1"
 
 
+class Start(NamedTuple):
+    """What became of a start."""
+
+    ready: bool
+    code: int
+    said: str
+
+
 @contextmanager
 def running(directory: Path, variables: Mapping[str, str]) -> Iterator[RunningDaemon]:
     daemon = RunningDaemon(directory, UNBOUNDED, variables)
@@ -181,6 +190,66 @@ def test_full_disk_allows_nothing_and_can_be_stopped_and_recovers_by_itself(
         assert_verifies(daemon)
 
 
+def start_with(filler: Path, free_kib: int) -> Start:
+    """Start a daemon with so much room, and end it once it is ready."""
+    fill(filler)
+    os.truncate(filler, filler.stat().st_size - free_kib * 1024)
+    return start(filler.parent)
+
+
+def start(data: Path) -> Start:
+    config = data.with_name("safetyd.toml")
+    config.write_text(WEB)
+    command = [sys.executable, "-m", "safetyd", "run", "--config", str(config)]
+    with subprocess.Popen(
+        [*command, "--data-dir", str(data)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        end = time.monotonic() + READY_S
+        out = b""
+        while LAST_WORD not in out:
+            patience_s = end - time.monotonic()
+            assert select.select([process.stdout], [], [], patience_s)[0], "neither ready nor over"
+            if not (chunk := os.read(process.stdout.fileno(), 4096)):
+                break
+            out += chunk
+        process.terminate()
+        return Start(LAST_WORD in out, process.wait(), process.stderr.read().decode())
+
+
+def assert_refused(start: Start, filler: Path, free: str) -> None:
+    data = filler.parent
+    assert (start.ready, start.code) == (False, 1), start
+    (line,) = start.said.splitlines()
+    assert line.startswith(f"safetyd: the disk at {data} that holds {data} has {free}"), line
+    assert line.endswith("make room on it and start again")
+
+
+@pytest.mark.journey
+def test_start_with_any_room_is_ready_or_says_in_one_sentence_which_disk_is_full(
+    small_disk: Path | None,
+) -> None:
+    if small_disk is None:
+        return
+    data = small_disk / "data"
+    filler = data / "filler"
+    for free_kib in (4, 16, 36, 44, 52, 64, 128, 256):
+        assert_refused(start_with(filler, free_kib), filler, f"{free_kib} KiB free")
+
+    assert start_with(filler, ENOUGH_KIB).ready
+    for free_kib in (256, 36, 8):
+        assert_refused(start_with(filler, free_kib), filler, f"{free_kib} KiB free")
+    assert start_with(filler, ENOUGH_KIB).ready
+
+    filler.unlink()
+    fill_with_files(data / "files")
+    assert_refused(start(data), filler, "room for 0 more files")
+
+
 @pytest.mark.journey
 def test_stop_without_a_daemon_finds_room_on_a_disk_that_is_full_of_bytes_and_files(
     small_disk: Path | None,
@@ -206,10 +275,7 @@ def test_daemon_does_not_start_on_a_full_disk_and_says_why(small_disk: Path | No
     filler = small_disk / "data" / "filler"
     fill(filler)
 
-    refused = safetyd("run", "--data-dir", str(small_disk / "data"))
-    assert refused.returncode == 1
-    assert "No space left on device" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert_refused(start_with(filler, 0), filler, "0 KiB free")
 
     filler.unlink()
     with running(small_disk, {}) as daemon, crowd(daemon.endpoint.bus, "a") as history:

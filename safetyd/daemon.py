@@ -24,6 +24,7 @@ from safetyd.answers import Answers
 from safetyd.audit import Audit, Torn, find
 from safetyd.bus.accounts import MAX_JOURNAL_BYTES
 from safetyd.bus.client import pub
+from safetyd.bus.crowding import Crowding
 from safetyd.bus.external import external_problems, wait_for_silence
 from safetyd.bus.link import Link
 from safetyd.bus.post import Post
@@ -272,6 +273,8 @@ class Daemon:
             tasks.start_soon(link.sing)
         if self._links.open is not None:
             tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
+            if self._server is not None:
+                tasks.start_soon(Crowding(self._server).watch)
         if self._reserve is not None:
             tasks.start_soon(self._reserve.keep)
         if self._server is not None:

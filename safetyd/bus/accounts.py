@@ -18,6 +18,11 @@ MAX_JOURNAL_BYTES: Final = 768 * 1024**2
 # long, so a flood bounds it; agents that wait for a person ask again every minute.
 RESPONSE: Final = "2m"
 SERVICE_VERBS: Final = ("PING", "INFO", "STATS")
+MAX_KEYLESS: Final = 128
+# What the server tells of its connections, and how one is ended.
+CONNECTED: Final = "$SYS.ACCOUNT.OPEN.CONNECT"
+CONNECTIONS: Final = "$SYS.REQ.SERVER.PING.CONNZ"
+ENDING: Final = "$SYS.REQ.SERVER.*.KICK"
 
 
 class Users(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +43,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     log_file: str
     pid_file: str
+    monitor: str  # the public key of who sees connections and may end them
 
 
 def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
@@ -63,17 +69,17 @@ def embedded(listen: Listen, users: Users, subjects: Subjects) -> str:
             "  max_mem: 64MB",
             "  sync_interval: always",
             "}",
-            accounts(users, subjects),
+            accounts(users, subjects, listen.monitor),
         )
     )
 
 
-def accounts(users: Users, subjects: Subjects) -> str:
+def accounts(users: Users, subjects: Subjects, monitor: str = "") -> str:
     """Return the part that somebody else's cluster needs too."""
     blocks = [_safety(users, subjects), _agents(users, subjects), _humans(users, subjects)]
     if users.open_agents:
         blocks.append(_open(subjects, door_open=users.door_open))
-    lines = ["accounts {", *(_indented(block) for block in blocks), "  SYS {}", "}"]
+    lines = ["accounts {", *(_indented(block) for block in blocks), _sys(monitor), "}"]
     lines.append("system_account: SYS")
     if users.open_agents:
         lines.append("no_auth_user: open")
@@ -174,10 +180,18 @@ def _open(subjects: Subjects, *, door_open: bool) -> str:
     return _block(
         "OPEN",
         "# agents without a key: they have no secrets from one another",
-        "limits { max_connections: 64, max_subscriptions: 1000 }",
+        f"limits {{ max_connections: {MAX_KEYLESS}, max_subscriptions: 1000 }}",
         _users([user]),
         imports,
     )
+
+
+def _sys(monitor: str) -> str:
+    if not monitor:
+        return "  SYS {}"
+    hears = [CONNECTED, "_INBOX.daemon.>"]
+    user = _user(monitor, publish=[CONNECTIONS, ENDING], subscribe=hears)
+    return f"  SYS {{ users: [ {user} ] }}"
 
 
 def _micro() -> Iterable[str]:

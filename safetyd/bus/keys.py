@@ -127,9 +127,14 @@ def public_key(seed: Path) -> str:
     return pair
 
 
-def _write_pair(path: Path) -> None:
+def new_pair() -> tuple[bytes, bytes]:
+    """Return a seed and its public key."""
     seed = nkeys.encode_seed(bytes(SigningKey.generate()), nkeys.PREFIX_BYTE_USER)
-    public = nkeys.from_seed(seed).public_key
+    return seed, nkeys.from_seed(seed).public_key
+
+
+def _write_pair(path: Path) -> None:
+    seed, public = new_pair()
     _write_secret(path, seed)
     path.with_suffix(".pub").write_bytes(public + b"\n")
 

@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from safetyd.bus.accounts import Listen, Users, embedded
+from safetyd.bus.keys import new_pair
 from safetyd.bus.subjects import Subjects
 
 STOP_S: Final = 5.0
@@ -39,6 +40,9 @@ class EmbeddedServer:
         self._subjects = subjects
         self._binary = binary or shipped_binary()
         self._process: subprocess.Popen[bytes] | None = None
+        # As good as this process: it is written nowhere.
+        seed, self._monitor = (part.decode() for part in new_pair())
+        self.monitor_seed = seed
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._port = self._kept_port()
 
@@ -60,6 +64,7 @@ class EmbeddedServer:
             store=str(self._directory / "jetstream"),
             log_file=str(self.log_file),
             pid_file=str(self._directory / "nats-server.pid"),
+            monitor=self._monitor,
         )
         fresh = self._directory / "nats.conf.new"
         fresh.touch(mode=0o600)

@@ -12,7 +12,7 @@ from safetyd.bus.accounts import (
     accounts,
     embedded,
 )
-from safetyd.bus.keys import Keyring, public_key
+from safetyd.bus.keys import Keyring, new_pair, public_key
 from safetyd.bus.server import shipped_binary
 from safetyd.bus.subjects import Subjects
 
@@ -38,6 +38,7 @@ def listen(directory: Path) -> Listen:
         store=str(directory / 'a "store"'),
         log_file=str(directory / "log"),
         pid_file=str(directory / "pid"),
+        monitor=new_pair()[1].decode(),
     )
 
 

@@ -1,0 +1,79 @@
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from safetyd.bus.accounts import MAX_KEYLESS
+from safetyd.bus.crowding import FREE, Connection, Crowding, superfluous
+from tests.bus.embedded import Embedded
+from tests.bus.peer import Peer, Refused
+from tests.play import NOON
+from tests.servers import until
+
+KEPT = MAX_KEYLESS - FREE
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Embedded]:
+    server = Embedded(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+def silent_since(second: int, *, spoke: bool = False) -> Connection:
+    return Connection(second, int(spoke), NOON + timedelta(seconds=second))
+
+
+def test_as_many_as_fit_stay():
+    assert superfluous([silent_since(second) for second in range(KEPT)]) == []
+
+
+def test_who_never_spoke_goes_before_who_did_and_then_the_longest_silent():
+    spoke = [silent_since(second, spoke=True) for second in range(KEPT)]
+    never = [silent_since(second) for second in range(1000, 1002)]
+
+    assert superfluous([*spoke, *never]) == never
+    assert superfluous([*spoke, *never, silent_since(2000, spoke=True)]) == [*never, spoke[0]]
+
+
+def occupy(server: Embedded, stack: ExitStack) -> int:
+    """Come in as often as the server lets one, once for each place; return how often it did."""
+    held = 0
+    for _ in range(MAX_KEYLESS):
+        try:
+            stack.enter_context(Peer(server.url))
+            held += 1
+        except (OSError, Refused):
+            continue
+    return held
+
+
+def lets_in(server: Embedded) -> bool:
+    try:
+        Peer(server.url).close()
+    except (OSError, Refused):
+        return False
+    return True
+
+
+async def test_places_are_free_again_also_after_the_server_was_started_anew(server: Embedded):
+    await until(lambda: lets_in(server))
+    crowding = Crowding(server)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(crowding.watch)
+        with ExitStack() as stack:
+            assert await anyio.to_thread.run_sync(occupy, server, stack) > KEPT
+            await until(lambda: lets_in(server))
+
+            server.kill()
+            await server.ended()
+            server.start()
+            await until(lambda: lets_in(server))
+            assert await anyio.to_thread.run_sync(occupy, server, stack) > KEPT
+            await until(lambda: lets_in(server))
+        tasks.cancel_scope.cancel()

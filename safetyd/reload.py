@@ -17,6 +17,7 @@ from safetyd.core.policy import Configured
 from safetyd.letters import EventLetter
 from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
+from safetyd.ownership import Foreign, check_owners
 from safetyd.rounds import Rounds
 from safetyd.settings import Settings
 
@@ -63,10 +64,11 @@ class Reload:
     def take_on_keys(self, by: str) -> list[str]:
         """Let the server know who has a key now; return why it does not, if it does not."""
         try:
+            check_owners(self._settings.data_dir)
             users = self._settings.users()
             if self.server is not None:
                 self.server.configure(users)
-        except (OSError, KeyUnusable, ServerRefused) as exc:
+        except (OSError, Foreign, KeyUnusable, ServerRefused) as exc:
             return [f"the keys as they are now are not in force: {exc}"]
         self._note_change(users, by)
         return []

@@ -136,13 +136,17 @@ def new_pair() -> tuple[bytes, bytes]:
 def _write_pair(path: Path) -> None:
     seed, public = new_pair()
     _write_secret(path, seed)
-    path.with_suffix(".pub").write_bytes(public + b"\n")
+    _write(path.with_suffix(".pub"), public, 0o644)
 
 
 def _write_secret(path: Path, content: bytes) -> None:
     """Write a file that was never readable by others and is never half-written."""
+    _write(path, content, 0o600)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
     fresh = path.with_name(path.name + ".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(fd, "wb") as file:
         file.write(content + b"\n")
         file.flush()

@@ -1,16 +1,17 @@
 """Whether the files of a data directory, and those of projects, are there and as they must be."""
 
 import os
-import pwd
 import re
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from safetyd.bus.accounts import MAX_STORE_BYTES
-from safetyd.bus.keys import KeyUnusable, Role, seed_in
+from safetyd.bus.keys import LOCAL_OPERATOR, KeyUnusable, Role, seed_in
 from safetyd.console.audit import gaps, verified
 from safetyd.console.failure import Failure
 from safetyd.console.findings import Finding, note, ok, wrong
@@ -18,6 +19,7 @@ from safetyd.console.places import look_into
 from safetyd.console.plain import several
 from safetyd.console.version import nats_server_version
 from safetyd.core.policy import Policy
+from safetyd.ownership import problems, user_name
 from safetyd.project_files import with_files
 
 OTHERS: Final = 0o077
@@ -39,6 +41,7 @@ def data_dir(path: Path) -> Iterator[Finding]:
         yield wrong("data dir", f"{exc.message}; are you the user that the daemon runs as?")
     else:
         yield _private(path, found.st_mode)
+        yield from _owners(path)
 
 
 def _private(path: Path, mode: int) -> Finding:
@@ -46,6 +49,37 @@ def _private(path: Path, mode: int) -> Finding:
         said = f"{path} has mode {stat.S_IMODE(mode):04o}: others can look into it"
         return wrong("data dir", f"{said}; `chmod 700 {path}`")
     return ok("data dir", f"{path} is its owner's alone")
+
+
+def _owners(path: Path) -> Iterator[Finding]:
+    """Name what others than the daemon's user could change; who that is, root has to guess."""
+    owner = path.stat().st_uid
+    uid = os.geteuid() or owner
+    try:
+        for problem in problems(path, uid):
+            yield wrong("owners", problem)
+    except OSError as exc:
+        yield wrong("owners", f"{exc.filename} cannot be looked at: {exc.strerror}")
+    if uid != os.geteuid():
+        name = user_name(owner)
+        yield note("owners", f"{path} belongs to {name}: only {name} can start a daemon on it")
+
+
+def operators(directory: Path, now: datetime) -> Iterator[Finding]:
+    """List everybody who may command, so that somebody whom nobody knows is seen."""
+    named = {directory / "operator.pub": LOCAL_OPERATOR}
+    with suppress(Failure):  # `keys` tells of it
+        paths = look_into(directory / "operators")
+        named |= {path: path.stem for path in paths if path.suffix == ".pub"}
+    for path, name in named.items():
+        try:
+            seen = path.stat()
+        except OSError:
+            continue
+        made = datetime.fromtimestamp(seen.st_mtime, UTC)
+        age = several(max(0, (now - made).days), "day")
+        said = f"operator {name} may command by {path}, {age} old ({made:%Y-%m-%d %H:%M}Z)"
+        yield note("operators", f"{said}, of user {user_name(seen.st_uid)}")
 
 
 def keys(directory: Path) -> Iterator[Finding]:
@@ -147,14 +181,7 @@ def separation(key: Path) -> Finding:
         uid = os.getuid()
     return note(
         "separation",
-        f"an agent that runs as Unix user {_user(uid)} can read {key} and act as the operator: run "
-        "agents as another user and hand each only its own key (`safetyd agent add NAME`, then "
+        f"an agent that runs as Unix user {user_name(uid)} can read {key} and act as the operator: "
+        "run agents as another user and hand each only its own key (`safetyd agent add NAME`, then "
         "move keys/agents/NAME.nk to that user)",
     )
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from safetyd.clock import Clock
 from safetyd.console.check_daemon import config_given, daemon, start, web
 from safetyd.console.check_files import (
     audit,
@@ -11,6 +12,7 @@ from safetyd.console.check_files import (
     disk,
     keys,
     nats_server,
+    operators,
     separation,
 )
 from safetyd.console.failure import Failure
@@ -23,6 +25,7 @@ def examine(place: Place, config_path: Path | None) -> Iterator[Finding]:
     """Yield everything worth knowing about a data directory and its daemon."""
     yield from data_dir(place.data_dir)
     yield from keys(place.keys)
+    yield from operators(place.keys, Clock().now().at)
     yield disk(place.data_dir)
     yield nats_server()
     yield from audit(place.data_dir / "audit")

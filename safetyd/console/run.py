@@ -18,6 +18,7 @@ from safetyd.console.render_requests import telling
 from safetyd.daemon import Daemon
 from safetyd.host import AlreadyRunning, Endpoint
 from safetyd.journal import Displaced, JournalUnusable
+from safetyd.ownership import Foreign, check_owners
 from safetyd.state import JournalLost, JournalTrimmed
 from safetyd.unusable import Unusable, check_room, files_needed
 
@@ -26,6 +27,7 @@ _EXPECTED = (
     AlreadyRunning,
     ConfigError,
     Displaced,
+    Foreign,
     JournalLost,
     JournalTrimmed,
     JournalUnusable,
@@ -55,6 +57,7 @@ def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> No
 def _daemon(config_path: Path | None, where: Path) -> Daemon:
     config = load(config_path)
     with files_needed(where):
+        check_owners(where)
         check_room(where)
         return Daemon(config, config_path, where)
 

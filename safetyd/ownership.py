@@ -1,0 +1,120 @@
+"""Who else could change what the daemon trusts: its directory, those above it, and its keys.
+
+Whoever can put a file among the keys is an operator, and whoever can rename a directory above them
+can put other keys there. So all of it must belong to the daemon's user or to root, and nobody else
+may write to it.
+"""
+
+import grp
+import os
+import pwd
+import shlex
+import stat
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+_STATE: Final = ("nats", "audit", "checkpoints")
+_ROOT: Final = 0
+_EVERY_UID: Final = 2**32 - 1
+_OVERFLOW_UID: Final = 65534  # how an owner looks that a user namespace does not know
+_ELSEWHERE: Final = "or choose another place with --data-dir"
+
+
+class Foreign(Exception):
+    """Others could have made, or could change, what is trusted; each line says what to type."""
+
+
+def problems(data_dir: Path, uid: int) -> list[str]:
+    """Return what others than the user `uid` and root could change, each with what to type."""
+    found = list(_above(data_dir, uid))
+    found += _judged(data_dir, uid, _chown(data_dir, uid))
+    for path in (data_dir / name for name in _STATE):
+        own = _chown(path, uid, option="-R ")
+        found += _judged(path, uid, f"`mv {_q(path)} {_q(path)}.foreign`, or {own} if it is yours")
+    keys = data_dir / "keys"
+    for path in (keys, *sorted(keys.rglob("*"))):
+        own = _chown(path, uid)
+        is_key = not path.is_dir() or path.is_symlink()
+        found += _judged(path, uid, f"`rm {_q(path)}`, or {own} if you know it" if is_key else own)
+    return found
+
+
+def check_owners(data_dir: Path) -> None:
+    """Refuse keys and a directory that others could have made or could change."""
+    if found := problems(data_dir, os.geteuid()):
+        raise Foreign("\n".join(found))
+
+
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _above(data_dir: Path, uid: int) -> Iterator[str]:
+    """Judge every directory in which somebody could put another one in our place."""
+    named, real = Path(os.path.abspath(data_dir)), data_dir.resolve()  # noqa: PTH100 - links too
+    trusted = {uid, _ROOT, _unmapped()}
+    upwards = [(path, *path.parents) for path in (named, real)]
+    inside = {parent: child for path in upwards for child, parent in pairwise(path)}
+    for parent, child in inside.items():
+        seen = parent.stat()
+        if seen.st_uid not in trusted:
+            said = f"{parent} belongs to {user_name(seen.st_uid)}, who can replace {child}"
+            yield f"{said}: {_chown(parent, uid)}, {_ELSEWHERE}"
+        if _others_write(seen, uid) and not seen.st_mode & stat.S_ISVTX:
+            said = f"{parent} lets others replace {child} ({_mode(seen)})"
+            yield f"{said}: `chmod go-w {_q(parent)}`, {_ELSEWHERE}"
+
+
+def _judged(path: Path, uid: int, mend: str) -> Iterator[str]:
+    """Judge one that may be there, and what it points to if it is a link."""
+    if not os.path.lexists(path):
+        return
+    seen = path.lstat()
+    if seen.st_uid not in {uid, _ROOT}:
+        yield f"{path} belongs to {user_name(seen.st_uid)}: {mend}"
+        return
+    if stat.S_ISLNK(seen.st_mode):
+        if path.exists():
+            yield from _judged(path.resolve(), uid, mend)
+        return
+    if _others_write(seen, uid):
+        yield f"{path} can be written to by others ({_mode(seen)}): `chmod go-w {_q(path)}`"
+
+
+def _others_write(seen: os.stat_result, uid: int) -> bool:
+    if seen.st_mode & stat.S_IWOTH:
+        return True
+    return bool(seen.st_mode & stat.S_IWGRP) and not _only_ours(seen.st_gid, uid)
+
+
+def _only_ours(gid: int, uid: int) -> bool:
+    """Say whether nobody else is in a group, as in that which many systems give each user."""
+    try:
+        named = set(grp.getgrgid(gid).gr_mem)
+    except KeyError:
+        return False
+    named |= {user.pw_name for user in pwd.getpwall() if user.pw_gid == gid}
+    return named <= {user_name(uid), user_name(_ROOT)}
+
+
+def _unmapped() -> int:
+    """Return as whom directories of root may appear: in a user namespace not as root."""
+    first, _, count = Path("/proc/self/uid_map").read_text().split()[:3]
+    return _ROOT if (int(first), int(count)) == (0, _EVERY_UID) else _OVERFLOW_UID
+
+
+def _chown(path: Path, uid: int, option: str = "") -> str:
+    return f"`chown {option}{user_name(uid)} {_q(path)}`"
+
+
+def _mode(seen: os.stat_result) -> str:
+    return f"mode {stat.S_IMODE(seen.st_mode):04o}"
+
+
+def _q(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -72,6 +72,7 @@ class Audit:
         self._size = 0
         self._hash = NO_HASH
         self.seq = 0
+        self.written = 0  # bytes, since the start
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def open(self) -> Torn | None:
@@ -129,6 +130,7 @@ class Audit:
             os.ftruncate(self._fd, self._size)
             raise
         self._size += len(data)
+        self.written += len(data)
 
     def _rotate(self, missing: int = 0) -> None:
         number = int(files(self._directory)[-1].stem.removeprefix("audit-"))

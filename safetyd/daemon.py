@@ -249,6 +249,7 @@ class Daemon:
         self._writer.after = self._flush
         metrics.stopped = lambda: bool(self._latch.stops)
         metrics.malformed = lambda: self._refusals.total.get("malformed", 0)
+        metrics.audit_bytes = lambda: self._audit.written
         metrics.guards = lambda: self._writer.engine.guard_names
         gauges = Gauges(lambda: self._writer.engine, self._clock.now, self._settings.has_key)
         metrics.gauges = gauges.families

@@ -37,6 +37,7 @@ class Metrics(Collector):
         self._batch_events = Histogram(SIZES)
         self.stopped: Callable[[], bool] = bool
         self.malformed: Callable[[], int] = int
+        self.audit_bytes: Callable[[], int] = int
         self.guards: Callable[[], Sequence[str]] = tuple
         self.gauges: Callable[[], Iterable[GaugeMetricFamily]] = tuple
         self.tallies = Tallies()
@@ -101,6 +102,9 @@ class Metrics(Collector):
         malformed = CounterMetricFamily("safetyd_malformed", "Messages that were not understood.")
         malformed.add_metric([], self.malformed())
         yield malformed
+        audit = CounterMetricFamily("safetyd_audit_bytes", "Bytes written to the audit files.")
+        audit.add_metric([], self.audit_bytes())
+        yield audit
         yield from self.tallies.families()
         yield from self.gauges()
         yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})

@@ -21,6 +21,7 @@ CONTRACT = {
     "safetyd_emergency_stop_active": ("gauge", set()),
     "safetyd_config_last_reload_successful": ("gauge", set()),
     "safetyd_malformed": ("counter", set()),
+    "safetyd_audit_bytes": ("counter", set()),
     "safetyd_iterations": ("counter", {"agent"}),
     "safetyd_cost_usd": ("counter", {"agent"}),
     "safetyd_anomalies": ("counter", {"kind", "severity"}),

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from safetyd.core.approvals import Approvals
 from safetyd.core.binding import binding
+from safetyd.core.bounds import passed
 from safetyd.core.events import Asking, Proposed, Using
 from safetyd.core.grants import Grants
 from safetyd.core.guards import Chain
@@ -110,8 +111,8 @@ class Askers:
         self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], id_: str
     ) -> Involved:
         agent, config = proposed.agent, self._config
-        if self._approvals.pending_count(agent) >= config.max_pending_per_agent:
-            return Involved((*verdicts, _too_many(agent, config.max_pending_per_agent)))
+        if (full := passed(proposed, self._approvals, config)) is not None:
+            return Involved((*verdicts, full))
         deadline = deadline_of(proposed.proposal, proposed.at, config, self._quiet(agent))
         return Involved(
             verdicts,
@@ -169,15 +170,3 @@ def _using(approval: Request) -> Using:
     if answer is None or until is None:
         raise AssertionError("only what was answered can be used")
     return Using(request_id=approval.id, by=answer.by, until=until, words=answer.words)
-
-
-def _too_many(agent: str, most: int) -> Verdict:
-    reason = f"{agent} has {most} requests that wait for a person: wait for answers"
-    return Verdict(
-        "approvals",
-        BLOCK,
-        "approvals.agent",
-        reason,
-        cause="rate_limit",
-        limit_id=f"approvals.agent:{agent}",
-    )

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.actor import Actor
-from safetyd.core.requests import Request
+from safetyd.core.requests import Request, size_of
 
 MAX_CLOSED: Final = 1_000  # that are remembered, to be shown; the audit files have them all
 SHORTEST: Final = 8  # letters that a request may be called by
@@ -32,14 +32,34 @@ class Saved(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(list[Request]).decode
 
 
+class Waiting:
+    """Requests that wait for a person, oldest first, and the bytes of what they ask."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+        self.bytes = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.sizes)
+
+    def add(self, id_: str, size: int) -> None:
+        self.sizes[id_] = size
+        self.bytes += size
+
+    def remove(self, id_: str) -> None:
+        self.bytes -= self.sizes.pop(id_)
+
+
 class Register(Actor):
     """Requests are never changed, only replaced: `save` may encode them in another thread."""
 
     def __init__(self) -> None:
         self._requests: dict[str, Request] = {}  # oldest first
         self._closed: dict[str, None] = {}  # of these, what is over; longest first
-        self._pending: dict[str, None] = {}
-        self._pending_of: dict[str, dict[str, None]] = {}
+        self._pending = Waiting()
+        self._pending_of: dict[str, Waiting] = {}
+        self.keyless = Waiting()  # of all agents without a key: names without one are free
         self._unused_of: dict[str, dict[str, None]] = {}
         self._of_action: dict[tuple[str, bytes], tuple[str, ...]] = {}
         self._of_proposal: dict[tuple[str, str], str] = {}
@@ -58,11 +78,14 @@ class Register(Actor):
 
     def pending(self, agent: str | None = None) -> Iterator[Request]:
         """Yield what waits for a person, oldest first."""
-        ids = self._pending if agent is None else self._pending_of.get(agent, {})
-        return (self._requests[id_] for id_ in ids)
+        return (self._requests[id_] for id_ in self.waiting(agent).sizes)
 
     def pending_count(self, agent: str | None = None) -> int:
-        return len(self._pending if agent is None else self._pending_of.get(agent, ()))
+        return self.waiting(agent).count
+
+    def waiting(self, agent: str | None = None) -> Waiting:
+        """Return what is known of all that waits for a person, or of an agent's."""
+        return self._pending if agent is None else self._pending_of.get(agent, Waiting())
 
     def answered(self) -> list[Request]:
         """Return what has ended or was approved, used or not, the newest answer first."""
@@ -137,8 +160,7 @@ class Register(Actor):
         for id_ in request.ids:
             self._of_proposal[request.agent, id_] = request.id
         if request.pending:
-            self._pending[request.id] = None
-            _add(self._pending_of, request)
+            self._wait(request)
         elif request.unused:
             _add(self._unused_of, request)
         if request.pending or request.unused:
@@ -147,14 +169,29 @@ class Register(Actor):
 
     def _move(self, before: Request, request: Request) -> None:
         if before.pending:
-            self._pending.pop(request.id)
-            _remove(self._pending_of, request)
+            self._wait_no_longer(before)
         else:
             _remove(self._unused_of, request)
         if request.unused:
             _add(self._unused_of, request)
         else:
             self._close(request)
+
+    def _wait(self, request: Request) -> None:
+        size = size_of(request.asked.proposal)
+        self._pending.add(request.id, size)
+        self._pending_of.setdefault(request.agent, Waiting()).add(request.id, size)
+        if request.asked.keyless:
+            self.keyless.add(request.id, size)
+
+    def _wait_no_longer(self, request: Request) -> None:
+        self._pending.remove(request.id)
+        mine = self._pending_of[request.agent]
+        mine.remove(request.id)
+        if not mine.count:
+            del self._pending_of[request.agent]
+        if request.asked.keyless:
+            self.keyless.remove(request.id)
 
     def _close(self, request: Request) -> None:
         self._leave(request)

@@ -28,7 +28,7 @@ from safetyd.core.events import (
     Superseded,
 )
 from safetyd.core.kinds import Kind
-from safetyd.core.proposal import Proposal, Urgency, digest
+from safetyd.core.proposal import MAX_MESSAGE_BYTES, Proposal, Urgency, digest
 from safetyd.core.quiet import awake_until
 from safetyd.core.telling import QuietHours
 from safetyd.core.verdict import ASK, Verdict
@@ -39,6 +39,8 @@ URGENT_WAIT_S: Final = 900.0
 MAX_ASKED_S: Final = 30 * 86_400.0
 
 Minutes = Annotated[float, Meta(ge=0, le=525_600)]
+Pending = Annotated[int, Meta(ge=1, le=1_000_000)]
+Bytes = Annotated[int, Meta(ge=MAX_MESSAGE_BYTES)]
 State = Literal["pending", "approved", "denied", "expired", "cancelled", "superseded"]
 
 _ENDS: Final[dict[type[Event], State]] = {
@@ -54,10 +56,13 @@ _OPERATES: Final = frozenset(
 
 
 class ApprovalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    timeout_minutes: Minutes = 60.0  # wait = true
-    queued_timeout_minutes: Minutes = 10_080.0  # wait = false; 0: no deadline
+    timeout_minutes: Minutes = 60.0  # wait = true; 0: as long as an agent may ask for
+    queued_timeout_minutes: Minutes = 10_080.0  # wait = false; 0: the same
     approved_valid_minutes: Annotated[float, Meta(gt=0, le=525_600)] = 1440.0
-    max_pending_per_agent: Annotated[int, Meta(ge=1, le=1_000_000)] = 50
+    max_pending_per_agent: Pending = 50
+    max_pending_bytes_per_agent: Bytes = 2 * 1024 * 1024
+    max_pending_keyless: Pending = 500  # of all agents without a key together
+    max_pending_bytes_keyless: Bytes = 16 * 1024 * 1024
     urgent_cost_usd: Annotated[float, Meta(ge=0)] = 20.0
 
 
@@ -184,18 +189,19 @@ def unpause(event: Paused) -> Request:
 
 def deadline_of(
     proposal: Proposal, at: datetime, config: ApprovalsConfig, quiet: QuietHours | None = None
-) -> datetime | None:
+) -> datetime:
     """Return until when an answer counts: the asker's own wish, else what is configured.
 
     What is configured for agents that do not wait leaves out the `quiet` hours of who is asked.
+    Nothing waits for ever: 0 stands for the longest that may be wished.
     """
     if proposal.timeout_s is not None:
-        asked_s = min(proposal.timeout_s, MAX_ASKED_S)
-        return at + timedelta(seconds=max(asked_s, 1.0)) if asked_s else None
+        asked_s = min(proposal.timeout_s or MAX_ASKED_S, MAX_ASKED_S)
+        return at + timedelta(seconds=max(asked_s, 1.0))
     minutes = config.timeout_minutes if proposal.wait else config.queued_timeout_minutes
     if minutes and quiet is not None and not proposal.wait:
         return awake_until(quiet, at, minutes * 60)
-    return at + timedelta(minutes=minutes) if minutes else None
+    return at + timedelta(seconds=minutes * 60 or MAX_ASKED_S)
 
 
 def urgency_of(
@@ -210,6 +216,11 @@ def urgency_of(
     dear = urgent_cost_usd > 0 and (proposal.cost_usd or 0.0) >= urgent_cost_usd
     live = kind.type in _OPERATES and any(map(_LIVE.search, _words(proposal)))
     return "high" if soon or dear or live else "normal"
+
+
+def size_of(proposal: Proposal) -> int:
+    """Return the bytes that a proposal takes when it is written down."""
+    return len(msgspec.json.encode(proposal))
 
 
 def _seconds(deadline: datetime, at: datetime) -> float:

@@ -98,12 +98,12 @@ def test_silence_is_neither_yes_nor_no(wait: bool, minutes: int) -> None:  # noq
     assert "neither a yes nor a no" in final.agent_message
 
 
-def test_the_asker_may_name_another_time_or_none() -> None:
+def test_the_asker_may_name_another_time_up_to_thirty_days() -> None:
     queue = Queue()
 
     assert queue.asks(0, "p1", text="a", timeout_s=90.0).expires_at == at(90)
     assert queue.asks(0, "p2", text="b", timeout_s=0.2).expires_at == at(1)
-    assert queue.asks(0, "p3", text="c", timeout_s=0.0).expires_at is None
+    assert queue.asks(0, "p3", text="c", timeout_s=0.0).expires_at == at(30 * DAY_S)
     assert queue.asks(0, "p4", text="d", timeout_s=99 * DAY_S).expires_at == at(30 * DAY_S)
 
 

@@ -46,9 +46,11 @@ def test_what_the_asker_wishes_is_counted_by_day_and_night() -> None:
     assert deadline(ALICE, timeout_s=86_400.0) == at(0) + timedelta(days=1)
 
 
-def test_what_has_no_deadline_gets_none_from_quiet_hours() -> None:
-    assert deadline(ALICE, config=ApprovalsConfig(queued_timeout_minutes=0)) is None
-    assert deadline(ALICE, timeout_s=0.0) is None
+def test_what_is_given_no_deadline_gets_the_longest() -> None:
+    for fields in ({}, {"wait": True}):
+        off = ApprovalsConfig(queued_timeout_minutes=0, timeout_minutes=0)
+        assert deadline(ALICE, config=off, **fields) == at(0) + timedelta(days=30)
+    assert deadline(ALICE, timeout_s=0.0) == at(0) + timedelta(days=30)
 
 
 def test_the_nights_of_the_first_who_hears_of_the_agent_count() -> None:

@@ -6,7 +6,7 @@ from safetyd.core.asking import _using
 from safetyd.core.events import Answered, Cancelled, Expired
 from safetyd.core.kinds import Kinds
 from safetyd.core.proposal import Proposal, Target, Urgency
-from safetyd.core.requests import ApprovalsConfig, deadline_of, urgency_of
+from safetyd.core.requests import urgency_of
 from tests.core.asked import Queue
 from tests.play import at
 
@@ -41,12 +41,6 @@ def test_urgency_rises_by_one_step_for_what_cannot_wait_or_costs_much(
     fields: dict[str, float], expected: Urgency
 ) -> None:
     assert urgency(**fields) == expected
-
-
-def test_a_deadline_may_be_switched_off() -> None:
-    config = ApprovalsConfig(queued_timeout_minutes=0.0)
-
-    assert deadline_of(Proposal(type="push"), at(0), config) is None
 
 
 def test_only_the_event_that_came_first_counts_as_the_answer() -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from safetyd.bus.codec import Malformed, read_object
 from safetyd.core.engine import Engine
 from safetyd.core.events import Claimed, Moment
 from safetyd.core.requests import Request
@@ -21,6 +22,17 @@ class Claim(msgspec.Struct, kw_only=True):
     id: Word
     digest: Word
     claimant: Word | None = None
+
+
+_decode = msgspec.json.Decoder(Claim).decode
+
+
+def read_claim(payload: bytes) -> Claim:
+    read_object(payload)
+    try:
+        return _decode(payload)
+    except msgspec.ValidationError as exc:
+        raise Malformed(str(exc)) from None
 
 
 def claim(agent: str, wanted: Claim, nonce: str) -> Plan:

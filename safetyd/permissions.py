@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from safetyd.bus.codec import Malformed, read_proposal
+from safetyd.bus.codec import Malformed, read_object, read_proposal
 from safetyd.core.conclusions import CAUSES
 from safetyd.core.decision import Decision
 from safetyd.core.engine import Engine
@@ -37,9 +37,10 @@ _decode = msgspec.json.Decoder(PermissionAsk).decode
 
 
 def read_ask(payload: bytes) -> PermissionAsk:
+    read_object(payload)
     try:
         ask = _decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except msgspec.ValidationError as exc:
         raise Malformed(f"not a permission ask: {exc}") from None
     if ask.action is None and ask.request_id is None and not ask.open:
         raise Malformed('an ask has "action"; a question has "request_id" or "open"')

@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Literal
 
-import msgspec
-
 from safetyd.answers import Answers, Held
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry
 from safetyd.bus.intake import LINE_BYTES
 from safetyd.bus.mistakes import shown
 from safetyd.bus.post import Post
-from safetyd.claims import Claim, claim
+from safetyd.claims import claim, read_claim
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment, Reported, Withheld
@@ -138,8 +136,8 @@ class Service:
         name, agent = _sender(subject)
         refused = self._not_now(agent, name, payload)
         try:
-            wanted = None if refused else msgspec.json.decode(payload, type=Claim)
-        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            wanted = None if refused else read_claim(payload)
+        except Malformed as exc:
             wanted, refused = None, ("malformed", str(exc))
         if wanted is None:
             cause, reason = refused or ("malformed", "")

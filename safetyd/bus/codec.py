@@ -6,7 +6,8 @@ from typing import Final, get_args
 
 import msgspec
 
-from safetyd.bus.mistakes import choices, in_words
+from safetyd.bus.mistakes import choices, in_words, shown
+from safetyd.bus.repeated import repeated
 from safetyd.core.proposal import (
     MAX_DEPTH,
     MAX_MESSAGE_BYTES,
@@ -58,7 +59,7 @@ class Malformed(Exception):
 
 def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str]:
     """Return the proposal and its digest; one without an id gets `spare_id`."""
-    fields = _fields(data)
+    fields = read_object(data)
     try:
         proposal = _decode_proposal(data)
     except msgspec.ValidationError as exc:
@@ -70,7 +71,7 @@ def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str
 
 
 def read_telemetry(data: bytes) -> AnyTelemetry:
-    fields = _fields(data)
+    fields = read_object(data)
     try:
         telemetry: AnyTelemetry = _decode_telemetry(data)
     except msgspec.ValidationError as exc:
@@ -84,13 +85,14 @@ def read_telemetry(data: bytes) -> AnyTelemetry:
 
 def read_command(data: bytes) -> Fields:
     """Return an operator's command or question as an object with a `command`."""
-    fields = _fields(data)
+    fields = read_object(data)
     if not isinstance(fields.get("command"), str):
         raise Malformed('a request is an object with "command", such as {"command": "status"}')
     return fields
 
 
-def _fields(data: bytes) -> Fields:
+def read_object(data: bytes) -> Fields:
+    """Return what every message must be: an object within bounds, and without repeated keys."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise Malformed(f"the message has {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are taken")
     try:
@@ -104,8 +106,17 @@ def _fields(data: bytes) -> Fields:
         raise Malformed(f"nested deeper than {MAX_DEPTH} levels")
     if b"\\u0000" in data and _NUL.search(data):
         raise Malformed("a text holds the character NUL, which is not taken")
+    if (key := _repeated(data, fields)) is not None:
+        raise Malformed(f"an object has the key {shown(key)} twice; it may stand there once")
     _check_written_size(len(data), fields)
     return fields
+
+
+def _repeated(data: bytes, fields: Fields) -> str | None:
+    try:
+        return repeated(data, fields)
+    except RecursionError:  # in what stood under the key before
+        raise Malformed(f"nested deeper than {MAX_DEPTH} levels") from None
 
 
 def _check_written_size(size: int, fields: Fields) -> None:

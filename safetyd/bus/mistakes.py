@@ -57,7 +57,7 @@ def _name(path: str) -> str:
 
 
 def _is(fields: Mapping[str, object], path: str) -> str:
-    """Return the value at a path, if it can be found: of keys given twice only one is there."""
+    """Return the value at a path, if it can be found."""
     value: object = fields
     for name, number in _STEP.findall(path):
         try:

@@ -9,6 +9,7 @@ import anyio
 import click
 import msgspec
 
+from safetyd.bus.repeated import repeated
 from safetyd.client import Decision, Safety, Severity
 from safetyd.client.draft import Draft, new_id
 from safetyd.client.fields import Options
@@ -152,9 +153,13 @@ def _stdin() -> dict[str, object]:
     if not content.strip():
         raise click.UsageError("standard input is empty")
     try:
-        return _read_object(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        fields = _read_object(content)
+        twice = repeated(content, fields)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise click.UsageError(f"standard input is not a JSON object: {exc}") from exc
+    if twice is not None:
+        raise click.UsageError(f"standard input has the key {twice!r} twice in one object")
+    return fields
 
 
 def _told(answer: Decision) -> dict[str, object]:

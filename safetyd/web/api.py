@@ -12,7 +12,7 @@ import anyio
 import msgspec
 from aiohttp import web
 
-from safetyd.bus.codec import REASON_CHARS
+from safetyd.bus.codec import Malformed, read_object
 from safetyd.bus.keys import LOCAL_OPERATOR
 from safetyd.commands import ExitCommand, Refusal, check_kernel, safe_mode_exit
 from safetyd.core.engine import Engine
@@ -83,15 +83,16 @@ async def _errors_are_json(request: web.Request, handler: Handler) -> web.Stream
 async def _command(request: web.Request) -> ExitCommand:
     try:
         with anyio.fail_after(BODY_S):
-            return _decode(await request.read() or b"{}")
-    except msgspec.ValidationError:
-        raise
+            body = await request.read() or b"{}"
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
     except ConnectionError:
         raise web.HTTPBadRequest from None  # to nobody
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Refusal("malformed", f"not a JSON object: {str(exc)[:REASON_CHARS]}") from None
+    try:
+        read_object(body)
+    except Malformed as exc:
+        raise Refusal("malformed", str(exc)) from None
+    return _decode(body)
 
 
 def _agent(request: web.Request, also: str | None = None) -> str | None:

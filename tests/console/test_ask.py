@@ -79,6 +79,13 @@ def test_what_is_not_a_json_object_is_wrong_usage(daemon, text):
     assert "standard input is not a JSON object" in said.stderr
 
 
+def test_key_that_stands_twice_is_wrong_usage(daemon):
+    said = told(daemon, "propose", "code", stdin='{"type": "deploy", "type": "read_file"}')
+
+    assert said.returncode == 2
+    assert "standard input has the key 'type' twice in one object" in said.stderr
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_nothing_on_standard_input_is_said_to_be_nothing(daemon, text):
     said = told(daemon, "propose", "code", stdin=text)

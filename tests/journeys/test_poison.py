@@ -59,7 +59,23 @@ PAYLOADS: Final = {
     ),
     "negative": (b'{"type":"x","cost_usd":-1}', "cost_usd is -1; expected `float` >= 0"),
     "another's name": (b'{"type":"x","agent":"other"}', "says agent 'other', its subject says"),
-    "duplicate keys": (b'{"type":"x","type":5}', "type is 5; expected `str`"),
+    "same key twice": (b'{"type":"deploy","type":"read_file"}', 'the key "type" twice'),
+    "same key spelt twice": (b'{"type":"deploy","\\u0074ype":"read_file"}', 'key "type" twice'),
+    "same key twice inside": (
+        b'{"type":"read_file","context":{"a":[{"\xc3\xa9":1, "\xc3\xa9" :1}]}}',
+        'the key "\u00e9" twice',
+    ),
+    "same key twice behind colons": (
+        b'{"type":"deploy","type":"read_file","text":"\\u003a"}',
+        'the key "type" twice',
+    ),
+}
+
+# Where an agent says something else, and what would be taken if the last one counted.
+TWICE: Final = {
+    "permission": (b'{"action":"deploy","action":"read_file"}', "reason"),
+    "claim": (b'{"id":"p1","digest":"a","digest":"b"}', "reason"),
+    "telemetry": (b'{"type":"outcome","id":"p1","ok":false,"ok":true}', "error"),
 }
 
 OF_AGENTS = re.compile(r" safetyd: (ANOMALY_DETECTED|refused) agent=")
@@ -212,6 +228,18 @@ def test_malformed_command_is_refused_with_the_reason(
         assert_next_is_answered(door, peer)
 
 
+@pytest.mark.parametrize("verb", ["control", "query"])
+def test_command_that_stands_twice_is_refused(daemon: RunningDaemon, verb: str) -> None:
+    with ExitStack() as stack:
+        door = way(daemon, verb, stack)
+        twice = door.question.replace(b"{", b'{"command":"help",')
+
+        answer = door.connect().ask(door.subject.decode(), twice, NEXT_S).fields
+
+        assert answer["code"] == "malformed"
+        assert 'the key "command" twice' in answer["error"]
+
+
 @pytest.mark.parametrize("payload", [p for p, _ in PAYLOADS.values()], ids=PAYLOADS)
 def test_malformed_telemetry_is_refused_with_the_reason(
     daemon: RunningDaemon, agents_door: Door, payload: bytes
@@ -223,6 +251,18 @@ def test_malformed_telemetry_is_refused_with_the_reason(
     assert (noted["ok"], noted["code"]) == (False, "malformed")
     assert noted["error"]
     assert_next_is_answered(agents_door, peer)
+
+
+@pytest.mark.parametrize(("verb", "payload", "said_in"), [(v, *t) for v, t in TWICE.items()])
+def test_key_that_stands_twice_is_malformed_wherever_an_agent_speaks(
+    agents_door: Door, verb: str, payload: bytes, said_in: str
+) -> None:
+    peer, subject = agents_door.connect(), agents_door.subject.decode()
+
+    answer = peer.ask(subject.replace("propose", verb), payload, NEXT_S).fields
+
+    assert "malformed" in answer.values()
+    assert "twice" in answer[said_in]
 
 
 @pytest.mark.parametrize("name", ["a+b", "é", "x" * 65, "%00", "{}"])

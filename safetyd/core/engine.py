@@ -87,14 +87,15 @@ class Engine:
         """
         if proposed.proposal.dry_run:
             return self._record(self._judge(proposed, first=False))
-        superseded = self._supersede(proposed, permission=permission)
-        known = self._known(proposed)
-        if known is None or superseded:
+        replaced = self._replaced(proposed, permission=permission)
+        known = self._known(proposed, replaced)
+        if known is not None and known.digest != proposed.digest:
+            return self._record(self._judge(proposed, (conflict(known),), first=False))
+        if known is None or replaced is not None or not self._stands(known, proposed):
+            superseded = self._supersede(replaced, proposed)
             decided = self._judge(proposed, first=True, permission=permission)
             decision, events = self._record(decided)
             return decision, [*superseded, *events]
-        if known.digest != proposed.digest:
-            return self._record(self._judge(proposed, (conflict(known),), first=False))
         if known.allowed and (verdict := self._held(proposed)) is not ALLOWED:
             return self._record(self._judge(proposed, (verdict,), first=False))
         return known, ()
@@ -241,16 +242,21 @@ class Engine:
             decided.verdicts = tuple(worded(v, decided, kind) for v in decided.verdicts)
         return decided
 
-    def _supersede(self, proposed: Proposed, *, permission: bool) -> Sequence[Event]:
-        """Close what the agent asks something else for.
+    def _replaced(self, proposed: Proposed, *, permission: bool) -> Request | None:
+        """Return what the agent asks something else for.
 
         It is the proposal that it names or, of a permission, what its id asked in other words.
         """
         named = proposed.proposal.supersedes or (proposed.id if permission else None)
         request = self.approvals.of_proposal(proposed.agent, named) if named else None
         if request is None or not request.pending:
-            return ()
+            return None
         if named == proposed.id and request.asked.digest == proposed.digest:
+            return None
+        return request
+
+    def _supersede(self, request: Request | None, proposed: Proposed) -> Sequence[Event]:
+        if request is None:
             return ()
         return self.handle(
             Superseded(
@@ -262,24 +268,34 @@ class Engine:
             )
         )
 
-    def _known(self, proposed: Proposed) -> Decision | None:
-        """Return the answer that an id already has: while it is pending however old that is.
+    def _known(self, proposed: Proposed, replaced: Request | None) -> Decision | None:
+        """Return the answer that says what an id stands for, unless that is to be replaced.
+
+        While it is pending that is so however old it is.
+        """
+        request = self.approvals.of_proposal(proposed.agent, proposed.id)
+        if request is None or not request.pending:
+            return self.recall.find(proposed)
+        return None if request is replaced else self._pending(request, proposed.id)
+
+    def _stands(self, known: Decision, proposed: Proposed) -> bool:
+        """Say whether an answer may be given again.
 
         An approval that the id has not used yet is no answer: the proposal must use it up.
         """
         request = self.approvals.of_proposal(proposed.agent, proposed.id)
+        if request is not None and request.pending:
+            return True
+        if known.expires_at is not None and proposed.at >= known.expires_at:
+            return False
         if request is None:
-            known = self.recall.find(proposed)
-            return None if known is not None and self._is_over(known) else known
-        if request.pending:
-            return self._pending(request, proposed.id)
-        if request.state == "approved" and request.used != proposed.id:
-            return None
-        return self.recall.find(proposed)
+            return not self._is_over(known)
+        return request.state != "approved" or request.used == proposed.id
 
     def _pending(self, request: Request, id_: str) -> Decision:
         """Return the answer to whoever asks again; that nobody could be told is said."""
         answer = msgspec.structs.replace(self.recall.answer(request.asked), id=id_)
+        answer = self._in_own_words(answer, request)
         if not self.outbox.undeliverable(request.id):
             return answer
         return msgspec.structs.replace(answer, cause="undeliverable")
@@ -327,7 +343,14 @@ class Engine:
         for request in self.concluded(event):
             pending = self.recall.answer(request.asked)
             for decision in conclusions(request, pending, event):
-                self.recall.keep(decision)
+                self.recall.keep(self._in_own_words(decision, request))
+
+    def _in_own_words(self, answer: Decision, request: Request) -> Decision:
+        """Let the answer to a proposal that joined a request be about what that one said."""
+        joined = (
+            None if answer.id == request.asked.id else self.recall.last(answer.agent, answer.id)
+        )
+        return answer if joined is None else msgspec.structs.replace(answer, digest=joined.digest)
 
     def concluded(self, event: Event) -> Iterator[Request]:
         """Yield the requests whose proposals have a final answer now."""

@@ -47,11 +47,9 @@ class Recall:
         self._generations: list[list[Decision]] = [[]]
 
     def find(self, proposed: Proposed) -> Decision | None:
-        """Return the answer that this agent's id already has and that may still be given."""
+        """Return the answer that this agent's id already has, though it may be over."""
         decision = self._answers.get((proposed.agent, proposed.id))
         if decision is None or decision.at is None or proposed.at >= decision.at + self._kept:
-            return None
-        if decision.expires_at is not None and proposed.at >= decision.expires_at:
             return None
         return decision
 

@@ -405,6 +405,32 @@ def test_a_permission_that_is_asked_in_other_words_takes_the_place_of_the_first(
     assert second.request_id != first.request_id
 
 
+def test_a_permission_that_is_asked_again_in_the_same_words_is_the_same_request() -> None:
+    queue = Queue()
+    first = queue.proposes(propose(0, id="a1", type="push"), permission=True)
+
+    again = queue.proposes(propose(1, id="a1", type="push"), permission=True)
+
+    assert again.request_id == first.request_id
+    assert queue.request(first.request_id).pending
+
+
+def test_who_joined_in_other_words_keeps_its_own_content() -> None:
+    queue = Queue()
+    first = queue.asks(0, "p1", digest="sha256:1")
+    joined = queue.asks(1, "p2", digest="sha256:2")
+
+    again = queue.asks(2, "p2", digest="sha256:2")
+    other = queue.asks(3, "p2", digest="sha256:1")
+    queue.answers(4, first.request_id, "denied")
+
+    assert joined.request_id == again.request_id == first.request_id
+    assert (again.digest, other.cause) == ("sha256:2", "conflict")
+    final = queue.final("p2")
+    assert final is not None
+    assert (final.cause, final.digest) == ("superseded", "sha256:2")
+
+
 def test_a_request_keeps_its_context_through_a_checkpoint() -> None:
     queue = Queue()
     context, extra = msgspec.Raw(b'{"branch":"fix"}'), msgspec.Raw(b'{"colour":[1,"red"]}')

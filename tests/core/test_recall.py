@@ -4,7 +4,7 @@ from safetyd.core import recall as module
 from safetyd.core.engine import Engine
 from safetyd.core.policy import Policy
 from safetyd.core.recall import DecisionsConfig
-from tests.play import ask, propose
+from tests.play import ask, at, propose
 
 
 def test_answer_is_forgotten_after_its_time() -> None:
@@ -13,6 +13,18 @@ def test_answer_is_forgotten_after_its_time() -> None:
 
     assert ask(engine, propose(9.9, digest="sha256:d2")).cause == "conflict"
     assert ask(engine, propose(10, digest="sha256:d2")).cause == "policy"
+
+
+def test_id_keeps_its_content_when_its_allow_is_over() -> None:
+    engine = Engine(Policy(decisions=DecisionsConfig(ttl_s=1)))
+    first = ask(engine, propose(0))
+
+    other = ask(engine, propose(5, digest="sha256:d2"))
+    anew = ask(engine, propose(6))
+
+    assert other.cause == "conflict"
+    assert (anew.allowed, anew.at) == (True, at(6))
+    assert first.at != anew.at
 
 
 def test_oldest_answers_make_room(monkeypatch: pytest.MonkeyPatch) -> None:

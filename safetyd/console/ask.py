@@ -16,10 +16,12 @@ from safetyd.client.fields import Options
 from safetyd.client.wire import Malformed, encode
 from safetyd.client.wire import check as read
 from safetyd.console import render
-from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE
+from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE, Failure
 from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.person import query
 from safetyd.console.places import KEY_VARIABLE, Place
 from safetyd.console.plain import document
+from safetyd.console.render_explain import way_out
 from safetyd.console.unknown_fields import unknown_fields
 from safetyd.core.proposal import (
     MAX_MESSAGE_BYTES,
@@ -75,8 +77,11 @@ def check(  # noqa: PLR0913 - the options of a command
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"dry_run": dry_run, "wait": wait}
     answer = _ask(place, agent, {name: value for name, value in said.items() if value})
-    shown = render.decision(answer, kind, dry_run=dry_run)
-    click.echo(document(_told(answer)) if as_json else shown)
+    if as_json:
+        click.echo(document(_told(answer)))
+    else:
+        shown = render.decision(answer, kind, dry_run=dry_run)
+        click.echo("\n".join((shown, *_way_out(place, answer))))
     return _exit_code(answer)
 
 
@@ -107,6 +112,22 @@ class _Speaker(Safety):
         ends = anyio.current_time() + patience_s
         refusal = self._refusal(said)
         return await self._ask(said, ends) if refusal is None else refusal
+
+
+def _way_out(place: Place, answer: Decision) -> list[str]:
+    """Return what would let a block pass, for a person: at a terminal, with an operator's key.
+
+    The answer itself does not say it, because it is the agent's.
+    """
+    if answer.decision is not Severity.BLOCK or answer.seq is None or not sys.stdout.isatty():
+        return []
+    person = msgspec.structs.replace(place, key_file=None)  # the option names the agent's
+    try:
+        account = query(person, "explain", id=answer.id)
+    except Failure:
+        return []
+    own = (row for row in account["decisions"] if row["seq"] == answer.seq)
+    return [way_out(row) for row in own if row["remedy"]]
 
 
 def _ask(place: Place, agent: str, fields: dict[str, object]) -> Decision:

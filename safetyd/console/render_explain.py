@@ -75,8 +75,13 @@ def _why(decided: View) -> Iterator[str]:
         return
     yield from _folded(f"  {plain(decided['decided_by'])}: {plain(decided['reason'], 2000)}")
     if decided["remedy"]:
-        then = _THEN.get(decided["then"], "")
-        yield from _folded(f"  To be allowed: {plain(decided['remedy'], 4000)}{then}")
+        yield from _folded(way_out(decided))
+
+
+def way_out(decided: View) -> str:
+    """Return what would have let a proposal pass, in one line."""
+    then = _THEN.get(decided["then"], "")
+    return f"  To be allowed: {plain(decided['remedy'], 4000)}{then}"
 
 
 def _guard(guard: View) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""How a person may permit what is blocked: the `safetyd grant add` that would lift it."""
+"""How a person may permit what is blocked: the `safetyd grant add` that would lift it.
+
+It stands in the remedy of a verdict, which people are shown, and not in its reason: that goes to
+the agent, which must not be handed the command that lets it pass.
+"""
 
 import shlex
 from typing import Final
@@ -24,7 +28,7 @@ def may_be_named(rule: str) -> bool:
 
 
 def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
-    """Add to a block, if it can be lifted, the command that does so."""
+    """Add to the remedy of a block, if it can be lifted, the command that does so."""
     if verdict.decision is not BLOCK or kind.human or verdict.guard not in {"classify", "gate"}:
         return verdict
     if not may_be_named(verdict.rule):
@@ -32,11 +36,7 @@ def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
     also = [rule for rule in verdict.also if rule.startswith(BLOCKLIST)]
     lines = " and ".join(f"`{command(rule, decided)}`" for rule in (verdict.rule, *also))
     either = f"{verdict.remedy}, or " if verdict.remedy else ""
-    return msgspec.structs.replace(
-        verdict,
-        reason=f"{verdict.reason}; a person may permit it: {command(verdict.rule, decided)}",
-        remedy=f"{either}after {lines}",
-    )
+    return msgspec.structs.replace(verdict, remedy=f"{either}after {lines}")
 
 
 def command(rule: str, decided: Decided) -> str:

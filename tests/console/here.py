@@ -1,5 +1,10 @@
 """The command line in this process: quicker than a new one, and the same to whoever types it."""
 
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from click.testing import CliRunner
@@ -37,3 +42,25 @@ def here(*arguments: str, stdin: str = "", **variables: str) -> Said:
 def told(daemon: RunningDaemon, *arguments: str, stdin: str = "", **variables: str) -> Said:
     """The same against a daemon's data dir."""
     return here(*arguments, stdin=stdin, SAFETYD_DATA_DIR=str(daemon.data_dir), **variables)
+
+
+def at_a_terminal(*arguments: str, typed: str = "", **variables: str) -> str:
+    """Run a command in a terminal of its own and return what stands there in the end."""
+    own, theirs = pty.openpty()
+    command = [sys.executable, "-m", "safetyd", *arguments]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**variables)
+    ):
+        os.close(theirs)
+        os.write(own, typed.encode())
+        said = b"".join(_until_it_ends(own))
+    os.close(own)
+    return said.decode().replace("\r\n", "\n")
+
+
+def _until_it_ends(terminal: int) -> Iterator[bytes]:
+    try:
+        while data := os.read(terminal, 4096):
+            yield data
+    except OSError:
+        return  # nobody is left on the other side

@@ -8,7 +8,7 @@ import pytest
 
 from safetyd.console import render_grants
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.console.here import told
+from tests.console.here import at_a_terminal, told
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 
@@ -54,18 +54,28 @@ def test_a_granted_kind_passes_until_its_grant_is_revoked(daemon):
 
 
 @pytest.mark.req("S3.3")
-def test_the_command_that_a_block_prints_lifts_it_once(daemon):
-    blocked = told(daemon, "check", "cleaner", "click", "--text", "reset 'a' and \"b\"")
-    assert blocked.returncode == 1
-    line = blocked.stdout.splitlines()[0].partition("a person may permit it: ")[2]
-    words = shlex.split(line)
+def test_the_command_that_a_block_prints_at_a_terminal_lifts_it_once(daemon):
+    again = ("check", "cleaner", "click", "--text", "reset 'a' and \"b\"")
+    blocked = at_a_terminal(*again, SAFETYD_DATA_DIR=str(daemon.data_dir))
+    words = shlex.split(blocked.partition("after `")[2].partition("`")[0])
     assert words[:3] == ["safetyd", "grant", "add"]
 
     assert told(daemon, *words[1:]).returncode == 1, "dots are no reason"
     assert told(daemon, *words[1:-1], "the form is empty").returncode == 0
 
-    again = ("check", "cleaner", "click", "--text", "reset 'a' and \"b\"")
     assert [told(daemon, *again).returncode for _ in range(2)] == [0, 1]
+
+
+def test_only_a_person_at_a_terminal_is_told_the_command(daemon, tmp_path):
+    check = ("check", "robot", "click", "--text", "reset")
+
+    piped = told(daemon, *check)
+    elsewhere = {"SAFETYD_URL": daemon.endpoint.bus, "SAFETYD_DATA_DIR": str(tmp_path)}
+    alone = at_a_terminal(*check, **elsewhere)
+
+    for said in (piped.stdout, alone):
+        assert "BLOCKED: Blocklist: matches" in said
+        assert "grant" not in said
 
 
 def test_explain_prints_the_command_too(daemon):

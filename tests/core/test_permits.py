@@ -27,6 +27,10 @@ def blocked(proposed: Proposed, policy: Policy | None = None) -> Verdict:
     return decided.verdicts[0]
 
 
+def verdicts(queue: Queue) -> list[Verdict]:
+    return [v for event in queue.journal if isinstance(event, Decided) for v in event.verdicts]
+
+
 def options(line: str) -> dict[str, str]:
     words = shlex.split(line)
     assert words[:3] == ["safetyd", "grant", "add"]
@@ -63,13 +67,11 @@ def test_the_printed_command_permits_what_was_blocked(proposed: Proposed, policy
     assert queue.proposes(proposed).allowed
 
 
-def test_the_reason_has_the_command_too() -> None:
+def test_the_reason_which_the_agent_reads_has_no_command() -> None:
     verdict = blocked(propose(0, type="click", text="reset it"))
 
-    said, _, line = verdict.reason.partition("; a person may permit it: ")
-    assert said == "Blocklist: matches \\breset\\b"
-    assert options(line)["--rule"] == "gate.blocklist:reset"
-    assert line.endswith("--text '^reset it$' --uses 1 --for 1h --reason '...'")
+    assert verdict.reason == "Blocklist: matches \\breset\\b"
+    assert "--text '^reset it$' --uses 1 --for 1h --reason '...'`" in verdict.remedy
 
 
 def test_the_printed_command_permits_nothing_else() -> None:
@@ -92,7 +94,7 @@ def test_the_printed_command_permits_nothing_else() -> None:
 def test_a_long_or_secret_text_is_left_to_the_person(proposed: Proposed) -> None:
     verdict = blocked(proposed)
 
-    assert "--text PATTERN " in verdict.reason
+    assert "--text PATTERN " in verdict.remedy
     assert "hunter2" not in verdict.reason + verdict.remedy
 
 
@@ -107,14 +109,16 @@ def test_what_no_grant_lifts_prints_none(proposed, policy, before) -> None:
     queue = Queue(policy)
     queue.happens(*before)
 
-    assert "grant add" not in queue.proposes(proposed).reason
+    queue.proposes(proposed)
+
+    assert not any("grant add" in verdict.remedy for verdict in verdicts(queue))
 
 
-def test_a_dry_run_is_told_the_command_as_well() -> None:
-    assert (
-        "grant add"
-        in Queue().proposes(propose(0, type="click", text="reset it", dry_run=True)).reason
-    )
+def test_the_remedy_of_a_dry_run_has_the_command_as_well() -> None:
+    queue = Queue()
+    queue.proposes(propose(0, type="click", text="reset it", dry_run=True))
+
+    assert any("grant add" in verdict.remedy for verdict in verdicts(queue))
 
 
 @pytest.mark.parametrize(

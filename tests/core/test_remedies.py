@@ -213,6 +213,13 @@ def test_a_restriction_says_what_would_lift_it(story: Story) -> None:
 
 
 @each_story
+def test_the_reason_which_the_agent_reads_has_no_command(story: Story) -> None:
+    decided = decide(story.policy, story.before, story.asks)
+
+    assert [v.reason for v in decided.verdicts if "`" in v.reason or "safetyd " in v.reason] == []
+
+
+@each_story
 @pytest.mark.req("S1.39")
 def test_the_remedy_lets_it_pass(story: Story) -> None:
     decided = decide(story.wanted or story.policy, (*story.before, *story.done), story.then)

@@ -116,7 +116,7 @@ class KeysGuard(Guard):
     def _one_name_too_many(self, agent: str) -> Verdict:
         reason = (
             f"{self._max_agents} agents without a key are known and no more are taken: "
-            f"give this one a key with `safetyd agent add {agent}` or raise bus.max_agents"
+            f"{agent} needs a key, or bus.max_agents must be raised"
         )
         return Verdict(
             "keys",

@@ -11,7 +11,7 @@ def test_one_keyless_name_too_many_is_refused() -> None:
     decision = ask(engine, propose(1, agent="b", keyless=True))
 
     assert (decision.cause, decision.limit_id) == ("rate_limit", "keys.agents")
-    assert "safetyd agent add b" in decision.reason
+    assert "b needs a key" in decision.reason
     assert "b" not in engine.keys.agents
 
 

@@ -1,3 +1,4 @@
+import itertools
 import tomllib
 
 import pytest
@@ -92,7 +93,8 @@ def test_unknown_type_comes_with_toml_that_makes_it_known(odd: str) -> None:
 
 def test_of_many_unknown_types_only_the_most_proposed_are_compared() -> None:
     often = [propose(n, id=f"a{n}", type="read_files") for n in range(2)]
-    rare = [propose(n, id=f"b{n}", type=f"read_file{n}") for n in range(MAX_COMPARED)]
+    ends = itertools.islice("abcdefghijklmnopqrtuvwxyz0123456789", MAX_COMPARED)
+    rare = [propose(n, id=f"b{n}", type=f"read_file{end}") for n, end in enumerate(ends)]
 
     rows = plain(types(played(*rare, *often), Moment(at(99), 99.0)))["unknown"]
 
@@ -103,7 +105,11 @@ def test_of_many_unknown_types_only_the_most_proposed_are_compared() -> None:
 def test_a_type_that_is_only_somewhat_like_a_known_one_is_asked_about() -> None:
     (row,) = plain(types(played(propose(0, type="bake_bread")), Moment(at(1), 1.0)))["unknown"]
 
-    assert row["toml"] == '[types.bake_bread]\ntier = "requires_permission"'
+    assert tomllib.loads(row["toml"])["types"]["bake_bread"] == {
+        "tier": "requires_permission",
+        "reversibility": "unknown",
+        "risk": "high",
+    }
 
 
 def test_other_names_of_types_are_shown() -> None:

@@ -1,10 +1,9 @@
 """What single guards know: budgets, breakers, anomalies and types of action."""
 
-import difflib
 import heapq
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -14,11 +13,16 @@ from safetyd.core.events import AnomalyFound, Moment
 from safetyd.core.guards.breaker import BreakerStatus
 from safetyd.core.guards.standing import Standing
 from safetyd.core.kinds import Kind, Kinds
+from safetyd.core.likeness import like
 from safetyd.core.money import usd
 from safetyd.views.page import PAGE_BYTES, View, fitting
 
 MAX_ROWS: Final = 1000  # of budgets and of spending
-ALIKE: Final = 0.8  # what is only somewhat alike may do something else
+# As strict as a type that nobody knows.
+FILL_IN: Final = """\
+tier = "requires_permission"  # auto_allowed | requires_permission | prohibited
+reversibility = "unknown"     # read_only | reversible | irreversible | unknown
+risk = "high"                 # low | medium | high | prohibited"""
 MAX_COMPARED: Final = 32  # unknown types, since to find one like it takes long
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
@@ -111,7 +115,7 @@ def types(engine: Engine, _moment: Moment) -> View:
             {
                 "type": name,
                 "count": unknown[name],
-                "toml": _toml(name, known if number < MAX_COMPARED else ()),
+                "toml": _toml(name, known if number < MAX_COMPARED else {}),
             }
             for number, name in enumerate(often)
         ],
@@ -128,9 +132,9 @@ def _type(kind: Kind) -> View:
     }
 
 
-def _toml(name: str, known: Iterable[str]) -> str:
-    """Return the table that makes a type known: another name for one like it, or asked about."""
+def _toml(name: str, known: Mapping[str, Kind]) -> str:
+    """Return the table that makes a type known: the name of one like it, or to be filled in."""
     quoted = json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)
-    line = f'same_as = "{near[0]}"' if near else 'tier = "requires_permission"'
-    return f"[types.{name if _is_bare(name) else quoted}]\n{line}"
+    near = like(name, known)
+    table = f'same_as = "{near}"' if near else FILL_IN
+    return f"[types.{name if _is_bare(name) else quoted}]\n{table}"

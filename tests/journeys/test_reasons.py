@@ -11,7 +11,7 @@ from safetyd.bus.keys import Keyring
 from safetyd.console.cli import COMMANDS
 from tests.bus.peer import Peer
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.journeys.people import control
+from tests.journeys.people import control, query
 
 pytestmark = pytest.mark.journey
 
@@ -133,3 +133,23 @@ def test_people_are_told_what_to_type(daemon: RunningDaemon, agent: Peer) -> Non
     said = " ".join(explained.split())
     assert "To be allowed:" in said
     assert "after `safetyd grant add --agent asker --type run_shell" in said
+
+
+@pytest.mark.parametrize(
+    ("odd", "toml"),
+    [
+        ("edit", '[types.edit]\nsame_as = "edit_file"'),
+        ("http_request", "[types.http_request]\ntier ="),
+        ("delete", "[types.delete]\ntier ="),
+        ("run_test", "[types.run_test]\ntier ="),
+    ],
+)
+def test_unknown_type_is_never_said_to_be_like_something_laxer(
+    daemon: RunningDaemon, agent: Peer, odd: str, toml: str
+) -> None:
+    decision = msgspec.json.decode(proposes(agent, f"with-{odd}", {"type": odd}))
+
+    (row,) = [row for row in query(daemon, "types")["unknown"] if row["type"] == odd]
+
+    assert row["toml"].startswith(toml)
+    assert ("same_as" in decision["reason"]) == ("same_as" in toml)

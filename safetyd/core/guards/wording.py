@@ -1,12 +1,12 @@
 """Every verdict of `classify`, and the sentence that a person reads."""
 
-import difflib
 import json
 import re
 from typing import Final
 
 from safetyd.core.guards.rules import Case, RulesConfig
 from safetyd.core.kinds import Kind, Kinds
+from safetyd.core.likeness import like
 from safetyd.core.paths import Place
 from safetyd.core.verdict import Severity, Verdict, all_of
 
@@ -45,10 +45,10 @@ def _worst(kind: Kind) -> str:
 
 def unknown(kind: Kind, kinds: Kinds) -> Verdict:
     name = _key(kind)
-    near = difflib.get_close_matches(kind.type, kinds.known, n=3)
-    like = f" (the nearest are {', '.join(near)})" if near else ", nor like one"
-    line = f'same_as = "{near[0]}"' if near else 'tier = "requires_permission"'
-    reason = f"{name} is not a known type{like}: to make it one, add [types.{name}] {line}"
+    near = like(kind.type, kinds.known)
+    known = f" (the nearest is {near})" if near else ", nor plainly like one"
+    line = f'same_as = "{near}"' if near else 'tier = "requires_permission"'
+    reason = f"{name} is not a known type{known}: to make it one, add [types.{name}] {line}"
     return _asks("classify.unknown_type", reason)
 
 

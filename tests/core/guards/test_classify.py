@@ -208,14 +208,14 @@ def test_an_unknown_type_is_asked_about_with_the_line_that_makes_it_known() -> N
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.unknown_type")
     assert verdict.reason == (
-        "red_file is not a known type (the nearest are read_file, edit_file, create_file): "
+        "red_file is not a known type (the nearest is read_file): "
         'to make it one, add [types.red_file] same_as = "read_file"'
     )
 
 
 def test_a_type_like_no_other_is_said_to_be_so() -> None:
     assert Desk().looks("zzz").reason == (
-        "zzz is not a known type, nor like one: "
+        "zzz is not a known type, nor plainly like one: "
         'to make it one, add [types.zzz] tier = "requires_permission"'
     )
 

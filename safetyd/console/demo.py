@@ -72,4 +72,4 @@ def demo(scene: int | None, *, auto: bool) -> int:
 
 
 def _answer() -> bool:
-    return click.confirm("   Approve it?", default=True)
+    return click.confirm("   Approve it?", default=False)

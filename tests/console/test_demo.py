@@ -6,12 +6,15 @@ import pytest
 
 from safetyd.audit import verify
 from safetyd.config import Config, parse
+from safetyd.console import demo
 from safetyd.console.demo import CONFIG, FASTER
 from safetyd.console.places import Place
 from safetyd.console.scenes import SCENES, SECRET, Stage
 from safetyd.console.scenes_live import play
 from tests.conftest import safetyd
-from tests.console.here import here
+from tests.console.here import at_a_terminal, here
+
+CONFIRM = re.compile(r"\bconfirm\(.*?\)", re.DOTALL)
 
 Said = subprocess.CompletedProcess[str]
 
@@ -130,6 +133,21 @@ async def test_whoever_plays_the_demo_may_say_no(start_daemon, capsys):
 
     assert played.surprises == 0
     assert "the answer: deny\n   -> blocked: denied by local" in capsys.readouterr().out
+
+
+def test_enter_alone_approves_nothing(tmp_path):
+    played = at_a_terminal("demo", "--scene", "14", typed="\n", TMPDIR=str(tmp_path))
+
+    assert "Approve it? [y/N]" in played
+    assert "the answer: deny\n   -> blocked: denied by local" in played
+
+
+def test_every_question_of_the_command_line_has_no_for_an_answer_by_default():
+    console = Path(demo.__file__).parent
+    asked = [found for path in console.glob("*.py") for found in CONFIRM.findall(path.read_text())]
+
+    assert asked
+    assert [found for found in asked if "default=False" not in found] == []
 
 
 def test_one_scene_can_be_played_alone(tmp_path):

@@ -14,10 +14,11 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
 from safetyd.core.granted import Granted, GrantRevoked
 from safetyd.core.grants import MAX_GRANTS
+from safetyd.core.guards.own import OWN
 from safetyd.core.kinds import Kind, Kinds
 from safetyd.core.lifting import LIFTABLE, PLACED
 from safetyd.core.paths import Globs
-from safetyd.core.permits import may_be_named
+from safetyd.core.permits import is_exact, may_be_named
 from safetyd.core.proposal import is_token
 from safetyd.core.requests import UNPAUSE, Request
 from safetyd.letters import Carried, Plan
@@ -180,9 +181,14 @@ def _of_rules(granted: Granted) -> Iterator[str]:
         return
     for rule in granted.rules:
         if not may_be_named(rule):
-            yield f"no grant lifts {rule}: only rules of classify and of the gate's blocklist"
+            yield (
+                f"no grant lifts {rule}: only rules of classify and of the gate's blocklist, "
+                f"and {OWN}"
+            )
         if granted.text is None and not granted.paths:
             yield "a grant that names a rule needs a text or path pattern"
+        elif rule == OWN and not is_exact(granted.text or ""):
+            yield f"a grant lifts {OWN} for one exact text, such as --text '^safetyd watch$'"
         if granted.uses > MOST_NAMED:
             yield f"a grant that names a rule has at most {MOST_NAMED} uses"
 

@@ -2,8 +2,10 @@
 
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -12,6 +14,7 @@ from safetyd.bus.door import Door
 from safetyd.bus.intake import Intake
 from safetyd.bus.keys import Keyring, public_key, seed_in
 from safetyd.config import Config, load
+from safetyd.core.guards.own import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
 from safetyd.host import session_bus, system_zone
@@ -23,16 +26,19 @@ from safetyd.project_files import with_files
 # What is built once; a change to it waits for the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
 
+_LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
+
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
 
 log = logging.getLogger("safetyd.settings")
 
 
-def policy_of(config: Config, data_dir: Path) -> Policy:
+def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Policy:
     """Read the files of projects; return the rules that hold for a daemon with its files there."""
     for warning in warnings(config.tables):
         log.warning("%s", warning)
-    policy = with_files(_guarding(_telling(config), data_dir))
+    policy = replace(_telling(config), own=_own(config, data_dir, path))
+    policy = with_files(_guarding(policy))
     for name, project in policy.projects.items():
         if project.file_broken:
             log.warning(
@@ -51,10 +57,37 @@ def _telling(config: Config) -> Policy:
     return replace(policy, timezone=policy.timezone or zone, telling=told)
 
 
-def _guarding(policy: Policy, data_dir: Path) -> Policy:
+def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
+    """Say where the daemon's own things are, by each name that agents may give them."""
+    files = [data_dir / name for name in config.stop.files]
+    files += [Path(config.bus.key_file)] if config.bus.key_file else []
+    return OwnConfig(
+        directories=_named(data_dir),
+        files=tuple(dict.fromkeys(name for file in files for name in _named(file))),
+        settings=_named(path) if path else (),
+        addresses=tuple(_addresses(config)),
+        prefix=config.bus.prefix,
+    )
+
+
+def _named(path: Path) -> tuple[str, ...]:
+    """Return a path from the root as it is given, and where it leads if that is elsewhere."""
+    given = os.path.abspath(path)  # noqa: PTH100 - agents may go by the name of a link
+    return tuple(dict.fromkeys((given, str(path.resolve()))))
+
+
+def _addresses(config: Config) -> Iterator[str]:
+    web = config.web
+    for host, port in ((web.host, web.port), (web.links_host, web.links_port)):
+        if port:
+            yield from (f"{name}:{port}" for name in dict.fromkeys((host, *_LOCAL)))
+    if config.bus.url:
+        yield from (urlsplit(url).netloc.rpartition("@")[2] for url in config.bus.url.split(","))
+
+
+def _guarding(policy: Policy) -> Policy:
     """Make the daemon's own files sensitive, whatever the operator's lists say."""
-    named = os.path.abspath(data_dir)  # noqa: PTH100 - agents may go by the name of a link
-    ours = tuple(f"{path}/**" for path in (named, data_dir.resolve()))
+    ours = tuple(f"{path}/**" for path in policy.own.directories)
     projects = {
         name: replace(project, rules=_with_paths(project.rules, ours))
         if project.rules.sensitive_paths is not None
@@ -78,9 +111,9 @@ class Settings:
         self.keyring = Keyring(data_dir / "keys")
         self.intake = Intake(config.rate.attempts_per_second)
         self.prices = price_list(config.prices)
-        self.policy = policy_of(config, data_dir)
-        self.door = Door()
         self.path = path and path.absolute()  # for those who look from elsewhere
+        self.policy = policy_of(config, data_dir, self.path)
+        self.door = Door()
         self._keyed: frozenset[str] = frozenset()
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
 
@@ -131,7 +164,7 @@ class Settings:
         self.config = replace(fresh, **kept)
         self.intake = Intake(fresh.rate.attempts_per_second)
         self.prices = price_list(fresh.prices)
-        self.policy = policy_of(self.config, self.data_dir)
+        self.policy = policy_of(self.config, self.data_dir, self.path)
 
     def _kept_back(self, fresh: Config) -> tuple[str, ...]:
         return tuple(n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))

@@ -102,6 +102,22 @@ def test_a_grant_is_made_with_all_that_was_said_and_is_listed() -> None:
     }
 
 
+def test_what_is_safetyds_own_is_granted_for_one_exact_text() -> None:
+    alice, named = Alice(), {"type": "run_shell", "rule": "gate.own"}
+    watch = propose(0, type="run_shell", text="safetyd watch")
+    other = propose(0, id="p2", type="run_shell", text="safetyd watch; safetyd stop")
+
+    refused = [alice.adds(text=text, **named) for text in (".*", "^safetyd", "^safetyd .+$", "^$")]
+    refused.append(alice.adds(paths=["/srv/**"], **named))
+    made = alice.adds(text="^safetyd watch$", **named)
+
+    assert {answer.get("code") for answer in refused} == {"not_grantable"}
+    assert all("for one exact text" in answer["error"] for answer in refused)
+    assert made["ok"]
+    assert alice.proposes(watch).triggered_rules == ("classify.high",)
+    assert alice.proposes(other).triggered_rules == ("classify.high", "gate.own")
+
+
 def test_two_grants_have_two_ids() -> None:
     alice = Alice()
 

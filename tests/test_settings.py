@@ -6,10 +6,12 @@ import pytest
 from safetyd.bus.keys import Keyring, KeyUnusable, public_key
 from safetyd.bus.link import BusConfig
 from safetyd.config import Config, ConfigError, load
+from safetyd.core.guards.own import OwnConfig
 from safetyd.core.guards.projects import ProjectTable
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.halt import StopConfig
 from safetyd.settings import Settings
+from safetyd.web.server import WebConfig
 
 
 def settings_from(tmp_path: Path, toml: str = "") -> Settings:
@@ -143,6 +145,32 @@ def test_the_data_dir_is_always_sensitive(tmp_path: Path) -> None:
     assert policy.rules.sensitive_paths == ("/x", *ours)
     assert policy.projects["web"].rules.sensitive_paths == ours
     assert policy.projects["api"].rules.sensitive_paths is None
+
+
+def test_the_daemon_says_what_is_its_own(tmp_path: Path) -> None:
+    there, link = tmp_path / "there", tmp_path / "link"
+    there.mkdir()
+    link.symlink_to(there)
+    config = Config(
+        stop=StopConfig(files=("EMERGENCY_STOP", "/run/halt")),
+        bus=BusConfig(url="nats://me@bus:4222,tls://other:1", key_file="/etc/k.nk", prefix="a.b"),
+        web=WebConfig(host="0.0.0.0", port=80, links_port=0),
+    )
+
+    own = Settings(config, tmp_path / "my.toml", link).policy.own
+
+    assert own == OwnConfig(
+        directories=(str(link), str(there.resolve())),
+        files=(
+            f"{link}/EMERGENCY_STOP",
+            f"{there.resolve()}/EMERGENCY_STOP",
+            "/run/halt",
+            "/etc/k.nk",
+        ),
+        settings=(f"{tmp_path}/my.toml",),
+        addresses=("0.0.0.0:80", "127.0.0.1:80", "localhost:80", "[::1]:80", "bus:4222", "other:1"),
+        prefix="a.b",
+    )
 
 
 def test_the_data_dir_is_named_from_the_root(

@@ -45,8 +45,9 @@ def grant_add(place: Place, agent: str, type_: str | None, for_: str, **terms: o
 
     A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
     classify or of the gate's blocklist instead, even where it blocks; it then needs --text or
-    --path and has at most 20 uses and 24 h. Others have at most 7 days. None lets an agent speak
-    to a person, and none lifts a stop, a pause, safe mode, a limit, a budget or a breaker.
+    --path and has at most 20 uses and 24 h. The rule gate.own it lifts for one exact --text only.
+    Others have at most 7 days. None lets an agent speak to a person, and none lifts a stop, a
+    pause, safe mode, a limit, a budget or a breaker.
     """
     ends = until(for_, Clock().now().at)
     reply, stranger = anyio.run(

@@ -16,6 +16,15 @@ GUI: Final = frozenset(
 )
 _PROSE: Final = frozenset({"create_pull_request", "draft", "content_update"})
 _IN_TEXT: Final = frozenset({"run_shell", "db_read", "db_write", "type", "key"})
+# Their text is kept, or told to a model or another agent, whose own acts are judged.
+_SAID: Final = frozenset(
+    {
+        *("memory_write", "memory_consolidation", "memory_prune", "write_state", "write_log"),
+        *("create_branch", "create_worktree", "git_commit", "model_call", "dispatch"),
+    }
+)
+# Their text is a command, or is typed where one may be read.
+_COMMANDS: Final = frozenset({"run_shell", "run_tests", "type", "key"})
 
 _HARM: Final[dict[Reversibility, int]] = {
     "read_only": 0,
@@ -77,6 +86,16 @@ class Kind(msgspec.Struct, frozen=True):
     def in_text(self) -> bool:
         """Say whether what it does lies in its text: commands, statements, messages, or unknown."""
         return self.human or not self.known or self.type in _IN_TEXT
+
+    @property
+    def commands(self) -> bool:
+        """Say whether its text may be a command."""
+        return self.type in _COMMANDS or not self.known
+
+    @property
+    def acts(self) -> bool:
+        """Say whether its text does something, and is not only read, kept or told."""
+        return self.commands or not (self.read_only or self.prose or self.type in _SAID)
 
 
 _TYPES: Final = (

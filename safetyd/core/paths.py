@@ -4,6 +4,7 @@ No file is looked at, so a symbolic link may lead elsewhere. In a glob `*` and `
 name, `**` stands for any number of directories, and everything else stands for itself.
 """
 
+import functools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +31,8 @@ _MEANING_AMONG: Final = {
 }
 # Paths that lead elsewhere than they say: they must be resolved first.
 _UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
+# What ends a word of a command, and the quotes that a shell takes out of it.
+_WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fromkeys("'\"\\"))
 
 Matcher = Callable[[bytes], list[int] | None]  # which of the patterns match all of a text
 
@@ -51,6 +54,12 @@ def place(given: str, root: str) -> Place:
         return Place(given, given)
     path = _plain(posixpath.join(root, given))
     return Place(given, path, _local(path, _plain(root)) if root else None)
+
+
+@functools.lru_cache(maxsize=8)  # several guards ask for the same text
+def path_words(text: str) -> tuple[str, ...]:
+    """Return the words of a command, any of which may be a path."""
+    return tuple(dict.fromkeys(text.translate(_WORDS).split()))
 
 
 def _is_plain(path: str) -> bool:

@@ -4,12 +4,14 @@ It stands in the remedy of a verdict, which people are shown, and not in its rea
 the agent, which must not be handed the command that lets it pass.
 """
 
+import re
 import shlex
 from typing import Final
 
 import msgspec
 
 from safetyd.core.events import Decided
+from safetyd.core.guards.own import OWN, REWORDED
 from safetyd.core.kinds import Kind
 from safetyd.core.lifting import words
 from safetyd.core.patterns import literally
@@ -20,11 +22,19 @@ MAX_CHARS: Final = 200  # of a pattern; a longer one nobody would read
 
 # A guard that cannot answer, and speaking to people.
 _NEVER: Final = frozenset({"classify.failed", "classify.human", "rules.known_contacts"})
+_LITERAL: Final = r"(?:[A-Za-z0-9 _\-/=:,@%]|\\[^\w\s]|\\x\{[0-9a-f]+\})+"
+_is_exact = re.compile(rf"\^(?:{_LITERAL}|\({_LITERAL}(?:\|{_LITERAL})*\))\$\Z").match
 
 
 def may_be_named(rule: str) -> bool:
-    """Say whether a grant may name a rule: those of classify and of the gate's blocklist."""
-    return rule.startswith((BLOCKLIST, "classify.", "rules.")) and rule not in _NEVER
+    """Say whether a grant may name a rule: classify's, the gate's blocklist and safetyd's own."""
+    named = rule.startswith((BLOCKLIST, "classify.", "rules.")) and rule not in _NEVER
+    return named or rule == OWN
+
+
+def is_exact(pattern: str) -> bool:
+    """Say whether a pattern matches the words that stand in it and no others."""
+    return _is_exact(pattern) is not None
 
 
 def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
@@ -32,6 +42,8 @@ def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
     if verdict.decision is not BLOCK or kind.human or verdict.guard not in {"classify", "gate"}:
         return verdict
     if not may_be_named(verdict.rule):
+        return verdict
+    if verdict.rule == OWN and verdict.remedy != REWORDED:  # paths and targets are never lifted
         return verdict
     also = [rule for rule in verdict.also if rule.startswith(BLOCKLIST)]
     lines = " and ".join(f"`{command(rule, decided)}`" for rule in (verdict.rule, *also))

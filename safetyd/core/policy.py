@@ -16,6 +16,7 @@ from safetyd.core.guards.cooldown import CooldownConfig
 from safetyd.core.guards.gate import ConfidenceConfig, GateConfig
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
+from safetyd.core.guards.own import OwnConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rate import RateConfig
 from safetyd.core.guards.rates import BucketConfig
@@ -69,6 +70,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     decisions: DecisionsConfig = DecisionsConfig()
     sessions: SessionsConfig = SessionsConfig()
     telling: TellingConfig = TellingConfig()
+    own: OwnConfig = OwnConfig()
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()

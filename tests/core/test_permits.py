@@ -6,7 +6,7 @@ import pytest
 
 from safetyd.core.events import Decided, Proposed
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
-from safetyd.core.permits import may_be_named
+from safetyd.core.permits import is_exact, may_be_named
 from safetyd.core.policy import Policy
 from safetyd.core.proposal import Target
 from safetyd.core.verdict import Severity, Verdict
@@ -72,6 +72,37 @@ def test_the_reason_which_the_agent_reads_has_no_command() -> None:
 
     assert verdict.reason == "Blocklist: matches \\breset\\b"
     assert "--text '^reset it$' --uses 1 --for 1h --reason '...'`" in verdict.remedy
+
+
+@pytest.mark.parametrize(
+    "text", ["safetyd watch", "git commit -m 'name safetyd (again)\n'", "\u00fc $(safetyd) \\"]
+)
+def test_of_what_is_safetyds_own_the_remedy_alone_has_the_command(text: str) -> None:
+    coding = Policy(profile="coding")
+    proposed = propose(0, type="run_shell", text=text)
+    verdict = blocked(proposed, coding)
+    (line,) = lines(verdict)
+    queue = Queue(coding)
+
+    queue.happens(granted(rules=(line["--rule"],), text=line["--text"]))
+
+    assert verdict.reason == "Own: the text names safetyd, and only a person acts on that"
+    assert line["--rule"] == "gate.own"
+    assert is_exact(line["--text"])
+    assert queue.proposes(proposed).allowed
+
+
+def test_a_path_of_safetyds_own_is_not_to_be_permitted() -> None:
+    verdict = blocked(propose(0, text="look", paths=["keys/operator.nk"]))
+
+    assert verdict.remedy == "without 'keys/operator.nk'"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "a", "^a", "a$", "^.$", "^a.*$", "^a|b$", "^\\w$", "^(a|.)$", "^(a$", "^[a]$"]
+)
+def test_a_pattern_that_leaves_something_open_is_not_exact(pattern: str) -> None:
+    assert not is_exact(pattern)
 
 
 def test_the_printed_command_permits_nothing_else() -> None:

@@ -59,7 +59,7 @@ def chain(policy: "Policy", kinds: Kinds, sessions: Sessions) -> Chain:
             profile=policy.profile,
             timezone=policy.zone,
         ),
-        gate=Gate(policy.gate, policy.confidence, policy.profile, policy.projects),
+        gate=Gate(policy.gate, policy.confidence, policy.profile, policy.projects, policy.own),
         scores=ScoresGuard(policy.scores),
         iterations=Iterations(
             policy.iterations,

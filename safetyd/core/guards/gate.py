@@ -1,8 +1,8 @@
 """The gate: what a proposal says, where it acts, and whether it gets anywhere.
 
-The steps, in order: blocklist, loop, credential, irreversible, window, confidence, and tricks of
-Unicode. The strictest decides, of equals the first; all that matched are listed. A match of the
-blocklist that blocks ends the looking. Rules for text can be evaded.
+The steps, in order: what is safetyd's own, blocklist, loop, credential, irreversible, window,
+confidence, and tricks of Unicode. The strictest decides, of equals the first; all that matched are
+listed. A match of the first two that blocks ends the looking. Rules for text can be evaded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events import Decided, Forgotten, Moment, Proposed, Reported, SessionClosed
 from safetyd.core.guards import shipped
 from safetyd.core.guards.loops import LoopCounts, Loops, Visit, visit_of
+from safetyd.core.guards.own import Own, OwnConfig
 from safetyd.core.guards.projects import (
     ProjectConfig,
     ProjectGate,
@@ -32,9 +33,11 @@ from safetyd.core.guards.steps import (
     compared,
     deceptive,
     expectations,
+    merged,
     target_words,
     text_words,
     together,
+    unsure,
     words,
 )
 from safetyd.core.kinds import GUI, Kind
@@ -42,9 +45,10 @@ from safetyd.core.patterns import AnyPattern, PatternSet, Sieve, named
 from safetyd.core.proposal import Proposal, Risk, Target
 from safetyd.core.telemetry import EpisodeEnded, SessionEnded
 from safetyd.core.text import forms, masked, prepare
-from safetyd.core.verdict import ALLOWED, Severity, Verdict, strictest
+from safetyd.core.verdict import ALLOWED, BLOCK, Severity, Verdict, strictest
 
 NONE: Final[AbstractSet[str]] = frozenset()
+NOTHING_OWN: Final = OwnConfig()  # but the names that every daemon has
 
 _BARE: Final = frozenset(word.pattern for word in shipped.BARE_WORDS)
 
@@ -99,7 +103,9 @@ class Gate(Guard):
         confidence: ConfidenceConfig,
         profile: str,
         projects: Mapping[str, ProjectConfig],
+        own: OwnConfig = NOTHING_OWN,
     ) -> None:
+        self._own = Own(own, {name: project.root for name, project in projects.items()})
         self._rules = Rules(config, confidence, profile)
         self._projects = {name: _sides(projects[name], self._rules) for name in projects}
         self._loops = Loops(config.loop_counts)
@@ -111,27 +117,21 @@ class Gate(Guard):
         )
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
-        visit = self._visit(proposed, kind.type)
-        visits = self._loops.visits_with(visit) if visit else 0
-        rules = self._rules if proposed.proposal.project is None else self._binding(proposed)
-        return rules.judge(proposed.proposal, kind, visits)
+        return self._judge(proposed, kind, self._visits(proposed, kind.type))
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
         # Its visit was counted when it was asked about.
-        return self._binding(proposed).judge(proposed.proposal, kind, 0)
+        return self._judge(proposed, kind, 0)
 
     def check_without(
         self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str], *, again: bool
     ) -> Verdict:
-        """Return the same as if some rules of the blocklist were not there."""
-        visit = None if again else self._visit(proposed, kind.type)
-        visits = self._loops.visits_with(visit) if visit else 0
-        return self._binding(proposed).judge(proposed.proposal, kind, visits, lifted)
+        """Return the same as if some rules that block were not there."""
+        visits = 0 if again else self._visits(proposed, kind.type)
+        return self._judge(proposed, kind, visits, lifted)
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
-        visit = self._visit(decided, decided.type)
-        visits = self._loops.visits_with(visit) if visit else 0
-        return self._binding(decided).now(decided, visits)
+        return self._binding(decided).now(decided, self._visits(decided, decided.type))
 
     def _decided(self, event: Decided) -> None:
         visit = self._visit(event, event.type)
@@ -156,6 +156,25 @@ class Gate(Guard):
 
     def load(self, saved: bytes) -> None:
         self._loops.load(saved)
+
+    def _judge(
+        self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
+    ) -> Verdict:
+        proposal = proposed.proposal
+        rules = self._rules if proposal.project is None else self._binding(proposed)
+        own = self._own.judge(proposed, kind, lifted)
+        if own.decision is BLOCK:
+            secret = rules.takes_secret(kind.type, proposal.target)
+            return msgspec.structs.replace(own, masks_text=secret)
+        verdict = rules.judge(proposal, kind, visits, lifted)
+        if own is ALLOWED or verdict is ALLOWED:
+            return own if verdict is ALLOWED else verdict
+        return merged((own, verdict))
+
+    def _visits(self, event: Proposed | Decided, kind: str) -> int:
+        """Return how many visits of its state there are with this one, 0 if it is none."""
+        visit = self._visit(event, kind)
+        return self._loops.visits_with(visit) if visit else 0
 
     def _binding(self, event: Proposed | Decided) -> "Rules | Joint":
         project = self._projects.get(event.proposal.project or "")
@@ -317,7 +336,7 @@ class Rules:
             if proposal.confidence >= threshold:
                 return []
             reason = compared(proposal.confidence, threshold)
-        return [_low_confidence(reason, threshold)]
+        return [unsure(reason, threshold)]
 
     def _is_command(self, kind: Kind) -> bool:
         return self._coding and kind.type == "run_shell"
@@ -335,11 +354,7 @@ class Joint:
         """Return the strictest verdict, with every rule that matched in any of them."""
         each = (rules.judge(proposal, kind, visits, lifted) for rules in self._several)
         found = [verdict for verdict in each if verdict is not ALLOWED]
-        if not found:
-            return ALLOWED
-        one = together(found, masks_text=any(verdict.masks_text for verdict in found))
-        matched = dict.fromkeys(rule for verdict in found for rule in (verdict.rule, *verdict.also))
-        return msgspec.structs.replace(one, also=tuple(r for r in matched if r != one.rule))
+        return merged(found) if found else ALLOWED
 
     def now(self, decided: Decided, visits: int) -> str:
         said = (rules.now(decided, visits) for rules in self._several)
@@ -355,17 +370,6 @@ def _sides(project: ProjectConfig, base: Rules) -> Sides[Rules | Joint]:
 
 def _joint(several: tuple[Rules, ...]) -> Rules | Joint:
     return Joint(several) if len(several) > 1 else several[0]
-
-
-def _low_confidence(reason: str, threshold: float) -> Verdict:
-    return Verdict(
-        "gate",
-        Severity.ASK,
-        "gate.confidence",
-        reason,
-        "low_confidence",
-        remedy=f"with confidence >= {threshold}",
-    )
 
 
 def _kind(decided: Decided) -> Kind:

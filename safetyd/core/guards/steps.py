@@ -114,6 +114,11 @@ def deceptive(proposal: Proposal, said: Sequence[str]) -> list[Verdict]:
     return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason, remedy=remedy)]
 
 
+def unsure(reason: str, threshold: float) -> Verdict:
+    remedy = f"with confidence >= {threshold}"
+    return Verdict("gate", Severity.ASK, "gate.confidence", reason, "low_confidence", remedy=remedy)
+
+
 def compared(confidence: float, threshold: float) -> str:
     """Say whether a confidence passes."""
     if confidence >= threshold:
@@ -138,6 +143,13 @@ def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
         return first
     remedy = all_of(verdict.remedy for verdict in found)
     return msgspec.structs.replace(first, also=also, masks_text=masks_text, remedy=remedy)
+
+
+def merged(found: Sequence[Verdict]) -> Verdict:
+    """Make one of verdicts that each name further rules: the strictest, with all that matched."""
+    one = together(found, masks_text=any(verdict.masks_text for verdict in found))
+    matched = dict.fromkeys(rule for verdict in found for rule in (verdict.rule, *verdict.also))
+    return msgspec.structs.replace(one, also=tuple(r for r in matched if r != one.rule))
 
 
 def _fields(proposal: Proposal) -> tuple[str, str, str]:

@@ -21,7 +21,12 @@ from safetyd.core.verdict import ALLOWED, ASK, BLOCK, Verdict
 # What these think of a proposal can be granted; limits, budgets and all that holds agents cannot.
 LIFTABLE: Final = frozenset({"classify", "gate", "scores"})
 # About single paths: who grants must have named paths.
-PLACED: Final = frozenset({"classify.sensitive_path", "classify.outside_project"})
+PLACED: Final = frozenset(
+    {
+        *("classify.sensitive_path", "classify.protected_path", "classify.outside_project"),
+        "gate.own_above",
+    }
+)
 
 Look = Callable[[str, frozenset[str]], Verdict]  # what a guard says if some rules were not there
 

@@ -1,7 +1,8 @@
 """Paths as agents write them: resolved by their words alone, and matched by globs.
 
 No file is looked at, so a symbolic link may lead elsewhere. In a glob `*` and `?` stay within one
-name, `**` stands for any number of directories, and everything else stands for itself.
+name, `**` stands for any number of directories, and everything else stands for itself; one that
+begins with `!` takes out what the others match.
 """
 
 import functools
@@ -12,6 +13,8 @@ from typing import Final
 
 import msgspec
 import re2
+
+EXCEPT: Final = "!"
 
 _WILDCARD: Final = re.compile(r"(/\*\*\Z|\*\*/|\*\*|\*|\?)")
 _MEANING: Final = {
@@ -31,6 +34,7 @@ _MEANING_AMONG: Final = {
 }
 # Paths that lead elsewhere than they say: they must be resolved first.
 _UNRESOLVED: Final = r"//|/\x00|\x00\x00|[/\x00]\.\.?[/\x00]|\$|\x00~"
+_UPWARDS: Final = re.compile(r"(?:\.\./)+")
 # What ends a word of a command, and the quotes that a shell takes out of it.
 _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fromkeys("'\"\\"))
 
@@ -56,10 +60,17 @@ def place(given: str, root: str) -> Place:
     return Place(given, path, _local(path, _plain(root)) if root else None)
 
 
+def likely(word: str, root: str) -> tuple[Place, ...]:
+    """Return where a word of a command may lead: `..` may go up as far as there is."""
+    where = place(word, root)
+    up = _UPWARDS.match(where.path)
+    return (where, Place(word, f"/{where.path[up.end() :]}")) if up else (where,)
+
+
 @functools.lru_cache(maxsize=8)  # several guards ask for the same text
 def path_words(text: str) -> tuple[str, ...]:
     """Return the words of a command, any of which may be a path."""
-    return tuple(dict.fromkeys(text.translate(_WORDS).split()))
+    return tuple(text.translate(_WORDS).split())
 
 
 def _is_plain(path: str) -> bool:
@@ -83,23 +94,36 @@ class Globs:
     """A list of globs. One that is too long to be looked for is a `ValueError`."""
 
     def __init__(self, globs: Sequence[str], *, ignore_case: bool = False) -> None:
-        self._globs = tuple(globs)
+        self._globs = tuple(glob for glob in globs if not glob.startswith(EXCEPT))
+        spared = [glob.removeprefix(EXCEPT) for glob in globs if glob.startswith(EXCEPT)]
         whole, among = re2.Set.FullMatchSet, re2.Set.SearchSet
-        self._match = _compiled(whole, map(_pattern, globs), ignore_case=ignore_case)
-        screened = (*map(_pattern_among, globs), _UNRESOLVED)
+        self._match = _compiled(whole, map(_pattern, self._globs), ignore_case=ignore_case)
+        self._spare = _compiled(whole, map(_pattern, spared), ignore_case=ignore_case)
+        screened = (*map(_pattern_among, self._globs), _UNRESOLVED)
         self._screen = _compiled(among, screened, ignore_case=ignore_case)
+        self._spares = bool(spared)
 
-    def miss(self, paths: Iterable[str]) -> bool:
-        """Say quickly that no glob matches any path; False means that each must be looked at."""
-        among = "\0".join(("", *paths, ""))
-        return not self._screen(among.encode("utf-8", "replace"))
+    def miss(self, paths: Iterable[str], *, resolved: bool = False) -> bool:
+        """Say quickly that no glob matches any path; False means that each must be looked at.
+
+        Those that are not `resolved` must be, if they lead elsewhere than they say.
+        """
+        hits = self._screen("\0".join(("", *paths, "")).encode("utf-8", "replace"))
+        return not hits or (resolved and hits == [len(self._globs)])
 
     def find(self, place: Place) -> str | None:
         """Return the first glob that matches the path, whole or from the project's root."""
-        hits = self._globs and self._match(place.path.encode("utf-8", "replace"))
-        if not hits and self._globs and place.local is not None:
-            hits = self._match(place.local.encode("utf-8", "replace"))
+        if not self._globs:
+            return None
+        hits = self._among(place.path)
+        if not hits and place.local is not None:
+            hits = self._among(place.local)
         return self._globs[min(hits)] if hits else None
+
+    def _among(self, path: str) -> list[int] | None:
+        written = path.encode("utf-8", "replace")
+        hits = self._match(written)
+        return None if hits and self._spares and self._spare(written) else hits
 
 
 def _pattern(glob: str) -> str:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.guards.rules import RulesConfig
-from safetyd.core.paths import Globs, place
+from safetyd.core.paths import Globs, likely, path_words, place
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,29 @@ def test_case_is_ignored_where_that_is_asked_for() -> None:
     assert Globs(["**/.SSH"]).find(place("a/.ssh", "")) is None
 
 
+def test_a_glob_with_a_mark_takes_out_what_others_match() -> None:
+    globs = Globs(["**/.env.*", "!**/.env.example", "!b/**"])
+
+    assert globs.find(place("a/.env.local", "")) == "**/.env.*"
+    assert globs.find(place("a/.env.example", "")) is None
+    assert globs.find(place("/srv/b/.env.x", "/srv")) is not None
+    assert globs.find(place("b/.env.x", "")) is None
+    assert Globs(["!a"]).find(place("b", "")) is None
+
+
+def test_the_words_of_a_command_are_those_between_its_signs_without_quotes() -> None:
+    said = path_words("cat<'/etc'/x;A=b:c,d@e|(f) f `g` \\\n{h}&")
+
+    assert said == ("cat", "/etc/x", "A", "b", "c", "d", "e", "f", "f", "g", "h")
+
+
+def test_a_word_that_goes_up_may_lead_to_the_root() -> None:
+    assert [where.path for where in likely("../../etc/x", "")] == ["../../etc/x", "/etc/x"]
+    assert [where.path for where in likely("~/../../.x", "")] == ["../.x", "/.x"]
+    assert [where.path for where in likely("../x", "/srv/web")] == ["/srv/x"]
+    assert [where.path for where in likely("..", "")] == [".."]
+
+
 def test_globs_that_are_too_long_are_refused() -> None:
     with pytest.raises(ValueError, match="too many or too long"):
         Globs(["x" * 10_000_000])
@@ -149,3 +172,5 @@ def test_a_screen_lets_ordinary_paths_through() -> None:
     assert known.miss(["src/app.py", "/srv/web/.github/ci.yml", "docs/a b/.hidden"])
     assert not known.miss(["src/app.py", "/home/a/.SSH/id"])
     assert not known.miss(["a/../b"])
+    assert known.miss(["../b", "~/x"], resolved=True)
+    assert not known.miss(["../.env"], resolved=True)

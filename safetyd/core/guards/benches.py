@@ -21,9 +21,9 @@ class Bench:
         every = frozenset.intersection(*(book.plain for book in books))
         self.plain = every if broken is None else frozenset()
 
-    def well_placed(self, paths: Sequence[str]) -> bool:
+    def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
         """Say that no path is a reason to ask, in any book."""
-        return all(book.well_placed(paths) for book in self._books)
+        return all(book.well_placed(proposed, kind) for book in self._books)
 
     def judge(
         self,

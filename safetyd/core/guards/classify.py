@@ -53,7 +53,8 @@ class Classify(Guard):
         proposal = proposed.proposal
         bench = self._base if proposal.project is None else self._bench(proposed)
         plain = kind.type in bench.plain and not kind.raised
-        if plain and (not proposal.paths or bench.well_placed(proposal.paths)):
+        placed = proposal.paths or (proposal.text and kind.commands)
+        if plain and (not placed or bench.well_placed(proposed, kind)):
             return ALLOWED
         return bench.judge(proposed, kind, self._memory_used(proposed))
 

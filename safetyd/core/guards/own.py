@@ -107,12 +107,13 @@ class Own:
 
     def _winds_to(self, text: str, root: str) -> bool:
         """Say whether a path in a text leads here from a root, or by way of `..`."""
-        words = path_words(text)
-        if not root:
-            words = tuple(word for word in words if ".." in word and word[0] in "/~$")
-        places = [place(word, root) for word in words]
+        words = dict.fromkeys(path_words(text))
+        winding = (word for word in words if root or (".." in word and word[0] in "/~$"))
+        places = [place(word, root) for word in winding]
         owned = self._with_settings
-        return not owned.miss(where.path for where in places) and any(map(owned.find, places))
+        if owned.miss((where.path for where in places), resolved=True):
+            return False
+        return any(map(owned.find, places))
 
     def _in_target(self, target: Target, kind: Kind) -> str:
         """Return what the target of an action names; safetyd's name in a label says nothing."""

@@ -16,7 +16,7 @@ from safetyd.core.guards.rules import (
     hours,
 )
 from safetyd.core.kinds import Kinds
-from safetyd.core.paths import Globs
+from safetyd.core.paths import EXCEPT, Globs
 from safetyd.core.patterns import PatternConfig
 from safetyd.core.verdict import Severity
 
@@ -98,6 +98,8 @@ def _lets_speak(rule: CustomRule, kinds: Kinds) -> str:
 def _table_problems(path: str, rules: RulesConfig | ProjectRules) -> Iterator[Problem]:
     for why in _glob_problems(rules.sensitive_paths or ()):
         yield f"{path}.sensitive_paths", why
+    for why in _glob_problems(rules.protected_paths or ()):
+        yield f"{path}.protected_paths", why
     taken = set(_TAKEN)
     for number, rule in enumerate(rules.custom):
         here = f"{path}.custom[{number}]"
@@ -126,7 +128,7 @@ def _when_problems(when: When) -> Iterator[Problem]:
 
 def _glob_problems(globs: Sequence[str]) -> Iterator[str]:
     for glob in globs:
-        if glob.startswith("~") or "$" in glob:
+        if glob.removeprefix(EXCEPT).startswith("~") or "$" in glob:
             yield f"{glob!r} leads elsewhere for each agent: write a full path, or begin with **/"
     try:
         Globs(globs, ignore_case=True)  # which takes more room than without

@@ -7,7 +7,7 @@ come before the global ones, except that custom rules that block do so everywher
 cap on memory operations then ask at least.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import tzinfo
 from typing import Final
@@ -18,7 +18,7 @@ from safetyd.core.events import Proposed
 from safetyd.core.guards import wording
 from safetyd.core.guards.rules import Case, ProjectRules, Rule, RuleLists, RulesConfig
 from safetyd.core.kinds import Kind, Kinds
-from safetyd.core.paths import Globs, Place, place
+from safetyd.core.paths import EXCEPT, Globs, Place, likely, path_words, place
 from safetyd.core.verdict import ALLOWED, Severity, Verdict, all_of, strictest
 
 NONE: Final[AbstractSet[str]] = frozenset()
@@ -79,6 +79,9 @@ class Book:
         self._setting = setting
         self._root = root
         self._sensitive = Globs(config.sensitive_paths, ignore_case=True)
+        self._protected = Globs(config.protected_paths, ignore_case=True)
+        either = (*config.sensitive_paths, *config.protected_paths)
+        self._either = Globs([g for g in either if not g.startswith(EXCEPT)], ignore_case=True)
         self._unknown: dict[str, Verdict] = {}
         self.plain = frozenset(_plain(setting.kinds.known, layers))
 
@@ -87,26 +90,24 @@ class Book:
         layers = (Layer(rules, self._setting), *self._layers)
         return Book(_over(self._config, rules), layers, self._setting, root)
 
-    def well_placed(self, paths: Iterable[str]) -> bool:
-        """Say that no path is a reason to ask."""
-        if not self._root and self._sensitive.miss(paths):
+    def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
+        """Say that no path, nor a word of a command that may be one, is a reason to ask."""
+        proposal = proposed.proposal
+        said = path_words(proposal.text) if proposal.text and kind.commands else ()
+        paths = proposal.paths
+        if not self._root and self._either.miss((*paths, *said)):
             return True
-        for path in paths:
-            where = place(path, self._root)
-            if (self._root and where.local is None) or self._sensitive.find(where):
-                return False
-        return True
+        return not any(self._misplaced(proposed, kind))
 
     def judge(
         self, proposed: Proposed, kind: Kind, memory_used: float, lifted: AbstractSet[str]
     ) -> Iterator[Verdict]:
         """Yield everything that restricts, the rules first; those that are `lifted` do not."""
-        places = tuple(place(path, self._root) for path in proposed.proposal.paths)
         if kind.raised or kind.type not in self.plain:
-            verdict = self._ruled(Case(proposed, kind, places), lifted)
+            verdict = self._ruled(Case(proposed, kind, self._places(proposed)), lifted)
             if verdict is not ALLOWED:
                 yield verdict
-        yield from self._misplaced(places)
+        yield from self._misplaced(proposed, kind)
         cap = self._config.memory_per_session
         if kind.type.startswith(MEMORY) and memory_used >= cap:
             yield wording.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
@@ -177,12 +178,33 @@ class Book:
         target = case.proposal.target
         return target is not None and target.name in config.known_contacts
 
-    def _misplaced(self, places: Sequence[Place]) -> Iterator[Verdict]:
-        for where in places:
+    def _places(self, proposed: Proposed) -> tuple[Place, ...]:
+        return tuple(place(path, self._root) for path in proposed.proposal.paths)
+
+    def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
+        for where in self._places(proposed):
             if self._root and where.local is None:
                 yield wording.outside(where, self._root)
             if glob := self._sensitive.find(where):
-                yield wording.sensitive(where, glob)
+                yield wording.sensitive(where.given, glob)
+            elif not kind.read_only and (glob := self._protected.find(where)):
+                yield wording.protected(where.given, glob)
+        if proposed.proposal.text and kind.commands:
+            yield from self._named(proposed.proposal.text, kind)
+
+    def _named(self, text: str, kind: Kind) -> Iterator[Verdict]:
+        """Yield what is wrong with paths that a command names."""
+        words = dict.fromkeys(path_words(text))
+        places = [where for word in words for where in likely(word, self._root)]
+        if self._either.miss((where.path for where in places), resolved=True) and not self._root:
+            return
+        for where in places:
+            # What is typed may be a secret itself.
+            shown = "" if kind.type == "type" else where.given
+            if glob := self._sensitive.find(where):
+                yield wording.sensitive_word(shown, glob)
+            elif glob := self._protected.find(where):
+                yield wording.protected_word(shown, glob)
 
 
 def _over(base: RulesConfig, rules: ProjectRules) -> RulesConfig:

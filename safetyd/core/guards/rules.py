@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from safetyd.core.binding import is_all
 from safetyd.core.events import Proposed
+from safetyd.core.guards.shipped_paths import PROTECTED, SENSITIVE
 from safetyd.core.kinds import Kind, Kinds
 from safetyd.core.paths import Globs, Place
 from safetyd.core.patterns import PatternSet
@@ -22,19 +23,6 @@ from safetyd.core.text import forms
 from safetyd.core.verdict import ALLOWED, Severity, Verdict
 
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-SENSITIVE: Final = (
-    "**/.ssh/**",
-    "**/.gnupg/**",
-    "**/.aws/**",
-    "**/.netrc",
-    "**/.env",
-    "**/.env.local",
-    "**/*.pem",
-    "**/id_rsa",
-    "**/id_ed25519",
-    "/etc/shadow",
-)
-
 _HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 Names = tuple[str, ...]
@@ -81,6 +69,7 @@ class RulesConfig(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     known_contacts: Names = ()
     prohibited_means: ProhibitedMeans = "block"
     sensitive_paths: Names = SENSITIVE
+    protected_paths: Names = PROTECTED
     memory_per_session: Cap = 50
 
 
@@ -91,6 +80,7 @@ class ProjectRules(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=T
     known_contacts: Names | None = None
     prohibited_means: ProhibitedMeans | None = None
     sensitive_paths: Names | None = None
+    protected_paths: Names | None = None
     memory_per_session: Cap | None = None
 
 

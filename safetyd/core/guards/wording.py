@@ -73,9 +73,28 @@ def outside(place: Place, root: str) -> Verdict:
     return _asks("classify.outside_project", reason, f"with paths inside {root}")
 
 
-def sensitive(place: Place, glob: str) -> Verdict:
-    reason = f"{_shown(place.given)} may hold secrets: its name matches {glob}"
-    return _asks("classify.sensitive_path", reason, f"without {_shown(place.given)}")
+def sensitive(path: str, glob: str) -> Verdict:
+    reason = f"{_shown(path)} may hold secrets: its name matches {glob}"
+    return _asks("classify.sensitive_path", reason, f"without {_shown(path)}")
+
+
+def sensitive_word(word: str, glob: str) -> Verdict:
+    reason = f"{_in_text(word)} may hold secrets: its name matches {glob}"
+    return _asks("classify.sensitive_path", reason, f"without {_in_text(word)}")
+
+
+def protected(path: str, glob: str) -> Verdict:
+    reason = f"{_shown(path)} is obeyed by other programs, so only reading it passes: {glob}"
+    return _asks("classify.protected_path", reason, f"without {_shown(path)}")
+
+
+def protected_word(word: str, glob: str) -> Verdict:
+    reason = f"{_in_text(word)} is obeyed by other programs, and this may change it: {glob}"
+    return _asks("classify.protected_path", reason, f"without {_in_text(word)}")
+
+
+def _in_text(word: str) -> str:
+    return f"{_shown(word)} in its text" if word else "a path in its text"
 
 
 def memory_cap(agent: str, used: float, cap: int, sessions: int) -> Verdict:

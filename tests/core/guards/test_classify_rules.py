@@ -4,7 +4,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from safetyd.core.guards.rules import SENSITIVE, RulesConfig
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.guards.shipped_paths import SENSITIVE
 from safetyd.core.kinds import TypeConfig
 from safetyd.core.proposal import Target
 from safetyd.core.verdict import ALLOWED, Severity

@@ -1,0 +1,97 @@
+"""Files that may hold secrets are asked about, whichever way an agent goes to them."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.journeys.asking import Asker
+
+pytestmark = pytest.mark.journey
+
+_numbers: Final = count()
+
+COMMANDS: Final = (
+    "cat ~/.ssh/id_rsa",
+    "cat .env",
+    "cp ~/.ssh/id_ed25519 x",
+    "tar c $HOME/.aws | wc -c",
+    "docker run --env-file=.env.production x",
+    "git show HEAD:.env",
+    "cat '/etc'/shadow",
+    "cat /proc/1/environ",
+    "cat ../../../../etc/shadow",
+    "echo {} > ~/.claude/settings.json",
+    "rm .git/hooks/pre-commit",
+)
+HARMLESS: Final = (
+    "cat .env.example",
+    "ls -la src ./docs ../web",
+    "grep -rn environment src",
+    "pytest tests/test_env.py::test_x",
+    "cd / && ls",
+)
+FILES: Final = (
+    "/proc/self/environ",
+    "/proc/12/task/12/environ",
+    "/home/me/.git-credentials",
+    "/home/me/.kube/config",
+    "/home/me/.docker/config.json",
+    ".npmrc",
+    ".pypirc",
+    "web/.env.production",
+    "/home/me/.config/gh/hosts.yml",
+    "infra/terraform.tfstate",
+)
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon(f'profile = "coding"\n{UNLIMITED}')
+
+
+@pytest.fixture
+def agent(daemon: RunningDaemon) -> Iterator[Asker]:
+    with Asker(daemon, f"agent{next(_numbers)}") as asker:
+        yield asker
+
+
+def ask(agent: Asker, type_: str, **fields: object) -> dict[str, Any]:
+    return agent.propose(f"s{next(_numbers)}", **{"text": "", "type": type_, **fields})
+
+
+def decisions(answers: dict[str, dict[str, Any]]) -> dict[str, str]:
+    return {what: answer["decision"] for what, answer in answers.items()}
+
+
+def test_a_command_with_a_path_that_may_hold_secrets_is_asked_about(agent: Asker) -> None:
+    asked = {command: ask(agent, "run_shell", text=command) for command in COMMANDS}
+    passed = {command: ask(agent, "run_shell", text=command) for command in HARMLESS}
+
+    assert decisions(asked) == dict.fromkeys(COMMANDS, "require_confirmation")
+    assert decisions(passed) == dict.fromkeys(HARMLESS, "allow")
+
+
+def test_a_file_that_may_hold_secrets_is_asked_about(agent: Asker) -> None:
+    asked = {path: ask(agent, "read_file", paths=[path]) for path in FILES}
+
+    assert decisions(asked) == dict.fromkeys(FILES, "require_confirmation")
+
+
+def test_settings_of_agent_hosts_are_read_and_asked_about_when_written(agent: Asker) -> None:
+    path = "web/.claude/settings.local.json"
+
+    assert ask(agent, "read_file", paths=[path])["decision"] == "allow"
+    assert ask(agent, "edit_file", paths=[path])["decision"] == "require_confirmation"
+
+
+def test_changing_what_holds_the_data_directory_is_asked_about(
+    daemon: RunningDaemon, agent: Asker
+) -> None:
+    above = ("/", str(daemon.directory), f"{daemon.directory.parent}/")
+
+    asked = {path: ask(agent, "edit_file", paths=[path]) for path in above}
+
+    assert decisions(asked) == dict.fromkeys(above, "require_confirmation")

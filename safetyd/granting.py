@@ -132,7 +132,7 @@ def from_request(
         project=asked.proposal.project,
         rules=rules,
         text=terms.text,
-        paths=asked.proposal.paths if PLACED & set(rules) else (),
+        paths=(*asked.proposal.paths, *asked.resolved) if PLACED & set(rules) else (),
         max_usd=terms.max_usd,
         seen=_seen(request, kind) if terms.text is None else None,
     )

@@ -38,6 +38,7 @@ class ProposalLetter:
         "proposal",
         "received",
         "reply",
+        "resolved",
         "sent",
         "size",
     )
@@ -55,6 +56,7 @@ class ProposalLetter:
         keyless: bool,
         size: int,
         permission: bool = False,
+        resolved: tuple[str, ...] = (),
     ) -> None:
         self.agent = agent
         self.proposal = proposal
@@ -66,6 +68,7 @@ class ProposalLetter:
         self.keyless = keyless
         self.size = size
         self.permission = permission
+        self.resolved = resolved
         self.received = uptime()
         self.decision: Decision | None = None
 
@@ -79,6 +82,7 @@ class ProposalLetter:
                 digest=self.digest,
                 keyless=self.keyless,
                 priced_nano=self.prices.of_proposal(self.proposal, moment.at),
+                resolved=self.resolved,
             ),
             permission=self.permission,
         )

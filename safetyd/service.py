@@ -23,6 +23,7 @@ from safetyd.mailbox import Mailbox
 from safetyd.metrics import Metrics
 from safetyd.permissions import PermissionAsk, as_proposal, asked_about, read_ask, result
 from safetyd.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
+from safetyd.resolving import resolved
 from safetyd.settings import Settings
 
 NOBODY: Final = "unknown"
@@ -208,8 +209,13 @@ class Service:
                 keyless=self._keyless,
                 size=size,
                 permission=permission,
+                resolved=self._resolved(proposal) if proposal.paths else (),
             )
         )
+
+    def _resolved(self, proposal: Proposal) -> tuple[str, ...]:
+        project = self._settings.policy.projects.get(proposal.project or "")
+        return resolved(proposal.paths, "" if project is None else project.root)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why no proposal of this agent can be put to the engine now."""

@@ -72,7 +72,7 @@ def one_of_each() -> Iterator[Event]:
     policy = Policy()
     yield from play(
         Engine(policy),
-        propose(1, cost_usd=0.5, paths=("a", "b"), confidence=0.4),
+        propose(1, cost_usd=0.5, paths=("a", "b"), confidence=0.4, resolved=("/c",)),
         propose(2, id="p2", type="run_shell", text="rm -rf /"),
         propose(3, id="p3", type="type", text="hunter2", target=Target(label="Password")),
         stop(4, agent="code"),

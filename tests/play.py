@@ -25,9 +25,16 @@ def propose(
     keyless: bool = False,
     **fields: object,
 ) -> Proposed:
+    resolved = fields.pop("resolved", ())
     proposal = Proposal(type=type, id=id, **fields)  # type: ignore[arg-type]
     return Proposed(
-        at=at(t), t=float(t), agent=agent, proposal=proposal, digest=digest, keyless=keyless
+        at=at(t),
+        t=float(t),
+        agent=agent,
+        proposal=proposal,
+        digest=digest,
+        keyless=keyless,
+        resolved=resolved,  # type: ignore[arg-type]
     )
 
 

@@ -40,6 +40,7 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     digest: str
     keyless: bool = False
     priced_nano: int | None = None  # what its tokens cost, in nano-dollars
+    resolved: tuple[str, ...] = ()  # where its paths lead, if elsewhere than they say
 
     @property
     def id(self) -> str:
@@ -88,6 +89,7 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
     asks: Asking | None = None
     uses: Using | None = None
     grants: tuple[str, ...] = ()  # that lifted something; an allow uses each of them once
+    resolved: tuple[str, ...] = ()  # where its paths led, if elsewhere than they say
 
     @property
     def id(self) -> str:

@@ -130,7 +130,7 @@ class Grants(Actor):
         text, paths = self._patterns[made.id]
         if text is not None and not all(text.find((word,)) for word in words(proposed.proposal)):
             return False
-        if paths is not None and not all_match(paths, proposed.proposal):
+        if paths is not None and not all_match(paths, proposed):
             return False
         return made.max_usd is None or affords(grant, made.max_usd, cost(proposed))
 

@@ -68,6 +68,7 @@ def decided(
         priced_nano=proposed.priced_nano,
         verdicts=verdicts,
         first=first,
+        resolved=proposed.resolved,
     )
 
 
@@ -81,4 +82,5 @@ def proposed_again(asked: Decided, at: datetime, t: float) -> Proposed:
         digest=asked.digest,
         keyless=asked.keyless,
         priced_nano=asked.priced_nano,
+        resolved=asked.resolved,
     )

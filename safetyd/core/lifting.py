@@ -91,8 +91,9 @@ def _lifts(grant: Grant, guard: str, rule: str, kind: Kind) -> bool:
     return guard == "classify" and (rule not in PLACED or bool(made.paths))
 
 
-def all_match(globs: Globs, proposal: Proposal) -> bool:
-    places = [place(path, "") for path in proposal.paths]
+def all_match(globs: Globs, proposed: Proposed) -> bool:
+    """Say whether globs match every path, and where each leads."""
+    places = [place(path, "") for path in (*proposed.proposal.paths, *proposed.resolved)]
     return bool(places) and all(not p.opaque and globs.find(p) is not None for p in places)
 
 

@@ -48,6 +48,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     path: str  # without `.` and `..`; absolute, if that can be known
     local: str | None = None  # the same from the project's root, if it lies inside
     opaque: bool = False  # only a shell could tell where it leads
+    reached: bool = False  # by a link: it is not what the agent wrote
 
 
 def place(given: str, root: str) -> Place:
@@ -58,6 +59,11 @@ def place(given: str, root: str) -> Place:
         return Place(given, given)
     path = _plain(posixpath.join(root, given))
     return Place(given, path, _local(path, _plain(root)) if root else None)
+
+
+def reached(path: str, root: str) -> Place:
+    """Return the place that a link leads to, by its absolute path."""
+    return Place(path, path, _local(path, _plain(root)) if root else None, reached=True)
 
 
 def likely(word: str, root: str) -> tuple[Place, ...]:

@@ -175,6 +175,16 @@ def test_a_sensitive_path_is_lifted_only_by_a_grant_that_names_paths() -> None:
     assert queue.proposes(propose(3, id="p3", **{**reads, "type": "search"})).allowed
 
 
+def test_a_grant_for_paths_must_match_where_they_lead() -> None:
+    queue = Queue()
+    queue.happens(granted(paths=("docs/**",)))
+    reads: dict[str, Any] = {"paths": ("docs/a",), "resolved": ("/home/a/.env",)}
+
+    assert queue.proposes(propose(1, id="p1", **reads)).status == "pending"
+    queue.happens(granted(2, "grt_2", paths=("docs/**", "/home/a/.env")))
+    assert queue.proposes(propose(3, id="p3", **{**reads, "type": "search"})).allowed
+
+
 def test_all_uses_together_cost_no_more_than_was_granted() -> None:
     queue = Queue()
     queue.happens(granted(max_usd=1.0))

@@ -34,9 +34,11 @@ def test_a_projects_file_counts_from_the_reload_on_and_a_broken_one_refuses_none
 
 
 @pytest.mark.journey
-def test_the_daemons_own_files_are_asked_about(start_daemon: StartDaemon) -> None:
+def test_the_daemons_own_files_are_blocked_whatever_the_lists_say(
+    start_daemon: StartDaemon,
+) -> None:
     daemon = start_daemon("[rules]\nsensitive_paths = []\n")
 
     said = told(daemon, "check", "code", "read_file", "--path", f"{daemon.data_dir}/keys/x.nk")
 
-    assert "may hold secrets" in said.stdout
+    assert "is safetyd's own, and only a person touches that" in said.stdout

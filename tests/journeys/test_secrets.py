@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from safetyd.core.events import Decided
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.asking import Asker
+from tests.journeys.record import assert_verifies, events
 
 pytestmark = pytest.mark.journey
 
@@ -48,8 +51,14 @@ FILES: Final = (
 
 
 @pytest.fixture(scope="module")
-def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
-    return start_module_daemon(f'profile = "coding"\n{UNLIMITED}')
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("project")
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon, project: Path) -> RunningDaemon:
+    web = f'[projects.web]\nroot = "{project}"\n'
+    return start_module_daemon(f'profile = "coding"\n{UNLIMITED}{web}')
 
 
 @pytest.fixture
@@ -95,3 +104,40 @@ def test_changing_what_holds_the_data_directory_is_asked_about(
     asked = {path: ask(agent, "edit_file", paths=[path]) for path in above}
 
     assert decisions(asked) == dict.fromkeys(above, "require_confirmation")
+
+
+def test_a_path_is_judged_by_where_it_leads_too(
+    daemon: RunningDaemon, project: Path, agent: Asker
+) -> None:
+    key = daemon.data_dir / "keys" / "operator.nk"
+    (project / "notes").symlink_to(key)
+    (project / "up").symlink_to(daemon.data_dir)
+    (project / "twice").symlink_to("up/keys")
+    (project / "secret").symlink_to("/etc/shadow")
+    (project / "loop").symlink_to("loop")
+    (project / "plain").write_text("")
+    own = [f"{project}/notes", f"{project}/up/audit", f"{project}/twice/x"]
+    own += [f"/proc/self/root{daemon.data_dir}/endpoint.json"]
+
+    blocked = {path: ask(agent, "read_file", paths=[path]) for path in own}
+    relative = ask(agent, "read_file", paths=["twice/../lock"], project="web")
+    outside = ask(agent, "read_file", paths=["secret"], project="web")
+    fine = [
+        ask(agent, "read_file", paths=[f"{project}/{name}"]) for name in ("plain", "loop", "no")
+    ]
+
+    assert decisions(blocked) == dict.fromkeys(own, "block")
+    assert all("gate.own" in answer["triggered_rules"] for answer in blocked.values())
+    assert "gate.own" in relative["triggered_rules"], "`..` goes up from where a link leads"
+    assert outside["decision"] == "require_confirmation"
+    assert set(outside["triggered_rules"]) == {
+        "classify.outside_project",
+        "classify.sensitive_path",
+    }
+    assert "/etc/shadow" in outside["reason"]
+    assert [answer["decision"] for answer in fine] == ["allow"] * 3
+    kept = [event for event in events(daemon.data_dir) if isinstance(event, Decided)]
+    resolved = {event.id: event.resolved for event in kept if event.resolved}
+    assert resolved[outside["id"]] == ("/etc/shadow",)
+    assert not {answer["id"] for answer in fine} & resolved.keys()
+    assert_verifies(daemon)

@@ -125,7 +125,8 @@ class Own:
         return _NAME if itself else next(whose, "")
 
     def _placed(self, proposed: Proposed, kind: Kind) -> Verdict:
-        paths, root = proposed.proposal.paths, self._root(proposed.proposal)
+        proposal = proposed.proposal
+        paths, root = (*proposal.paths, *proposed.resolved), self._root(proposal)
         if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
             return ALLOWED
         owned = self._files if kind.read_only else self._with_settings

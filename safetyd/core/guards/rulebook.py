@@ -18,7 +18,7 @@ from safetyd.core.events import Proposed
 from safetyd.core.guards import wording
 from safetyd.core.guards.rules import Case, ProjectRules, Rule, RuleLists, RulesConfig
 from safetyd.core.kinds import Kind, Kinds
-from safetyd.core.paths import EXCEPT, Globs, Place, likely, path_words, place
+from safetyd.core.paths import EXCEPT, Globs, Place, likely, path_words, place, reached
 from safetyd.core.verdict import ALLOWED, Severity, Verdict, all_of, strictest
 
 NONE: Final[AbstractSet[str]] = frozenset()
@@ -94,8 +94,7 @@ class Book:
         """Say that no path, nor a word of a command that may be one, is a reason to ask."""
         proposal = proposed.proposal
         said = path_words(proposal.text) if proposal.text and kind.commands else ()
-        paths = proposal.paths
-        if not self._root and self._either.miss((*paths, *said)):
+        if not self._root and self._either.miss((*proposal.paths, *proposed.resolved, *said)):
             return True
         return not any(self._misplaced(proposed, kind))
 
@@ -179,16 +178,18 @@ class Book:
         return target is not None and target.name in config.known_contacts
 
     def _places(self, proposed: Proposed) -> tuple[Place, ...]:
-        return tuple(place(path, self._root) for path in proposed.proposal.paths)
+        root = self._root
+        given = [place(path, root) for path in proposed.proposal.paths]
+        return (*given, *(reached(path, root) for path in proposed.resolved))
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
         for where in self._places(proposed):
             if self._root and where.local is None:
                 yield wording.outside(where, self._root)
             if glob := self._sensitive.find(where):
-                yield wording.sensitive(where.given, glob)
+                yield wording.sensitive(where, glob)
             elif not kind.read_only and (glob := self._protected.find(where)):
-                yield wording.protected(where.given, glob)
+                yield wording.protected(where, glob)
         if proposed.proposal.text and kind.commands:
             yield from self._named(proposed.proposal.text, kind)
 

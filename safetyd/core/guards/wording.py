@@ -69,13 +69,13 @@ def human(case: Case, config: RulesConfig) -> Verdict:
 
 def outside(place: Place, root: str) -> Verdict:
     leads = "may lead outside" if place.opaque else "is outside"
-    reason = f"{_shown(place.given)} {leads} the project's {root}"
+    reason = f"{_where(place)} {leads} the project's {root}"
     return _asks("classify.outside_project", reason, f"with paths inside {root}")
 
 
-def sensitive(path: str, glob: str) -> Verdict:
-    reason = f"{_shown(path)} may hold secrets: its name matches {glob}"
-    return _asks("classify.sensitive_path", reason, f"without {_shown(path)}")
+def sensitive(place: Place, glob: str) -> Verdict:
+    reason = f"{_where(place)} may hold secrets: its name matches {glob}"
+    return _asks("classify.sensitive_path", reason, f"without {_shown(place.given)}")
 
 
 def sensitive_word(word: str, glob: str) -> Verdict:
@@ -83,14 +83,20 @@ def sensitive_word(word: str, glob: str) -> Verdict:
     return _asks("classify.sensitive_path", reason, f"without {_in_text(word)}")
 
 
-def protected(path: str, glob: str) -> Verdict:
-    reason = f"{_shown(path)} is obeyed by other programs, so only reading it passes: {glob}"
-    return _asks("classify.protected_path", reason, f"without {_shown(path)}")
+def protected(place: Place, glob: str) -> Verdict:
+    reason = f"{_where(place)} is obeyed by other programs, so only reading it passes: {glob}"
+    return _asks("classify.protected_path", reason, f"without {_shown(place.given)}")
 
 
 def protected_word(word: str, glob: str) -> Verdict:
     reason = f"{_in_text(word)} is obeyed by other programs, and this may change it: {glob}"
     return _asks("classify.protected_path", reason, f"without {_in_text(word)}")
+
+
+def _where(place: Place) -> str:
+    return (
+        f"{_shown(place.given)}, to which a link leads," if place.reached else _shown(place.given)
+    )
 
 
 def _in_text(word: str) -> str:

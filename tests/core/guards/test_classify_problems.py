@@ -217,9 +217,10 @@ def test_names_of_rules_are_plain_and_told_apart() -> None:
 
 
 def test_sensitive_paths_and_roots_must_lead_somewhere() -> None:
-    rules = RulesConfig(sensitive_paths=("~/.kube/**",))
+    rules = RulesConfig(sensitive_paths=("~/.kube/**",), protected_paths=("!~/x",))
 
-    assert [key for key, _ in wrong(rules)] == ["rules.sensitive_paths"]
+    keys = [key for key, _ in wrong(rules)]
+    assert keys == ["rules.sensitive_paths", "rules.protected_paths"]
     assert wrong(None, {"web": ProjectConfig(root="web")}) == [
         ("projects.web.root", "'web' must be an absolute path")
     ]

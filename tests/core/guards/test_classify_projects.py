@@ -150,6 +150,16 @@ def test_deleting_elsewhere_is_asked_about(paths: tuple[str, ...]) -> None:
     assert both(coding(), "delete_file", paths=paths)[0].rule == "classify.high"
 
 
+def test_a_link_that_leads_out_of_a_project_is_outside_and_not_at_home() -> None:
+    read = both(coding(), "read_file", paths=("a",), resolved=("/etc/x",))[0]
+    deleted = both(coding(), "delete_file", paths=("a",), resolved=("/etc/x",))[0]
+
+    assert read.rule == "classify.outside_project"
+    assert read.reason == "'/etc/x', to which a link leads, is outside the project's /srv/web"
+    assert (deleted.rule, deleted.also) == ("classify.high", ("classify.outside_project",))
+    assert both(coding(), "read_file", paths=("a",), resolved=("/srv/web/b",))[0] is ALLOWED
+
+
 def test_deleting_is_asked_about_where_that_was_asked_for() -> None:
     inside = ("a",)
 

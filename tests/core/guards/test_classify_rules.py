@@ -324,3 +324,24 @@ def test_sensitive_paths_are_the_operators_to_choose() -> None:
     assert desk.looks(paths=("/var/lib/safetyd",)).rule == "classify.sensitive_path"
     assert desk.looks(paths=("/a/.ssh/x",)) is ALLOWED
     assert "**/.ssh/**" in SENSITIVE
+
+
+def test_a_path_is_judged_by_where_it_leads() -> None:
+    verdict = Desk().looks(paths=("notes",), resolved=("/a/.ssh/x",))
+
+    assert (verdict.decision, verdict.rule) == (ASK, "classify.sensitive_path")
+    assert verdict.reason.startswith("'/a/.ssh/x', to which a link leads, may hold secrets")
+    assert Desk().looks(paths=("notes",), resolved=("/a/b",)) is ALLOWED
+
+
+def test_a_rule_that_allows_paths_must_match_where_they_lead() -> None:
+    desk = Desk(custom(ALLOW, types=("push",), paths=("docs/**",)))
+
+    assert desk.looks("push", paths=("docs/a",)) is ALLOWED
+    assert desk.looks("push", paths=("docs/a",), resolved=("/etc/x",)).decision is ASK
+
+
+def test_a_rule_that_asks_about_paths_asks_about_where_they_lead() -> None:
+    desk = Desk(custom(ASK, paths=("/etc/**",)))
+
+    assert desk.looks(paths=("a",), resolved=("/etc/x",)).rule == "rules.mine"

@@ -4,13 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetyd.core.events import Released
 from safetyd.core.guards.gate import ConfidenceConfig, Gate, GateConfig
 from safetyd.core.guards.own import ABOVE, OWN, Own, OwnConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.kinds import Kinds
+from safetyd.core.policy import Configured, Policy
 from safetyd.core.proposal import Target
 from safetyd.core.verdict import ALLOWED, ASK, BLOCK, Verdict
-from tests.play import propose
+from tests.core.asked import Queue
+from tests.play import at, propose
 
 DATA = "/home/me/state/sd"
 CONFIG = OwnConfig(
@@ -236,6 +239,12 @@ def test_its_settings_may_be_read_and_not_changed() -> None:
     assert blocks(look("edit_file", paths=("/etc/guard/my.toml",)))
 
 
+def test_a_path_that_leads_to_what_is_its_own_is_blocked() -> None:
+    assert blocks(look("read_file", paths=("notes",), resolved=("/srv/real/keys/x",)))
+    assert look("edit_file", paths=("top",), resolved=("/srv",)).rule == ABOVE
+    assert look("read_file", paths=("notes",), resolved=("/srv/other",)) is ALLOWED
+
+
 def test_paths_and_words_begin_at_the_root_of_a_project() -> None:
     assert blocks(look("read_file", paths=("../real/keys",), project="web"))
     assert blocks(look(text="cat ../real/audit/1", project="web"))
@@ -283,3 +292,14 @@ def test_a_grant_lifts_what_a_text_names_and_nothing_else() -> None:
     assert gated("run_shell", OWN, text="git push; safetyd watch").rule == "gate.shell:git_push"
     assert blocks(gated("run_shell", OWN, text="safetyd watch", paths=(DATA,)))
     assert blocks(gated("click", OWN, text="safetyd", target=Target(name="operator.nk")))
+
+
+def test_an_approval_looks_again_at_where_paths_led() -> None:
+    queue, guarded = Queue(), Policy(own=OwnConfig(directories=("/home/a",)))
+    asked = queue.proposes(propose(1, paths=("a",), resolved=("/home/a/.env",)))
+
+    queue.happens(Configured(at=at(2), t=2.0, policy=guarded, digest="", version="", why="reload"))
+    queue.answers(3, asked.request_id)
+
+    (released,) = (event for event in queue.journal if isinstance(event, Released))
+    assert [verdict.rule for verdict in released.verdicts] == [OWN]

@@ -141,7 +141,9 @@ def from_request(
 
 def _seen(request: Request, kind: Kind) -> Seen:
     asked, proposal = request.asked, request.asked.proposal
-    action = binding(asked.agent, kind.type, proposal) if asked.permission else request.action
+    action = request.action
+    if asked.permission:
+        action = binding(asked.agent, kind.type, proposal, asked.resolved)
     words = (proposal.text or proposal.description)[:SEEN_CHARS]
     return Seen(action=action, words=words, cost_usd=proposal.cost_usd, tokens=proposal.tokens)
 

@@ -13,11 +13,11 @@ import select
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.core.paths import place
+from safetyd.core.paths import UNFOLLOWED, place
 
 MOUNTS: Final = "/proc/self/mountinfo"
 MAX_LINKS: Final = 40  # on the way of one path, as the kernel has it
-MAX_LOOKS: Final = 500  # at names, for all paths of a proposal
+MAX_LOOKS: Final = 1500  # at names, for all paths of a proposal: a thousand files and their folders
 MAX_CHARS: Final = 16 * 1024  # of all that is written down
 MAX_PATH: Final = 4096
 
@@ -74,7 +74,8 @@ def _mounts() -> Mounts | None:
 def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
     """Return where paths lead, of those that lead elsewhere than their words say.
 
-    Relative ones begin at `root`, which is absolute or empty; without one they are left out.
+    Relative ones begin at `root`, which is absolute or empty; without one they are left out. If
+    there are too many, the last is `UNFOLLOWED`.
     """
     mounts = _mounts()
     if mounts is None:
@@ -91,7 +92,7 @@ def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
             found[_text(end)] = None
             room -= len(end)
         if room < 0 or walk.weary:
-            break
+            return (*found, UNFOLLOWED)
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from safetyd.core.paths import UNFOLLOWED
 from safetyd.resolving import MAX_CHARS, MAX_LINKS, MAX_LOOKS, Walk, resolved
 
 HERE = Path(__file__).parent.parent
@@ -121,7 +122,8 @@ def test_looking_has_an_end(top: Path) -> None:
 
     assert resolved([f"{top}/l1"], "") == ()
     assert resolved([f"{top}/l2"], "") == (f"{top}/l{MAX_LINKS + 2}",)
-    assert resolved([*many, f"{top}/to_file"], "") == (), "looks are used up"
+    assert resolved([*many, f"{top}/to_file"], "") == (UNFOLLOWED,), "looks are used up"
     written = resolved([f"{long}/{number}" for number in range(20)], "")
     assert 1 < len(written) < 20
-    assert sum(map(len, written[:-1])) <= MAX_CHARS
+    assert written[-1] == UNFOLLOWED
+    assert sum(map(len, written[:-2])) <= MAX_CHARS

@@ -142,7 +142,7 @@ def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> byte
     """Return what is the same action; of asks for permission, which say less, the same words."""
     if ASKED in verdicts:
         return proposed.digest.encode()
-    return binding(proposed.agent, kind.type, proposed.proposal)
+    return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
 
 
 def _joining(known: Request) -> Asking:

@@ -40,13 +40,14 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
         return action == self.action and no_dearer(self, proposal)
 
 
-def binding(agent: str, kind: str, proposal: Proposal) -> bytes:
+def binding(agent: str, kind: str, proposal: Proposal, resolved: tuple[str, ...] = ()) -> bytes:
     """Name all that a yes is bound to: equal names are what a person has seen.
 
-    `kind` is the proposal's type after aliases.
+    `kind` is the proposal's type after aliases, `resolved` where its paths lead.
     """
     bare = msgspec.structs.replace(_bare(proposal), type=kind)
-    return hashlib.sha256(canonical((agent, bare))).digest()[:16]
+    said = (agent, bare, resolved) if resolved else (agent, bare)
+    return hashlib.sha256(canonical(said)).digest()[:16]
 
 
 def no_dearer(seen: Proposal | Seen, proposal: Proposal) -> bool:

@@ -192,4 +192,5 @@ class Grants(Actor):
 
 def _again(seen: Seen, proposed: Proposed, kind: Kind) -> bool:
     proposal = proposed.proposal
-    return seen.covers(binding(proposed.agent, kind.type, proposal), proposal)
+    action = binding(proposed.agent, kind.type, proposal, proposed.resolved)
+    return seen.covers(action, proposal)

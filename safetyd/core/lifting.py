@@ -24,7 +24,7 @@ LIFTABLE: Final = frozenset({"classify", "gate", "scores"})
 PLACED: Final = frozenset(
     {
         *("classify.sensitive_path", "classify.protected_path", "classify.outside_project"),
-        "gate.own_above",
+        *("classify.unfollowed_paths", "gate.own_above"),
     }
 )
 

@@ -41,6 +41,10 @@ _WORDS: Final = str.maketrans(dict.fromkeys("\v\f;|&<>()=:,@`{}", " ") | dict.fr
 Matcher = Callable[[bytes], list[int] | None]  # which of the patterns match all of a text
 
 
+# Among the paths that others were followed to: there were more than can be followed.
+UNFOLLOWED: Final = ""
+
+
 class Place(msgspec.Struct, frozen=True, gc=False):
     """Where one path of a proposal leads."""
 

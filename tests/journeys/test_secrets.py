@@ -9,7 +9,7 @@ import pytest
 
 from safetyd.core.events import Decided
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking import Asker
+from tests.journeys.asking import Asker, review
 from tests.journeys.record import assert_verifies, events
 
 pytestmark = pytest.mark.journey
@@ -141,3 +141,31 @@ def test_a_path_is_judged_by_where_it_leads_too(
     assert resolved[outside["id"]] == ("/etc/shadow",)
     assert not {answer["id"] for answer in fine} & resolved.keys()
     assert_verifies(daemon)
+
+
+def test_more_paths_than_can_be_followed_are_asked_about(project: Path, agent: Asker) -> None:
+    (project / "hidden").symlink_to("/etc/shadow")
+    padding = [project / str(number) / "/".join("a" * 40) for number in range(40)]
+    for folder in padding:
+        folder.mkdir(parents=True)
+
+    answer = ask(agent, "read_file", paths=[*map(str, padding), f"{project}/hidden"])
+
+    assert answer["decision"] == "require_confirmation"
+    assert answer["triggered_rules"] == ["classify.unfollowed_paths"]
+
+
+def test_an_approval_is_not_used_once_a_link_leads_elsewhere(
+    daemon: RunningDaemon, project: Path, agent: Asker
+) -> None:
+    link = project / "creds"
+    link.symlink_to("/home/a/.aws/config")
+    seen = ask(agent, "read_file", paths=[str(link)])
+    assert review(daemon, "approve", seen["request_id"])["ok"]
+    link.unlink()
+    link.symlink_to("/home/a/.aws/credentials")
+
+    moved = ask(agent, "read_file", paths=[str(link)])
+
+    assert (moved["decision"], moved["status"]) == ("require_confirmation", "pending")
+    assert moved["request_id"] != seen["request_id"]

@@ -18,7 +18,7 @@ from safetyd.core.events import Proposed
 from safetyd.core.guards import wording
 from safetyd.core.guards.rules import Case, ProjectRules, Rule, RuleLists, RulesConfig
 from safetyd.core.kinds import Kind, Kinds
-from safetyd.core.paths import EXCEPT, Globs, Place, likely, path_words, place, reached
+from safetyd.core.paths import EXCEPT, UNFOLLOWED, Globs, Place, likely, path_words, place, reached
 from safetyd.core.verdict import ALLOWED, Severity, Verdict, all_of, strictest
 
 NONE: Final[AbstractSet[str]] = frozenset()
@@ -180,9 +180,11 @@ class Book:
     def _places(self, proposed: Proposed) -> tuple[Place, ...]:
         root = self._root
         given = [place(path, root) for path in proposed.proposal.paths]
-        return (*given, *(reached(path, root) for path in proposed.resolved))
+        return (*given, *(reached(path, root) for path in proposed.resolved if path))
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
+        if UNFOLLOWED in proposed.resolved:
+            yield wording.unfollowed(len(proposed.proposal.paths))
         for where in self._places(proposed):
             if self._root and where.local is None:
                 yield wording.outside(where, self._root)

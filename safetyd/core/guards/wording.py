@@ -78,6 +78,11 @@ def sensitive(place: Place, glob: str) -> Verdict:
     return _asks("classify.sensitive_path", reason, f"without {_shown(place.given)}")
 
 
+def unfollowed(count: int) -> Verdict:
+    reason = f"Nobody could follow all of its {count} paths to where they lead"
+    return _asks("classify.unfollowed_paths", reason, "with fewer or shorter paths")
+
+
 def sensitive_word(word: str, glob: str) -> Verdict:
     reason = f"{_in_text(word)} may hold secrets: its name matches {glob}"
     return _asks("classify.sensitive_path", reason, f"without {_in_text(word)}")

@@ -2,11 +2,18 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from safetyd.core.events import Moment
 
 STEP_S: Final = 5.0
+
+
+class Reading(NamedTuple):
+    """A moment, and by how many seconds the wall clock stepped before it, 0.0 if it did not."""
+
+    moment: Moment
+    stepped_s: float
 
 
 class Clock:
@@ -14,23 +21,26 @@ class Clock:
 
     def __init__(self) -> None:
         self._offset_t = -_steady()
-        self._wall_minus_steady = time.time() - _steady()
+        self._wall_minus_steady = time.time() - _steady()  # since the last step
 
     def resume_after(self, t: float) -> None:
         """Go on from the last journalled steady second, since a reboot sets the machine's to 0."""
         self._offset_t = t - _steady()
 
     def now(self) -> Moment:
-        return Moment(datetime.now(UTC), _steady() + self._offset_t)
+        return self._moment(time.time(), _steady())
 
-    def step(self) -> float:
-        """Return by how many seconds the wall clock stepped since last asked, 0.0 if it did not."""
-        difference = time.time() - _steady()
-        stepped = difference - self._wall_minus_steady
-        if abs(stepped) <= STEP_S:
-            return 0.0
-        self._wall_minus_steady = difference
-        return stepped
+    def read(self) -> Reading:
+        """Return the moment; a step of the wall clock is told once, with the first that has it."""
+        wall, steady = time.time(), _steady()
+        stepped_s = wall - steady - self._wall_minus_steady
+        if abs(stepped_s) <= STEP_S:
+            stepped_s = 0.0
+        self._wall_minus_steady += stepped_s
+        return Reading(self._moment(wall, steady), stepped_s)
+
+    def _moment(self, wall: float, steady: float) -> Moment:
+        return Moment(datetime.fromtimestamp(wall, UTC), steady + self._offset_t)
 
 
 def _steady() -> float:

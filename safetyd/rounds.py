@@ -12,7 +12,7 @@ from safetyd import host
 from safetyd.bus.post import Post
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock, uptime
-from safetyd.core.events import ClockStepped, Event, Moment, Ticked
+from safetyd.core.events import Event, Moment, Ticked
 from safetyd.halt import Halt
 from safetyd.letters import EventLetter
 from safetyd.mailbox import Mailbox
@@ -42,7 +42,6 @@ class Rounds:
             await anyio.sleep(TICK_S)
             self.lag_s = uptime() - before - TICK_S
             self.put(lambda moment: Ticked(at=moment.at, t=moment.t))
-            self._note_step(self._clock.step())
 
     async def count(self) -> None:
         while True:
@@ -57,10 +56,6 @@ class Rounds:
     def put(self, make: Callable[[Moment], Event]) -> None:
         """Let the engine take note of an event that nobody waits for."""
         self._mailbox.put(EventLetter(lambda _engine, moment: make(moment), lambda: None))
-
-    def _note_step(self, seconds: float) -> None:
-        if seconds:
-            self.put(lambda moment: ClockStepped(at=moment.at, t=moment.t, seconds=seconds))
 
 
 async def repeat_state(halt: Halt, post: Post, subjects: Subjects, settings: Settings) -> None:

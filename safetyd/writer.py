@@ -16,7 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from safetyd.audit import Audit
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine import Checkpoint, Engine
-from safetyd.core.events import Event
+from safetyd.core.events import ClockStepped, Event
 from safetyd.core.lines import encode
 from safetyd.journal import MAX_BATCH_BYTES, Append, Journal
 from safetyd.mailbox import STALLED_S, Letter, Mailbox
@@ -43,6 +43,13 @@ class Batch:
     @property
     def full(self) -> bool:
         return self.bytes > MAX_BATCH_BYTES - INPUT_BYTES
+
+    def add(self, events: Sequence[Event]) -> None:
+        for event in events:
+            line = encode(event)
+            self.lines.append(line)
+            self.bytes += len(line) + 1
+        self.events += events
 
 
 class Frozen(NamedTuple):
@@ -132,15 +139,14 @@ class Writer:
                 await send.send(self._sent(batch))
 
     def _open_letters(self) -> None:
-        batch, engine, moment = self._open, self.engine, self._clock.now()
+        batch, engine, (moment, stepped_s) = self._open, self.engine, self._clock.read()
+        if stepped_s:
+            # Before anything happens by the new time, or that would be shifted as well.
+            stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
+            batch.add(engine.handle(stepped))
         while not batch.full and (letter := self.mailbox.take()) is not None:
-            events = letter.open(engine, moment)
+            batch.add(letter.open(engine, moment))
             batch.letters.append(letter)
-            for event in events:
-                line = encode(event)
-                batch.lines.append(line)
-                batch.bytes += len(line) + 1
-            batch.events += events
 
     def _sent(self, batch: Batch) -> Sent:
         frozen = None

@@ -60,18 +60,6 @@ async def test_time_passes_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0.0 <= clockwork.rounds.lag_s < 5.0
 
 
-async def test_step_of_the_wall_clock_is_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetyd.rounds.TICK_S", 0.0)
-    clockwork = Clockwork()
-    clockwork.clock._wall_minus_steady -= 100.0
-
-    await clockwork.until_a_letter(clockwork.rounds.tick)
-
-    _, stepped = clockwork.events()[:2]
-    assert isinstance(stepped, ClockStepped)
-    assert 99.0 < stepped.seconds < 101.0
-
-
 async def test_refusals_are_counted_into_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetyd.rounds.WINDOW_S", 0.0)
     clockwork = Clockwork()

@@ -13,7 +13,7 @@ from safetyd.bus.codec import read_proposal
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine import Engine
-from safetyd.core.events import Event, Proposed, Ticked
+from safetyd.core.events import ClockStepped, Event, Proposed, Stopped, Ticked
 from safetyd.core.lines import decode_batch
 from safetyd.core.policy import Policy
 from safetyd.core.prices import PricesConfig
@@ -51,7 +51,8 @@ class Scribe:
         self.audit = FullDisk(directory, MAX_BYTES)
         self.audit.open()
         self.mailbox = Mailbox()
-        self.writer = Writer(self.mailbox, Engine(Policy()), journal, self.audit, Clock())
+        self.clock = Clock()
+        self.writer = Writer(self.mailbox, Engine(Policy()), journal, self.audit, self.clock)
         self.writer.appended = lambda _seconds, events: self.sizes.append(events)
         self.sizes: list[int] = []
         self.story: list[str] = []
@@ -120,6 +121,23 @@ async def test_nobody_is_told_before_journal_and_audit_file_have_it(scribe: Scri
     assert scribe.story == ["told: journal 1, audit 2"]
     assert [event.seq for event in (await batches(scribe.journal))[0]] == [1, 2]
     assert len(tail(scribe.directory, 9)) == 2
+
+
+async def test_step_of_the_wall_clock_is_known_before_anything_that_happens_after_it(
+    scribe: Scribe,
+) -> None:
+    scribe.clock._wall_minus_steady -= 100.0  # as if the clock had been put forward since
+
+    async with scribe.at_work():
+        scribe.put(stop(0))
+        await scribe.done()
+
+    (written, *_), events = await batches(scribe.journal), tail(scribe.directory, 9)
+    stepped = written[0]
+    assert isinstance(stepped, ClockStepped)
+    assert 99.0 < stepped.seconds < 101.0
+    assert [event.seq for event in written] == list(range(1, len(events) + 1))
+    assert any(isinstance(event, Stopped) for event in written[1:])
 
 
 async def test_while_the_journal_does_not_answer_nothing_is_mirrored_or_told(

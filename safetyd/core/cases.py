@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from safetyd.core.clearing import Clearing
 from safetyd.core.deliveries import Delivery
 from safetyd.core.demands import KEYLESS, MAX_WOKEN, MAX_WOKEN_IN_ALL
-from safetyd.core.events import Event
+from safetyd.core.events import ClockStepped, Event
 from safetyd.core.ladder import APART, Step, next_step
-from safetyd.core.lanes import STORM_GAP, Lane, Place, storm_row
+from safetyd.core.lanes import STORM_GAP, Lane, Place, shifted, storm_row
 from safetyd.core.postroom import MAX_PER_TICK, Case, OutboxState
 from safetyd.core.requests import Request
 from safetyd.core.telling import Climbed, Item
@@ -37,12 +39,25 @@ class Cases(Clearing):
     def _take_on(self, state: OutboxState) -> None:
         before = state.lanes.keys()
         super()._take_on(state)
-        cases = state.cases.items()
-        self._steps = [(case.next.at, id_) for id_, case in cases if case.next is not None]
-        heapq.heapify(self._steps)
+        self._order_steps()
         # Not whenever a state is loaded: that must not change it.
         if before != state.lanes.keys():
             self._adopt()
+
+    def _order_steps(self) -> None:
+        cases = self._state.cases.items()
+        self._steps = [(case.next.at, id_) for id_, case in cases if case.next is not None]
+        heapq.heapify(self._steps)
+
+    def _stepped(self, event: ClockStepped) -> None:
+        super()._stepped(event)
+        by = timedelta(seconds=event.seconds)
+        for case in self._state.cases.values():
+            case.stepped_s += event.seconds
+            case.tell_by, case.last_at = shifted(case.tell_by, by), shifted(case.last_at, by)
+            if case.next is not None:
+                case.next = msgspec.structs.replace(case.next, at=case.next.at + by)
+        self._order_steps()
 
     def _adopt(self) -> None:
         """Let those who can be told now know what nobody else knows, with the next batch."""
@@ -52,7 +67,8 @@ class Cases(Clearing):
                 continue
             case = case or self._open_case(request)
             for lane in self._lanes(self._routes.request(request.agent, self._shut(case))):
-                lane.put(Item("request", request.id), Place("batch", "batch", request.asked.at))
+                at = request.asked.at
+                lane.put(Item("request", request.id), Place("batch", "batch", at), at)
 
     def _forlorn(self, id_: str, case: Case) -> bool:
         """Say whether nobody knows of a request, and nothing is done about that."""
@@ -134,8 +150,8 @@ class Cases(Clearing):
         return case.next if request.deadline is None or request.deadline > at else None
 
     def _climb(self, request: Request, case: Case, after: datetime) -> None:
-        step = next_step(request.urgency, request.asked.at, request.deadline, after)
-        self._plan(request.id, case, step)
+        asked = request.asked.at + timedelta(seconds=case.stepped_s)
+        self._plan(request.id, case, next_step(request.urgency, asked, request.deadline, after))
 
     def _plan(self, id_: str, case: Case, step: Step | None) -> None:
         case.next = step
@@ -148,7 +164,7 @@ class Cases(Clearing):
         shut, urgent = self._shut(case), request.urgency == "high"
         usual = self._routes.request(request.agent, shut, everywhere=urgent)
         all_ = self._routes.request(request.agent, shut, everywhere=urgent, backup=backup)
-        just_told = case.last_at is not None and event.at < case.last_at + APART
+        just_told = case.last_at is not None and case.last_at <= event.at < case.last_at + APART
         lanes = [lane for lane in self._lanes(all_) if not just_told or lane.key not in usual]
         return [lane for lane in lanes if self._reminds(event, request, lane, item)]
 
@@ -160,7 +176,7 @@ class Cases(Clearing):
             return False
         if any(each.under_way and each.lane == lane.key for each in self.told(request.id)):
             return False
-        lane.put(item, self._place(lane, request, event))
+        lane.put(item, self._place(lane, request, event), event.at)
         return True
 
     def _pending(self, id_: str) -> tuple[Case, Request] | None:

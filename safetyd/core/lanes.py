@@ -3,6 +3,9 @@
 Things that become due together stand in one row. A message takes every row of its sort that is
 ripe: all that is urgent, or the batch of all that is not. What must not wait for others, nor they
 for it, stands alone: its row is a message of its own, which no limit holds back.
+
+A time that lies in the future although it is of something that happened was taken before the wall
+clock was put back, and nobody said so: it holds nothing up.
 """
 
 import hashlib
@@ -42,6 +45,11 @@ class Row(msgspec.Struct):
     flush_at: datetime
     items: dict[str, Item] = {}
     agent: str = ""  # that asks too much: there is a longer time between messages about it
+    since: datetime | None = None
+
+    def ahead(self, at: datetime) -> bool:
+        """Say whether the clock was put back since."""
+        return self.since is not None and at < self.since
 
 
 class Lane(msgspec.Struct):
@@ -50,6 +58,7 @@ class Lane(msgspec.Struct):
     rows: dict[str, Row] = {}
     where: dict[str, str] = {}  # the row of each thing
     soonest: datetime | None = None  # that a row is due
+    newest: datetime | None = None  # that something was put into a row
     open: str = ""  # the batch that is under way or parked
     open_high: list[str] = []
     last_at: datetime | None = None  # of the last batch
@@ -65,15 +74,22 @@ class Lane(msgspec.Struct):
     def holds(self, ref: str) -> bool:
         return ref in self.where
 
-    def put(self, item: Item, place: Place) -> None:
+    def put(self, item: Item, place: Place, at: datetime) -> None:
         """Let a thing wait in a row, which is due no later than any of its things."""
         name, sort, flush_at, agent = place
         self.drop(item.ref)
-        row = self.rows.setdefault(name, Row(sort, flush_at, agent=agent))
+        row = self.rows.setdefault(name, Row(sort, flush_at, agent=agent, since=at))
         row.items[item.ref] = item
         row.flush_at = min(row.flush_at, flush_at)
         self.where[item.ref] = name
         self.soonest = min(self.soonest or flush_at, flush_at)
+        self.newest = max(self.newest or at, at)
+
+    def waits(self, at: datetime) -> bool:
+        """Say whether no row can be due, without looking at each."""
+        if self.soonest is None:
+            return True
+        return at < self.soonest and (self.newest is None or self.newest <= at)
 
     def change(self, item: Item) -> None:
         """Say something else of what waits already."""
@@ -111,7 +127,7 @@ class Lane(msgspec.Struct):
     def told_lately(self, agent: str, at: datetime) -> bool:
         """Say whether a message about an agent went out within the gap of a storm."""
         told_at = self.about_at.get(agent)
-        return told_at is not None and at < told_at + STORM_GAP
+        return told_at is not None and told_at <= at < told_at + STORM_GAP
 
     def told_about(self, agent: str, at: datetime) -> None:
         # What waits for this time to pass would wait for ever if others moved it.
@@ -119,23 +135,23 @@ class Lane(msgspec.Struct):
             return
         self.about_at.pop(agent, None)
         self.about_at[agent] = at
-        while self.about_at[first := next(iter(self.about_at))] + STORM_GAP <= at:
+        while not self.told_lately(first := next(iter(self.about_at)), at):
             del self.about_at[first]
 
     def sums_up(self, at: datetime) -> bool:
         """Take note of a summary; say whether it is one too many for a message of its own."""
-        many = len(self.summed_at) == MAX_SUMMARIES and at - self.summed_at[0] < SUMMARY_WINDOW
-        self.summed_at = [*self.summed_at, at][-MAX_SUMMARIES:]
-        return many
+        lately = [summed for summed in self.summed_at if summed <= at < summed + SUMMARY_WINDOW]
+        self.summed_at = [*lately, at][-MAX_SUMMARIES:]
+        return len(lately) == MAX_SUMMARIES
 
     def shift(self, by: timedelta) -> None:
         """Go on as before although the wall clock was put back or forward."""
         for row in self.rows.values():
             row.flush_at += by
-        if self.soonest is not None:
-            self.soonest += by
-        if self.last_at is not None:
-            self.last_at += by
+            row.since = shifted(row.since, by)
+        self.soonest = shifted(self.soonest, by)
+        self.newest = shifted(self.newest, by)
+        self.last_at = shifted(self.last_at, by)
         self.high_at = [at + by for at in self.high_at]
         self.summed_at = [at + by for at in self.summed_at]
         self.about_at = {agent: at + by for agent, at in self.about_at.items()}
@@ -167,12 +183,16 @@ def key(recipient: str, channel: str) -> str:
     return f"{recipient}/{channel}"
 
 
+def shifted(at: datetime | None, by: timedelta) -> datetime | None:
+    return None if at is None else at + by
+
+
 def messages(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> Iterator[Message]:
     """Yield what may go out now."""
-    if lane.soonest is None or at < lane.soonest:
+    if lane.waits(at):
         return
     for name, row in lane.rows.items():
-        if row.sort == "alone" and row.flush_at <= at:
+        if row.sort == "alone" and (row.flush_at <= at or row.ahead(at)):
             yield Message("alone", (name,))
     high = ripe(lane, "high", at, quiet, interval)
     if high.rows and len(lane.open_high) < MAX_HIGH:
@@ -189,40 +209,43 @@ def ripe(lane: Lane, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
     names, digest = list[str](), False
     for name, row in lane.rows.items():
         # What is not due by its own time need not be looked at in any other way.
-        if row.sort == sort and row.flush_at <= at:
-            due, deferred = _due(lane, row, quiet, interval)
+        if row.sort == sort and (row.flush_at <= at or row.ahead(at)):
+            due, deferred = _due(lane, row, at, quiet, interval)
             if due <= at:
                 names.append(name)
                 digest |= deferred
     return Message(sort, tuple(names), digest)
 
 
-def due_at(lane: Lane, quiet: Quiet, interval: timedelta) -> datetime | None:
+def due_at(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> datetime | None:
     """Return when the next message goes out if nothing is under way; None: nothing waits."""
-    dues = (_due(lane, row, quiet, interval)[0] for row in lane.rows.values())
+    dues = (_due(lane, row, at, quiet, interval)[0] for row in lane.rows.values())
     return min(dues, default=None)
 
 
-def _due(lane: Lane, row: Row, quiet: Quiet, interval: timedelta) -> tuple[datetime, bool]:
+def _due(
+    lane: Lane, row: Row, at: datetime, quiet: Quiet, interval: timedelta
+) -> tuple[datetime, bool]:
     """Return when a row is due, and whether it has to wait for the end of quiet hours."""
-    due = row.flush_at
-    if row.agent in lane.about_at:
+    due = at if row.ahead(at) else row.flush_at
+    if lane.told_lately(row.agent, at):
         due = max(due, lane.about_at[row.agent] + STORM_GAP)
     if row.sort == "high":
-        due = max(due, _calm_at(lane) or due)
+        due = max(due, _calm_at(lane, at) or due)
     if row.sort != "batch":
         return due, False
-    if lane.last_at is not None:
+    if lane.last_at is not None and lane.last_at <= at:
         due = max(due, lane.last_at + interval)
     ends = quiet(due)
     return (due, False) if ends is None else (ends + _jitter(lane, ends), True)
 
 
-def _calm_at(lane: Lane) -> datetime | None:
+def _calm_at(lane: Lane, at: datetime) -> datetime | None:
     """Return from when on there are not too many urgent messages for one more, if there were."""
-    if len(lane.high_at) < MAX_HIGH:
+    high_at = [sent for sent in lane.high_at if sent <= at]
+    if len(high_at) < MAX_HIGH:
         return None
-    return min(lane.high_at[0] + HIGH_WINDOW, lane.high_at[-1] + HIGH_GAP)
+    return min(high_at[0] + HIGH_WINDOW, high_at[-1] + HIGH_GAP)
 
 
 def _jitter(lane: Lane, ends: datetime) -> timedelta:

@@ -106,7 +106,7 @@ class Noting(Postroom):
     def _silent(self, alert_key: str, at: datetime) -> bool:
         """Say whether such an alert came so recently that it is no news."""
         note = self.note(self._state.alerts.get(alert_key, ""))
-        return note is not None and at < note.at + SILENCE
+        return note is not None and note.at <= at < note.at + SILENCE
 
     def _remember(self, alert_key: str, note_id: str) -> None:
         alerts = self._state.alerts
@@ -155,7 +155,7 @@ class Noting(Postroom):
         if lanes and (forgotten := self._deliveries.keep(note)):
             self._drop(forgotten)
         for lane, place in zip(lanes, places.values(), strict=True):
-            lane.put(Item(note.kind, note.id), place)
+            lane.put(Item(note.kind, note.id), place, note.at)
         return lanes
 
     def _usual(self, urgency: Urgency, at: datetime) -> Place:

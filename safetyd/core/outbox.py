@@ -123,7 +123,7 @@ class Outbox(Cases):
             return ()
         self._open_case(request)
         for lane in lanes:
-            lane.put(Item("request", id_), self._place(lane, request, event))
+            lane.put(Item("request", id_), self._place(lane, request, event), event.at)
         return self._due(event, lanes)
 
     def _deferred(self, event: Deferred) -> None:
@@ -143,7 +143,7 @@ class Outbox(Cases):
             slept = self._slept_over(id_, event.at)
             self._end(id_)
             for lane in slept:
-                lane.put(Item("expired", id_), Place("batch", "batch", event.at))
+                lane.put(Item("expired", id_), Place("batch", "batch", event.at), event.at)
 
     def _slept_over(self, id_: str, at: datetime) -> list[Lane]:
         """Return where people sleep who never heard of a request that its agent waited for."""
@@ -200,7 +200,7 @@ class Outbox(Cases):
         """Let a message's things wait for the morning; a test is of no use then."""
         lane = self._state.lanes[delivery.lane]
         for item in (item for item in self.pending(delivery) if item.kind != "test"):
-            lane.put(item, Place("batch", "batch", event.at))
+            lane.put(item, Place("batch", "batch", event.at), event.at)
         for case, request in self._cases(delivery):
             case.tell_by = self._tell_by(request, event.at, event.t)
 
@@ -254,7 +254,7 @@ class Outbox(Cases):
         if name is None or self._has(name, item.ref):
             return []
         lane = self._state.lanes[name]
-        lane.put(item, self._place(lane, request, event, soon=True))
+        lane.put(item, self._place(lane, request, event, soon=True), event.at)
         return [lane]
 
     def _has(self, lane: str, ref: str) -> bool:

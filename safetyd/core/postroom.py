@@ -48,6 +48,7 @@ class Case(msgspec.Struct, array_like=True):
     last_at: datetime | None = None  # of the last message about it
     told: bool = False
     refused: list[str] = []  # lanes that did not take it
+    stepped_s: float = 0.0  # by which the wall clock was put forward since it was asked
 
 
 class Cause(msgspec.Struct, array_like=True):
@@ -106,10 +107,10 @@ class Postroom(Actor):
         items = (item for item in delivery.items if not self._deliveries.ended(item.ref))
         return tuple(item for item in items if self._subjects.of_use(item))
 
-    def waiting(self) -> Iterator[tuple[str, str, int, datetime]]:
+    def waiting(self, at: datetime) -> Iterator[tuple[str, str, int, datetime]]:
         """Yield each recipient and channel for whom something waits, how much, and until when."""
         for lane in self._state.lanes.values():
-            due = due_at(lane, self._quiet(lane), self._interval)
+            due = due_at(lane, at, self._quiet(lane), self._interval)
             if due is not None:
                 yield lane.recipient, lane.channel, lane.count(), due
 

@@ -185,7 +185,7 @@ class Orders:
         rows = fitting(row for row, _ in zip(found, range(asked.limit), strict=False))
         waiting = [
             {"recipient": recipient, "channel": channel, "items": count, "due": due}
-            for recipient, channel, count, due in engine.outbox.waiting()
+            for recipient, channel, count, due in engine.outbox.waiting(moment.at)
         ]
         return {
             "deliveries": rows,

@@ -1,7 +1,7 @@
 """A queue, an outbox and the journal between them, for stories about who is told what."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from safetyd.core.approvals import Approvals
@@ -91,6 +91,7 @@ class Post:
     def __init__(self, telling: TellingConfig | None = None) -> None:
         self.config = config() if telling is None else telling
         self.seq = 0
+        self.now = at(0)
         self.journal: list[bytes] = []
         self.build()
 
@@ -102,7 +103,7 @@ class Post:
         """Return everything that was journalled."""
         lasting: list[Event] = []
         for event in events:
-            todo = [event]
+            todo, self.now = [event], event.at
             for current in todo:
                 if current.lasting:
                     self.seq += 1
@@ -162,6 +163,10 @@ class Post:
     def expires(self, t: float, *refs: str) -> list[Due]:
         return self.dues(Expired(at=at(t), t=float(t), request_ids=refs))
 
+    def waiting(self) -> list[tuple[str, str, int, datetime]]:
+        """Return for whom something waits, how much, and until when."""
+        return list(self.outbox.waiting(self.now))
+
     def state(self) -> tuple[bytes, bytes]:
         return self.approvals.save()(), self.outbox.save()()
 
@@ -180,7 +185,7 @@ class Post:
     def restored(self, telling: TellingConfig | None = None) -> "Post":
         """Return what a checkpoint gives, maybe with another configuration."""
         post = Post(telling or self.config)
-        post.seq = self.seq
+        post.seq, post.now = self.seq, self.now
         post.approvals.load(self.approvals.save()())
         post.outbox.load(self.outbox.save()())
         return post

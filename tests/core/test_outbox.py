@@ -76,7 +76,7 @@ def test_what_is_answered_before_is_not_told() -> None:
     )
 
     assert post.ticks(60) == []
-    assert list(post.outbox.waiting()) == []
+    assert post.waiting() == []
 
 
 def test_what_joins_a_request_is_not_told_again() -> None:
@@ -147,7 +147,7 @@ def test_a_message_shows_twenty_things_and_counts_the_rest() -> None:
     delivery = post.outbox.find(due.delivery)
     assert delivery is not None
     assert ([item.ref for item in delivery.items], delivery.shown) == ([*asked, calm], 20)
-    assert list(post.outbox.waiting()) == []
+    assert post.waiting() == []
 
 
 def test_what_is_over_but_not_yet_said_to_be_is_not_told() -> None:

@@ -187,7 +187,7 @@ def test_one_by_one_what_waits_or_is_under_way_leaves_a_channel_that_goes_down()
 
     (batch,) = [each for each in dues if each.urgency == "normal"]
     assert (batch.channel, refs(batch)) == ("phone", [refs(due)[0], waits, "note_x"])
-    assert ("alice", "mail", 1) in [row[:3] for row in post.outbox.waiting()]
+    assert ("alice", "mail", 1) in [row[:3] for row in post.waiting()]
 
 
 def test_one_by_one_with_no_channel_left_it_waits_for_the_first() -> None:
@@ -238,7 +238,7 @@ def test_what_was_answered_is_not_moved_on() -> None:
     post.answers(61, refs(due)[0])
 
     assert post.fails(62, due) == []
-    assert list(post.outbox.waiting()) == []
+    assert post.waiting() == []
 
 
 def test_only_what_is_still_pending_would_be_sent() -> None:

@@ -159,7 +159,7 @@ def test_a_stop_that_still_waits_for_somebody_is_not_told_once_it_is_over() -> N
     people = tuple(Recipient(name=f"r{n}", channels=("mail",)) for n in range(70))
     post = Post(config(recipients=people))
     assert len(post.dues(stop(0))) == 64
-    assert len(list(post.outbox.waiting())) == 6
+    assert len(post.waiting()) == 6
 
     post.happens(resume(1))
 
@@ -229,7 +229,7 @@ def test_a_stop_passes_the_limit_of_urgent_messages_and_goes_by_itself() -> None
 
     assert channels(dues) == ["mail", "phone"] * 2
     assert titles(post, dues) == ["STOPPED by alice: drill"] * 2 + ["CRITICAL: odd"] * 2
-    assert [row[2] for row in post.outbox.waiting()] == [1, 1]
+    assert [row[2] for row in post.waiting()] == [1, 1]
     assert post.replayed().state() == post.state()
 
 
@@ -266,7 +266,7 @@ def test_what_the_limit_of_urgent_messages_holds_waits_until_the_gap_is_over() -
     for n in range(6):
         post.tells(n, *post.asked(n, f"p{n}", f"a{n}", urgency="high"))
 
-    ((_, _, count, until),) = post.outbox.waiting()
+    ((_, _, count, until),) = post.waiting()
 
     assert (count, until) == (1, at(4 + 60))
     assert post.ticks(63) == []
@@ -279,7 +279,7 @@ def test_urgent_messages_far_apart_are_not_too_many() -> None:
         post.tells(n * 70, *post.asked(n * 70, f"p{n}", f"a{n}", urgency="high"))
 
     assert post.asked(290, "p5", "a5", urgency="high") == []
-    ((_, _, _, until),) = post.outbox.waiting()
+    ((_, _, _, until),) = post.waiting()
 
     assert until == at(300)
 

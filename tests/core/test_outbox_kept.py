@@ -105,7 +105,7 @@ def test_all_of_a_large_message_waits_for_the_morning(monkeypatch: pytest.Monkey
 
     post.fails(64, due, "quiet")
 
-    assert [row[:3] for row in post.outbox.waiting()] == [("alice", "mail", len(asked))]
+    assert [row[:3] for row in post.waiting()] == [("alice", "mail", len(asked))]
     (again,) = post.ticks(10 * MINUTE)
     assert len(again.items) + again.more == len(asked)
 
@@ -146,7 +146,7 @@ def test_what_waits_on_a_channel_that_is_gone_is_dropped() -> None:
     assert found is not None
     assert (found.state, channels([mail])) == ("cancelled", ["mail"])
     assert [delivery.id for delivery in reloaded.outbox.open()] == [mail.delivery]
-    assert [row[:3] for row in reloaded.outbox.waiting()] == [("alice", "mail", 1)]
+    assert [row[:3] for row in reloaded.waiting()] == [("alice", "mail", 1)]
 
 
 def test_a_note_that_waits_for_nobody_any_more_is_forgotten_in_time(
@@ -204,7 +204,7 @@ def test_who_can_be_told_now_hears_nothing_that_others_know_or_will_know() -> No
     dues = reloaded.ticks(200)
 
     assert dues == []
-    assert [row[:3] for row in reloaded.outbox.waiting()] == [("alice", "mail", 1)]
+    assert [row[:3] for row in reloaded.waiting()] == [("alice", "mail", 1)]
     assert under_way != waits
 
 

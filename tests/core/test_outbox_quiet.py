@@ -232,12 +232,12 @@ def test_what_is_waiting_is_known_with_its_time() -> None:
     post = Post(config(BOTH))
     post.asks(0, "p1")
     post.asks(1, "p2")
-    waiting = list(post.outbox.waiting())
+    waiting = post.waiting()
     assert waiting == [("alice", "mail", 2, at(60)), ("alice", "phone", 2, at(60))]
 
     night = Post()
     night.asks(NIGHT)
-    ((_, _, count, until),) = night.outbox.waiting()
+    ((_, _, count, until),) = night.waiting()
 
     assert count == 1
     assert seconds(morning(night)[0]) == (until - at(0)).total_seconds()

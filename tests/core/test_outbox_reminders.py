@@ -73,7 +73,7 @@ def test_what_is_under_way_is_not_reminded_of() -> None:
     post.happens(tick(15 * MINUTE))
 
     assert post.tells(16 * MINUTE, due) == []
-    assert list(post.outbox.waiting()) == []
+    assert post.waiting() == []
 
 
 def test_nobody_is_reminded_right_after_a_message() -> None:
@@ -88,7 +88,7 @@ def test_nobody_is_reminded_right_after_a_message() -> None:
     events = post.happens(tick(70 + 15 * MINUTE))
 
     assert any(isinstance(event, Climbed) for event in events)
-    assert list(post.outbox.waiting()) == []
+    assert post.waiting() == []
 
 
 def test_of_what_is_urgent_everybody_is_reminded_on_all_channels_and_then_the_backup() -> None:

@@ -1,0 +1,39 @@
+"""The wall clock as one daemon's process sees it; a test puts it back or forward."""
+
+from pathlib import Path
+from typing import Final
+
+# Python runs this in the daemon's process before anything else.
+_SITE: Final = """
+import os
+import time
+
+shown, _path = time.time, os.environ["WALL_CLOCK"]
+
+
+def stepped():
+    with open(_path) as seconds:
+        return shown() + float(seconds.read())
+
+
+time.time = stepped
+"""
+
+
+class WallClock:
+    """Right at first. Steady time, and what everybody else sees, stays as it is."""
+
+    def __init__(self, directory: Path) -> None:
+        (directory / "sitecustomize.py").write_text(_SITE)
+        self._file = directory / "seconds"
+        self._seconds = 0.0
+        self.step(0.0)
+        # What a daemon has to be started with.
+        self.variables = {"PYTHONPATH": str(directory), "WALL_CLOCK": str(self._file)}
+
+    def step(self, seconds: float) -> None:
+        """Put the clock forward, or back, by so much."""
+        self._seconds += seconds
+        new = self._file.with_suffix(".new")
+        new.write_text(str(self._seconds))
+        new.replace(self._file)

@@ -66,7 +66,7 @@ def _refusal(
     if wanted.id != (request.used or request.asked.id):
         cause = "already_claimed" if request.used else "not_approved"
         return cause, f"the approval is for {request.used or request.asked.id}"
-    over = request.valid_until is None or moment.at >= request.valid_until
+    over = request.valid_until is None or request.over(moment.at, moment.t)
     if request.lapsed or (over and request.claimant is None):
         return "expired", "the approval is no longer good"
     return None

@@ -154,12 +154,12 @@ class Review:
                 event = Deferred(
                     at=at, t=t, request_id=request.id, by=self._by, until=command.until
                 )
-                return ended(request, at) or event
+                return ended(request, moment) or event
             case CancelCommand():
                 cancelled = Cancelled(
                     at=at, t=t, request_id=request.id, by=self._by, via=command.via
                 )
-                return ended(request, at) or cancelled
+                return ended(request, moment) or cancelled
             case _:
                 ways, waits = engine.approve_via(request), self._waits(request)
                 return taken(request, _given(command, self._by), moment, ways, waits=waits)

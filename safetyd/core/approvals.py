@@ -7,12 +7,14 @@ from typing import Final
 import msgspec
 
 from safetyd.core.actor import hearing, on
+from safetyd.core.clocks import steady, wall
 from safetyd.core.consequences import Allowed, Approved, Dropped
 from safetyd.core.events import (
     Answered,
     Asking,
     Cancelled,
     Claimed,
+    ClockStepped,
     Decided,
     Deferred,
     EscalationDenied,
@@ -62,6 +64,7 @@ class Approvals(Register):
             on(Superseded, self._superseded),
             on(Claimed, self._claimed),
             on(Lapsed, self._lapsed),
+            on(ClockStepped, self._stepped),
             on(Ticked, self._due),
         )
 
@@ -101,6 +104,7 @@ class Approvals(Register):
             action=asks.action,
             urgency=asks.urgency,
             deadline=asks.deadline,
+            ends_t=None if asks.deadline is None else steady(asks.deadline, event),
         )
         self.name_proposal(request, event.id)
         self.put(request)
@@ -130,7 +134,8 @@ class Approvals(Register):
         answer = Answer(by=event.by, via=event.via, at=event.at, words=event.words)
         if event.answer == "approved":
             until = event.at + self._valid
-            request = self._change(request, state="approved", answer=answer, valid_until=until)
+            ends = {"valid_until": until, "ends_t": steady(until, event)}
+            request = self._change(request, state="approved", answer=answer, **ends)
             return self._approved(event, request)
         request = self._change(request, state="denied", answer=answer)
         return (_dropped(event, request), *_stays(event, request))
@@ -189,10 +194,12 @@ class Approvals(Register):
         if request is None or not request.pending:
             return
         before = request.until or event.at
-        deadline = request.deadline
+        deadline, ends_t = request.deadline, request.ends_t
         if deadline is not None and event.until > before:
-            deadline += event.until - before
-        self._change(request, deadline=deadline, until=event.until)
+            longer = event.until - before
+            deadline += longer
+            ends_t = None if ends_t is None else ends_t + longer.total_seconds()
+        self._change(request, deadline=deadline, ends_t=ends_t, until=event.until)
 
     def _expired(self, event: Expired) -> Sequence[Event]:
         answer = Answer(by="safetyd", via="time", at=event.at)
@@ -223,6 +230,14 @@ class Approvals(Register):
             if request is not None and request.unused:
                 self._change(request, lapsed=True)
 
+    def _stepped(self, event: ClockStepped) -> None:
+        """Give nobody more time because the wall clock was put back."""
+        for request in self.ending():
+            before, ends_t = request.ends, request.ends_t
+            if before is not None and ends_t is not None and wall(ends_t, event) < before:
+                field = "deadline" if request.pending else "valid_until"
+                self._change(request, **{field: wall(ends_t, event)})
+
     def _end(self, cause: Event, id_: str, state: State, answer: Answer) -> Sequence[Event]:
         request = self.find(id_)
         if request is None or not request.pending:
@@ -242,7 +257,7 @@ class Approvals(Register):
 
 
 def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
-    in_time = request.valid_until is not None and proposed.at < request.valid_until
+    in_time = request.valid_until is not None and not request.over(proposed.at, proposed.t)
     return request.unused and in_time and request.covers(action, proposed.proposal)
 
 

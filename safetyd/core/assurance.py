@@ -3,7 +3,6 @@
 Every way may deny. Some are not sure enough to approve, and none approves what it cannot show.
 """
 
-from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -53,7 +52,7 @@ def taken(
     `approve_via` are the ways that the request's type permits, all if it is empty; `waits` says
     whether the agent waits for the answer.
     """
-    if over := ended(request, moment.at):
+    if over := ended(request, moment):
         return over
     if given.answer == "approved":
         if not _names(given.digest, request):
@@ -79,14 +78,14 @@ def taken(
     )
 
 
-def ended(request: Request, now: datetime) -> NotTaken | None:
+def ended(request: Request, moment: Moment) -> NotTaken | None:
     """Return that a request cannot be answered any more, if so."""
     if not request.pending:
         code: Literal["expired", "already_decided"]
         code = "expired" if request.state == "expired" else "already_decided"
         return NotTaken(code, f"it was {request.state} before")
     # The tick that says so may come a little later than the deadline.
-    if request.deadline is not None and now >= request.deadline:
+    if request.over(moment.at, moment.t):
         return NotTaken("expired", "its time is over")
     return None
 

@@ -9,7 +9,8 @@ import msgspec
 
 from safetyd.core.actor import Actor, hearing, later, on
 from safetyd.core.binding import Seen, binding
-from safetyd.core.events import Decided, Event, Proposed, Ticked
+from safetyd.core.clocks import steady, wall
+from safetyd.core.events import ClockStepped, Decided, Event, Proposed, Ticked
 from safetyd.core.granted import Granted, GrantEnded, GrantRevoked, GrantUsed
 from safetyd.core.kinds import Kind
 from safetyd.core.lifting import Grant, Look, affords, all_match, cost, lifted, words
@@ -51,6 +52,7 @@ class Grants(Actor):
             on(GrantUsed, self._used),
             on(GrantRevoked, self._revoked),
             on(GrantEnded, self._ended),
+            on(ClockStepped, self._stepped),
             later(self.uses),
             on(Ticked, self._due),
         )
@@ -121,7 +123,7 @@ class Grants(Actor):
 
     def _covers(self, grant: Grant, proposed: Proposed, kind: Kind) -> bool:
         made = grant.made
-        if proposed.at >= made.until or made.type not in {None, kind.type}:
+        if grant.over(proposed.at, proposed.t) or made.type not in {None, kind.type}:
             return False
         if made.request_id and made.project != proposed.proposal.project:
             return False
@@ -135,8 +137,9 @@ class Grants(Actor):
         return made.max_usd is None or affords(grant, made.max_usd, cost(proposed))
 
     def _granted(self, event: Granted) -> None:
-        self._state.grants[event.id] = Grant(event)
-        self._open(self._state.grants[event.id])
+        grant = Grant(event, ends_t=steady(event.until, event))
+        self._state.grants[event.id] = grant
+        self._open(grant)
 
     def _used(self, event: GrantUsed) -> None:
         grant = self._state.grants.get(event.grant)
@@ -153,6 +156,14 @@ class Grants(Actor):
     def _ended(self, event: GrantEnded) -> None:
         for id_ in event.grants:
             self._close(id_)
+
+    def _stepped(self, event: ClockStepped) -> None:
+        """Let no grant last longer because the wall clock was put back."""
+        for id_, grant in self._state.grants.items():
+            if grant.ends_t is None or wall(grant.ends_t, event) >= grant.made.until:
+                continue
+            grant.made = msgspec.structs.replace(grant.made, until=wall(grant.ends_t, event))
+            heapq.heappush(self._ends, (grant.made.until, id_))
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
         """Say whose time is over, the earliest first; the heap may hold what is gone."""

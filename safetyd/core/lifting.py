@@ -6,6 +6,7 @@ alone, also where it blocks; no other lifts a block.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -35,6 +36,11 @@ class Grant(msgspec.Struct):
     made: Granted
     used: int = 0
     spent_nano: int = 0
+    ends_t: float | None = None  # the steady second at which its time is over
+
+    def over(self, at: datetime, t: float) -> bool:
+        """Say whether its time is over, by either clock: the wall clock can be put back."""
+        return at >= self.made.until or (self.ends_t is not None and t >= self.ends_t)
 
     @property
     def left(self) -> int:

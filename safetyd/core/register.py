@@ -87,6 +87,12 @@ class Register(Actor):
         """Return what is known of all that waits for a person, or of an agent's."""
         return self._pending if agent is None else self._pending_of.get(agent, Waiting())
 
+    def ending(self) -> list[Request]:
+        """Return what is over at some time if nobody does anything."""
+        ids = chain(self._pending.sizes, *self._unused_of.values())
+        found = (self._requests[id_] for id_ in ids)
+        return [request for request in found if request.ends is not None]
+
     def answered(self) -> list[Request]:
         """Return what has ended or was approved, used or not, the newest answer first."""
         ids = chain(self._closed, *self._unused_of.values())

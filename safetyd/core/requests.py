@@ -92,6 +92,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     claimant: str | None = None
     lapsed: bool = False
     lost: tuple[str, ...] = ()  # ids that were used again since, for another request
+    ends_t: float | None = None  # the steady second at which its time is over
 
     @property
     def agent(self) -> str:
@@ -123,6 +124,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         if self.pending:
             return self.deadline
         return self.valid_until if self.unused else None
+
+    def over(self, at: datetime, t: float) -> bool:
+        """Say whether the time is over to answer it or, approved, to use it.
+
+        Either clock may say so: one stands still while nothing runs, the other can be put back.
+        """
+        wall = self.deadline if self.pending else self.valid_until
+        steady = self.ends_t
+        return (wall is not None and at >= wall) or (steady is not None and t >= steady)
 
     @property
     def pauses(self) -> str:

@@ -10,7 +10,7 @@ from safetyd.views.page import View, fitting
 
 def grants(engine: Engine, moment: Moment) -> View:
     """Return the grants in force, oldest first; `left_out` had no room."""
-    live = [grant for grant in engine.grants.live() if moment.at < grant.made.until]
+    live = [grant for grant in engine.grants.live() if not grant.over(moment.at, moment.t)]
     rows = fitting(map(_grant, live))
     return {"grants": rows, "left_out": len(live) - len(rows)}
 

@@ -78,7 +78,7 @@ def look(engine: Engine, moment: Moment, link: Link, signer: Signer) -> Sight:
         at=moment.at,
         zone=zone,
         link=link,
-        standing=standing(request, link, moment.at),
+        standing=standing(request, link, moment),
         card=_card(engine, moment, request),
         by_link=approvable(request, link.via, engine.approve_via(request)),
         held=_held(engine, request),
@@ -86,20 +86,20 @@ def look(engine: Engine, moment: Moment, link: Link, signer: Signer) -> Sight:
     )
 
 
-def standing(request: Request, link: Link, now: datetime) -> Standing:
+def standing(request: Request, link: Link, moment: Moment) -> Standing:
     """Return whether a link can still answer a request and, if not, why."""
     if not request.pending:
         return request.state
-    if ended(request, now):
+    if ended(request, moment):
         return "expired"
-    return "pending" if now < link.expires else "old"
+    return "pending" if moment.at < link.expires else "old"
 
 
 def _list(engine: Engine, moment: Moment, link: Link, zone: tzinfo, signer: Signer) -> Sight:
     if moment.at >= link.expires:
         return Sight(at=moment.at, zone=zone, link=link, standing="old")
     found = (engine.approvals.find(id_) for id_ in link.listed)
-    waiting = [request for request in found if request and not ended(request, moment.at)]
+    waiting = [request for request in found if request and not ended(request, moment)]
     rows = tuple(_row(request, link, signer) for request in waiting[:MAX_LISTED])
     more = len(waiting) - len(rows)
     return Sight(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)

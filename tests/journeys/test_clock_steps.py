@@ -1,12 +1,17 @@
 """A wall clock that is put back or forward: people are told, and no yes lasts longer."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Final
 
 import pytest
 
+from safetyd.core.events import Expired, Lapsed
+from safetyd.core.granted import GrantEnded
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.asking import Asker, review
+from tests.journeys.people import control
+from tests.journeys.record import events
 from tests.journeys.targets import until
 from tests.journeys.wall_clock import WallClock
 from tests.notify.smtp import MailServer, mail_server
@@ -16,6 +21,8 @@ DAY: Final = 86_400.0
 LATER: Final = 12
 
 MAIL: Final = """
+[approvals]
+approved_valid_minutes = 0.05
 [notifications]
 batch_interval_seconds = 1
 quiet_start = "00:00"
@@ -70,3 +77,40 @@ def test_whoever_asks_after_the_clock_was_put_back_or_forward_is_told_of(
     until(lambda: told(mail, waiting, *later), f"{LATER + 1} requests to be told")
     for request in (waiting, *later):
         assert review(daemon, "deny", request)["ok"]
+
+
+def test_no_yes_and_no_question_lasts_longer_because_the_clock_was_put_back(
+    daemon: RunningDaemon, wall: WallClock
+) -> None:
+    approved, asked = ask(daemon, "approved"), ask(daemon, "asked", timeout_s=3.0)
+    assert review(daemon, "approve", approved)["ok"]
+    granted = grant(daemon, "granted", wall.now() + timedelta(seconds=3))
+    wall.step(-HOUR)
+
+    until(lambda: approved in ended(daemon, Lapsed), "the approval to lapse")
+    until(lambda: asked in ended(daemon, Expired), "the question to expire")
+    until(lambda: granted in ended(daemon, GrantEnded), "the grant to end")
+
+    assert review(daemon, "approve", asked)["code"] == "expired"
+    for agent in ("approved", "granted"):
+        with Asker(daemon, agent) as asker:
+            assert asker.propose("p2")["status"] == "pending"
+
+
+def grant(daemon: RunningDaemon, agent: str, ends: datetime) -> str:
+    until_ = ends.isoformat()
+    reply = control(
+        daemon, "grant_add", agent=agent, type="push", uses=5, until=until_, reason="for a while"
+    )
+    assert reply["ok"], reply
+    return str(reply["id"])
+
+
+def ended(daemon: RunningDaemon, kind: type[Lapsed | Expired | GrantEnded]) -> set[str]:
+    """Return the requests or grants whose time was over, by the record."""
+    found = (event for event in events(daemon.data_dir) if isinstance(event, kind))
+    return {id_ for event in found for id_ in _ids(event)}
+
+
+def _ids(event: Lapsed | Expired | GrantEnded) -> tuple[str, ...]:
+    return event.grants if isinstance(event, GrantEnded) else event.request_ids

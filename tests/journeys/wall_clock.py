@@ -1,5 +1,6 @@
 """The wall clock as one daemon's process sees it; a test puts it back or forward."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,9 @@ class WallClock:
         self.step(0.0)
         # What a daemon has to be started with.
         self.variables = {"PYTHONPATH": str(directory), "WALL_CLOCK": str(self._file)}
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self._seconds)
 
     def step(self, seconds: float) -> None:
         """Put the clock forward, or back, by so much."""

@@ -164,6 +164,7 @@ def _of_messages() -> Iterator[Event]:
         urgency="normal",
         items=items,
         more=2,
+        left=3,
         digest=True,
         held_back=1,
         expires=at(9),

@@ -44,6 +44,12 @@ class Cases(Clearing):
         if before != state.lanes.keys():
             self._adopt()
 
+    def _by_number(self, item: Item) -> bool:
+        """Say the same of a reminder if somebody knows of its request."""
+        case = self._state.cases.get(item.ref)
+        reminds = item.kind in {"reminder", "last_call"} and case is not None and case.told
+        return reminds or super()._by_number(item)
+
     def _order_steps(self) -> None:
         cases = self._state.cases.items()
         self._steps = [(case.next.at, id_) for id_, case in cases if case.next is not None]

@@ -25,6 +25,7 @@ class Delivery(msgspec.Struct, kw_only=True):
     urgency: Urgency
     items: tuple[Item, ...]  # all that it tells of, first those that it shows
     shown: int
+    left: int = 0  # how much waited for the next message
     digest: bool
     held_back: int
     at: datetime
@@ -93,6 +94,7 @@ class Deliveries:
             urgency=event.urgency,
             items=items,
             shown=len(event.items),
+            left=event.left,
             digest=event.digest,
             held_back=event.held_back,
             at=event.at,

@@ -175,7 +175,7 @@ class Engine:
         self.approvals = Approvals(policy.approvals)
         self.grants = Grants()
         self.history = History(self.approvals, self._kinds)
-        self.outbox = Outbox(policy.telling, self.approvals)
+        self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
         self._askers = Askers(
             self.approvals, self.grants, self.guards, policy.approvals, policy.telling
         )

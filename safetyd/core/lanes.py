@@ -9,7 +9,7 @@ clock was put back, and nobody said so: it holds nothing up.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
@@ -106,8 +106,14 @@ class Lane(msgspec.Struct):
             if row.flush_at == self.soonest:
                 self.soonest = min((row.flush_at for row in self.rows.values()), default=None)
 
-    def count(self) -> int:
-        return len(self.where)
+    def find(self, ref: str) -> tuple[str, Item] | None:
+        """Return the row in which something waits, and what is told of it."""
+        name = self.where.get(ref)
+        return None if name is None else (name, self.rows[name].items[ref])
+
+    def count(self, rows: Iterable[str] | None = None) -> int:
+        """Return how many things wait, in all rows or in these."""
+        return len(self.where) if rows is None else sum(len(self.rows[n].items) for n in rows)
 
     def closed(self, delivery: str) -> None:
         """Take note that a message is under way no longer."""

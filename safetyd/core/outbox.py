@@ -33,6 +33,7 @@ from safetyd.core.events import (
 from safetyd.core.ladder import Step
 from safetyd.core.lanes import Lane, Place
 from safetyd.core.requests import UNPAUSE, request_id
+from safetyd.core.subjects import Keyless
 from safetyd.core.telling import (
     Announced,
     ChannelMoved,
@@ -53,8 +54,8 @@ MAX_LATE: Final = 1_000  # things in a lane, beyond which what expired is not to
 class Outbox(Cases):
     name = "outbox"
 
-    def __init__(self, config: TellingConfig, approvals: Approvals) -> None:
-        super().__init__(config, approvals)
+    def __init__(self, config: TellingConfig, approvals: Approvals, keyless: Keyless) -> None:
+        super().__init__(config, approvals, keyless)
         hears = dict(
             hearing(
                 on(Decided, self._decided),

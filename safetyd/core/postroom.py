@@ -16,16 +16,17 @@ from safetyd.core import quiet
 from safetyd.core.actor import Actor
 from safetyd.core.approvals import Approvals
 from safetyd.core.deliveries import Deliveries, Delivery, Kept
-from safetyd.core.demands import Demands
+from safetyd.core.demands import MAX_ASKS, Demands
 from safetyd.core.events import ClockStepped, Event
 from safetyd.core.ladder import Step
 from safetyd.core.lanes import Lane, Message, Quiet, Sort, due_at, key, lone_row, messages, ripe
 from safetyd.core.routes import Routes
-from safetyd.core.subjects import Subjects
+from safetyd.core.subjects import Keyless, Subjects, rank
 from safetyd.core.telling import (
     SHOWN,
     Due,
     Item,
+    ItemKind,
     LinkRevoked,
     Note,
     QuietHours,
@@ -35,8 +36,10 @@ from safetyd.core.telling import (
 )
 
 MAX_PER_TICK: Final = 64
+MAX_LOOKED: Final = 2_000  # things of agents without a key, when a message is made
 
 _NEVER: Final = QuietHours(start="00:00", end="00:00")
+_IN_PASSING: Final[frozenset[ItemKind]] = frozenset({"expired", "summary"})
 
 
 class Case(msgspec.Struct, array_like=True):
@@ -80,9 +83,10 @@ class OutboxState(msgspec.Struct):
 class Postroom(Actor):
     _state: OutboxState
 
-    def __init__(self, config: TellingConfig, approvals: Approvals) -> None:
+    def __init__(self, config: TellingConfig, approvals: Approvals, keyless: Keyless) -> None:
         self._config = config
         self._approvals = approvals
+        self._keyless = keyless
         self._routes = Routes(config)
         self._hours = {recipient.name: recipient.quiet for recipient in config.recipients}
         self._interval = timedelta(seconds=config.batch_interval_s)
@@ -143,7 +147,7 @@ class Postroom(Actor):
         state.lanes = {name: before.get(name) or Lane(*routes[name]) for name in routes}
         self._state = state
         self._deliveries = Deliveries(state.kept)
-        self._subjects = Subjects(self._approvals, self._deliveries)
+        self._subjects = Subjects(self._approvals, self._deliveries, self._keyless)
         self._promised: set[tuple[str, str]] = set()  # returned, and not yet observed
         for lane in (lane for name, lane in before.items() if name not in routes):
             self._release(lane.where)
@@ -166,8 +170,9 @@ class Postroom(Actor):
         return dues
 
     def _message(self, cause: Event, lane: Lane, message: Message, items: list[Item]) -> Due:
-        shown = tuple(nsmallest(SHOWN, items, key=self._subjects.order))
-        urgency = self._subjects.urgency(shown[0])
+        shown = self._subjects.first(items, SHOWN)
+        counted = self._counted(lane, message, items, shown)
+        urgency = max(map(self._subjects.urgency, shown), key=rank)
         # Urgent things that had to wait for the morning do not make the whole digest urgent.
         calm = message.sort == "batch" and urgency == "high"
         return Due(
@@ -178,11 +183,30 @@ class Postroom(Actor):
             channel=lane.channel,
             urgency="normal" if calm else urgency,
             items=shown,
-            more=len(items) - len(shown),
+            more=len(counted),
+            left=lane.count(message.rows) - len(shown) - len(counted),
             digest=message.digest,
             held_back=0 if message.sort == "alone" else lane.held_back,
-            expires=self._subjects.end(items, cause.at),
+            expires=self._subjects.end((*shown, *counted), cause.at),
         )
+
+    def _counted(
+        self, lane: Lane, message: Message, items: list[Item], shown: tuple[Item, ...]
+    ) -> list[Item]:
+        """Return what else a message tells of, by number; all the rest waits for another."""
+        if len(items) == len(shown):
+            return []
+        found = {item.ref: item for item in items if self._by_number(item)}
+        for agent in dict.fromkeys(self._subjects.agent(item).name for item in shown):
+            if self._approvals.pending_count(agent) > MAX_ASKS:
+                mine = filter(None, (lane.find(r.id) for r in self._approvals.pending(agent)))
+                found |= {item.ref: item for row, item in mine if row in message.rows}
+        listed = {item.ref for item in shown}
+        return [item for item in found.values() if item.ref not in listed]
+
+    def _by_number(self, item: Item) -> bool:
+        """Say whether it is enough that people hear of its number."""
+        return item.kind in _IN_PASSING
 
     def _name(self, lane: Lane, message: Message, at: datetime) -> str:
         said = lane.recipient, lane.channel, at.isoformat(), str(self._state.count), message.name
@@ -214,9 +238,8 @@ class Postroom(Actor):
         """Take out what is listed, and of the rest as much as is told by number."""
         rest = list[Item]()
         if event.more:
-            listed = {item.ref for item in event.items}
             found = self._useful(lane, message, event.at)
-            rest = [item for item in found if item.ref not in listed]
+            rest = self._counted(lane, message, found, event.items)
             rest = nsmallest(event.more, rest, key=self._subjects.order)
         items = (*event.items, *rest)
         for item in items:
@@ -270,8 +293,15 @@ class Postroom(Actor):
                 self._deliveries.release(ref)
 
     def _useful(self, lane: Lane, message: Message, at: datetime) -> list[Item]:
-        items = (item for name in message.rows for item in lane.rows[name].items.values())
-        return [item for item in items if not self._subjects.over(item, at)]
+        """Return what may be told now; of agents without a key, what came first of very much."""
+        keyed, keyless = list[Item](), list[Item]()
+        for item in (item for name in message.rows for item in lane.rows[name].items.values()):
+            without = self._subjects.keyless(item)
+            if without and len(keyless) == MAX_LOOKED:
+                continue
+            if not self._subjects.over(item, at):
+                (keyless if without else keyed).append(item)
+        return keyed + keyless
 
     def _quiet(self, lane: Lane) -> Quiet:
         return lambda at: self.quiet_until(lane.recipient, at)

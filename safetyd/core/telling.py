@@ -109,8 +109,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
 class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
     """One message to one recipient on one channel is to be sent.
 
-    `items` are what it shows, most urgent first; `more` others that are told by number only are
-    whatever else was ripe in the same lane.
+    `items` are what it shows, first of agents with a key; `more` others are told by number only.
+    What else was ripe in the same lane is not told, and waits for the next message.
     """
 
     delivery: str
@@ -119,6 +119,7 @@ class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
     urgency: Urgency
     items: tuple[Item, ...]
     more: int = 0
+    left: int = 0  # how much waits for the next message
     digest: bool = False  # of what had to wait for the end of quiet hours
     held_back: int = 0  # things below the least urgency since the last message
     expires: datetime | None = None

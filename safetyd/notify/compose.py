@@ -1,5 +1,6 @@
 """A delivery put into words: what is known now of everything that it tells of."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime, tzinfo
 from socket import gethostname
@@ -92,7 +93,7 @@ class Composer:
         recipient = self._recipient(delivery.recipient)
         zone = ZoneInfo(recipient.quiet.timezone)
         box = self._box(delivery.recipient, delivery.channel)
-        topics = tuple(self._topics(delivery, items[:SHOWN], zone, box))
+        topics = tuple(self._topics(delivery, items, zone, box))
         asked = [topic for topic in topics if topic.link]
         return Notice(
             delivery=delivery.id,
@@ -101,7 +102,7 @@ class Composer:
             address=box.address,
             urgency=delivery.urgency,
             topics=topics,
-            more=len(items) - len(topics),
+            more=len(items) - len(topics) + delivery.left,
             held_back=delivery.held_back,
             digest=delivery.digest,
             again=again,
@@ -127,14 +128,20 @@ class Composer:
         self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, box: Letterbox
     ) -> Iterator[Topic]:
         engine = self._engine()
-        for item in items:
+        others = Counter(map(self._agent, items[SHOWN:]))
+        for item in items[:SHOWN]:
             request, note = engine.approvals.find(item.ref), engine.outbox.note(item.ref)
             if request is not None:
-                yield self._asked(delivery, item, request, zone, box)
+                topic = self._asked(delivery, item, request, zone, box)
+                yield _with_others(topic, others.pop(request.agent, 0))
             elif note is not None:
                 tested = note.kind == "test"
                 link = self.link(delivery.id, note.id, delivery.recipient) if tested else ""
                 yield _noted(note, link)
+
+    def _agent(self, item: Item) -> str:
+        request = self._engine().approvals.find(item.ref)
+        return "" if request is None else request.agent
 
     def _asked(
         self, delivery: Delivery, item: Item, request: Request, zone: tzinfo, box: Letterbox
@@ -193,6 +200,13 @@ class Composer:
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         """Return where a message leads; without `ref` to the list of all that it tells of."""
         return self._links.link(delivery, ref, recipient)
+
+
+def _with_others(topic: Topic, others: int) -> Topic:
+    """Add that its agent asks more than is shown, if so."""
+    if not others:
+        return topic
+    return msgspec.structs.replace(topic, title=f"{topic.title}, and {others:,} more")
 
 
 def _by_reply(request: Request, ways: tuple[str, ...], most: Risk | None) -> bool:

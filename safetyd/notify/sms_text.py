@@ -36,7 +36,7 @@ def text_of(notice: Notice, *, replies: bool = True) -> str:
     """Return the message; `replies` says whether its sender can be answered."""
     topic = notice.single
     if topic is None:
-        return _fitted(_opening(notice), (_counts(notice),), _list(notice))
+        return _fitted(_opening(notice), _several(notice), _list(notice))
     if notice.privacy == "minimal":
         return _fitted(_opening(notice), (_counts(notice),), _how(notice, topic, replies=False))
     how = _how(notice, topic, replies=replies)
@@ -143,6 +143,16 @@ def _counts(notice: Notice) -> str:
     if notice.held_back:
         parts.append(f"{notice.held_back} less urgent not sent")
     return ", ".join(parts)
+
+
+def _several(notice: Notice) -> tuple[str, ...]:
+    """Return how many there are and who asks first; the last version is the shortest."""
+    counts = _counts(notice)
+    first = next((topic for topic in notice.topics if topic.kind in _ASKS), None)
+    if first is None or notice.privacy == "minimal":
+        return (counts,)
+    action, agent = _names(first)
+    return f"{counts}, first {action} by {agent}", counts
 
 
 def _until(topic: Topic, at: datetime) -> str:

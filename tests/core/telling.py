@@ -59,6 +59,7 @@ def decided(  # noqa: PLR0913
     wait: bool = False,
     lasts: float | None = DAY,
     joins: bool = False,
+    keyless: bool = False,
 ) -> Decided:
     """Ask a person; `inferred` is an urgency that the agent did not declare."""
     said: Urgency = "normal" if inferred else urgency
@@ -82,6 +83,7 @@ def decided(  # noqa: PLR0913
         risk="high",
         verdicts=(Verdict("classify", ASK, "classify.high", "it is risky"),),
         asks=asks,
+        keyless=keyless,
     )
 
 
@@ -97,7 +99,10 @@ class Post:
 
     def build(self) -> None:
         self.approvals = Approvals(ApprovalsConfig())
-        self.outbox = Outbox(self.config, self.approvals)
+        self.outbox = Outbox(self.config, self.approvals, self.keyless)
+
+    def keyless(self, agent: str) -> bool:
+        return agent.startswith("made-up")
 
     def happens(self, *events: Event) -> list[Event]:
         """Return everything that was journalled."""

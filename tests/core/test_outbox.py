@@ -135,18 +135,16 @@ def test_of_a_long_time_a_quarter_is_left_for_an_answer() -> None:
 
 
 @pytest.mark.req("S3.37")
-def test_a_message_shows_twenty_things_and_counts_the_rest() -> None:
+def test_a_message_shows_twenty_things_and_the_next_one_the_rest() -> None:
     post = Post(config(recipients=(alice(agents=("*",)),)))
     asked = [post.asks(n / 10, f"p{n}", f"a{n}") for n in range(24)]
     calm = post.asks(3, "low", "b", urgency="low")
 
-    (due,) = post.ticks(70)
+    (due,) = post.tells_at(70)
+    (later,) = post.tells_at(130)
 
-    assert refs(due) == asked[:20]
-    assert due.more == 5
-    delivery = post.outbox.find(due.delivery)
-    assert delivery is not None
-    assert ([item.ref for item in delivery.items], delivery.shown) == ([*asked, calm], 20)
+    assert (refs(due), due.more, due.left) == (asked[:20], 0, 5)
+    assert (refs(later), later.more, later.left) == ([*asked[20:], calm], 0, 0)
     assert post.waiting() == []
 
 

@@ -186,7 +186,7 @@ def test_one_by_one_what_waits_or_is_under_way_leaves_a_channel_that_goes_down()
     dues = [*post.dues(moved(63, "mail"), moved(64, "mail")), *post.ticks(65)]
 
     (batch,) = [each for each in dues if each.urgency == "normal"]
-    assert (batch.channel, refs(batch)) == ("phone", [refs(due)[0], waits, "note_x"])
+    assert (batch.channel, refs(batch)) == ("phone", [refs(due)[0], "note_x", waits])
     assert ("alice", "mail", 1) in [row[:3] for row in post.waiting()]
 
 

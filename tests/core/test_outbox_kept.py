@@ -87,7 +87,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> tuple[Post, list[str], Due]:
     """Return a message of more than is kept of one that is over, and what it tells of."""
     monkeypatch.setattr(deliveries, "MAX_ITEMS", 2)
     post = Post()
-    asked = [post.asks(n / 10, f"p{n}", f"a{n}") for n in range(30)]
+    asked = [post.asks(n / 10, f"p{n}", f"a{n % 2}") for n in range(30)]
     (due,) = post.ticks(63)
     return post, asked, due
 

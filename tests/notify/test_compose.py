@@ -111,6 +111,20 @@ def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
     assert (len(notice.topics), notice.more) == (20, 3)
 
 
+def test_of_an_agent_that_asks_more_than_is_shown_the_message_says_how_much() -> None:
+    wired = Wired()
+    for n in range(23):
+        wired.asks(f"p{n}", agent="busy", text=f"git push {n}")
+    (delivery,) = wired.passes()
+
+    notice = wired.says(delivery)
+
+    assert [topic.title for topic in notice.topics[:2]] == [
+        "push by busy, and 3 more",
+        "push by busy",
+    ]
+
+
 @pytest.mark.parametrize("ticked", [False, True])
 def test_a_message_whose_requests_ran_out_of_time_is_expired(*, ticked: bool) -> None:
     wired = Wired()

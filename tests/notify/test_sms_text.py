@@ -201,7 +201,20 @@ def test_many_are_counted() -> None:
 def test_only_requests_of_one_urgency_are_counted_together() -> None:
     low = request_topic(urgency="low")
 
-    assert text_of(notice(low, low)) == f"safetyd: 2 requests waiting. {LIST_LINK}"
+    assert text_of(notice(low, low)).startswith("safetyd: 2 requests waiting, first push")
+
+
+def test_of_many_the_first_has_its_name_where_there_is_room_and_trust() -> None:
+    first, other = request_topic(agent="deployer"), request_topic(agent="made-up")
+    named = text_of(notice(alert_topic(), first, other))
+    long_ago = "https://safety.example.com/d/" + "x" * 110
+
+    assert (
+        named == f"safetyd HIGH: 2 requests waiting, 1 alert, first push by deployer. {LIST_LINK}"
+    )
+    for less in (notice(first, other, privacy="minimal"), notice(first, other, list_link=long_ago)):
+        assert "deployer" not in text_of(less)
+    assert text_of(notice(alert_topic(), alert_topic())).startswith("safetyd HIGH: 2 alerts.")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,11 @@ class KeysGuard(Guard):
     def agents(self) -> dict[str, Agent]:
         return self._state.agents
 
+    def keyless(self, agent: str) -> bool:
+        """Say whether nobody with a key was ever heard under a name."""
+        known = self._state.agents.get(agent)
+        return known is None or known.keyless
+
     def words(self, agent: str) -> dict[str, int]:
         """Return how many words of its own an agent has that are remembered, by their kind."""
         mine = self._state.words.of(agent)

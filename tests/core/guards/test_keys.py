@@ -30,6 +30,13 @@ def test_a_name_that_gets_a_key_makes_room() -> None:
     assert ask(engine, propose(2, agent="b", keyless=True)).allowed
 
 
+def test_who_was_heard_with_a_key_is_not_without_one() -> None:
+    engine = Engine(Policy())
+    play(engine, propose(0, agent="a", keyless=True), propose(1, agent="b"))
+
+    assert [engine.keys.keyless(name) for name in ("a", "b", "unheard")] == [True, False, True]
+
+
 def test_telemetry_alone_does_not_take_a_name() -> None:
     engine = Engine(Policy())
     heartbeat = report(0, Heartbeat())

@@ -1,0 +1,101 @@
+"""Many names without a key ask; an agent with a key has its place in every message."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.request import urlopen
+
+import msgspec
+import pytest
+
+from tests.bus.peer import Peer
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.journeys.asking import PUSH, Asker
+from tests.journeys.targets import CHANNELS, Helper, Targets, targets, until
+
+NAMES: Final = 130
+CONFIG: Final = f"""
+{UNLIMITED}
+[notifications]
+batch_interval_seconds = 2
+quiet_start = "00:00"
+quiet_end = "00:00"
+[notifications.desktop]
+helper = true
+"""
+
+
+@pytest.fixture
+def everywhere() -> Iterator[Targets]:
+    with targets() as found:
+        yield found
+
+
+@pytest.fixture
+def daemon(start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path) -> RunningDaemon:
+    daemon = start_daemon(CONFIG + everywhere.configure(tmp_path))
+    assert daemon.safetyd("agent", "add", "deployer").returncode == 0
+    return daemon
+
+
+def flood(daemon: RunningDaemon) -> list[str]:
+    """Ask under many names that somebody made up; return the requests."""
+    with Asker(daemon) as asker:
+        names = (f"made-up-{n}" for n in range(NAMES))
+        return [_asked(asker.peer, name) for name in names]
+
+
+def ask_with_key(daemon: RunningDaemon) -> str:
+    key = daemon.data_dir / "keys" / "agents" / "deployer.nk"
+    with Peer(daemon.endpoint.bus, key, "_INBOX.agent.deployer") as peer:
+        return _asked(peer, "deployer")
+
+
+def _asked(peer: Peer, name: str) -> str:
+    payload = msgspec.json.encode({**PUSH, "id": "p1"})
+    decision: dict[str, Any] = peer.ask(f"safety.v1.propose.{name}", payload).fields
+    assert decision["status"] == "pending", decision
+    return str(decision["request_id"])
+
+
+def test_names_that_are_made_up_take_no_place_from_an_agent_with_a_key(
+    daemon: RunningDaemon, everywhere: Targets
+) -> None:
+    with Helper(daemon) as helper:
+        made_up = flood(daemon)
+        asked = ask_with_key(daemon)
+
+        until(lambda: all(told(everywhere, name) for name in CHANNELS), "deployer on every channel")
+        until(lambda: "deployer" in shown(helper), "deployer on the desktop")
+
+    (mail,) = told(everywhere, "email")
+    assert mail.index(asked) < min(mail.index(other) for other in made_up if other in mail)
+    with urlopen(list_link(mail)) as page:
+        assert "deployer" in page.read().decode()
+    # What one message does not show is in the next.
+    until(lambda: not unseen(everywhere, made_up), f"{NAMES} requests to be shown")
+
+
+def told(everywhere: Targets, channel: str) -> list[str]:
+    """Return the messages on a channel that show the agent with a key."""
+    arrived = (arrival.words for arrival in everywhere.arrivals(channel))
+    return [words for words in arrived if "deployer" in words]
+
+
+def unseen(everywhere: Targets, requests: list[str]) -> list[str]:
+    """Return the requests that no mail has shown yet."""
+    words = "".join(arrival.words for arrival in everywhere.arrivals("email"))
+    return [request for request in requests if request not in words]
+
+
+def shown(helper: Helper) -> str:
+    notice = helper.hears()
+    helper.shows(notice)
+    return f"{notice['summary']}\n{notice['body']}"
+
+
+def list_link(mail: str) -> str:
+    found = re.search(r"All of them on one page:\n  (\S+)", mail)
+    assert found is not None, mail
+    return found[1]

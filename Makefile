@@ -4,8 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
+LOCKED := --quiet --no-deps --require-hashes
+UV     ?= uv
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+          --no-annotate --constraint constraints.txt pyproject.toml --group build
 
-.PHONY: run demo test check bench docs coverage-of-seeds clean
+.PHONY: run demo test check bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -25,6 +29,7 @@ check: $(TOOLS)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m tests.locks
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -32,20 +37,26 @@ bench: $(READY)
 docs: $(TOOLS)
 	$(BIN)/python docs/generate.py
 
+# After a change of dependencies or of constraints.txt.
+lock:
+	$(COMPILE) --output-file requirements.lock
+	$(COMPILE) --group dev --output-file requirements-dev.lock
+
 coverage-of-seeds: $(READY)
 	@$(BIN)/python -m tests.requirements
 
-$(READY): pyproject.toml constraints.txt
+# Only what has a hash is installed, and what builds safetyd is there before it is built.
+$(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "safetyd needs Python 3.11 or newer; set PYTHON=")'
 	@echo "Building the environment in $(VENV) (about a minute, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip >= 25.1'
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@$(BIN)/python -m pip install $(LOCKED) --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(TOOLS): $(READY)
+$(TOOLS): $(READY) requirements-dev.lock
 	@echo "Adding the tools for development"
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	@$(BIN)/python -m pip install $(LOCKED) --requirement requirements-dev.lock
 	@touch $@
 
 clean:

@@ -1,0 +1,101 @@
+"""Says what is wrong with the locked dependencies: `python -m tests.locks`, a part of `make check`.
+
+`constraints.txt` has the versions, the locks have the hashes of every file of these releases.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT: Final = Path(__file__).parents[1]
+RUNTIME: Final = "requirements.lock"
+ALL: Final = "requirements-dev.lock"
+FILES: Final = ("constraints.txt", RUNTIME, ALL)
+# What a virtual environment brings itself, and what is built here.
+UNLOCKED: Final = frozenset({"pip", "setuptools", "safetyd"})
+
+_ENTRY: Final = re.compile(
+    r"([\w.-]+)==(\S+)(?: ; [^\\\n]+)?((?: \\\n    --hash=sha256:\w{64})*)\n"
+)
+
+Versions = Mapping[str, str]
+
+
+def problems(root: Path = ROOT) -> Iterator[str]:
+    texts = {name: (root / name).read_text() for name in FILES}
+    locked = {name: versions(texts[name]) for name in FILES}
+    for name in (RUNTIME, ALL):
+        yield from _unhashed(name, texts[name])
+        yield from _other_versions(name, locked[name], locked["constraints.txt"])
+    yield from (f"{name} has an address in it" for name in FILES if "://" in texts[name])
+    missing = locked["constraints.txt"].keys() - locked[ALL].keys()
+    yield from (f"{name} is in constraints.txt and not in {ALL}" for name in sorted(missing))
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    yield from _undeclared(project, locked)
+    yield from _not_installed_as_locked(locked[ALL])
+
+
+def versions(text: str) -> Versions:
+    """Return the version of each distribution, by its canonical name."""
+    return {canonicalize_name(name): version for name, version, _ in _ENTRY.findall(text)}
+
+
+def _unhashed(lock: str, text: str) -> Iterator[str]:
+    rest = _ENTRY.sub("", text)
+    yield from (f"{lock}: {line!r} is no entry" for line in rest.splitlines())
+    for name, _, hashes in _ENTRY.findall(text):
+        if not hashes:
+            yield f"{lock}: {name} has no hash"
+
+
+def _other_versions(lock: str, locked: Versions, wanted: Versions) -> Iterator[str]:
+    for name, version in locked.items():
+        if wanted.get(name) != version:
+            yield f"{lock}: {name} is {version}, in constraints.txt {wanted.get(name, 'missing')}"
+
+
+def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> Iterator[str]:
+    """Yield what is declared and not locked, and what would permit less than what is locked."""
+    declared = [Requirement(line) for line in project["project"]["dependencies"]]
+    groups = project["dependency-groups"].values()
+    tools = [Requirement(line) for group in groups for line in group]
+    for lock, wanted in ((RUNTIME, declared), (ALL, [*declared, *tools])):
+        for one in wanted:
+            version = locked[lock].get(canonicalize_name(one.name))
+            if version is None or version not in one.specifier:
+                yield f"{lock}: {one} is not what is locked: {version or 'nothing'}"
+    for one in declared:
+        if not any(part.operator in {">=", "=="} for part in one.specifier):
+            yield f"pyproject.toml: {one} has no lower bound"
+    builds = {Requirement(line).name for line in project["build-system"]["requires"]}
+    for name in sorted(builds - locked[RUNTIME].keys()):
+        yield f"{RUNTIME}: {name}, which builds safetyd, is missing"
+
+
+def _not_installed_as_locked(locked: Versions) -> Iterator[str]:
+    """Yield what is installed here and what that requires, as far as it is not locked."""
+    for one in metadata.distributions():
+        name = canonicalize_name(one.name)
+        if name not in UNLOCKED and locked.get(name) != one.version:
+            yield f"{name} {one.version} is installed, {locked.get(name, 'nothing')} is locked"
+        for line in one.requires or ():
+            needed = Requirement(line)
+            marker, wanted = needed.marker, canonicalize_name(needed.name)
+            if (marker is None or marker.evaluate({"extra": ""})) and wanted not in locked:
+                yield f"{name} requires {wanted}, which is not locked"
+
+
+if __name__ == "__main__":
+    found = "\n".join(problems())
+    sys.exit(
+        f"{found}\nRun `make lock`, or `make clean` if other versions are installed."
+        if found
+        else 0
+    )

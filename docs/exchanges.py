@@ -84,6 +84,7 @@ EXCHANGES: Final = (
     _desk("control", "safe_mode_exit", "Leave safe mode."),
     _desk("control", "grant_add", "Permit a kind of action for a while."),
     _desk("control", "grant_revoke", "End a grant before its time."),
+    _desk("control", "budget_raise", "Permit more money for what is left of the day."),
     _desk("control", "ack", "Show that a person is there."),
     _desk("control", "reset", "Forget an agent's loop visits."),
     _desk("control", "reload", "Take on the configuration and keys as they are now."),

@@ -20,6 +20,7 @@ from safetyd.claims import Claim
 from safetyd.core.verdict import Cause
 from safetyd.granting import GrantCommand, RevokeCommand
 from safetyd.permissions import PermissionAsk
+from safetyd.raising import RaiseCommand
 from safetyd.reviews import ApproveCommand, CancelCommand, DeferCommand, DenyCommand
 from safetyd.views.requests import HistoryQuestion, PendingQuestion, RequestQuestion
 
@@ -119,6 +120,17 @@ class GrantOver(Done):
     left: int
 
 
+class ControlBudgetRaise(RaiseCommand, kw_only=True, tag_field="command", tag="budget_raise"):
+    """Permit more money until 00:00Z; it needs a reason. `name` is the agent's or the model's."""
+
+
+class BudgetLifted(Done):
+    """What is permitted now, and for how long."""
+
+    limit: float
+    until: datetime
+
+
 class QueryGrants(Struct, tag_field="command", tag="grants"):
     """Ask which grants are in force."""
 
@@ -162,6 +174,8 @@ ASKING: Final[Mapping[str, type[Struct]]] = {
     "control_grant_add_reply": GrantMade,
     "control_grant_revoke": ControlGrantRevoke,
     "control_grant_revoke_reply": GrantOver,
+    "control_budget_raise": ControlBudgetRaise,
+    "control_budget_raise_reply": BudgetLifted,
     "query_grants": QueryGrants,
     "query_grants_reply": GrantsAnswer,
     "query_suggestions": QuerySuggestions,

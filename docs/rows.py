@@ -30,7 +30,7 @@ PauseSource = Literal["operator", "anomaly", "budget"]
 
 
 class Budget(Struct):
-    """US dollars; a limit of null is none."""
+    """US dollars; a limit of null is none. `raised` is what people have added to it."""
 
     scope: Scope
     id: str
@@ -38,6 +38,7 @@ class Budget(Struct):
     spent: float
     reserved: float
     limit: float | None
+    raised: float
 
 
 class Spending(Struct):

@@ -1,4 +1,4 @@
-"""Commands of people that the engine's state decides about: pauses, safe mode, grants, being there.
+"""Commands of people that the engine's state decides about: holds, grants, money, being there.
 
 Each is checked when it is read and planned when its turn comes; nothing is done before that.
 """
@@ -24,6 +24,7 @@ from safetyd.core.guards.safe_mode import Exit
 from safetyd.core.proposal import is_token
 from safetyd.granting import GrantCommand, RevokeCommand, grant_add, grant_revoke
 from safetyd.letters import Carried, Plan
+from safetyd.raising import RaiseCommand, budget_raise
 
 NAMED: Final = 10  # of those in safe mode, in a sentence
 OPERATOR: Final = "operator"
@@ -163,6 +164,7 @@ PLANS: Final[Mapping[str, FromFields]] = {
     "safe_mode_exit": read(ExitCommand, safe_mode_exit),
     "grant_add": read(GrantCommand, grant_add),
     "grant_revoke": read(RevokeCommand, grant_revoke),
+    "budget_raise": read(RaiseCommand, budget_raise),
     "ack": read(AckCommand, ack),
 }
 

@@ -17,6 +17,7 @@ ALLOWS_S: Final = 1.0
 _LEVELS: Final[Mapping[str, int]] = {
     "AGENT_PAUSED": logging.WARNING,
     "AGENT_RESUMED": logging.INFO,
+    "BUDGET_RAISED": logging.INFO,
     "CHANNEL_DOWN": logging.ERROR,
     "CHANNEL_UP": logging.INFO,
     "ANOMALY_DETECTED": logging.WARNING,

@@ -10,6 +10,7 @@ from safetyd.core.events import (
     AuditRecovered,
     BreakerMoved,
     BudgetMarked,
+    BudgetRaised,
     Cancelled,
     Claimed,
     ClockStepped,
@@ -102,6 +103,7 @@ def one_of_each() -> Iterator[Event]:
         estimate=0.5,
         **when,
     )
+    yield BudgetRaised(scope="agent", id="a", usd=5.0, by="alice", reason="r", **when)
     yield AnomalyFound(rule="anomaly.x", severity="low", message="m", agent="a", **when)
     yield PersonSeen(by="alice", how="ack", **when)
     yield KeysChanged(added=("agent a U1",), removed=(), by="alice", **when)

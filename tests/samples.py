@@ -105,6 +105,10 @@ SAMPLES = [
             "until": "2026-02-09T09:00:00Z", "reason": "a busy day"}""",
     ),
     ("control_grant_revoke", '{"command": "grant_revoke", "id": "grant_1"}'),
+    (
+        "control_budget_raise",
+        '{"command": "budget_raise", "scope": "day", "usd": 5, "reason": "the release"}',
+    ),
     ("control_ack", '{"command": "ack"}'),
     ("control_reset", '{"command": "reset", "agent": "code", "episode": "e-1"}'),
     ("control_reload", '{"command": "reload"}'),

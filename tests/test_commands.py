@@ -5,6 +5,7 @@ from safetyd.clock import Clock
 from safetyd.commands import PLANS, Refusal
 from safetyd.core.engine import Engine
 from safetyd.core.events import (
+    BudgetRaised,
     Event,
     Paused,
     PersonSeen,
@@ -188,6 +189,42 @@ def test_exit_of_very_many_leaves_as_many_as_the_journal_takes_at_once(
 def test_exit_of_what_is_not_in_safe_mode_changes_nothing(alice: Alice) -> None:
     assert alice.says("safe_mode_exit", agent="*") == []
     assert alice.answer == {"ok": True, "left": [], "more": 0, "still": []}
+
+
+def test_budget_is_raised_for_a_reason_and_until_midnight(alice: Alice) -> None:
+    (raised,) = alice.says("budget_raise", scope="day", usd=5, reason=" the release ")
+
+    assert isinstance(raised, BudgetRaised)
+    assert (raised.scope, raised.usd, raised.by) == ("day", 5, "alice")
+    assert raised.reason == "the release"
+    assert alice.answer["limit"] == 55
+    assert str(alice.answer["until"]).endswith("T00:00:00Z")
+    assert alice.engine.guards.anomaly.since_human_s(raised.t) == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"reason": " "}, "a budget is raised for a reason, which is recorded"),
+        ({"name": "code"}, "day has no name"),
+        ({"scope": "agent"}, "agent needs a name"),
+        (
+            {"scope": "keyless"},
+            "there is no limit for keyless to raise; `safetyd budgets` shows those there are",
+        ),
+        (
+            {"scope": "model", "name": "o4"},
+            "there is no limit for model o4 to raise; `safetyd budgets` shows those there are",
+        ),
+    ],
+)
+def test_budget_that_cannot_be_raised_says_why(
+    alice: Alice, wrong: dict[str, object], why: str
+) -> None:
+    fields = {"scope": "day", "usd": 5, "reason": "the release", **wrong}
+
+    assert alice.says("budget_raise", **fields) == []
+    assert alice.answer == {"ok": False, "error": why, "code": "invalid"}
 
 
 def test_ack_shows_that_a_person_is_there(alice: Alice) -> None:

@@ -136,6 +136,7 @@ def test_status_shows_what_the_fleet_spent_today_and_who_matters_most() -> None:
         "spent": 0.0,
         "reserved": 0.5,
         "limit": 50.0,
+        "raised": 0.0,
     }
     assert view["warn_ratio"] == 0.8
     assert [row["agent"] for row in view["foremost"]] == ["code", "ops"]

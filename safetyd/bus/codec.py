@@ -8,6 +8,7 @@ import msgspec
 
 from safetyd.bus.mistakes import choices, in_words, shown
 from safetyd.bus.repeated import repeated
+from safetyd.core.money import MAX_USD
 from safetyd.core.proposal import (
     MAX_DEPTH,
     MAX_MESSAGE_BYTES,
@@ -67,6 +68,7 @@ def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str
     if proposal.agent is not None and proposal.agent != agent:
         raise Malformed(f"the proposal says agent {proposal.agent!r}, its subject says {agent!r}")
     _check_text(proposal.text)
+    _check_cost(proposal.cost_usd)
     return _completed(proposal, fields, spare_id), digest(agent, fields)
 
 
@@ -76,11 +78,15 @@ def read_telemetry(data: bytes) -> AnyTelemetry:
         telemetry: AnyTelemetry = _decode_telemetry(data)
     except msgspec.ValidationError as exc:
         raise Malformed(in_words(exc, fields, _TELEMETRY_CHOICES)) from None
-    if isinstance(telemetry, Outcome) and telemetry.details is not None:
-        # What was sent may hold line breaks; a journal line must not.
-        details = msgspec.Raw(canonical(fields["details"]))
-        return msgspec.structs.replace(telemetry, details=details)
-    return telemetry
+    return _outcome(telemetry, fields) if isinstance(telemetry, Outcome) else telemetry
+
+
+def _outcome(outcome: Outcome, fields: Fields) -> Outcome:
+    _check_cost(outcome.cost_usd)
+    if outcome.details is None:
+        return outcome
+    # What was sent may hold line breaks; a journal line must not.
+    return msgspec.structs.replace(outcome, details=msgspec.Raw(canonical(fields["details"])))
 
 
 def read_command(data: bytes) -> Fields:
@@ -147,6 +153,11 @@ def _check_text(text: str) -> None:
     size = len(text.encode())
     if size > MAX_TEXT_BYTES:
         raise Malformed(f"text has {size} bytes; at most {MAX_TEXT_BYTES} are taken")
+
+
+def _check_cost(usd: float | None) -> None:
+    if usd is not None and usd > MAX_USD:
+        raise Malformed(f"cost_usd is {usd:g}; at most {MAX_USD:.0f} US dollars are taken")
 
 
 def _completed(proposal: Proposal, fields: Mapping[str, object], spare_id: str) -> Proposal:

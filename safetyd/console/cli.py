@@ -48,7 +48,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "unpause": Entry("guards", "Let an agent go on after a pause."),
     "safe-mode": Entry("guards", "Show safe mode, or put agents in it or let them go."),
     "ack": Entry("guards", "Say that a person is there."),
-    "budgets": Entry("guards", "Show what is spent and set aside, and the limits."),
+    "budgets": Entry("guards", "Show what is spent and set aside, and the limits; or raise one."),
     "breakers": Entry("guards", "Show the breakers and how their calls went."),
     "types": Entry("guards", "Show the known types of action, and which are not known."),
     "grants": Entry("grants", "Show the grants in force, and what is left of each."),

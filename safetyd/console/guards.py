@@ -108,13 +108,30 @@ def ack(place: Place) -> None:
     click.echo("Noted: somebody is there.")
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @json_option
 @reaches_daemon
 def budgets(place: Place, *, as_json: bool) -> None:
-    """Show what is spent and set aside, and the limits."""
-    answer = query(place, "budgets")
-    click.echo(document(answer) if as_json else render_guards.budgets(answer))
+    """Show what is spent and set aside, and the limits; or raise one."""
+    if click.get_current_context().invoked_subcommand is None:
+        answer = query(place, "budgets")
+        click.echo(document(answer) if as_json else render_guards.budgets(answer))
+
+
+@budgets.command("raise")
+@click.argument("scope", metavar="SCOPE")
+@click.argument("usd", metavar="AMOUNT", type=float)
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@json_option
+@reaches_daemon
+def budgets_raise(place: Place, scope: str, usd: float, reason: str, *, as_json: bool) -> None:
+    """Permit AMOUNT more US dollars until midnight UTC.
+
+    SCOPE is day, keyless (all agents without a key), agent:NAME or model:NAME.
+    """
+    kind, _, name = scope.partition(":")
+    reply = control(place, "budget_raise", scope=kind, name=name, usd=usd, reason=reason)
+    click.echo(document(reply) if as_json else render_guards.raised(scope, reply))
 
 
 @click.command()

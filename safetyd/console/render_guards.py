@@ -97,8 +97,14 @@ def budgets(view: View) -> str:
     return "\n\n".join(parts)
 
 
+def raised(scope: str, reply: View) -> str:
+    return f"{plain(scope)} may use {_usd(reply['limit'])} until {when(reply['until'])}."
+
+
 def _budget(row: View) -> tuple[str, ...]:
     limit = "none" if row["limit"] is None else _usd(row["limit"])
+    if row["limit"] is not None and row["raised"]:
+        limit += f" ({_usd(row['raised'])} of it added)"
     amounts = (_usd(row["spent"]), _usd(row["reserved"]), limit)
     return (plain(row["scope"]), _or_dash(row["id"]), _or_dash(row["agent"]), *amounts)
 

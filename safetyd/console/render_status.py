@@ -129,12 +129,12 @@ def _is_low(budget: View, warn_ratio: float) -> bool:
 def _budget(budget: View) -> Iterator[str]:
     """Yield what is used of the day's money, and what to do about it."""
     used_up = nano(budget["spent"]) + nano(budget["reserved"]) >= nano(budget["limit"])
-    blocks = ": everything is blocked" if used_up else ""
+    blocks = ": what needs money is blocked" if used_up else ""
     yield f"BUDGET: {spent(budget)} is used today, all agents together{blocks}"
     if budget["reserved"]:
         aside = dollars(nano(budget["reserved"]))
         yield f"  {aside} of it is only set aside, for actions without an outcome"
-    yield "  raise budget.day_usd, then `safetyd reload`; or wait: the next day begins at 00:00Z"
+    yield "  `safetyd budgets raise day AMOUNT --reason WHY` adds to it until 00:00Z, the next day"
 
 
 def _near(view: View) -> Iterator[str]:

@@ -156,4 +156,5 @@ def _settled(event: Reported, outcome: Outcome, action: Action) -> Settled:
         latency_ms=outcome.latency_ms,
         files_changed=outcome.files_changed,
         allowed_t=action.t if named else None,
+        keyless=event.keyless,
     )

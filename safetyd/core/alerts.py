@@ -34,7 +34,7 @@ _CHAT: Final[tuple[ChannelKind, ...]] = ("chat", "webhook")
 _MAIL_AND_CHAT: Final[tuple[ChannelKind, ...]] = ("email", *_CHAT)
 
 _NO_HUMAN: Final = "anomaly.no_human"
-_DAILY: Final = frozenset({"day", "agent", "model"})  # budgets that begin anew at 00:00Z
+_DAILY: Final = frozenset({"day", "agent", "model", "keyless", "share"})  # until 00:00Z
 _LOST: Final = {
     "dead": "It was given up. To see more: safetyd notify outbox --state dead",
     "undelivered": "It was taken and did not arrive: safetyd notify outbox --state undelivered",

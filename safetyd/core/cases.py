@@ -9,10 +9,11 @@ import msgspec
 
 from safetyd.core.clearing import Clearing
 from safetyd.core.deliveries import Delivery
-from safetyd.core.demands import KEYLESS, MAX_WOKEN, MAX_WOKEN_IN_ALL
+from safetyd.core.demands import MAX_WOKEN, MAX_WOKEN_IN_ALL
 from safetyd.core.events import ClockStepped, Event
 from safetyd.core.ladder import APART, Step, next_step
 from safetyd.core.lanes import STORM_GAP, Lane, Place, shifted, storm_row
+from safetyd.core.party import party
 from safetyd.core.postroom import MAX_PER_TICK, Case, OutboxState
 from safetyd.core.requests import Request
 from safetyd.core.telling import Climbed, Item
@@ -124,11 +125,9 @@ class Cases(Clearing):
             return True
         if self._config.quiet_bypass == "none" or request.asked.proposal.urgency != "high":
             return False
-        # Names without a key are free, so those who have none are one.
-        agent = KEYLESS if request.asked.keyless else request.agent
         wakes = self._state.demands.wakes
-        # What is one too many of an agent must not count against the others.
-        few = wakes(f"{recipient}/{agent}", request.id, at, until, MAX_WOKEN)
+        # What is one too many of a party must not count against the others.
+        few = wakes(f"{recipient}/{party(request.asked)}", request.id, at, until, MAX_WOKEN)
         return few and wakes(recipient, request.id, at, until, MAX_WOKEN_IN_ALL)
 
     def _storms(self, request: Request, t: float) -> bool:

@@ -9,7 +9,6 @@ MAX_ASKS: Final = 10  # requests of one agent within STORM_S that are told one b
 STORM_S: Final = 300.0
 MAX_WOKEN: Final = 3  # requests of one agent that somebody is told of in one night
 MAX_WOKEN_IN_ALL: Final = 10
-KEYLESS: Final = "*"  # stands for all agents without a key
 
 
 class Night(msgspec.Struct):

@@ -188,6 +188,7 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
     latency_ms: float | None = None
     files_changed: int | None = None
     allowed_t: float | None = None  # when its proposal was allowed
+    keyless: bool = False
 
 
 class Overdue(Event, kw_only=True, tag="overdue"):
@@ -328,6 +329,16 @@ class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked")
     limit: float
     estimate: float
     agent: str | None = None
+
+
+class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised"):
+    """An operator permits so many US dollars more until the UTC day is over."""
+
+    scope: Literal["day", "agent", "keyless", "model"]
+    usd: float
+    by: str
+    reason: str
+    id: str = ""  # the agent's or the model's name
 
 
 class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):

@@ -10,6 +10,7 @@ from safetyd.core.events import (
     AuditRecovered,
     BreakerMoved,
     BudgetMarked,
+    BudgetRaised,
     Cancelled,
     Claimed,
     ClockStepped,
@@ -71,6 +72,7 @@ AnyEvent = (
     | SafeModeExited
     | BreakerMoved
     | BudgetMarked
+    | BudgetRaised
     | AnomalyFound
     | PersonSeen
     | Forgotten

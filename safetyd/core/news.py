@@ -6,6 +6,7 @@ from safetyd.core.events import (
     Asking,
     BreakerMoved,
     BudgetMarked,
+    BudgetRaised,
     Cancelled,
     Claimed,
     ClockStepped,
@@ -107,6 +108,9 @@ def _of_guards(event: Event) -> tuple[str, str, Facts] | None:
         case BudgetMarked():
             kind = "COST_WARNING" if event.mark == "warning" else "COST_BUDGET_EXCEEDED"
             news = kind, _near(event), {"scope": event.scope, "id": event.id}
+        case BudgetRaised():
+            facts = {"scope": event.scope, "id": event.id, "usd": event.usd, "by": event.by}
+            news = "BUDGET_RAISED", event.reason, facts
         case AnomalyFound():
             facts = {"rule": event.rule, "severity": event.severity}
             news = "ANOMALY_DETECTED", event.message, facts

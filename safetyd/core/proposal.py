@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.money import MAX_USD
+
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 MAX_TEXT_BYTES: Final = 8 * 1024
 MAX_DEPTH: Final = 32
@@ -20,6 +22,8 @@ Word = Annotated[str, Meta(max_length=128)]
 Line = Annotated[str, Meta(max_length=1024)]
 Prose = Annotated[str, Meta(max_length=8192)]
 Amount = Annotated[float, Meta(ge=0)]
+# The largest is refused where it is read, not here: journals are kept, and may hold larger ones.
+Cost = Annotated[float, Meta(ge=0, extra_json_schema={"maximum": MAX_USD})]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Score = Annotated[float, Meta(ge=1, le=5)]
 # Not `Raw | None`: msgspec reads that as null alone and refuses every value.
@@ -94,7 +98,7 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     provider: Word | None = None
     cloud: bool | None = None
     dependency: Word | None = None
-    cost_usd: Amount | None = None
+    cost_usd: Cost | None = None
     tokens: Tokens | None = None
     paths: Annotated[tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=1000)] = ()
     remote: Line | None = None

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from safetyd.core.proposal import Amount, Count, Json, Line, Prose, Token, Tokens, Word
+from safetyd.core.proposal import Amount, Cost, Count, Json, Line, Prose, Token, Tokens, Word
 from safetyd.core.verdict import Cause
 
 
@@ -20,7 +20,7 @@ class Outcome(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="out
     id: Token | None = None
     error: Prose = ""
     latency_ms: Amount | None = None
-    cost_usd: Amount | None = None
+    cost_usd: Cost | None = None
     tokens: Tokens | None = None
     model: Word | None = None
     dependency: Word | None = None

@@ -55,6 +55,7 @@ def budget(standing: Standing) -> View:
         "spent": usd(standing.spent),
         "reserved": usd(standing.reserved),
         "limit": usd(standing.limit) if standing.base else None,
+        "raised": usd(standing.account.raised),
     }
 
 

@@ -146,6 +146,7 @@ def test_message_is_refused_if_and_only_if_a_key_stands_twice(value: object, dat
         ({"type": ""}, 'type is ""; expected `str` of length >= 1'),
         ({"type": 5}, "type is 5; expected `str`, got `int`"),
         ({"cost_usd": -1}, "cost_usd is -1; expected `float` >= 0.0"),
+        ({"cost_usd": 1e308}, "cost_usd is 1e+308; at most 1000000000 US dollars are taken"),
         ({"confidence": 1.5}, "confidence is 1.5; expected `float` <= 1.0"),
         ({"tokens": {"input": -2}}, "tokens.input is -2; expected `int` >= 0"),
         ({"paths": ["a", 5]}, "paths[1] is 5; expected `str`, got `int`"),

@@ -114,6 +114,17 @@ def test_options_that_would_not_be_heeded_are_wrong_usage(daemon, arguments):
     assert told(daemon, "safe-mode").stdout.startswith("Nobody is in safe mode")
 
 
+def test_budget_is_raised_until_midnight_and_what_cannot_be_is_said(daemon):
+    raised = told(daemon, "budgets", "raise", "day", "5", "--reason", "the release")
+    refused = told(daemon, "budgets", "raise", "agent:nobody", "5", "--reason", "the release")
+
+    assert raised.stdout.startswith("day may use $55.00 until "), raised.stderr
+    assert "$55.00 ($5.00 of it added)" in told(daemon, "budgets").stdout
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there is no limit for agent nobody to raise" in refused.stderr
+    assert told(daemon, "budgets", "raise", "day", "5").returncode == 2
+
+
 def test_ack_is_noted(daemon):
     said = told(daemon, "ack")
 
@@ -228,7 +239,7 @@ def test_a_reset_says_all_that_it_forgets(daemon):
 
 def budget(**fields: object) -> dict[str, object]:
     row = {"scope": "day", "id": "2026-03-01", "agent": None, "spent": 1.5, "reserved": 0.25}
-    return {**row, "limit": 50.0, **fields}
+    return {**row, "limit": 50.0, "raised": 0.0, **fields}
 
 
 def test_budgets_are_dollars_and_no_limit_is_none():

@@ -10,7 +10,7 @@ from safetyd.console.render_status import MAX_FINDINGS, SETTINGS, WELL, status
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 SINCE = "2026-02-08T14:02:00Z"
-RAISE = "  raise budget.day_usd, then `safetyd reload`; or wait: the next day begins at 00:00Z"
+RAISE = "  `safetyd budgets raise day AMOUNT --reason WHY` adds to it until 00:00Z, the next day"
 MEND = "  mend it, then `safetyd reload`; until then the last good one holds"
 CALM = {
     "active": False,
@@ -149,7 +149,10 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
         (
             {"today": {**budget("day", 3.9, 5), "reserved": 1.1}},
             [
-                "BUDGET: $5.00 of $5.00 is used today, all agents together: everything is blocked",
+                (
+                    "BUDGET: $5.00 of $5.00 is used today, all agents together: "
+                    "what needs money is blocked"
+                ),
                 "  $1.10 of it is only set aside, for actions without an outcome",
                 RAISE,
             ],

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from safetyd.core.detectors.agent import AnomalyConfig
 from safetyd.core.events import (
     BreakerMoved,
+    BudgetRaised,
     Event,
     Paused,
     Proposed,
@@ -55,6 +56,18 @@ def entered(t: float, agent: str | None) -> SafeModeEntered:
 
 def exited(t: float, agent: str | None) -> SafeModeExited:
     return SafeModeExited(at=at(t), t=t, by="alice", agent=agent)
+
+
+def raised(t: float, scope: str, usd: float, id_: str = "") -> BudgetRaised:
+    return BudgetRaised(
+        at=at(t),
+        t=t,
+        scope=scope,  # type: ignore[arg-type]
+        usd=usd,
+        by="alice",
+        reason="drill",
+        id=id_,
+    )
 
 
 def opened(t: float, breaker: str, agent: str | None = None) -> BreakerMoved:

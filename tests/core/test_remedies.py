@@ -14,10 +14,20 @@ from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.rate import RateConfig
 from safetyd.core.guards.rates import ProductionAgent, ProductionGlobal, ProductionRates
 from safetyd.core.policy import AgentConfig, Policy
-from safetyd.core.telemetry import Iteration
+from safetyd.core.telemetry import Iteration, Outcome
 from safetyd.core.verdict import after, all_of
 from tests.core.judged import JUDGED
-from tests.core.remedied import Story, entered, exited, half_open, opened, paused, rules, several
+from tests.core.remedied import (
+    Story,
+    entered,
+    exited,
+    half_open,
+    opened,
+    paused,
+    raised,
+    rules,
+    several,
+)
 from tests.play import at, outcome, play, propose, report, resume, stop
 
 MIDNIGHT = 12 * 3600  # seconds after noon, when stories begin
@@ -150,12 +160,32 @@ HOLDS: dict[str, Story] = {
         policy=Policy(budget=BudgetConfig(day_usd=5.0)),
     ),
     "budget on the next day": Story(
-        propose(9),
+        propose(9, model="llama-3"),
         "with budget.day_usd of at least $5.01, or from 00:00Z",
-        propose(MIDNIGHT),
+        propose(MIDNIGHT, model="llama-3"),
         before=(propose(0, id="b", cost_usd=5),),
         policy=Policy(budget=BudgetConfig(day_usd=5.0)),
-        too_soon=propose(MIDNIGHT - 1),
+        too_soon=propose(MIDNIGHT - 1, model="llama-3"),
+    ),
+    "budget of all without a key": Story(
+        propose(9, cost_usd=3, keyless=True, agent="visitor"),
+        "with a key, or after `safetyd budgets raise keyless`, or at an estimate of at most $2.50",
+        propose(9, cost_usd=3, keyless=True, agent="visitor"),
+        before=(propose(0),),
+        done=(raised(1, "keyless", 0.5),),
+        policy=Policy(budget=BudgetConfig(day_usd=5.0)),
+    ),
+    "budget that was used without setting it aside": Story(
+        propose(9, cost_usd=1),
+        "after `safetyd budgets raise agent:code`, or from 00:00Z",
+        propose(9, cost_usd=1),
+        before=(
+            propose(0, id="b"),
+            propose(0, "ops", "o"),
+            report(1, Outcome(ok=True, cost_usd=2.5)),
+        ),
+        done=(raised(2, "agent", 0.5, "code"),),
+        policy=Policy(budget=BudgetConfig(day_usd=5.0)),
     ),
     "budget with larger limits": Story(
         propose(9, cost_usd=6, chain="c"),

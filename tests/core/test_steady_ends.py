@@ -9,7 +9,7 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import ClockStepped, Deferred, Event, Expired, Lapsed, Proposed, Ticked
 from safetyd.core.granted import GrantEnded
 from safetyd.core.policy import Policy
-from safetyd.core.requests import ApprovalsConfig
+from safetyd.core.requests import MAX_ASKED_S, ApprovalsConfig
 from tests.core.asked import Queue, push
 from tests.core.granted import granted
 from tests.play import at

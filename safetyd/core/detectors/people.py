@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from safetyd.core.detectors.condition import Detector, Found
 from safetyd.core.events import (
+    BudgetRaised,
     Event,
     Forgotten,
     Paused,
@@ -77,4 +78,4 @@ def by_a_person(event: Event) -> bool:
         return event.source == "operator"
     if isinstance(event, Resumed | Unpaused | SafeModeEntered | SafeModeExited | Forgotten):
         return event.by not in _MACHINES
-    return isinstance(event, PersonSeen)
+    return isinstance(event, PersonSeen | BudgetRaised)

@@ -45,9 +45,10 @@ class Chain(NamedTuple):
 def chain(policy: "Policy", kinds: Kinds, sessions: Sessions) -> Chain:
     """Build every guard from its own part of the policy."""
     agents = policy.agents.items()
+    keys = KeysGuard(policy.max_agents, sessions)
     return Chain(
         stop=StopGuard(),
-        keys=KeysGuard(policy.max_agents, sessions),
+        keys=keys,
         pause=PauseGuard(),
         mode=ModeGuard(policy.mode, policy.modes),
         safe_mode=SafeMode(policy.safe_mode, policy.sessions.outcome_timeout_s),
@@ -74,6 +75,7 @@ def chain(policy: "Policy", kinds: Kinds, sessions: Sessions) -> Chain:
             policy.budget,
             {n: a.session_usd for n, a in agents if a.session_usd is not None},
             policy.projects,
+            keys.others,
         ),
         breaker=BreakerGuard(policy.breaker),
         anomaly=AnomalyGuard(policy.anomaly, policy.human),

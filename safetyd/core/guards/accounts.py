@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.money import MAX_SUM
+from safetyd.core.party import party
 
 MAX_NAMES: Final = 65  # chains, and sessions, of one agent: what it may name, and the implicit one
 MAX_MODELS: Final = 1000
@@ -38,8 +39,17 @@ class Account(msgspec.Struct, gc=False, omit_defaults=True):
         room = limit + self.raised - self.spent - self.reserved
         return room <= 0 or room < need
 
+    def fits(self, limit: int, nano: int) -> int:
+        """Return how much of an amount a limit has room for; 0 is no limit."""
+        return min(nano, max(limit + self.raised - self.used, 0)) if limit else nano
+
     def lift(self, nano: int) -> None:
         self.raised = min(self.raised + nano, MAX_SUM)
+
+    def permit(self, nano: int) -> None:
+        """Lift the limit, and let people be told anew when that is used."""
+        self.lift(nano)
+        self.warned_nano = self.exceeded_nano = 0
 
     def reserve(self, nano: int) -> None:
         self.reserved = min(self.reserved + nano, MAX_SUM)
@@ -58,6 +68,11 @@ class Payer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     session: str = ""
     chain: str | None = None
     model: str | None = None
+    keyless: bool = False
+
+    @property
+    def party(self) -> str:
+        return party(self)
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -84,6 +99,17 @@ class Books(msgspec.Struct):
             del self.lines[next(iter(self.lines))]
 
 
+class Part(msgspec.Struct):
+    """What counts against one party's share of a day, and of a model's day.
+
+    Of an agent with a key that is what it used beyond what was set aside; of all others together
+    it is everything.
+    """
+
+    total: Account = msgspec.field(default_factory=Account)
+    models: dict[str, Account] = {}
+
+
 class Day(msgspec.Struct):
     """The accounts of one UTC day, which all agents share."""
 
@@ -91,12 +117,14 @@ class Day(msgspec.Struct):
     total: Account = msgspec.field(default_factory=Account)
     agents: dict[str, Account] = {}
     models: dict[str, Account] = {}
+    parts: dict[str, Part] = {}  # by party
 
 
 # Stand for what does not exist where it is only read.
 NOTHING: Final = Account()
 NO_BOOKS: Final = Books()
 NO_DAY: Final = Day()
+NO_PART: Final = Part()
 
 
 def found(accounts: dict[str, Account], name: str, most: int) -> Account:

@@ -18,6 +18,7 @@ from safetyd.core.detectors.trips import Trips, trips_of
 from safetyd.core.events import (
     AnomalyFound,
     BreakerMoved,
+    BudgetRaised,
     Decided,
     Event,
     Forgotten,
@@ -67,6 +68,7 @@ class AnomalyGuard(Guard):
             on(AnomalyFound, self._found),
             on(Ticked, self._alone),
             on(PersonSeen, self._done),
+            on(BudgetRaised, self._done),
             on(Stopped, self._done),
             on(Resumed, self._done),
             on(Paused, self._done),

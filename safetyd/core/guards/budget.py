@@ -3,11 +3,14 @@
 Each scope (chain, session, day, and per day agent and model) refuses what does not fit beside all
 that is spent and set aside in it. So however many actions are under way at once, what was allowed
 never exceeds a limit by its estimates, and what was spent never becomes less.
+
+What a party reports beyond what was set aside is everybody's up to its share. Names without a key
+can be made up, so of theirs everything counts against one share as soon as others have keys.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +18,7 @@ from msgspec import Meta
 from safetyd.core.actor import Guard, hearing, later, on
 from safetyd.core.consequences import Dropped
 from safetyd.core.events import (
+    BudgetRaised,
     Decided,
     Event,
     Moment,
@@ -26,15 +30,19 @@ from safetyd.core.events import (
     Unpaused,
 )
 from safetyd.core.guards.accounts import NOTHING, Account, Payer
-from safetyd.core.guards.ledger import Ledger, Limits
+from safetyd.core.guards.ledger import NO_SHARES, Ledger, Limits, Shares
 from safetyd.core.guards.limits import ProjectLimits
 from safetyd.core.guards.projects import ProjectConfig, Usd
-from safetyd.core.guards.standing import SCOPES, Spend, Standing
+from safetyd.core.guards.standing import SCOPES, Scope, Spend, Standing
 from safetyd.core.kinds import Kind
 from safetyd.core.money import nano
+from safetyd.core.party import KEYLESS, Others
+from safetyd.core.proposal import Proposal
 from safetyd.core.verdict import ALLOW, ALLOWED, ASK, Verdict, all_of, strictest
 
 Counted = Proposed | Decided | Settled
+
+_PAID: Final = frozenset({"model_call", "dispatch", "purchase"})  # types that need money
 
 
 class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,10 +55,14 @@ class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     model_usd: Usd = 0.0
     warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
     default_cost_usd: Usd = 0.0  # of a proposal that names neither cost nor tokens
+    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5  # of a day, while others have keys
 
 
 class Budget(Guard):
-    """The guard. `session_usd` holds the agents whose sessions have a limit of their own."""
+    """The guard. `session_usd` holds the agents whose sessions have a limit of their own.
+
+    `others` says whether a party must leave a part of the day to agents with keys.
+    """
 
     name = "budget"
 
@@ -59,7 +71,13 @@ class Budget(Guard):
         config: BudgetConfig,
         session_usd: Mapping[str, float],
         projects: Mapping[str, ProjectConfig],
+        others: Others,
     ) -> None:
+        self._others = others
+        self._shares: Shares = (
+            nano(config.day_usd * config.party_share),
+            nano(config.model_usd * config.party_share),
+        )
         self._limits = _limits(config, config.session_usd)
         self._own = {agent: _limits(config, own) for agent, own in session_usd.items()}
         self._projects = {
@@ -76,16 +94,23 @@ class Budget(Guard):
             on(Overdue, self._overdue),
             on(SessionClosed, self._closed),
             on(Unpaused, self._unpaused),
+            on(BudgetRaised, self._raised),
         )
 
-    def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002 - reading costs too
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         need = self._estimate(proposed)
         limits = self._own.get(proposed.agent, self._limits)
         if proposed.proposal.project is not None:
             limits = self._limits_of(proposed)
-        if self._ledger.affords(proposed, limits, need):
+        shares = self._shares_of(keyless=proposed.keyless)
+        if self._affords(proposed, limits, shares, need):
             return ALLOWED
-        return self._refusal(proposed, need)
+        if not need and _is_free(proposed.proposal, kind):
+            chain, session, *_ = limits
+            limits, shares = (chain, session, 0, 0, 0), NO_SHARES
+            if self._affords(proposed, limits, shares, need):
+                return ALLOWED
+        return self._refusal(proposed, limits, shares, need)
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
         """Look at the day alone: chain and session have had the money set aside since."""
@@ -93,13 +118,15 @@ class Budget(Guard):
             return self.check(proposed, kind)
         _, _, *of_day = self._limits_of(proposed)
         day, agent, model = of_day
-        need = self._estimate(proposed)
-        if self._ledger.affords(proposed, (0, 0, day, agent, model), need):
+        need, limits = self._estimate(proposed), (0, 0, day, agent, model)
+        shares = self._shares_of(keyless=proposed.keyless)
+        if self._affords(proposed, limits, shares, need):
             return ALLOWED
-        return self._refusal(proposed, need)
+        return self._refusal(proposed, limits, shares, need)
 
     def now(self, decided: Decided, moment: Moment) -> str:
-        touched = self._touched(_payer(decided), moment, self._limits_of(decided))
+        shares = self._shares_of(keyless=decided.keyless)
+        touched = self._touched(_payer(decided), moment, self._limits_of(decided), shares)
         return ", ".join(standing.now() for standing in touched if standing.base) or "no limits"
 
     def standings(self, at: datetime) -> Iterator[Standing]:
@@ -112,8 +139,19 @@ class Budget(Guard):
             yield Standing("agent", agent, agent, account, of_agent)
         for model, account in day.models.items():
             yield Standing("model", model, None, account, of_model)
+        for party, part in day.parts.items():
+            shares = self._shares_of(keyless=party == KEYLESS)
+            yield from _of_party(party, part.total, part.models, shares)
         for agent in self._ledger.agents:
             yield from self._standings_of(agent)
+
+    def raisable(self, scope: str, name: str, at: datetime) -> tuple[Standing, ...]:
+        """Return what an operator raises for the day, as far as there is a limit."""
+        payer = Payer(name, model=name if scope == "model" else None, keyless=scope == "keyless")
+        shares = self._shares_of(keyless=payer.keyless)
+        touched = self._touched(payer, Moment(at, 0.0), self._limits, shares)
+        scopes = {"agent", "share"} if scope == "agent" else {scope}
+        return tuple(found for found in touched if found.scope in scopes and found.base)
 
     def fullest(self, agent: str, t: float) -> Iterator[Standing]:
         """Yield the chain and the session that an agent has the least left in, as far as it has."""
@@ -145,8 +183,13 @@ class Budget(Guard):
             return self._default
         return _larger(said_usd, priced_nano, self._default)
 
-    def _refusal(self, proposed: Proposed, need: int) -> Verdict:
-        touched = self._touched(_payer(proposed), proposed, self._limits_of(proposed))
+    def _affords(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> bool:
+        if not self._ledger.affords(proposed, limits, need):
+            return False
+        return shares is NO_SHARES or not self._ledger.over_share(proposed, shares, need)
+
+    def _refusal(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> Verdict:
+        touched = self._touched(_payer(proposed), proposed, limits, shares)
         verdicts = [standing.verdict(need) for standing in touched if standing.refuses(need)]
         first = strictest(verdicts)
         also = tuple(verdict.rule for verdict in verdicts if verdict is not first)
@@ -177,7 +220,8 @@ class Budget(Guard):
     def _refused(self, event: Decided, rules: set[str], need: int) -> Sequence[Event]:
         caused: list[Event] = []
         payer, limits = self._ledger.open(_payer(event), event.t), self._limits_of(event)
-        for standing in self._touched(payer, event, limits):
+        shares = self._shares_of(keyless=event.keyless)
+        for standing in self._touched(payer, event, limits, shares):
             if standing.rule not in rules:
                 continue
             if standing.account.exceeded_nano < standing.base:
@@ -190,14 +234,15 @@ class Budget(Guard):
 
     def _settled(self, event: Settled) -> Sequence[Event]:
         self._ledger.begin(event.at.toordinal())
-        payer = Payer(event.agent, event.session, event.chain, event.model)
+        payer = Payer(event.agent, event.session, event.chain, event.model, event.keyless)
+        shares = self._shares_of(keyless=event.keyless)
         self._ledger.hear(payer, event.t)
         held = self._ledger.release(event.agent, event.id or "")
         cost = _larger(event.cost_usd, event.priced_nano, held.nano if held else 0)
         if held is None:
-            self._ledger.spend_unreserved(payer, cost, event.t)
+            self._ledger.spend_unreserved(payer, cost, event.t, shares)
         else:
-            self._ledger.spend(self._ledger.named(held, event.model), cost)
+            self._ledger.spend(self._ledger.named(held, event.model), cost, shares)
         return self._warnings(payer, event, 0)
 
     def _dropped(self, event: Dropped) -> None:
@@ -215,13 +260,19 @@ class Budget(Guard):
         if "budget" in event.sources:
             self._ledger.unpause(event.agent, raises=event.approved)
 
+    def _raised(self, event: BudgetRaised) -> None:
+        self._ledger.begin(event.at.toordinal())
+        self._ledger.lift(event.scope, event.id, nano(event.usd))
+
     def _warnings(self, payer: Payer, event: Decided | Settled, need: int) -> Sequence[Event]:
-        accounts = self._ledger.find(payer, event.at.toordinal(), event.t)
-        limits = self._limits_of(event)
-        if not any(map(self._warns, accounts, limits)):
+        number = event.at.toordinal()
+        limits, shares = self._limits_of(event), self._shares_of(keyless=event.keyless)
+        accounts = self._ledger.find(payer, number, event.t)
+        part = self._ledger.part(payer, number)
+        if not any(map(self._warns, (*accounts, *part), (*limits, *shares))):
             return ()
         warned: list[Event] = []
-        for standing in self._touched(payer, event, limits):
+        for standing in self._touched(payer, event, limits, shares):
             if self._warns(standing.account, standing.base):
                 standing.account.warned_nano = standing.base
                 warned.append(standing.mark("warning", event, need))
@@ -232,7 +283,9 @@ class Budget(Guard):
             return False
         return account.used >= (limit + account.raised) * self._warn_ratio
 
-    def _touched(self, payer: Payer, event: Event | Moment, limits: Limits) -> Iterator[Standing]:
+    def _touched(
+        self, payer: Payer, event: Event | Moment, limits: Limits, shares: Shares
+    ) -> Iterator[Standing]:
         """Yield the budgets that a proposal or outcome counts in."""
         number = event.at.toordinal()
         today = self._ledger.date(number).isoformat()
@@ -242,6 +295,12 @@ class Budget(Guard):
             if account is not None:
                 agent = None if scope in {"day", "model"} else payer.agent
                 yield Standing(scope, id_ or "", agent, account, limit)
+        total, of_model = self._ledger.part(payer, number)
+        models = {} if payer.model is None else {payer.model: of_model}
+        yield from _of_party(payer.party, total, models, shares)
+
+    def _shares_of(self, *, keyless: bool) -> Shares:
+        return self._shares if self._others(keyless=keyless) else NO_SHARES
 
     def _limits_of(self, event: Counted) -> Limits:
         # An outcome does not say which project it is of; its proposal was held to the project's.
@@ -268,8 +327,27 @@ def _limits(config: BudgetConfig, session_usd: float) -> Limits:
 
 
 def _payer(event: Proposed | Decided) -> Payer:
-    proposal = event.proposal
-    return Payer(event.agent, proposal.session or "", proposal.chain, proposal.model)
+    said = event.proposal
+    return Payer(event.agent, said.session or "", said.chain, said.model, event.keyless)
+
+
+def _of_party(
+    party: str, total: Account, models: Mapping[str, Account], shares: Shares
+) -> Iterator[Standing]:
+    """Yield a party's shares of the day and of models, as far as they are limited."""
+    of_day, of_model = shares
+    keyless = party == KEYLESS
+    scope: Scope = "keyless" if keyless else "share"
+    agent = None if keyless else party
+    if of_day:
+        yield Standing(scope, agent or "", agent, total, of_day)
+    for model, account in models.items() if of_model else ():
+        yield Standing(scope, model if keyless else f"{party}/{model}", agent, account, of_model)
+
+
+def _is_free(proposal: Proposal, kind: Kind) -> bool:
+    """Say whether an action whose estimate is nothing needs no money."""
+    return proposal.model is proposal.provider is None and kind.type not in _PAID
 
 
 def _larger(said_usd: float | None, priced_nano: int | None, neither: int) -> int:

@@ -85,6 +85,10 @@ class KeysGuard(Guard):
         known = self._state.agents.get(agent)
         return known is None or known.keyless
 
+    def others(self, *, keyless: bool) -> bool:
+        """Say whether agents with a key are known, beside one that has a key itself."""
+        return len(self._state.agents) - self._state.keyless > (not keyless)
+
     def words(self, agent: str) -> dict[str, int]:
         """Return how many words of its own an agent has that are remembered, by their kind."""
         mine = self._state.words.of(agent)

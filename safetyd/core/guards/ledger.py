@@ -12,10 +12,12 @@ from safetyd.core.guards.accounts import (
     MAX_NAMES,
     NO_BOOKS,
     NO_DAY,
+    NO_PART,
     NOTHING,
     Account,
     Books,
     Day,
+    Part,
     Payer,
     Reservation,
     found,
@@ -25,13 +27,17 @@ from safetyd.core.guards.accounts import (
     opened,
     opened_chain,
 )
+from safetyd.core.party import party
 
-# Agents that were never allowed anything can still report costs: beyond so many names these count
-# in the day alone.
+# Names without a key that were never allowed anything can still report costs: beyond so many these
+# count in the day and in the share of all of them alone.
 MAX_AGENTS: Final = 4096
 
 Accounts = tuple[Account | None, Account, Account, Account, Account | None]
 Limits = tuple[int, int, int, int, int]  # of the same; 0 is none
+Shares = tuple[int, int]  # of one party in the day and in a model's day; 0 is none
+
+NO_SHARES: Final[Shares] = (0, 0)
 
 
 class LedgerState(msgspec.Struct):
@@ -78,6 +84,22 @@ class Ledger:
         yield fullest(live_chains(books.chains, t))
         yield fullest(books.sessions.items())
 
+    def part(self, payer: Payer, number: int) -> tuple[Account, Account]:
+        """Return what counts against a party's shares of the day and of a model, to read."""
+        part = self.day(number).parts.get(payer.party, NO_PART)
+        return part.total, found(part.models, payer.model or "", MAX_MODELS)
+
+    def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
+        """Say whether a party has used up a share, or would: with a key only by what it reports."""
+        part = self.day(proposed.at.toordinal()).parts.get(party(proposed), NO_PART)
+        of_day, of_model = shares
+        model, need = proposed.proposal.model, need if proposed.keyless else 0
+        return bool(of_day and part.total.lacks(of_day, need)) or bool(
+            of_model
+            and model is not None
+            and found(part.models, model, MAX_MODELS).lacks(of_model, need)
+        )
+
     def affords(self, proposed: Proposed, limits: Limits, need: int) -> bool:
         """Say whether every account that a proposal counts in has room for `need`."""
         # Written out, since every proposal is asked about.
@@ -121,12 +143,15 @@ class Ledger:
         day = self._state.day
         if payer.agent not in day.agents:
             day.agents[payer.agent] = Account()
-        return Payer(
+        heard = Payer(
             payer.agent,
             opened(books.sessions, payer.session, MAX_NAMES),
             None if payer.chain is None else opened_chain(books.chains, payer.chain, t),
             None if payer.model is None else opened(day.models, payer.model, MAX_MODELS),
+            payer.keyless,
         )
+        self._open_part(heard)
+        return heard
 
     def hear(self, payer: Payer, t: float) -> None:
         """Note that a chain is in use."""
@@ -168,10 +193,15 @@ class Ledger:
                 account.release(held.nano)
         return held
 
-    def spend(self, held: Reservation, nano: int) -> None:
-        """Write down what was used, on the day on which it was set aside."""
-        for account in self._accounts(held):
+    def spend(self, held: Reservation, nano: int, shares: Shares) -> None:
+        """Write down what was used, on the day on which it was set aside.
+
+        Beyond what was set aside it is everybody's as far as the party has not had its share.
+        """
+        for account in self._own(held):
             account.spend(nano)
+        if held.day == self._state.day.number:
+            self._spend_common(held.payer, min(nano, held.nano), max(nano - held.nano, 0), shares)
         if nano:
             payer = held.payer
             self._state.agents[payer.agent].note(payer.session, payer.model or "", nano)
@@ -180,13 +210,26 @@ class Ledger:
         """Take what was set aside as used, all of it."""
         held = self.release(agent, id_)
         if held is not None:
-            self.spend(held, held.nano)
+            self.spend(held, held.nano, NO_SHARES)
 
-    def spend_unreserved(self, payer: Payer, nano: int, t: float) -> None:
-        if payer.agent not in self._state.agents and len(self._state.agents) >= MAX_AGENTS:
-            self._state.day.total.spend(nano)
+    def spend_unreserved(self, payer: Payer, nano: int, t: float, shares: Shares) -> None:
+        known = self._state.agents
+        if payer.keyless and payer.agent not in known and len(known) >= MAX_AGENTS:
+            self._spend_common(Payer(payer.agent, keyless=True), 0, nano, shares)
             return
-        self.spend(Reservation(0, self._state.day.number, self.open(payer, t)), nano)
+        self.spend(Reservation(0, self._state.day.number, self.open(payer, t)), nano, shares)
+
+    def lift(self, scope: str, name: str, nano: int) -> None:
+        """Permit so much more until the day is over."""
+        day = self._state.day
+        if scope == "day":
+            day.total.permit(nano)
+        elif scope == "model":
+            day.models[opened(day.models, name, MAX_MODELS)].permit(nano)
+        else:
+            self._open_part(Payer(name, keyless=scope == "keyless")).total.permit(nano)
+        if scope == "agent":
+            day.agents.setdefault(name, Account()).permit(nano)
 
     def named(self, held: Reservation, model: str | None) -> Reservation:
         """Return the reservation with the model of its outcome, if it had none of its own."""
@@ -231,6 +274,21 @@ class Ledger:
         self._state = msgspec.msgpack.decode(saved, type=LedgerState)
 
     def _accounts(self, held: Reservation) -> Iterator[Account]:
+        """Yield every account that money is set aside in."""
+        yield from self._own(held)
+        payer, day = held.payer, self._state.day
+        if held.day == day.number:
+            yield day.total
+            if payer.model is not None:
+                yield day.models[payer.model]
+            if payer.keyless:
+                part = day.parts[payer.party]
+                yield part.total
+                if payer.model is not None:
+                    yield part.models[payer.model]
+
+    def _own(self, held: Reservation) -> Iterator[Account]:
+        """Yield the accounts that are its agent's alone."""
         payer, day = held.payer, self._state.day
         books = self._state.agents[payer.agent]
         if payer.chain in books.chains:
@@ -238,7 +296,24 @@ class Ledger:
         if not held.session_over:
             yield books.sessions[payer.session]
         if held.day == day.number:
-            yield day.total
             yield day.agents[payer.agent]
-            if payer.model is not None:
-                yield day.models[payer.model]
+
+    def _spend_common(self, payer: Payer, reserved: int, beyond: int, shares: Shares) -> None:
+        """Spend what was set aside and, of what goes beyond it, what the share has room for."""
+        day, part = self._state.day, self._open_part(payer)
+        shared = [(day.total, part.total, shares[0])]
+        if payer.model is not None:
+            shared.append((day.models[payer.model], part.models[payer.model], shares[1]))
+        for all_, own, share in shared:
+            if payer.keyless:
+                own.spend(reserved)
+            all_.spend(reserved + own.fits(share, beyond))
+            own.spend(beyond)
+
+    def _open_part(self, payer: Payer) -> Part:
+        part = self._state.day.parts.get(payer.party)
+        if part is None:
+            part = self._state.day.parts[payer.party] = Part()
+        if payer.model is not None and payer.model not in part.models:
+            part.models[payer.model] = Account()
+        return part

@@ -7,7 +7,7 @@ from safetyd.core.guards.accounts import Account
 from safetyd.core.money import cents_down, cents_up, dollars, usd
 from safetyd.core.verdict import Severity, Verdict
 
-Scope = Literal["chain", "session", "day", "agent", "model"]
+Scope = Literal["chain", "session", "day", "agent", "model", "keyless", "share"]
 SCOPES: Final[tuple[Scope, ...]] = ("chain", "session", "day", "agent", "model")
 
 
@@ -17,6 +17,8 @@ _FRESH: Final[dict[Scope, str]] = {
     "day": "from 00:00Z",
     "agent": "from 00:00Z",
     "model": "from 00:00Z",
+    "keyless": "from 00:00Z",
+    "share": "from 00:00Z",
 }
 
 
@@ -47,6 +49,8 @@ class Standing(NamedTuple):
         return self.base + self.account.raised if self.base else 0
 
     def refuses(self, need: int) -> bool:
+        # What an agent with a key sets aside does not count against its share.
+        need = 0 if self.scope == "share" else need
         return bool(self.base) and self.account.lacks(self.base, need)
 
     def verdict(self, need: int) -> Verdict:
@@ -65,8 +69,13 @@ class Standing(NamedTuple):
         )
 
     def reason(self, need: int) -> str:
-        used = self.account.used
-        said = f"{self.scope} budget of {dollars(self.limit)}"
+        used, limit = self.account.used, dollars(self.limit)
+        if self.scope == "share":
+            beyond = f"{self.agent} used {dollars(used)} today that was not set aside"
+            return f"{beyond}: its share of what all may spend is {limit}"
+        said = f"{self.scope} budget of {limit}"
+        if self.scope == "keyless":
+            said = f"budget of {limit} for all agents without a key"
         if used >= self.limit:
             return f"{said} is used up: {dollars(used)} used"
         needs = f"{dollars(used)} used, this needs about {dollars(need)}"
@@ -76,7 +85,11 @@ class Standing(NamedTuple):
         """Say what would make it fit: a larger limit, a smaller estimate, or a fresh account."""
         room = self.limit - self.account.used
         needed = self.account.used - self.account.raised + max(need, 1)
+        if self.scope == "share":
+            return f"after `safetyd budgets raise agent:{self.agent}`, or {_FRESH['share']}"
         ways = [f"with {self._key} of at least {dollars(cents_up(needed))}"]
+        if self.scope == "keyless":
+            ways = ["with a key", "after `safetyd budgets raise keyless`"]
         if room > 0:
             ways.append(f"at an estimate of at most {dollars(cents_down(room))}")
         if need <= self.base:

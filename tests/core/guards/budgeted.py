@@ -17,8 +17,17 @@ NO_LIMITS = BudgetConfig(chain_usd=0, session_usd=0, day_usd=0)
 OTHERS = ("stop", "keys", "gate")
 
 
+def nobody(*, keyless: bool) -> bool:
+    """Say that nobody needs a part of the day beside whoever asks."""
+    del keyless
+    return False
+
+
 class Shop:
-    """An engine with a budget, and a few guards beside it that refuse for other reasons."""
+    """An engine with a budget, and a few guards beside it that refuse for other reasons.
+
+    If it is `shared`, agents with keys are known by what they say.
+    """
 
     def __init__(
         self,
@@ -26,9 +35,12 @@ class Shop:
         session_usd: Mapping[str, float] | None = None,
         policy: Policy | None = None,
         projects: Mapping[str, ProjectConfig] | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
-        self.budget = Budget(config or BudgetConfig(), session_usd or {}, projects or {})
         self.engine = Engine(policy or Policy())
+        known = self.engine.keys.others if shared else nobody
+        self.budget = Budget(config or BudgetConfig(), session_usd or {}, projects or {}, known)
         others = (guard for guard in self.engine._guards if guard.name in OTHERS)
         self.engine._guards = (*others, self.budget)
         self.engine._actors = (*self.engine._guards, self.engine.sessions, self.engine.actions)
@@ -63,12 +75,14 @@ def cost(
     agent: str = "code",
     *,
     priced_nano: int | None = None,
+    keyless: bool = False,
     **fields: object,
 ) -> Reported:
     """Report the outcome of an action, and what it cost."""
     outcome = Outcome(id=id, cost_usd=usd, **{"ok": True, **fields})  # type: ignore[arg-type]
     event = report(t, outcome, agent)
     event.priced_nano = priced_nano
+    event.keyless = keyless
     return event
 
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -169,14 +171,39 @@ def test_only_an_answer_to_the_budget_raises_it() -> None:
 
 
 @pytest.mark.req("S2.4")
-def test_day_blocks_every_agent_reads_included() -> None:
+@pytest.mark.parametrize(
+    "needy",
+    [
+        {"usd": 0.01},
+        {"type": "model_call"},
+        {"type": "dispatch"},
+        {"model": "llama3"},
+        {"provider": "ollama"},
+    ],
+)
+def test_used_up_day_blocks_what_needs_money_of_every_agent(needy: dict[str, Any]) -> None:
     shop = Shop(BudgetConfig(session_usd=0))
     shop.buys(0, 50, agent="ops")
 
-    decision = shop.buys(1, type="read_file")
+    decision = shop.buys(1, **needy)
 
     assert (decision.decision, decision.cause) == (Severity.BLOCK, "budget")
     assert decision.limit_id == "budget.day"
+
+
+def test_what_costs_nothing_passes_a_day_that_is_used_up() -> None:
+    shop = Shop(BudgetConfig(session_usd=0, agent_usd=50))
+    shop.buys(0, 50, chain="c", id="p1")
+
+    assert shop.buys(1).allowed
+    assert shop.buys(1, 0, type="edit_file").allowed
+
+
+def test_what_costs_nothing_passes_no_chain_that_is_halted() -> None:
+    shop = Shop()
+    shop.buys(0, 5, chain="c")
+
+    assert shop.buys(1, chain="c").limit_id == "budget.chain:c"
 
 
 @pytest.mark.req("S2.4")
@@ -184,7 +211,8 @@ def test_used_up_day_is_one_alert() -> None:
     shop = Shop(BudgetConfig(session_usd=0))
     shop.buys(0, 50)
 
-    journal = shop.play(*(propose(n, id=f"p{n}", agent=f"a{n}") for n in range(5)))
+    asks = (propose(n, id=f"p{n}", agent=f"a{n}", cost_usd=1) for n in range(5))
+    journal = shop.play(*asks)
 
     assert marks(journal) == [("exceeded", "day", "2026-03-01")]
 

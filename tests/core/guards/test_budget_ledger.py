@@ -21,7 +21,7 @@ from safetyd.core.money import NANO, dollars, usd
 from safetyd.core.policy import Policy
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.telemetry import SessionEnded
-from tests.core.guards.budgeted import MIDNIGHT, NO_LIMITS, Shop, cost, marks, unpause
+from tests.core.guards.budgeted import MIDNIGHT, NO_LIMITS, Shop, cost, marks, nobody, unpause
 from tests.play import NOON, at, propose, report, tick
 
 
@@ -125,7 +125,7 @@ def test_day_is_not_left_backwards() -> None:
     shop = Shop(BudgetConfig(session_usd=0))
     shop.buys(MIDNIGHT, 50)
 
-    decision = shop.buys(MIDNIGHT - 60)
+    decision = shop.buys(MIDNIGHT - 60, 1)
 
     assert decision.limit_id == "budget.day"
     assert [s.id for s in shop.budget.standings(at(0)) if s.scope == "day"] == ["2026-03-02"]
@@ -172,7 +172,7 @@ def test_late_outcome_of_an_ended_session_counts_everywhere_else() -> None:
 
 
 def test_end_of_a_session_without_an_account_changes_nothing() -> None:
-    budget = Budget(BudgetConfig(), {}, {})
+    budget = Budget(BudgetConfig(), {}, {}, nobody)
     before = budget.save()()
 
     budget.observe(SessionClosed(at=NOON, t=0, agent="code", session="s", why="idle"))
@@ -271,7 +271,8 @@ def test_models_beyond_the_bound_share_one_budget() -> None:
 
 def test_costs_of_names_beyond_the_bound_count_in_the_day() -> None:
     shop = Shop(NO_LIMITS)
-    shop.play(*(cost(0, None, 1, f"a{n}") for n in range(MAX_AGENTS + 1)))
+    for n in range(MAX_AGENTS + 1):
+        shop.play(cost(0, None, 1, f"a{n}", keyless=True))
 
     assert shop.spent("day") == MAX_AGENTS + 1
     assert shop.spent("agent") == MAX_AGENTS
@@ -301,7 +302,7 @@ def test_absurd_costs_are_kept_within_what_can_be_saved() -> None:
 
 
 def test_saved_budget_is_the_same_budget() -> None:
-    shop, restored = Shop(), Budget(BudgetConfig(), {}, {})
+    shop, restored = Shop(), Budget(BudgetConfig(), {}, {}, nobody)
     shop.play(
         propose(0, id="p1", cost_usd=4, chain="c", session="s", model="o4"),
         cost(1, "p1", 3),

@@ -38,6 +38,7 @@ CONFIG = BudgetConfig(
 )
 OWN = {"ops": 8.0}
 LIMITS = {"budget.chain": 5.0, "budget.day": 22.0, "budget.agent": 16.0, "budget.model": 9.0}
+OF_DAY = {"budget.day", "budget.agent", "budget.model"}  # what is free passes these
 DAY_S = 86_400
 LONG_AGO = NOON - timedelta(days=365)  # any day that has begun is later
 
@@ -97,11 +98,12 @@ class Naive:
         own = OWN.get(agent, 6) + self.raised.get((agent, *session), 0)
         limits = {**LIMITS, "budget.session": own}
         used = self.used(event.at, event.t, agent, session, proposal.chain, proposal.model)
+        free = OF_DAY if not need and proposal.model is None else set()
         return {
             rule
             for rule, sum_ in used.items()
             if sum_ >= limits[rule] or sum_ + need > limits[rule]
-        }
+        } - free
 
     def used(
         self,

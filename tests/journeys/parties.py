@@ -1,0 +1,61 @@
+"""Agents with keys beside any number of names without one, each asked over the bus."""
+
+from itertools import count
+from typing import Any, Final, Self
+
+import msgspec
+
+from safetyd.bus.keys import Keyring
+from tests.bus.peer import Peer
+from tests.conftest import RunningDaemon, StartDaemon
+
+Reply = dict[str, Any]
+
+_numbers: Final = count(1)
+
+
+class Caller:
+    """One connection: of an agent with a key, or of whoever likes to use any name."""
+
+    def __init__(self, daemon: RunningDaemon, agent: str | None = None) -> None:
+        seed, inbox = None, f"_INBOX.caller.{next(_numbers)}"
+        if agent is not None:
+            seed = daemon.data_dir / "keys" / "agents" / f"{agent}.nk"
+            inbox = f"_INBOX.agent.{agent}"
+        self._agent = agent
+        self._peer = Peer(daemon.endpoint.bus, seed, inbox)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._peer.close()
+
+    def proposes(self, name: str | None = None, **fields: object) -> Reply:
+        return self._ask("propose", name, {"type": "read_file", **fields})
+
+    def reports(self, name: str | None = None, **fields: object) -> Reply:
+        return self._ask("telemetry", name, {"type": "outcome", "ok": True, **fields})
+
+    def fails(self, name: str | None = None, **fields: object) -> Reply:
+        """Do something that is allowed, and fail at it."""
+        asked = self.proposes(name, **fields)
+        if asked["decision"] == "allow":
+            self.reports(name, id=asked["id"], ok=False)
+        return asked
+
+    def _ask(self, verb: str, name: str | None, fields: Reply) -> Reply:
+        payload = msgspec.json.encode(fields)
+        return self._peer.ask(f"safety.v1.{verb}.{name or self._agent}", payload).fields
+
+
+def with_keys(start: StartDaemon, config_toml: str, *names: str) -> RunningDaemon:
+    """Start a daemon that knows these agents by their keys, and has heard each of them."""
+    daemon = start(config_toml)
+    for name in names:
+        Keyring(daemon.data_dir / "keys").add("agents", name)
+    daemon.restart()
+    for name in names:
+        with Caller(daemon, name) as caller:
+            assert caller.proposes()["decision"] == "allow"
+    return daemon

@@ -1,0 +1,67 @@
+"""Names without a key can be made up: whatever they do, agents with keys do not notice."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.journeys.parties import Caller, with_keys
+from tests.journeys.people import control, query
+
+pytestmark = pytest.mark.journey
+
+CALL: Final[dict[str, Any]] = {"type": "model_call", "model": "llama3", "cost_usd": 0.5}
+
+
+def budget(daemon: RunningDaemon, scope: str) -> dict[str, object]:
+    rows = query(daemon, "budgets")["budgets"]
+    return next(row for row in rows if row["scope"] == scope)
+
+
+def test_costs_that_names_without_a_key_make_up_use_up_their_own_share_alone(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = with_keys(start_daemon, "[budget]\nsession_usd = 0\n", "code", "ops")
+    with Caller(daemon) as anybody, Caller(daemon, "code") as code, Caller(daemon, "ops") as ops:
+        absurd = anybody.reports("made-up", cost_usd=1e308)
+        assert (absurd["ok"], absurd["code"]) == (False, "malformed")
+        assert "cost_usd is 1e+308; at most 1000000000" in absurd["error"]
+        for number in range(3):
+            assert anybody.reports(f"made-up-{number}", cost_usd=1e9)["ok"]
+
+        assert code.proposes(**CALL)["decision"] == "allow"
+        refused = anybody.proposes("honest", **CALL)
+        assert (refused["decision"], refused["limit_id"]) == ("block", "budget.keyless")
+        assert anybody.proposes("honest")["decision"] == "allow"
+
+        assert budget(daemon, "day")["spent"] == 25
+
+        assert ops.reports(cost_usd=20)["ok"]
+        assert ops.reports(cost_usd=1e9)["ok"]
+        assert budget(daemon, "day")["spent"] == 50
+        # Both have used up their halves: what needs no money goes on, and people can add some.
+        assert code.proposes(**CALL)["limit_id"] == "budget.day"
+        assert code.proposes()["decision"] == ops.proposes()["decision"] == "allow"
+        raised = daemon.safetyd("budgets", "raise", "day", "3", "--reason", "somebody lied")
+        assert raised.stdout.startswith("day may use $53.00 until "), raised.stderr
+        assert code.proposes(**CALL)["decision"] == "allow"
+        assert ops.proposes(**CALL)["limit_id"] == "budget.share:ops"
+
+
+def test_an_operator_lifts_a_budget_until_midnight(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon("[budget]\nday_usd = 2\n")
+    with Caller(daemon) as agent:
+        assert agent.reports("code", cost_usd=2)["ok"]
+        assert agent.proposes("code", **CALL)["limit_id"] == "budget.day"
+
+        raised = daemon.safetyd("budgets", "raise", "day", "1.5", "--reason", "the demo", "--json")
+
+        assert json.loads(raised.stdout)["limit"] == 3.5
+        assert agent.proposes("code", **CALL)["decision"] == "allow"
+        assert (budget(daemon, "day")["limit"], budget(daemon, "day")["raised"]) == (3.5, 1.5)
+        daemon.restart()
+    with Caller(daemon) as agent:
+        assert agent.proposes("code", **CALL)["decision"] == "allow"
+        assert "$3.50 ($1.50 of it added)" in daemon.safetyd("budgets").stdout
+        assert not control(daemon, "budget_raise", scope="day", usd=1, reason=" ")["ok"]

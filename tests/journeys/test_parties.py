@@ -65,3 +65,32 @@ def test_an_operator_lifts_a_budget_until_midnight(start_daemon: StartDaemon) ->
         assert agent.proposes("code", **CALL)["decision"] == "allow"
         assert "$3.50 ($1.50 of it added)" in daemon.safetyd("budgets").stdout
         assert not control(daemon, "budget_raise", scope="day", usd=1, reason=" ")["ok"]
+
+
+SLOW: Final = """
+[rate]
+attempts_per_second = 0
+[rate.production.global]
+tokens_per_minute = 60
+burst = 60
+[rate.production.model]
+tokens_per_minute = 60
+burst = 60
+[rate.production.agent]
+tokens_per_minute = 60
+burst = 20
+"""
+
+
+def test_however_many_names_without_a_key_ask_an_agent_with_one_keeps_its_rate(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = with_keys(start_daemon, SLOW, "code")
+    with Caller(daemon) as anybody, Caller(daemon, "code") as code:
+        flood = [anybody.proposes(f"made-up-{n}", model="llama3") for n in range(120)]
+        answers = [code.proposes(text=f"{n}.txt", model="llama3") for n in range(15)]
+
+    refused = [answer["limit_id"] for answer in flood if answer["decision"] == "block"]
+    assert {answer["decision"] for answer in answers} == {"allow"}, answers
+    assert refused
+    assert set(refused) == {"rate.global"}

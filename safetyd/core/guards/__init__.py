@@ -70,7 +70,7 @@ def chain(policy: "Policy", kinds: Kinds, sessions: Sessions) -> Chain:
         cooldown=Cooldown(
             policy.cooldown, {n: a.dispatch_s for n, a in agents if a.dispatch_s is not None}
         ),
-        rate=RateLimiter(policy.rate, policy.mode, policy.buckets()),
+        rate=RateLimiter(policy.rate, policy.mode, policy.buckets(), keys.others),
         budget=Budget(
             policy.budget,
             {n: a.session_usd for n, a in agents if a.session_usd is not None},

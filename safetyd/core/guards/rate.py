@@ -1,12 +1,13 @@
 """Rate limits: token buckets for everybody together, for each agent and for each model.
 
 A proposal needs a token at each level that applies, and takes all or none. When the common bucket
-runs low, agents that have had their share of the last minute wait.
+runs low, agents that have had their share of the last minute wait. Names without a key can be made
+up: as soon as others have keys, they leave half of every bucket that is shared to those.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +18,7 @@ from safetyd.core.guards import minute
 from safetyd.core.guards.rates import BucketConfig, DevelopmentRates, ModeRates, ProductionRates
 from safetyd.core.guards.words import MAX_COMMON
 from safetyd.core.kinds import Kind
+from safetyd.core.party import Others
 from safetyd.core.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 
 LOW: Final = 5  # at or below this part of the common burst, tokens go by shares: a fifth
@@ -48,13 +50,29 @@ class Taker(Bucket, gc=False):
     """An agent's bucket at its last proposal, and the tokens it took in the minute before."""
 
     taken: minute.Ring = msgspec.field(default_factory=minute.empty)
+    keyless: bool = False
 
 
 class RateState(msgspec.Struct):
     common: Bucket = msgspec.field(default_factory=Bucket)
     agents: dict[str, Taker] = {}
     models: dict[str, Bucket] = {}  # the keys guard bounds how many
-    proposing: minute.Ring = msgspec.field(default_factory=minute.empty)  # agents, by slot
+    # Agents, by slot: those with a key and those without.
+    proposing: minute.Ring = msgspec.field(default_factory=minute.empty)
+    keyless: minute.Ring = msgspec.field(default_factory=minute.empty)
+
+    def ring(self, *, keyless: bool) -> minute.Ring:
+        return self.keyless if keyless else self.proposing
+
+
+class Reserve(NamedTuple):
+    """The tokens that must stay in the common bucket and in a model's."""
+
+    common: float
+    model: float
+
+
+NO_RESERVE: Final = Reserve(0.0, 0.0)
 
 
 class Limit:
@@ -81,19 +99,28 @@ class Limit:
 
 
 class RateLimiter(Guard):
-    """The guard. `overrides` are the buckets of single agents, by their exact names."""
+    """The guard. `overrides` are the buckets of single agents, by their exact names.
+
+    `others` says whether agents with keys are known, to whom others leave their reserve.
+    """
 
     name = "rate"
     _state: RateState
 
     def __init__(
-        self, config: RateConfig, mode: str, overrides: Mapping[str, BucketConfig]
+        self,
+        config: RateConfig,
+        mode: str,
+        overrides: Mapping[str, BucketConfig],
+        others: Others,
     ) -> None:
         rates = config.of(mode)
         self._common, self._model = Limit(rates.global_), Limit(rates.model)
         self._agent = Limit(rates.agent)
         self._overrides = {agent: Limit(own) for agent, own in overrides.items()}
         self._low = self._common.burst / LOW
+        self._others = others
+        self._reserve = Reserve(self._common.burst // 2, self._model.burst // 2)
         self._state = RateState()
         self.hears = hearing(on(Decided, self._decided))
 
@@ -116,13 +143,17 @@ class RateLimiter(Guard):
         # Written out, since every proposal is asked about.
         common, own = self._state.common, self._state.agents.get(agent, _FULL)
         limit = self._overrides.get(agent, self._agent)
+        low, kept = self._low, NO_RESERVE
+        if proposed.keyless and self._others(keyless=True):
+            kept = self._reserve
+            low = self._low_above(kept)
         if (
-            common.tokens + (t - common.t) * self._common.per_s > self._low
+            common.tokens + (t - common.t) * self._common.per_s > low
             and own.tokens + (t - own.t) * limit.per_s >= 1.0
-            and (not model or self.model_level(model, t) >= 1.0)
+            and (not model or self.model_level(model, t) >= kept.model + 1.0)
         ):
             return ALLOWED
-        missing = [*self._empty(agent, model or "", t), *self._unfair(agent, t)]
+        missing = [*self._empty(proposed, kept), *self._unfair(proposed, kept)]
         return _longest(missing) if missing else ALLOWED
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
@@ -142,7 +173,7 @@ class RateLimiter(Guard):
         agent, t, take = event.agent, event.t, event.decision is not BLOCK
         taker, slot = self._state.agents.get(agent), minute.slot_at(t)
         if taker is None or minute.slot_at(taker.t) != slot:
-            taker = self._mark(agent, t, slot)
+            taker = self._mark(event, slot)
         self._common.fill(self._state.common, t, take=take)
         self._overrides.get(agent, self._agent).fill(taker, t, take=take)
         if take:
@@ -164,41 +195,55 @@ class RateLimiter(Guard):
             kept = {name: one for name, one in models.items() if limit.level(one, t) < limit.burst}
             self._state.models = kept
 
-    def _mark(self, agent: str, t: float, slot: int) -> Taker:
+    def _mark(self, event: Decided, slot: int) -> Taker:
         """Count the agent among those that proposed in this slot, and no longer in an earlier."""
-        proposing, taker = self._state.proposing, self._state.agents.get(agent)
-        minute.roll(proposing, minute.slot_at(self._state.common.t), slot)
-        minute.add(proposing, slot, 1)
+        state, taker = self._state, self._state.agents.get(event.agent)
+        newest = minute.slot_at(state.common.t)
+        for ring in (state.proposing, state.keyless):
+            minute.roll(ring, newest, slot)
+        minute.add(state.ring(keyless=event.keyless), slot, 1)
         if taker is None:
-            return self._state.agents.setdefault(agent, Taker(t=t))
+            return state.agents.setdefault(event.agent, Taker(t=event.t, keyless=event.keyless))
         last = minute.slot_at(taker.t)
         if slot - last < minute.SLOTS:
-            minute.add(proposing, last, -1)
+            minute.add(state.ring(keyless=taker.keyless), last, -1)
         minute.roll(taker.taken, last, slot)
+        taker.keyless = event.keyless
         return taker
 
-    def _empty(self, agent: str, model: str, t: float) -> Iterator[Missing]:
+    def _low_above(self, kept: Reserve) -> float:
+        """Return the level at or below which tokens that are not kept go by shares."""
+        return kept.common + (self._common.burst - kept.common) / LOW
+
+    def _empty(self, proposed: Proposed, kept: Reserve) -> Iterator[Missing]:
         """Yield a refusal for each level without a token, and when it will have one."""
+        agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
         own = self._overrides.get(agent, self._agent)
-        if (level := self.common_level(t)) < 1.0:
-            yield _refusal("rate.global", "", self._common, level, "all agents together")
+        part = ", half of the burst for those with a key" if kept is not NO_RESERVE else ""
+        if (level := self.common_level(t) - kept.common) < 1.0:
+            who = f"all agents together{part}"
+            yield _refusal("rate.global", "", self._common, level, who)
         if (level := self.agent_level(agent, t)) < 1.0:
             yield _refusal("rate.agent", agent, own, level, agent)
-        if model and (level := self.model_level(model, t)) < 1.0:
-            yield _refusal("rate.model", model, self._model, level, f"model {model}")
+        if model and (level := self.model_level(model, t) - kept.model) < 1.0:
+            yield _refusal("rate.model", model, self._model, level, f"model {model}{part}")
 
-    def _unfair(self, agent: str, t: float) -> Iterator[Missing]:
-        """Yield a refusal if little is left and the agent has had its share of the last minute."""
+    def _unfair(self, proposed: Proposed, kept: Reserve) -> Iterator[Missing]:
+        """Yield a refusal if little is left and the agent has had its share of the last minute.
+
+        Shares are among those with a key, or among those without.
+        """
+        agent, t, low = proposed.agent, proposed.t, self._low_above(kept)
         taker, slot = self._state.agents.get(agent), minute.slot_at(t)
-        if taker is None or self.common_level(t) > self._low:
+        if taker is None or self.common_level(t) > low:
             return
         taken = minute.total(taker.taken, minute.slot_at(taker.t), slot)
         last = minute.slot_at(self._state.common.t)
-        agents = minute.total(self._state.proposing, last, slot)
+        agents = minute.total(self._state.ring(keyless=proposed.keyless), last, slot)
         if taken * agents >= self._common.tokens_per_minute:
             share = f"{agent} took {taken} in a minute, and {agents} agents share what is left"
             verdict = _verdict("rate.fairness", "rate.global", share, UNFAIR_WAIT_S)
-            yield self._common.wait_s(self.common_level(t), self._low) + MORE_S, verdict
+            yield self._common.wait_s(self.common_level(t), low) + MORE_S, verdict
 
 
 _FULL: Final = Bucket()

@@ -15,6 +15,16 @@ KINDS = Kinds({}, "strict")
 AnyGuard = TypeVar("AnyGuard", bound=Guard)
 
 
+def nobody(*, keyless: bool) -> bool:
+    """Say that no other agent with a key is known."""
+    return False
+
+
+def somebody(*, keyless: bool) -> bool:
+    """Say that another agent with a key is known."""
+    return True
+
+
 class Alone(Generic[AnyGuard]):
     def __init__(self, make: Callable[[], AnyGuard]) -> None:
         self._make = make

@@ -10,17 +10,12 @@ from safetyd.core.guards.standing import Standing
 from safetyd.core.money import usd
 from safetyd.core.policy import Policy
 from safetyd.core.telemetry import Outcome
+from tests.core.guards.alone import nobody
 from tests.play import ask, at, play, propose, report
 
 MIDNIGHT = 12 * 3600  # seconds after noon, when stories begin
 NO_LIMITS = BudgetConfig(chain_usd=0, session_usd=0, day_usd=0)
 OTHERS = ("stop", "keys", "gate")
-
-
-def nobody(*, keyless: bool) -> bool:
-    """Say that nobody needs a part of the day beside whoever asks."""
-    del keyless
-    return False
 
 
 class Shop:

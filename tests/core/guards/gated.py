@@ -76,6 +76,7 @@ def decided(
         tier=kind.tier,
         reversibility=kind.reversibility,
         risk=kind.risk,
+        keyless=proposed.keyless,
         verdicts=() if verdict is ALLOWED else (verdict,),
         first=first,
     )

@@ -21,7 +21,8 @@ from safetyd.core.money import NANO, dollars, usd
 from safetyd.core.policy import Policy
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.telemetry import SessionEnded
-from tests.core.guards.budgeted import MIDNIGHT, NO_LIMITS, Shop, cost, marks, nobody, unpause
+from tests.core.guards.alone import nobody
+from tests.core.guards.budgeted import MIDNIGHT, NO_LIMITS, Shop, cost, marks, unpause
 from tests.play import NOON, at, propose, report, tick
 
 

@@ -39,7 +39,10 @@ def limited() -> Engine:
         Iterations(IterationsConfig(), {}, engine.sessions.admits),
         Cooldown(CooldownConfig(), {}),
         RateLimiter(
-            RateConfig(), "development", {"code": BucketConfig(tokens_per_minute=1, burst=4)}
+            RateConfig(),
+            "development",
+            {"code": BucketConfig(tokens_per_minute=1, burst=4)},
+            engine.keys.others,
         ),
     )
     engine._listeners = _listeners((*engine._guards, engine.sessions, engine.actions))

@@ -10,6 +10,7 @@ from safetyd.core.guards import minute
 from safetyd.core.guards.rate import RateConfig, RateLimiter, Taker
 from safetyd.core.guards.rates import BucketConfig, ModeRates
 from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.alone import nobody, somebody
 from tests.core.guards.gated import rules
 from tests.core.guards.retold import (
     OTHER_ASKS,
@@ -27,9 +28,17 @@ ALWAYS = {"tokens_per_minute": 1_000_000, "burst": 1_000_000}
 
 def limiter(**rates: dict[str, int]) -> RateLimiter:
     """Limit only at the levels that are given."""
+    return RateLimiter(config_of(rates), "production", {}, nobody)
+
+
+def reserving(**rates: dict[str, int]) -> RateLimiter:
+    """Limit in the same way, where others have keys."""
+    return RateLimiter(config_of(rates), "production", {}, somebody)
+
+
+def config_of(rates: dict[str, dict[str, int]]) -> RateConfig:
     tables = {"global": ALWAYS, "agent": ALWAYS, "model": ALWAYS} | rates
-    config = msgspec.convert({"production": tables}, RateConfig)
-    return RateLimiter(config, "production", {})
+    return msgspec.convert({"production": tables}, RateConfig)
 
 
 def rate(tokens_per_minute: int, burst: int) -> dict[str, int]:
@@ -155,7 +164,7 @@ def test_an_allow_of_other_rules_leaves_no_debt() -> None:
 
 def test_an_agent_can_have_a_bucket_of_its_own() -> None:
     own = {"nightly": BucketConfig(tokens_per_minute=600, burst=200)}
-    guard = RateLimiter(RateConfig(), "production", own)
+    guard = RateLimiter(RateConfig(), "production", own, nobody)
 
     assert guard.agent_level("nightly", 0) == 200
     assert guard.agent_level("Nightly", 0) == 120
@@ -265,6 +274,59 @@ def test_an_agent_that_fell_silent_leaves_its_share_to_the_others() -> None:
     assert asks(guard, 64, "a").rule == "rate.fairness"
 
 
+def keyless(guard: RateLimiter, t: float, agent: str, model: str | None = None) -> Verdict:
+    return propose_to(guard, propose(t, agent, model=model, keyless=True))
+
+
+@pytest.mark.parametrize("level", ["global", "model"])
+def test_names_without_a_key_leave_half_of_what_is_shared_to_agents_with_one(level: str) -> None:
+    guard = reserving(**{level: rate(60, 20)})
+
+    answers = [keyless(guard, 0, f"k{number}", "m") for number in range(50)]
+
+    assert answers[:10] == [ALLOWED] * 10
+    assert {verdict.rule for verdict in answers[10:]} == {f"rate.{level}"}
+    assert answers[10].reason.endswith(", half of the burst for those with a key")
+    assert answers[10].retry_after_s == 1.0
+    assert [asks(guard, 0, "code", "m") for _ in range(10)] == [ALLOWED] * 10
+    assert keyless(guard, 10.9, "k0", "m") is not ALLOWED
+    assert keyless(guard, 11, "k0", "m") is ALLOWED
+
+
+def test_where_nobody_has_a_key_names_without_one_may_use_it_up() -> None:
+    guard = limiter(**{"global": rate(60, 20)})
+
+    answers = [keyless(guard, 0, f"k{number}") for number in range(21)]
+
+    assert answers[:20] == [ALLOWED] * 20
+    assert answers[20].rule == "rate.global"
+
+
+def test_a_bucket_of_one_has_no_half_to_leave() -> None:
+    guard = reserving(**{"global": rate(60, 1)})
+
+    assert keyless(guard, 0, "k0") is ALLOWED
+
+
+def test_names_without_a_key_make_nobodys_share_smaller() -> None:
+    guard = reserving(**{"global": rate(60, 100)})
+    for number in range(30):
+        keyless(guard, 0, f"k{number}")
+
+    spend(guard, 0, "code", 60)
+
+    assert asks(guard, 0, "code").rule == "rate.fairness"
+
+
+def test_an_agent_that_gets_a_key_is_counted_with_those_who_have_one() -> None:
+    guard = reserving(**{"global": rate(60, 100)})
+    keyless(guard, 0, "code")
+
+    spend(guard, 6, "code", 1)
+
+    assert (sum(guard._state.keyless), sum(guard._state.proposing)) == (0, 1)
+
+
 def test_an_agent_costs_less_than_three_hundred_bytes() -> None:
     agents = {f"agent-{number}": Taker(tokens=1.5, t=2.5) for number in range(10_000)}
 
@@ -277,7 +339,7 @@ def test_an_agent_costs_less_than_three_hundred_bytes() -> None:
 
 names = st.sampled_from(["code", "ops", "own"])
 models = st.sampled_from([None, "", "m", "n"])
-proposals = st.builds(propose, st.just(0), agent=names, model=models)
+proposals = st.builds(propose, st.just(0), agent=names, model=models, keyless=st.booleans())
 quarters = st.sampled_from([0, 0, 0, 1, 2, 20, 100, 400]).map(lambda n: n / 4)
 
 
@@ -285,7 +347,7 @@ def small() -> RateLimiter:
     tables = {"global": rate(40, 10), "agent": rate(20, 4), "model": rate(30, 6)}
     config = msgspec.convert({"production": tables}, RateConfig)
     own = {"own": BucketConfig(tokens_per_minute=60, burst=8)}
-    return RateLimiter(config, "production", own)
+    return RateLimiter(config, "production", own, somebody)
 
 
 @given(stories(proposals, most=80), proposals)
@@ -347,6 +409,6 @@ def test_a_ring_has_what_was_counted_in_its_slots_and_nothing_older(story) -> No
 
 def test_an_agents_own_burst_is_shown_as_its_burst() -> None:
     own = BucketConfig(tokens_per_minute=6, burst=2)
-    guard = RateLimiter(RateConfig(), "production", {"code": own})
+    guard = RateLimiter(RateConfig(), "production", {"code": own}, nobody)
 
     assert (guard.agent_burst("code"), guard.agent_burst("ops")) == (2, 120)

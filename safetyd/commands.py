@@ -21,6 +21,7 @@ from safetyd.core.events import (
 )
 from safetyd.core.guards.fleet import EVERYBODY
 from safetyd.core.guards.safe_mode import Exit
+from safetyd.core.party import KEYLESS
 from safetyd.core.proposal import is_token
 from safetyd.granting import GrantCommand, RevokeCommand, grant_add, grant_revoke
 from safetyd.letters import Carried, Plan
@@ -139,7 +140,8 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan:
             for agent in left
         ]
         more = len(found.agents) - len(left)
-        still = _still(engine, moment, _named(command.agent), left)
+        several = command.agent in {EVERYBODY, KEYLESS}
+        still = _still(engine, moment, None if several else command.agent, left)
         return Carried(exits, {"ok": True, "left": left, "more": more, "still": still})
 
     return plan
@@ -205,8 +207,9 @@ def _named(kernel: str | None) -> str | None:
 
 
 def check_kernel(name: str | None) -> None:
-    """Refuse what names neither an agent nor everybody."""
-    check_agent(_named(name))
+    """Refuse what names neither an agent, nor all without a key, nor everybody."""
+    if name != KEYLESS:
+        check_agent(_named(name))
 
 
 def check_agent(agent: str | None) -> None:

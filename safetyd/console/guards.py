@@ -11,6 +11,7 @@ from safetyd.console.person import Reply, connected, control, query
 from safetyd.console.places import Place
 from safetyd.console.plain import document, plain
 from safetyd.console.render_guards import EVERYBODY
+from safetyd.core.party import KEYLESS
 
 
 @click.command()
@@ -39,7 +40,11 @@ def unpause(place: Place, agent: str) -> None:
 
 @click.command("safe-mode")
 @click.argument("action", type=click.Choice(["status", "enter", "exit"]), default="status")
-@click.option("--agent", metavar="A", help='Only this agent; "*" is the safe mode of everybody.')
+@click.option(
+    "--agent",
+    metavar="A",
+    help='Only this agent; "*" is everybody, "*keyless" are all agents without a key.',
+)
 @click.option("--all", "all_", is_flag=True, help="Leave safe mode wherever it is.")
 @click.option("--force", is_flag=True, help="Leave before the cooldown is over; needs a reason.")
 @click.option("--reason", default="", help="Why; it is recorded.")
@@ -84,6 +89,9 @@ def _enter(place: Place, agent: str | None, reason: str, *, as_json: bool) -> in
     whom, stranger = "Everybody", ""
     if agent is None or agent == EVERYBODY:
         reply = control(place, "safe_mode_enter", reason=reason)
+    elif agent == KEYLESS:
+        whom = "Every agent without a key"
+        reply = control(place, "safe_mode_enter", agent=agent, reason=reason)
     else:
         whom = plain(agent)
         reply, stranger = anyio.run(_about, place, "safe_mode_enter", agent, reason)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from safetyd.console.plain import plain, several
 from safetyd.console.render import duration, names, some, table, when
 from safetyd.core.money import dollars, nano
+from safetyd.core.party import KEYLESS
 
 EVERYBODY: Final = "*"  # the kernel that holds all agents
 
@@ -45,7 +46,7 @@ def _hold(hold: View) -> Iterator[str]:
 
 
 def _way_out(kernel: object) -> str:
-    named = "'*'" if kernel == EVERYBODY else plain(kernel)
+    named = f"'{kernel}'" if kernel in {EVERYBODY, KEYLESS} else plain(kernel)
     return f"`safetyd safe-mode exit --agent {named}`"
 
 
@@ -74,14 +75,17 @@ def _still(agent: str | None, reply: View) -> Iterator[str]:
     still = reply["still"]
     if reply["more"]:
         yield f"{reply['more']} more are still in it: say it again."
-    elif EVERYBODY in still:
-        held = f"{plain(agent)} may still only read, as everybody"
-        yield f"{held}: {_way_out(EVERYBODY)} ends that."
+    elif EVERYBODY in still or (KEYLESS in still and agent not in {None, EVERYBODY}):
+        holder = EVERYBODY if EVERYBODY in still else KEYLESS
+        held = f"{_kernel(agent)} may still only read, as {_kernel(holder)}"
+        yield f"{held}: {_way_out(holder)} ends that."
     elif still:
         yield f"Still in one of their own: {names(still)}; `safetyd safe-mode` says more."
 
 
 def _kernel(name: object) -> str:
+    if name == KEYLESS:
+        return "all agents without a key"
     return "everybody" if name == EVERYBODY else plain(name)
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from safetyd.core.events import AnomalyFound, BudgetMarked, Decided, Event, SafeModeEntered, Stopped
 from safetyd.core.money import dollars, nano
+from safetyd.core.party import KEYLESS
 from safetyd.core.proposal import Urgency
 from safetyd.core.telling import ChannelKind, ChannelMoved, NotTold, TellingConfig
 from safetyd.core.verdict import BLOCK
@@ -251,15 +252,16 @@ def _consequence(event: BudgetMarked) -> str:
 
 
 def _of_safe_mode(event: SafeModeEntered) -> Alert:
-    who = event.agent or "everybody"
+    agent = None if event.agent == KEYLESS else event.agent
+    who = "all agents without a key" if event.agent == KEYLESS else agent or "everybody"
     reason = f": {event.reason}" if event.reason else ""
-    named = event.agent or "'*'"
+    named = agent or f"'{event.agent or '*'}'"
     return Alert(
         key=f"safe_mode {event.agent or '*'}",
-        urgency="normal" if event.agent else "high",
+        urgency="normal" if agent else "high",
         title=f"SAFE MODE: {who} may only read",
         text=f"By {event.by}{reason}.\nTo end it: safetyd safe-mode exit --agent {named}\n{_COOLS}",
-        agent=event.agent,
+        agent=agent,
     )
 
 

@@ -296,7 +296,7 @@ class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
 
 
 class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
-    """Only reading is allowed: one agent, or everybody if `agent` is None."""
+    """Only reading is allowed: one agent, all without a key, or everybody if `agent` is None."""
 
     by: str  # an operator's name, or "safetyd"
     agent: str | None = None

@@ -19,6 +19,7 @@ from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
 from safetyd.core.guards.fleet import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
+from safetyd.core.party import KEYLESS
 from safetyd.web.window import Answer, Ask, Unanswered, Window
 
 BODY_S: Final = 5.0
@@ -107,7 +108,7 @@ def _status_of(agent: str | None) -> Ask:
     """Return who tells how safe mode is, None for an agent that nobody has heard of."""
 
     def ask(engine: Engine, moment: Moment) -> SafeModeStatus | None:
-        known = agent is None or agent == EVERYBODY or _heard_of(engine, agent)
+        known = agent is None or agent in {EVERYBODY, KEYLESS} or _heard_of(engine, agent)
         return engine.guards.safe_mode.status(agent, moment.t) if known else None
 
     return ask

@@ -209,6 +209,14 @@ def test_leaving_says_what_still_holds():
         "Out of safe mode: code.",
         "code may still only read, as everybody: `safetyd safe-mode exit --agent '*'` ends that.",
     ]
+    keyless = {"left": ["code"], "more": 0, "still": ["*keyless"]}
+    assert render_guards.left("code", keyless).splitlines()[1] == (
+        "code may still only read, as all agents without a key: "
+        "`safetyd safe-mode exit --agent '*keyless'` ends that."
+    )
+    assert render_guards.left("*", {**keyless, "left": ["*"]}).endswith(
+        "Still in one of their own: *keyless; `safetyd safe-mode` says more."
+    )
     assert render_guards.left("*", others).splitlines() == [
         "Out of safe mode: everybody.",
         "Still in one of their own: a, b; `safetyd safe-mode` says more.",
@@ -225,6 +233,17 @@ def test_every_action_of_safe_mode_answers_programs(daemon):
     assert entered["ok"] is True
     assert [(one["agent"], one["by"]) for one in held["holds"]] == [("reader", "local")]
     assert (left["left"], left["still"]) == (["reader"], [])
+
+
+def test_all_agents_without_a_key_are_held_and_let_go_together(daemon):
+    entered = told(daemon, "safe-mode", "enter", "--agent", "*keyless")
+    shown = told(daemon, "safe-mode").stdout
+    left = told(daemon, "safe-mode", "exit", "--agent", "*keyless", "--force", "--reason", "over")
+
+    assert entered.stdout == "Every agent without a key is in safe mode: only reading is allowed.\n"
+    assert shown.startswith("SAFE MODE: all agents without a key may only read, by local")
+    assert "`safetyd safe-mode exit --agent '*keyless'` ends it" in shown
+    assert left.stdout == "Out of safe mode: all agents without a key.\n"
 
 
 def test_a_reset_says_all_that_it_forgets(daemon):

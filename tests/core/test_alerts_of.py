@@ -22,6 +22,7 @@ from safetyd.core.events import (
 )
 from safetyd.core.guards.budget import BudgetConfig
 from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.party import KEYLESS
 from safetyd.core.policy import Policy
 from safetyd.core.telling import ChannelMoved, NotTold, Told
 from tests.every_event import one_of_each
@@ -353,6 +354,14 @@ def test_safe_mode_of_everybody_is_urgent() -> None:
 
     assert alert.title == "SAFE MODE: everybody may only read"
     assert alert.text == f"By alice.\nTo end it: safetyd safe-mode exit --agent '*'\n{COOLS}"
+    assert (alert.urgency, alert.kinds, alert.agent) == ("high", (), None)
+
+
+def test_safe_mode_of_all_without_a_key_is_told_to_everybody() -> None:
+    alert = alert_about(SafeModeEntered(at=at(1), t=1.0, by="alice", agent=KEYLESS))
+
+    assert alert.title == "SAFE MODE: all agents without a key may only read"
+    assert "safetyd safe-mode exit --agent '*keyless'\n" in alert.text
     assert (alert.urgency, alert.kinds, alert.agent) == ("high", (), None)
 
 

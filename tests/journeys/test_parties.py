@@ -94,3 +94,24 @@ def test_however_many_names_without_a_key_ask_an_agent_with_one_keeps_its_rate(
     assert {answer["decision"] for answer in answers} == {"allow"}, answers
     assert refused
     assert set(refused) == {"rate.global"}
+
+
+def test_failures_of_names_without_a_key_put_those_alone_in_safe_mode(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = with_keys(start_daemon, "", "code", heard=False)
+    with Caller(daemon) as anybody, Caller(daemon, "code") as code:
+        for number in range(9):
+            assert anybody.reports(f"made-up-{number % 3}", ok=False)["ok"]
+
+        assert code.proposes(type="edit_file")["decision"] == "allow"
+        held = anybody.proposes("honest", type="edit_file")
+        assert (held["cause"], held["decision"]) == ("safe_mode", "block")
+        assert anybody.proposes("honest")["decision"] == "allow"
+        assert "*" not in query(daemon, "safe_mode")["agents"]
+
+        left = daemon.safetyd(
+            "safe-mode", "exit", "--agent", "*keyless", "--force", "--reason", "a drill"
+        )
+        assert "all agents without a key" in left.stdout, left.stderr
+        assert anybody.proposes("honest", type="edit_file")["decision"] == "allow"

@@ -1,16 +1,18 @@
-"""The kernels of all agents, and one more that holds everybody."""
+"""The kernels of all agents, one that holds all without a key, and one that holds everybody."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from safetyd.core.kernel import Kernel, State, Step
+from safetyd.core.party import KEYLESS
 
 EVERYBODY: Final = "*"  # no agent can have this name
-# Names known by their outcomes alone: of one more nothing is counted until it proposes.
+# Names known by their outcomes alone: of one more without a key nothing is counted until it
+# proposes.
 MAX_UNPROPOSED: Final = 1_000
 HEARD_S: Final = 3600.0
 
@@ -29,7 +31,8 @@ class Agent(msgspec.Struct, gc=False):
     """What is known of one agent; the same size whatever it does."""
 
     kernel: Kernel = msgspec.field(default_factory=Kernel)
-    keyless: bool | None = None  # None: it has not proposed yet
+    keyless: bool | None = None  # None: it has not proposed yet, and none of its outcomes said so
+    unproposed: bool = False  # although that is known
     heard_t: float = -math.inf
     busy_until_t: float = -math.inf  # an action without an outcome does not count for longer
     entry: Entry | None = None  # the last one, which may be over
@@ -69,23 +72,27 @@ class Agent(msgspec.Struct, gc=False):
 class Fleet(msgspec.Struct):
     """Agents are never forgotten, because that would let them out of safe mode."""
 
-    agents: dict[str, Agent] = {}
+    agents: dict[str, Agent] = {}  # and as one of them, all without a key
     unproposed: int = 0
     everybody: Entry | None = None
 
     def proposing(self, name: str, *, keyless: bool) -> Agent:
         """Return an agent that proposes; one that had a key once is not keyless again."""
         agent = self.named(name)
-        if agent.keyless is None:
+        if agent.keyless is None or agent.unproposed:
             self.unproposed -= 1
         agent.keyless = keyless and agent.keyless is not False
+        agent.unproposed = False
         return agent
 
-    def reporting(self, name: str) -> Agent | None:
+    def reporting(self, name: str, *, keyless: bool) -> Agent | None:
         """Return an agent that reports an outcome, or None if it is one too many."""
-        if name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
+        if keyless and name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
             return None
-        return self.named(name)
+        agent = self.named(name)
+        if keyless and agent.keyless is None:
+            agent.keyless = agent.unproposed = True
+        return agent
 
     def named(self, name: str) -> Agent:
         agent = self.agents.get(name)
@@ -94,29 +101,46 @@ class Fleet(msgspec.Struct):
             self.unproposed += 1
         return agent
 
-    def holding(self, name: str) -> Entry | None:
+    def holding(self, name: str, *, keyless: bool) -> Entry | None:
         """Return what keeps an agent to reading, if anything does."""
         if self.everybody is not None:
             return self.everybody
+        if keyless and self.all_keyless is not None:
+            return self.all_keyless
         agent = self.agents.get(name)
         return agent.entry if agent is not None and agent.kernel.safe else None
 
-    def entries(self, only: str | None = None) -> Iterator[tuple[str, Entry]]:
-        """Yield every kernel that is in safe mode, or everybody's and that of one agent only."""
+    @property
+    def all_keyless(self) -> Entry | None:
+        """Return what keeps all agents without a key to reading, if anything does."""
+        agent = self.agents.get(KEYLESS)
+        return agent.entry if agent is not None and agent.kernel.safe else None
+
+    def entries(
+        self, only: str | None = None, *, keyless: bool = False
+    ) -> Iterator[tuple[str, Entry]]:
+        """Yield every kernel that is in safe mode, or only those that hold one agent."""
         if self.everybody is not None:
             yield EVERYBODY, self.everybody
-        for name in self.agents if only is None else (only,):
+        names: Iterable[str] = self.agents
+        if only is not None:
+            keyless = keyless or self.agents.get(only, _UNKNOWN).keyless is True
+            names = (KEYLESS, only) if keyless else (only,)
+        for name in names:
             agent = self.agents.get(name)
             if agent is not None and agent.entry is not None and agent.kernel.safe:
                 yield name, agent.entry
 
-    def spread(self, t: float, window_s: float) -> tuple[tuple[str, ...], int]:
+    def spread(self, t: float, window_s: float, *, keyless: bool) -> tuple[tuple[str, ...], int]:
         """Return who came into safe mode in the window, and how many were heard in the last hour.
 
-        Names without a key can be made up, so they count only where nobody has a key.
+        It is of those with a key, or of those without: such names can be made up.
         """
-        keyed = {name: agent for name, agent in self.agents.items() if agent.keyless is False}
-        counted = keyed or self.agents
+        counted = {
+            name: agent
+            for name, agent in self.agents.items()
+            if (agent.keyless is True) is keyless and name != KEYLESS
+        }
         entered = (
             name
             for name, one in counted.items()
@@ -131,8 +155,16 @@ class Fleet(msgspec.Struct):
         """
         if name is None and self.everybody is not None:
             self.everybody = None
-            for agent in self.agents.values():
-                if not agent.kernel.safe:
-                    agent.kernel.errors = 0
+            self._count_anew(self.agents.values())
         elif name in self.agents and self.agents[name].kernel.safe:
             self.agents[name].kernel.move(Step.EXITED)
+            if name == KEYLESS:
+                self._count_anew(one for one in self.agents.values() if one.keyless)
+
+    def _count_anew(self, agents: Iterable[Agent]) -> None:
+        for agent in agents:
+            if not agent.kernel.safe:
+                agent.kernel.errors = 0
+
+
+_UNKNOWN: Final = Agent()

@@ -1,7 +1,8 @@
 """Safe mode: after too many errors in a row an agent may only read, until a person lets it go.
 
 Each agent has a kernel of its own. One more holds everybody: an operator puts it in safe mode, or
-many agents that came into safe mode shortly after one another do.
+many agents with keys that came into safe mode shortly after one another do. Many without a key only
+hold those without a key, because such names can be made up.
 """
 
 import math
@@ -27,6 +28,7 @@ from safetyd.core.events import (
 from safetyd.core.guards.fleet import EVERYBODY, Agent, Entry, Fleet
 from safetyd.core.kernel import State, Step, shown
 from safetyd.core.kinds import Kind
+from safetyd.core.party import KEYLESS
 from safetyd.core.proposal import Reversibility
 from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
 
@@ -142,10 +144,11 @@ class SafeMode(Guard):
         return Exit(agents=tuple(held))
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
-        entry = self._state.holding(proposed.agent)
+        entry = self._state.holding(proposed.agent, keyless=proposed.keyless)
         if entry is None or kind.read_only:
             return ALLOWED
-        held = (kernel for kernel, _ in self._state.entries(proposed.agent))
+        entries = self._state.entries(proposed.agent, keyless=proposed.keyless)
+        held = (kernel for kernel, _ in entries)
         return _verdict(entry, kind.reversibility, all_of(map(_ending, held)))
 
     def now(self, decided: Decided, moment: Moment) -> str:
@@ -157,7 +160,7 @@ class SafeMode(Guard):
         if event.verdicts and event.stranger:
             return
         agent = self._state.agents.get(event.agent)
-        if agent is None or agent.keyless is not event.keyless:
+        if agent is None or agent.keyless is not event.keyless or agent.unproposed:
             agent = self._state.proposing(event.agent, keyless=event.keyless)
         agent.heard_t = event.t
         if event.decision is ALLOW:
@@ -174,7 +177,7 @@ class SafeMode(Guard):
         self._state.named(event.agent).give_back()
 
     def _settled(self, event: Settled) -> Sequence[Event]:
-        agent = self._state.reporting(event.agent)
+        agent = self._state.reporting(event.agent, keyless=event.keyless)
         if agent is None:
             return ()
         agent.heard_t = event.t
@@ -195,6 +198,8 @@ class SafeMode(Guard):
     def _counts(self, agent: Agent, event: Settled) -> bool:
         if agent.kernel.safe or self._state.everybody is not None:
             return False
+        if agent.keyless and self._state.all_keyless is not None:
+            return False
         return self._config.count_dependency_errors or not event.failed_dependency
 
     def _entered(self, event: SafeModeEntered) -> Sequence[Event]:
@@ -208,18 +213,20 @@ class SafeMode(Guard):
         return self._widespread(event, event.agent) if by_error else ()
 
     def _widespread(self, event: SafeModeEntered, agent: str) -> Sequence[Event]:
-        """Put everybody in safe mode if this agent is one of too many."""
-        config = self._config
-        if not config.global_after_agents or self._state.everybody is not None:
+        """Put everybody, or all without a key, in safe mode if this agent is one of too many."""
+        config, keyless = self._config, self._state.agents[agent].keyless is True
+        if not config.global_after_agents or self._state.holding(EVERYBODY, keyless=keyless):
             return ()
-        entered, heard = self._state.spread(event.t, config.global_window_s)
+        entered, heard = self._state.spread(event.t, config.global_window_s, keyless=keyless)
         if agent not in entered or len(entered) < config.global_after_agents:
             return ()
         if len(entered) < heard and len(entered) / heard < config.global_share:
             return ()
+        who = "agents without a key" if keyless else "agents"
         within = f"within {config.global_window_s:g} s, of {heard} heard in the last hour"
-        reason = f"{len(entered)} agents came into safe mode {within}"
-        return (SafeModeEntered(at=event.at, t=event.t, by="safetyd", reason=reason),)
+        reason = f"{len(entered)} {who} came into safe mode {within}"
+        whom = KEYLESS if keyless else None
+        return (SafeModeEntered(at=event.at, t=event.t, by="safetyd", agent=whom, reason=reason),)
 
     def _exited(self, event: SafeModeExited) -> None:
         self._state.exit(event.agent)
@@ -239,7 +246,7 @@ def _too_many_errors(event: Settled, errors: int) -> SafeModeEntered:
 
 
 def _ending(kernel: str) -> str:
-    named = '"*"' if kernel == EVERYBODY else kernel
+    named = f'"{kernel}"' if kernel in {EVERYBODY, KEYLESS} else kernel
     return f"once `safetyd safe-mode exit --agent {named}` ended safe mode"
 
 

@@ -12,10 +12,15 @@ def guarded(**settings: object) -> Alone[SafeMode]:
 
 
 def fails(
-    held: Alone[SafeMode], t: float, agent: str = "code", times: int = 3
+    held: Alone[SafeMode],
+    t: float,
+    agent: str = "code",
+    times: int = 3,
+    *,
+    keyless: bool = False,
 ) -> list[SafeModeEntered]:
     """Report outcomes that name no proposal; return the entries into safe mode."""
-    failures = (settled(t, None, agent, ok=False) for _ in range(times))
+    failures = (settled(t, None, agent, ok=False, keyless=keyless) for _ in range(times))
     caused = [event for failure in failures for event in held.hears(failure)]
     return [event for event in caused if isinstance(event, SafeModeEntered)]
 

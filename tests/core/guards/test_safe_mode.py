@@ -289,16 +289,24 @@ def test_memory_does_not_grow_with_what_an_agent_does() -> None:
 def test_names_that_only_report_cannot_fill_the_memory() -> None:
     held = guarded()
     for number in range(MAX_UNPROPOSED):
-        held.hears(settled(0, None, f"a{number}", ok=False))
+        held.hears(settled(0, None, f"a{number}", ok=False, keyless=True))
     before = held.guard.save()()
 
-    fails(held, 1, "one-more")
+    fails(held, 1, "one-more", keyless=True)
     assert held.guard.save()() == before
 
-    held.asks(2, agent="one-more")
-    assert len(fails(held, 3, "one-more")) == 1
-    held.asks(4, agent="a0")
-    assert len(fails(held, 5, "new")) == 1
+    held.asks(2, agent="one-more", keyless=True)
+    assert len(fails(held, 3, "one-more", keyless=True)) == 1
+    held.asks(4, agent="a0", keyless=True)
+    assert len(fails(held, 5, "new", keyless=True)) == 1
+
+
+def test_however_many_names_only_report_an_agent_with_a_key_is_counted() -> None:
+    held = guarded()
+    for number in range(MAX_UNPROPOSED):
+        held.hears(settled(0, None, f"a{number}", ok=False, keyless=True))
+
+    assert len(fails(held, 1, "code")) == 1
 
 
 def test_a_name_that_was_refused_is_not_remembered() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from safetyd.core.events import SafeModeEntered
 from safetyd.core.guards.safe_mode import SafeMode
+from safetyd.core.party import KEYLESS
 from safetyd.core.verdict import ALLOWED
 from tests.core.guards.alone import Alone, settled
 from tests.core.guards.held import enter, errors, fails, guarded, leave, state
@@ -21,16 +22,16 @@ def heard(held: Alone[SafeMode], t: float, *agents: str, keyless: bool = False) 
         held.asks(t, agent=agent, keyless=keyless)
 
 
-def fall(held: Alone[SafeMode], t: float, *agents: str) -> bool:
-    """Put agents in safe mode by their errors; return whether that held everybody."""
+def fall(held: Alone[SafeMode], t: float, *agents: str, keyless: bool = False) -> bool:
+    """Put agents in safe mode by their errors; return whether that held all of their kind."""
     for agent in agents:
-        entries = fails(held, t, agent)
+        entries = fails(held, t, agent, keyless=keyless)
         assert entries[0].agent == agent
-    return entries[-1].agent is None
+    return entries[-1].agent == (KEYLESS if keyless else None)
 
 
-def restricted(held: Alone[SafeMode], agent: str = "bystander") -> bool:
-    return held.looks(0, agent=agent, type="push") is not ALLOWED
+def restricted(held: Alone[SafeMode], agent: str = "bystander", *, keyless: bool = False) -> bool:
+    return held.looks(0, agent=agent, type="push", keyless=keyless) is not ALLOWED
 
 
 def test_an_operator_can_hold_everybody() -> None:
@@ -125,13 +126,53 @@ def test_names_without_a_key_neither_hold_everybody_nor_hide_those_with_one() ->
     held = fleet(4)
     heard(held, 0, *(f"k{number}" for number in range(50)), keyless=True)
 
-    assert not fall(held, 1, "k0", "k1", "k2", "unknown")
+    assert not fall(held, 1, "k0", "k1", "k2", "unknown", keyless=True)
     assert fall(held, 2, "a0", "a1", "a2")
 
 
+@pytest.mark.parametrize("known", [0, 4])
+def test_names_without_a_key_that_fail_hold_all_without_one_and_nobody_else(known: int) -> None:
+    held = fleet(known)
+
+    entries = [entry for name in ("x", "y", "z") for entry in fails(held, 1, name, keyless=True)]
+
+    reason = "3 agents without a key came into safe mode within 600 s, of 3 heard in the last hour"
+    assert entries[-1] == SafeModeEntered(at=at(1), t=1, by="safetyd", agent=KEYLESS, reason=reason)
+    assert restricted(held, "unheard-of", keyless=True)
+    assert held.looks(2, agent="unheard-of", keyless=True) is ALLOWED
+    assert not restricted(held)
+    verdict = held.looks(2, agent="x", type="push", keyless=True)
+    assert verdict.remedy == (
+        'once `safetyd safe-mode exit --agent "*keyless"` ended safe mode; '
+        "and once `safetyd safe-mode exit --agent x` ended safe mode"
+    )
+    assert held.guard.status("x", 2).agents == (KEYLESS, "x")
+
+
+def test_while_all_without_a_key_are_held_those_with_one_still_count() -> None:
+    held = fleet(4)
+    assert fall(held, 1, "x", "y", "z", keyless=True)
+
+    assert fails(held, 2, "w", keyless=True) == []
+    assert fall(held, 2, "a0", "a1", "a2")
+
+
+def test_leaving_the_safe_mode_of_all_without_a_key_begins_their_counts_anew() -> None:
+    held = fleet(4)
+    fails(held, 0, "w", times=2, keyless=True)
+    fails(held, 0, "a0", times=2)
+    fall(held, 1, "x", "y", "z", keyless=True)
+
+    held.hears(leave(62, KEYLESS))
+
+    assert not restricted(held, "w", keyless=True)
+    assert restricted(held, "x", keyless=True)
+    assert (errors(held, "w"), errors(held, "a0"), errors(held, "x")) == (0, 2, 3)
+
+
 def test_where_nobody_has_a_key_names_without_one_count() -> None:
-    assert fall(fleet(12, keyless=True), 1, "a0", "a1", "a2")
-    assert not fall(fleet(13, keyless=True), 1, "a0", "a1", "a2")
+    assert fall(fleet(12, keyless=True), 1, "a0", "a1", "a2", keyless=True)
+    assert not fall(fleet(13, keyless=True), 1, "a0", "a1", "a2", keyless=True)
 
 
 def test_an_agent_that_got_a_key_keeps_it() -> None:
@@ -140,7 +181,6 @@ def test_an_agent_that_got_a_key_keeps_it() -> None:
     heard(held, 0, "a0", keyless=True)
 
     assert fall(held, 1, "a0", "a1", "a2")
-    assert not fall(fleet(3), 1, "k0", "k1", "k2")
 
 
 def test_an_entry_that_does_not_count_begins_nothing() -> None:
@@ -149,7 +189,7 @@ def test_an_entry_that_does_not_count_begins_nothing() -> None:
     held.hears(leave(60, None))
     heard(held, 60, "k0", keyless=True)
 
-    assert not fall(held, 61, "k0")
+    assert not fall(held, 61, "k0", keyless=True)
 
 
 def test_leaving_it_lasts_until_the_next_agent_enters() -> None:

@@ -48,7 +48,7 @@ def happening(held: Alone[SafeMode], t: float, step) -> Event:
             verdict = held.guard.check(proposed, KINDS.of(proposed.proposal))
             return decided(proposed, verdict, first=flag)
         case "end":
-            return settled(t, which, agent, ok=flag)
+            return settled(t, which, agent, ok=flag, keyless=agent == "ops")
         case "outage":
             return settled(t, which, agent, ok=flag, failed_dependency=True)
         case "late":

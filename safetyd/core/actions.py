@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.actor import Actor, hearing, later, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import Decided, Event, Overdue, Reported, Settled, Ticked
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.telemetry import Outcome
@@ -59,11 +60,15 @@ class Actions(Actor):
             on(Settled, self._settled),
             on(Overdue, self._given_up),
             on(Ticked, self._overdue),
+            on(NameForgotten, self._forgotten),
         )
 
     def under_way(self, agent: str) -> tuple[str, ...]:
         """Return the ids of an agent's actions that have no outcome yet, oldest first."""
         return tuple(self._state.under_way.get(agent, ()))
+
+    def is_busy(self, agent: str) -> bool:
+        return agent in self._state.under_way
 
     @property
     def total(self) -> int:
@@ -111,6 +116,9 @@ class Actions(Actor):
 
     def _given_up(self, event: Overdue) -> None:
         self._ended(event.agent, event.ids)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.under_way.pop(event.agent, None)
 
     def _ended(self, agent: str, ids: Iterable[str]) -> None:
         mine = self._state.under_way.get(agent, {})

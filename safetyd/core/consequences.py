@@ -20,6 +20,17 @@ class Allowed(Event, kw_only=True, tag="allowed"):
     decided: Decided  # as if it had been allowed at once, now
 
 
+class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
+    """A name without a key made room for another one: whatever is known of it goes.
+
+    It follows from what is written down.
+    """
+
+    lasting = False
+
+    agent: str
+
+
 class Dropped(Event, kw_only=True, tag="dropped"):
     """What was asked about is no longer waited for: it is over, or was approved.
 

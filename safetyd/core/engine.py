@@ -25,7 +25,7 @@ from safetyd.core.events import (
 )
 from safetyd.core.grants import Grants
 from safetyd.core.guards import chain
-from safetyd.core.guards.keys import KeysGuard
+from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.stop import StopGuard
 from safetyd.core.judging import conflict, proposed_again, restricting
 from safetyd.core.judging import decided as judged
@@ -169,7 +169,9 @@ class Engine:
         self.policy_digest = policy.digest()
         self._kinds = Kinds(policy.types, policy.profile)
         self.sessions = Sessions(policy.sessions)
-        self.guards = chain(policy, self._kinds, self.sessions)
+        self.guards = chain(
+            policy, self._kinds, self.sessions, Ties(self._holds_name, self._is_busy)
+        )
         self.recall = Recall(policy.decisions, policy.mode, self.policy_digest)
         self.actions = Actions(policy.sessions, self.guards.keys.known)
         self.approvals = Approvals(policy.approvals)
@@ -192,6 +194,19 @@ class Engine:
             Reporter(),
         )
         self._listeners = _listeners(self._actors)
+
+    def _is_busy(self, agent: str) -> bool:
+        return self.actions.is_busy(agent)
+
+    def _holds_name(self, agent: str) -> bool:
+        """Say whether forgetting a name would let its agent off, or leave a request without one."""
+        guards = self.guards
+        return (
+            guards.safe_mode.holds_alone(agent)
+            or bool(guards.pause.pauses(agent))
+            or guards.stop.holds_alone(agent)
+            or self.approvals.pending_count(agent) > 0
+        )
 
     def _reconfigure(self, policy: Policy) -> None:
         """Carry all state over to actors that follow the new rules."""

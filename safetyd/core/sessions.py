@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.actor import Actor, hearing, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import Decided, Event, Reported, SessionClosed, Ticked
 from safetyd.core.telemetry import Iteration, Outcome, SessionEnded, SessionStarted
 
@@ -43,6 +44,7 @@ class Sessions(Actor):
             on(Reported, self._reported),
             on(SessionClosed, self._closed),
             on(Ticked, self._idle),
+            on(NameForgotten, self._forgotten),
         )
 
     def live(self, agent: str) -> tuple[str, ...]:
@@ -99,6 +101,10 @@ class Sessions(Actor):
         if agent in self._state.live:
             self._state.heard_t.pop(agent, None)
             self._state.heard_t[agent] = t
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.live.pop(event.agent, None)
+        self._state.heard_t.pop(event.agent, None)
 
     def _idle(self, tick: Ticked) -> Sequence[Event]:
         closed: list[Event] = []

@@ -13,6 +13,7 @@ import msgspec
 from safetyd.core.actions import Actions
 from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.approvals import Approvals
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import (
     Decided,
     Event,
@@ -99,6 +100,7 @@ class Transcripts(Actor):
             on(SessionClosed, self._closed),
             on(Ticked, self._due),
             on(Transcribed, self._told),
+            on(NameForgotten, self._forgotten),
         )
 
     def _decided(self, event: Decided) -> None:
@@ -205,6 +207,10 @@ class Transcripts(Actor):
             return
         at = event.at if event.why == "ended" else record.heard_at
         self._state.ended.append(Ended(event.agent, event.session, event.why, at, record))
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        records = self._state.live.pop(event.agent, {}).values()
+        self._state.kept -= sum(len(record.actions) for record in records)
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
         told: list[Event] = []

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.conftest import RunningDaemon, StartDaemon
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.parties import Caller, with_keys
 from tests.journeys.people import control, query
 
@@ -115,3 +115,40 @@ def test_failures_of_names_without_a_key_put_those_alone_in_safe_mode(
         )
         assert "all agents without a key" in left.stdout, left.stderr
         assert anybody.proposes("honest", type="edit_file")["decision"] == "allow"
+
+
+CROWDED: Final = f"""{UNLIMITED}
+[rate.production.model]
+tokens_per_minute = 1_000_000
+burst = 1_000_000
+[bus]
+max_agents = 20
+"""
+
+
+def test_names_that_are_made_up_keep_nobody_out_and_what_holds_a_name_stays(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = with_keys(start_daemon, CROWDED, "code")
+    with Caller(daemon) as anybody, Caller(daemon, "code") as code:
+        asked = anybody.proposes("waiting", type="push")
+        assert anybody.proposes("resting")["decision"] == "allow"
+        assert control(daemon, "pause", agent="resting", reason="lunch")["ok"]
+        for number in range(60):
+            anybody.proposes(f"made-up-{number}", text=str(number))
+
+        assert anybody.proposes("new")["decision"] == "allow"
+        assert anybody.proposes("resting")["cause"] == "paused"
+        assert anybody.proposes("waiting", type="push")["request_id"] == asked["request_id"]
+        names = {row["agent"] for row in query(daemon, "agents")["agents"]}
+        assert len(names) == 21
+        assert names > {"code", "new", "resting", "waiting", "made-up-59"}
+
+        for number in range(1001):
+            anybody.proposes("made-up-59", model=f"model-{number}", dependency=f"host-{number}")
+        used = code.proposes(model="model-1000", dependency="host-1000")
+        assert used["decision"] == "allow", used
+    daemon.restart()
+    with Caller(daemon) as anybody:
+        assert anybody.proposes("newer")["decision"] == "allow"
+        assert anybody.proposes("resting")["cause"] == "paused"

@@ -9,7 +9,7 @@ from safetyd.core.guards.classify import Classify
 from safetyd.core.guards.cooldown import Cooldown
 from safetyd.core.guards.gate import Gate
 from safetyd.core.guards.iterations import Iterations
-from safetyd.core.guards.keys import KeysGuard
+from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.mode import ModeGuard
 from safetyd.core.guards.pause import PauseGuard
 from safetyd.core.guards.rate import RateLimiter
@@ -42,10 +42,10 @@ class Chain(NamedTuple):
     anomaly: AnomalyGuard
 
 
-def chain(policy: "Policy", kinds: Kinds, sessions: Sessions) -> Chain:
-    """Build every guard from its own part of the policy."""
+def chain(policy: "Policy", kinds: Kinds, sessions: Sessions, ties: Ties) -> Chain:
+    """Build every guard from its own part of the policy; `ties` say what a name is for."""
     agents = policy.agents.items()
-    keys = KeysGuard(policy.max_agents, sessions)
+    keys = KeysGuard(policy.max_agents, sessions, ties)
     return Chain(
         stop=StopGuard(),
         keys=keys,

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.detectors.agent import Agent, AnomalyConfig, Detectors, Gauges
 from safetyd.core.detectors.condition import SEVERE, Condition
 from safetyd.core.detectors.people import HumanConfig, People, by_a_person, nobody_for
@@ -76,6 +77,7 @@ class AnomalyGuard(Guard):
             on(SafeModeEntered, self._done),
             on(SafeModeExited, self._done),
             on(Forgotten, self._done),
+            on(NameForgotten, self._gone),
         )
 
     @property
@@ -237,6 +239,9 @@ class AnomalyGuard(Guard):
                 self._state.people.safe_mode = True
             case SafeModeExited(agent=None):
                 self._state.people.safe_mode = False
+
+    def _gone(self, event: NameForgotten) -> None:
+        self._state.agents.pop(event.agent, None)
 
     def _agent(self, name: str) -> Agent:
         agent = self._state.agents.get(name)

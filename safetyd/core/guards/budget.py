@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.consequences import Dropped
+from safetyd.core.consequences import Dropped, NameForgotten
 from safetyd.core.events import (
     BudgetRaised,
     Decided,
@@ -95,6 +95,7 @@ class Budget(Guard):
             on(SessionClosed, self._closed),
             on(Unpaused, self._unpaused),
             on(BudgetRaised, self._raised),
+            on(NameForgotten, self._forgotten),
         )
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
@@ -254,6 +255,9 @@ class Budget(Guard):
 
     def _closed(self, event: SessionClosed) -> None:
         self._ledger.close(event.agent, event.session)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._ledger.forget(event.agent)
 
     def _unpaused(self, event: Unpaused) -> None:
         """Let the session that people were asked about spend as much again, if they approved it."""

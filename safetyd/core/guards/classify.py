@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import Decided, Moment, Proposed, SessionClosed
 from safetyd.core.guards.benches import Bench, benches
 from safetyd.core.guards.projects import ProjectConfig
@@ -47,7 +48,11 @@ class Classify(Guard):
         self._base = Bench((base,))
         self._projects = {name: benches(name, projects[name], base) for name in projects}
         self._state = ClassifyState()
-        self.hears = hearing(on(Decided, self._count), on(SessionClosed, self._closed))
+        self.hears = hearing(
+            on(Decided, self._count),
+            on(SessionClosed, self._closed),
+            on(NameForgotten, self._forgotten),
+        )
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         proposal = proposed.proposal
@@ -93,6 +98,9 @@ class Classify(Guard):
         mine.pop(event.session, None)
         if not mine:
             self._state.memory.pop(event.agent, None)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.memory.pop(event.agent, None)
 
     def _count(self, event: Decided) -> None:
         if event.type not in self._known and not event.stranger:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import Decided, Forgotten, Moment, Proposed
 from safetyd.core.kinds import Kind
 from safetyd.core.proposal import Proposal
@@ -41,7 +42,10 @@ class Cooldown(Guard):
         self._overrides = dict(overrides)
         self._state = CooldownState()
         self.hears = hearing(
-            on(Decided, self._decided), later(self._decided), on(Forgotten, self._forgotten)
+            on(Decided, self._decided),
+            later(self._decided),
+            on(Forgotten, self._forgotten),
+            on(NameForgotten, self._gone),
         )
 
     def cooldown_s(self, agent: str) -> float:
@@ -80,6 +84,9 @@ class Cooldown(Guard):
     def _forgotten(self, event: Forgotten) -> None:
         if event.episode is None:
             self._state.stamps.pop(event.agent, None)
+
+    def _gone(self, event: NameForgotten) -> None:
+        self._state.stamps.pop(event.agent, None)
 
     def _stamp(self, agent: str, target: str, t: float) -> None:
         cooldown_s = self.cooldown_s(agent)

@@ -70,19 +70,18 @@ class Agent(msgspec.Struct, gc=False):
 
 
 class Fleet(msgspec.Struct):
-    """Agents are never forgotten, because that would let them out of safe mode."""
+    """No agent is forgotten while it is in safe mode, because that would let it out."""
 
     agents: dict[str, Agent] = {}  # and as one of them, all without a key
     unproposed: int = 0
     everybody: Entry | None = None
 
     def proposing(self, name: str, *, keyless: bool) -> Agent:
-        """Return an agent that proposes; one that had a key once is not keyless again."""
+        """Return an agent that proposes."""
         agent = self.named(name)
         if agent.keyless is None or agent.unproposed:
             self.unproposed -= 1
-        agent.keyless = keyless and agent.keyless is not False
-        agent.unproposed = False
+        agent.keyless, agent.unproposed = keyless, False
         return agent
 
     def reporting(self, name: str, *, keyless: bool) -> Agent | None:
@@ -90,8 +89,10 @@ class Fleet(msgspec.Struct):
         if keyless and name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
             return None
         agent = self.named(name)
-        if keyless and agent.keyless is None:
-            agent.keyless = agent.unproposed = True
+        if keyless and not agent.keyless:
+            # With a key that was taken away, anybody may use its name.
+            agent.unproposed = agent.keyless is None
+            agent.keyless = True
         return agent
 
     def named(self, name: str) -> Agent:
@@ -100,6 +101,12 @@ class Fleet(msgspec.Struct):
             agent = self.agents[name] = Agent()
             self.unproposed += 1
         return agent
+
+    def forget(self, name: str) -> None:
+        """Forget an agent that nothing holds."""
+        agent = self.agents.pop(name, None)
+        if agent is not None and (agent.keyless is None or agent.unproposed):
+            self.unproposed -= 1
 
     def holding(self, name: str, *, keyless: bool) -> Entry | None:
         """Return what keeps an agent to reading, if anything does."""

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from safetyd.core import patterns
 from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import Decided, Forgotten, Moment, Proposed, Reported, SessionClosed
 from safetyd.core.guards import shipped
 from safetyd.core.guards.loops import LoopCounts, Loops, Visit, visit_of
@@ -114,6 +115,7 @@ class Gate(Guard):
             on(Reported, self._reported),
             on(SessionClosed, self._closed),
             on(Forgotten, self._forgotten),
+            on(NameForgotten, lambda event: self._loops.forget(event.agent)),
         )
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:

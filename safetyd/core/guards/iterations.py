@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import Decided, Forgotten, Moment, Proposed, Reported, SessionClosed
 from safetyd.core.kinds import Kind
 from safetyd.core.telemetry import Iteration
@@ -78,6 +79,7 @@ class Iterations(Guard):
             on(Reported, self._reported),
             on(SessionClosed, self._closed),
             on(Forgotten, self._forgotten),
+            on(NameForgotten, self._gone),
         )
 
     def count(self, agent: str, session: str = "") -> int:
@@ -124,6 +126,9 @@ class Iterations(Guard):
             self._state.agents.pop(event.agent, None)
         else:
             self._drop(event.agent, event.session)
+
+    def _gone(self, event: NameForgotten) -> None:
+        self._state.agents.pop(event.agent, None)
 
     def _decided(self, event: Decided) -> None:
         if event.type == "dispatch" and event.decision is ALLOW:

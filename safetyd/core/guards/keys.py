@@ -1,17 +1,23 @@
-"""Who has been heard: every agent ever seen, and bounds on names that anybody can make up.
+"""Who has been heard, and bounds on names that anybody can make up.
 
-An agent's name is never forgotten, because that would reset its limits. Names without a key are
-bounded, as are the words that agents choose: one too many is refused, and nobody remembers it.
+The name of an agent with a key is never forgotten, because that would reset its limits. Names
+without a key are bounded: a new one takes the place of one that was never allowed anything, else of
+the one that has been silent for longest, but never of one that something holds. The words that
+agents choose are bounded as well: one too many is refused, and nobody remembers it.
 """
 
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import (
     Decided,
+    Event,
     Forgotten,
+    KeysChanged,
     Moment,
     Proposed,
     Reported,
@@ -19,7 +25,7 @@ from safetyd.core.events import (
     Settled,
     Stopped,
 )
-from safetyd.core.guards.words import Vocabulary
+from safetyd.core.guards.words import MAX_COMMON, Vocabulary
 from safetyd.core.kinds import Kind
 from safetyd.core.sessions import MAX_SESSIONS, Sessions
 from safetyd.core.telemetry import EpisodeEnded, Heartbeat, Outcome, SessionEnded
@@ -37,6 +43,13 @@ _ENDS: Final = {
 _COMMON: Final = frozenset({"model", "dependency"})
 
 
+class Ties(NamedTuple):
+    """What would be lost with a name."""
+
+    held: Callable[[str], bool]  # something keeps it back, or people are asked about it
+    busy: Callable[[str], bool]  # it has actions under way
+
+
 class Agent(msgspec.Struct, gc=False):
     """What is known of one agent."""
 
@@ -50,21 +63,22 @@ class Agent(msgspec.Struct, gc=False):
 
 
 class KeysState(msgspec.Struct):
-    agents: dict[str, Agent] = {}
+    agents: dict[str, Agent] = {}  # of those without a key, the one silent for longest first
     keyless: int = 0
     stop_epoch: int = 0  # the newest that anybody was told of
     words: Vocabulary = msgspec.field(default_factory=Vocabulary)
 
 
 class KeysGuard(Guard):
-    """The guard. Which sessions are live, `sessions` knows."""
+    """The guard. Which sessions are live, `sessions` knows; what a name is for, `ties` do."""
 
     name = "keys"
     _state: KeysState
 
-    def __init__(self, max_agents: int, sessions: Sessions) -> None:
+    def __init__(self, max_agents: int, sessions: Sessions, ties: Ties) -> None:
         self._max_agents = max_agents
         self._sessions = sessions
+        self._ties = ties
         self._state = KeysState()
         self.hears = hearing(
             on(Decided, self._decided),
@@ -74,6 +88,7 @@ class KeysGuard(Guard):
             on(Forgotten, self._forgotten),
             on(Stopped, self._told),
             on(Resumed, self._told),
+            on(KeysChanged, self._changed),
         )
 
     @property
@@ -120,12 +135,28 @@ class KeysGuard(Guard):
         return f"{self._state.keyless} of {self._max_agents} names without a key"
 
     def _is_full(self, agent: str) -> bool:
-        return self._state.keyless >= self._max_agents and agent not in self._state.agents
+        if self._state.keyless < self._max_agents or agent in self._state.agents:
+            return False
+        return not any(self._loose(lambda _: True))
+
+    def _loose(self, wanted: Callable[[str], bool]) -> Iterator[str]:
+        """Yield the names without a key that are wanted and not held, longest silent first."""
+        for name, known in self._state.agents.items():
+            if known.keyless and wanted(name) and not self._ties.held(name):
+                yield name
+
+    def _expendable(self) -> str | None:
+        """Return the name that makes room for a new one, if any can."""
+        agents, busy = self._state.agents, self._ties.busy
+        unallowed = self._loose(lambda name: not agents[name].allowed and not busy(name))
+        idle = self._loose(lambda name: not busy(name))
+        any_ = self._loose(lambda _: True)
+        return next((name for names in (unallowed, idle, any_) for name in names), None)
 
     def _one_name_too_many(self, agent: str) -> Verdict:
         reason = (
-            f"{self._max_agents} agents without a key are known and no more are taken: "
-            f"{agent} needs a key, or bus.max_agents must be raised"
+            f"{self._max_agents} agents without a key are known, each of them is held or waits for "
+            f"a person, and no more are taken: {agent} needs a key, or bus.max_agents must be raised"
         )
         return Verdict(
             "keys",
@@ -139,17 +170,34 @@ class KeysGuard(Guard):
 
     def _new_words(self, proposed: Proposed) -> Verdict:
         agent, said = proposed.agent, proposed.proposal
-        full = dict(self._state.words.too_many(agent, said, proposed.t))
+        words, keyless = self._state.words, proposed.keyless
+        full = dict(words.too_many(agent, said, proposed.t, keyless=keyless))
         if not self._sessions.admits(agent, said.session or ""):
             full = {"session": MAX_SESSIONS, **full}
         return _one_word_too_many(agent, full) if full else ALLOWED
 
-    def _decided(self, event: Decided) -> None:
+    def _decided(self, event: Decided) -> Sequence[Event]:
         if not event.verdicts or not event.stranger:
+            forgotten = self._make_room(event)
             self._count(self._heard(event.agent, event.t, keyless=event.keyless), event)
-            self._state.words.take(event.agent, event.proposal, event.t)
-        elif event.agent in self._state.agents:
+            self._state.words.take(event.agent, event.proposal, event.t, keyless=event.keyless)
+            return forgotten
+        if event.agent in self._state.agents:
             self._count(self._heard(event.agent, event.t, keyless=event.keyless), event)
+        return ()
+
+    def _make_room(self, event: Decided) -> Sequence[Event]:
+        """Forget a name if this one is new and has no place yet."""
+        state = self._state
+        if not event.keyless or state.keyless < self._max_agents or event.agent in state.agents:
+            return ()
+        name = self._expendable()
+        if name is None:
+            return ()
+        del state.agents[name]
+        state.keyless -= 1
+        state.words.agents.pop(name, None)
+        return (NameForgotten(at=event.at, t=event.t, agent=name),)
 
     def _reported(self, event: Reported) -> None:
         if not event.keyless or event.agent in self._state.agents:
@@ -160,6 +208,15 @@ class KeysGuard(Guard):
 
     def _forgotten(self, event: Forgotten) -> None:
         self._state.words.of(event.agent).end_episodes(event.session, event.episode)
+
+    def _changed(self, event: KeysChanged) -> None:
+        """Take note of agents that have no key any more: anybody may use their names."""
+        keyed = {key.split(" ")[1] for key in event.added if key.startswith("agent ")}
+        gone = {key.split(" ")[1] for key in event.removed if key.startswith("agent ")} - keyed
+        for name, agent in self._state.agents.items():
+            if name in gone and not agent.keyless:
+                agent.keyless = True
+                self._state.keyless += 1
 
     def _told(self, event: Stopped | Resumed) -> None:
         self._state.stop_epoch = max(self._state.stop_epoch, event.epoch)
@@ -173,6 +230,8 @@ class KeysGuard(Guard):
             agent.keyless = False
             self._state.keyless -= 1
         agent.heard_t = t
+        if keyless:
+            self._state.agents[name] = self._state.agents.pop(name)
         return agent
 
     def _count(self, agent: Agent, event: Decided) -> None:
@@ -187,7 +246,7 @@ class KeysGuard(Guard):
         match event.telemetry:
             case Outcome(ok=ok) as outcome:
                 agent.failed += not ok
-                self._state.words.take_outcome(event.agent, outcome, event.t)
+                self._state.words.take_outcome(event.agent, outcome, event.t, keyless=event.keyless)
             case EpisodeEnded(episode=episode):
                 self._state.words.of(event.agent).end_episodes(None, episode)
             case SessionEnded(session=session):
@@ -201,7 +260,10 @@ def _one_word_too_many(agent: str, full: dict[str, int]) -> Verdict:
     kind, *others = full
     common = kind in _COMMON
     plural = "dependencies" if kind == "dependency" else f"{kind}s"
-    whose = "all agents together use" if common else f"{agent} uses"
+    whose = f"{agent} uses"
+    if common:
+        all_ = full[kind] == MAX_COMMON
+        whose = "all agents together use" if all_ else "all agents without a key use"
     return Verdict(
         "keys",
         Severity.BLOCK,

@@ -249,6 +249,13 @@ class Ledger:
             if held.payer.session == session:
                 books.reservations[id_] = msgspec.structs.replace(held, session_over=True)
 
+    def forget(self, agent: str) -> None:
+        """Forget an agent's own accounts; what was set aside for it is spent."""
+        for id_ in tuple(self._state.agents.get(agent, NO_BOOKS).reservations):
+            self.spend_reserved(agent, id_)
+        self._state.agents.pop(agent, None)
+        self._state.day.agents.pop(agent, None)
+
     def pause(self, agent: str, session: str, limit: int) -> bool:
         """Note that people are asked about a session; False if they are being asked already."""
         books = self._state.agents[agent]

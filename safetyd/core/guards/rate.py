@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.consequences import NameForgotten
 from safetyd.core.events import Decided, Moment, Proposed
 from safetyd.core.guards import minute
 from safetyd.core.guards.rates import BucketConfig, DevelopmentRates, ModeRates, ProductionRates
@@ -122,7 +123,7 @@ class RateLimiter(Guard):
         self._others = others
         self._reserve = Reserve(self._common.burst // 2, self._model.burst // 2)
         self._state = RateState()
-        self.hears = hearing(on(Decided, self._decided))
+        self.hears = hearing(on(Decided, self._decided), on(NameForgotten, self._forgotten))
 
     def common_level(self, t: float) -> float:
         """Return the tokens that are left for everybody."""
@@ -180,6 +181,9 @@ class RateLimiter(Guard):
             taker.taken[slot % minute.SLOTS] += 1
             if event.proposal.model:
                 self._model.fill(self._bucket(event.proposal.model, t), t, take=True)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.agents.pop(event.agent, None)
 
     def _bucket(self, model: str, t: float) -> Bucket:
         bucket = self._state.models.get(model)

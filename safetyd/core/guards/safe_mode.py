@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.consequences import Dropped
+from safetyd.core.consequences import Dropped, NameForgotten
 from safetyd.core.events import (
     Decided,
     Event,
@@ -91,6 +91,7 @@ class SafeMode(Guard):
             on(Overdue, self._overdue),
             on(SafeModeEntered, self._entered),
             on(SafeModeExited, self._exited),
+            on(NameForgotten, self._forgotten),
         )
 
     def status(self, agent: str | None, t: float) -> SafeModeStatus:
@@ -128,6 +129,11 @@ class SafeMode(Guard):
     def knows(self, agent: str) -> bool:
         """Say whether an agent was ever heard, or put in safe mode."""
         return agent in self._state.agents
+
+    def holds_alone(self, agent: str) -> bool:
+        """Say whether an agent's own kernel is in safe mode."""
+        known = self._state.agents.get(agent)
+        return known is not None and known.kernel.safe
 
     def plan_exit(self, agent: str | None, t: float, *, all_: bool, force: bool) -> Exit:
         """Say which kernels an exit would leave: none, if what it names is not in safe mode.
@@ -230,6 +236,9 @@ class SafeMode(Guard):
 
     def _exited(self, event: SafeModeExited) -> None:
         self._state.exit(event.agent)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.forget(event.agent)
 
     def _cooldown_ms(self, entries: Iterable[Entry], t: float) -> int:
         """Return how long it takes until all may be left."""

@@ -50,6 +50,10 @@ class StopGuard(Guard):
     def epoch(self) -> int:
         return self._state.epoch
 
+    def holds_alone(self, agent: str) -> bool:
+        """Say whether an agent has a stop of its own."""
+        return any(stop.agent == agent for stop in self._state.stops)
+
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
         if not self._state.stops:
             return ALLOWED

@@ -1,12 +1,34 @@
+from typing import Any, Final
+
+import pytest
+
 from safetyd.core.engine import Engine
+from safetyd.core.events import (
+    Event,
+    KeysChanged,
+    Paused,
+    Proposed,
+    Reported,
+    SafeModeEntered,
+)
+from safetyd.core.money import NANO
 from safetyd.core.policy import Policy
-from safetyd.core.telemetry import Heartbeat, SessionEnded
-from tests.play import ask, outcome, play, propose, report, stop, tick
+from safetyd.core.proposal import Observation
+from safetyd.core.telemetry import Heartbeat, Iteration, SessionEnded
+from tests.play import ask, at, outcome, play, propose, report, stop, tick
+
+HELD: Final[dict[str, Event]] = {
+    "stopped": stop(1, agent="a"),
+    "paused": Paused(at=at(1), t=1, agent="a", source="operator", by="alice"),
+    "in safe mode": SafeModeEntered(at=at(1), t=1, by="alice", agent="a"),
+    "waiting for a person": propose(1, "a", "ask", "push", keyless=True),
+}
 
 
-def test_one_keyless_name_too_many_is_refused() -> None:
+@pytest.mark.parametrize("holds", HELD.values(), ids=HELD.keys())
+def test_one_keyless_name_too_many_is_refused_if_all_are_held(holds: Event) -> None:
     engine = Engine(Policy(max_agents=1))
-    ask(engine, propose(0, agent="a", keyless=True))
+    play(engine, propose(0, agent="a", keyless=True), holds)
 
     decision = ask(engine, propose(1, agent="b", keyless=True))
 
@@ -21,6 +43,101 @@ def test_known_and_keyed_names_are_heard_when_the_names_are_used_up() -> None:
 
     assert ask(engine, propose(1, agent="a", id="p2", keyless=True)).allowed
     assert ask(engine, propose(1, agent="c")).allowed
+
+
+def keyless(t: float, agent: str, type_: str = "read_file") -> Proposed:
+    return propose(t, agent, f"{agent}-{t}", type_, keyless=True)
+
+
+def done(t: float, agent: str, id_: str) -> Reported:
+    told = outcome(t, id_, agent=agent)
+    told.keyless = True
+    return told
+
+
+def test_a_new_name_takes_the_place_of_one_that_was_never_allowed_anything() -> None:
+    engine = Engine(Policy(max_agents=3))
+    play(
+        engine,
+        keyless(0, "idle"),
+        done(1, "idle", "idle-0"),
+        keyless(2, "busy"),
+        keyless(3, "refused", "change_password"),
+    )
+
+    play(engine, keyless(4, "new"), done(5, "new", "new-4"))
+    assert set(engine.keys.agents) == {"idle", "busy", "new"}
+    play(engine, keyless(6, "newer"), done(7, "newer", "newer-6"))
+    assert set(engine.keys.agents) == {"busy", "new", "newer"}
+
+
+def test_what_is_under_way_is_forgotten_last_and_its_money_is_spent() -> None:
+    engine = Engine(Policy(max_agents=2))
+    play(
+        engine,
+        propose(0, "first", "p1", keyless=True, cost_usd=2),
+        keyless(1, "second"),
+        keyless(2, "third"),
+    )
+
+    assert set(engine.keys.agents) == {"second", "third"}
+    day = next(engine.guards.budget.standings(at(3)))
+    assert (day.spent, day.reserved) == (2 * NANO, 0)
+    play(engine, done(3, "first", "p1"))
+    assert not engine.actions.is_busy("first")
+
+
+def test_who_is_heard_stays_and_who_is_silent_goes() -> None:
+    engine = Engine(Policy(max_agents=2))
+    play(engine, keyless(0, "a"), keyless(1, "b"), keyless(2, "a"), keyless(3, "c"))
+
+    assert set(engine.keys.agents) == {"a", "c"}
+
+
+def test_nothing_is_left_of_a_name_that_was_forgotten() -> None:
+    engine = Engine(Policy(max_agents=1))
+    seen = Observation(url="https://shop.example")
+    words: dict[str, Any] = {
+        "session": "s",
+        "chain": "c",
+        "episode": "e",
+        "task": "t",
+        "cost_usd": 0.01,
+    }
+    types = ("click", "dispatch", "memory_write", "read_file")
+    play(
+        engine,
+        *(
+            propose(n, "gone", f"g{n}", types[n], keyless=True, observation=seen, **words)
+            for n in range(4)
+        ),
+        Reported(at=at(5), t=5, agent="gone", telemetry=Iteration(session="s"), keyless=True),
+    )
+
+    play(engine, keyless(6, "new"))
+
+    saved = engine.save()().actors
+    # Answers are remembered for a while, and what people are told.
+    left = {name for name, state in saved.items() if b"gone" in state}
+    assert left <= {"recall", "reporter", "approvals"}
+    assert engine.guards.rate.agent_level("gone", 6) == engine.guards.rate.agent_burst("gone")
+
+
+def test_an_agent_whose_key_was_taken_away_is_a_name_like_others() -> None:
+    engine = Engine(Policy(max_agents=1))
+    play(engine, propose(0, "code"), propose(0, "ops", "o1"))
+    assert engine.keys.others(keyless=True)
+
+    rotated = KeysChanged(
+        at=at(1), t=1, added=("agent code U2",), removed=("agent code U1",), by="alice"
+    )
+    revoked = ("agent code U2", "agent ops U3", "operator bob U4")
+    play(engine, rotated)
+    assert engine.keys.others(keyless=False)
+    play(engine, KeysChanged(at=at(2), t=2, added=(), removed=revoked, by="alice"))
+
+    assert not engine.keys.others(keyless=True)
+    assert ask(engine, keyless(3, "new")).allowed
 
 
 def test_a_name_that_gets_a_key_makes_room() -> None:

@@ -6,9 +6,16 @@ import pytest
 from safetyd.core.decision import Decision
 from safetyd.core.engine import Engine
 from safetyd.core.events import Forgotten, Settled
-from safetyd.core.guards.words import FORGET_S, MAX_COMMON, MAX_WORDS, REFRESH_S
+from safetyd.core.guards.words import (
+    FORGET_S,
+    MAX_COMMON,
+    MAX_KEYLESS,
+    MAX_WORDS,
+    REFRESH_S,
+    Vocabulary,
+)
 from safetyd.core.policy import Policy
-from safetyd.core.proposal import Observation
+from safetyd.core.proposal import Observation, Proposal
 from safetyd.core.telemetry import EpisodeEnded, Outcome, SessionEnded
 from safetyd.core.verdict import Severity, Verdict
 from tests.play import ask, at, outcome, play, propose, report
@@ -52,6 +59,51 @@ def test_one_word_of_an_agent_too_many_is_refused(kind: str) -> None:
     assert names(engine, 101, **{kind: "w0"}).allowed
     assert names(engine, 102).allowed
     assert names(engine, 103, "ops", **{kind: "one more"}).allowed
+
+
+@pytest.mark.parametrize(("kind", "plural"), [("model", "models"), ("dependency", "dependencies")])
+def test_names_without_a_key_have_half_of_the_words_that_are_everybodys(
+    kind: str, plural: str
+) -> None:
+    engine = Engine(Policy())
+    for n in range(MAX_KEYLESS):
+        word: dict[str, Any] = {kind: f"w{n}"}
+        said = propose(n, f"k{n % 10}", f"p{n}", text=f"page {n}", keyless=True, **word)
+        assert ask(engine, said).allowed
+
+    one_more: dict[str, Any] = {kind: "one more"}
+    decision = ask(engine, propose(501, "k0", "q1", text="a", keyless=True, **one_more))
+
+    assert (decision.triggered_rules, decision.limit_id) == ((f"keys.{kind}",), f"keys.{kind}")
+    assert f"all agents without a key use 500 {plural}" in decision.reason
+    assert names(engine, 502, **one_more).allowed
+    assert ask(engine, propose(503, "k0", "q2", text="b", keyless=True, **one_more)).allowed
+    t = 503 + FORGET_S
+    another: dict[str, Any] = {kind: "another"}
+    assert ask(engine, propose(t, "k0", "q3", text="c", keyless=True, **another)).allowed
+
+
+def test_a_made_up_word_that_an_agent_with_a_key_uses_makes_room_for_another() -> None:
+    words = Vocabulary()
+    for n in range(MAX_KEYLESS):
+        words.take("k0", Proposal(type="x", model=f"w{n}"), n, keyless=True)
+    one_more = Proposal(type="x", model="one more")
+    assert dict(words.too_many("k0", one_more, 501, keyless=True)) == {"model": MAX_KEYLESS}
+
+    words.take("code", Proposal(type="x", model="w0"), 502, keyless=False)
+
+    assert dict(words.too_many("k0", one_more, 503, keyless=True)) == {}
+    assert words.knows("k0", Proposal(type="x", model="w0"))
+
+
+def test_words_of_agents_with_keys_may_fill_all_places() -> None:
+    words = Vocabulary()
+    for n in range(MAX_COMMON):
+        words.take("code", Proposal(type="x", model=f"w{n}"), n, keyless=False)
+    one_more = Proposal(type="x", model="one more")
+
+    assert dict(words.too_many("k0", one_more, 1000, keyless=True)) == {"model": MAX_COMMON}
+    assert dict(words.too_many("k0", one_more, FORGET_S, keyless=True)) == {}
 
 
 @pytest.mark.parametrize(("kind", "plural"), [("model", "models"), ("dependency", "dependencies")])

@@ -175,12 +175,16 @@ def test_where_nobody_has_a_key_names_without_one_count() -> None:
     assert not fall(fleet(13, keyless=True), 1, "a0", "a1", "a2", keyless=True)
 
 
-def test_an_agent_that_got_a_key_keeps_it() -> None:
+def test_an_agent_counts_with_its_kind_when_it_gets_a_key_or_loses_it() -> None:
     held = fleet(3, keyless=True)
     heard(held, 0, "a0", "a1", "a2")
-    heard(held, 0, "a0", keyless=True)
-
     assert fall(held, 1, "a0", "a1", "a2")
+
+    held = fleet(3)
+    fall(held, 1, "a0", "a1")
+    held.hears(leave(60, "a0"), leave(60, "a1"))
+    assert not fall(held, 61, "a0", "a1", keyless=True)
+    assert not fall(held, 62, "a2")
 
 
 def test_an_entry_that_does_not_count_begins_nothing() -> None:

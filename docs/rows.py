@@ -49,6 +49,8 @@ class Spending(Struct):
 
 
 class Breaker(Struct):
+    """For one agent, else for all with keys, or for all without if `keyless`."""
+
     breaker: str
     state: Literal["closed", "open", "half_open"]
     agent: str | None
@@ -56,6 +58,7 @@ class Breaker(Struct):
     calls: int
     failures: int
     probes_out: int
+    keyless: bool
     open_s: float | None
     wait_s: float | None  # until one that is open is tried again
 

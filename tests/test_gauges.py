@@ -91,7 +91,8 @@ def spends(t: float, session: str, cost_usd: float, agent: str = "code") -> list
 
 
 def test_the_fullest_session_is_shown_and_not_the_dearest() -> None:
-    policy = Policy(agents={"ops": AgentConfig(session_usd=100.0)})
+    agents = {"ops": AgentConfig(session_usd=100.0)}
+    policy = Policy(agents=agents, budget=BudgetConfig(party_share=1.0))
     story = [*spends(0, "a", 6), *spends(1, "b", 4), *spends(2, "c", 30, "ops")]
 
     spent = told(*story, name="safetyd_budget_spent_usd", policy=policy)

@@ -133,7 +133,14 @@ def _breaker(row: View) -> tuple[str, ...]:
     counted = row["state"] == "closed"  # of what is not, only probes count
     counts = (str(row["calls"]), str(row["failures"])) if counted else ("-", "-")
     state = plain(row["state"]).replace("_", " ")
-    return (plain(row["breaker"]), state, plain(row["agent"] or "everybody"), *counts, why)
+    return (plain(row["breaker"]), state, whom(row), *counts, why)
+
+
+def whom(row: View) -> str:
+    """Say for whom a breaker is."""
+    if row["agent"]:
+        return plain(row["agent"])
+    return "agents without a key" if row["keyless"] else "agents with keys"
 
 
 def types(view: View) -> str:

@@ -7,7 +7,7 @@ from safetyd.console.causes import View, cause, ending
 from safetyd.console.plain import plain, several
 from safetyd.console.render import duration, indented, some, when
 from safetyd.console.render_agents import brief, limits, spent
-from safetyd.console.render_guards import safe_mode
+from safetyd.console.render_guards import safe_mode, whom
 from safetyd.console.render_requests import telling
 from safetyd.core.money import dollars, nano
 
@@ -111,9 +111,8 @@ def _requests(view: View, failing: Sequence[str]) -> Iterator[str]:
 def _breakers(view: View) -> Iterator[str]:
     for row in view["breakers"]:
         state = plain(row["state"]).replace("_", " ")
-        whom = plain(row["agent"] or "everybody")
         why = f"{plain(row['reason'])}, {duration(row['open_s'])} ago"
-        yield f"BREAKER: {plain(row['breaker'])} is {state} for {whom}: {why}"
+        yield f"BREAKER: {plain(row['breaker'])} is {state} for {whom(row)}: {why}"
         wait_s = row["wait_s"]
         tried = "it is tried now" if not wait_s else f"it is tried again in {duration(wait_s)}"
         yield f"  {tried}, and closes by itself once that works"

@@ -316,6 +316,8 @@ class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved")
     state: Literal["closed", "half_open", "open"]
     reason: str
     agent: str | None = None
+    keyless: bool = False  # it is for agents without a key; for all of them if `agent` is None
+    failed: str = ""  # the agent whose probe failed or was late
 
 
 class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked"):

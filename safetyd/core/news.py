@@ -104,7 +104,8 @@ def _of_guards(event: Event) -> tuple[str, str, Facts] | None:
             news = "SAFE_MODE_EXITED", event.reason, {"by": event.by, "forced": event.forced}
         case BreakerMoved():
             kind = "CIRCUIT_RESET" if event.state == "closed" else "CIRCUIT_TRIPPED"
-            news = kind, event.reason, {"state": event.state}
+            facts = {"state": event.state}
+            news = kind, event.reason, facts | ({"keyless": True} if event.keyless else {})
         case BudgetMarked():
             kind = "COST_WARNING" if event.mark == "warning" else "COST_BUDGET_EXCEEDED"
             news = kind, _near(event), {"scope": event.scope, "id": event.id}

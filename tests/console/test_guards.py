@@ -288,16 +288,19 @@ def test_budgets_without_spending_are_one_table():
 
 def breaker(**fields: object) -> dict[str, object]:
     row = {"breaker": "api", "state": "half_open", "agent": None, "reason": "5 calls failed"}
-    return {**row, "open_s": 31.0, "calls": 0, "failures": 0, "probes_out": 1, **fields}
+    counts = {"calls": 0, "failures": 0, "probes_out": 1}
+    return {**row, "keyless": False, "open_s": 31.0, **counts, **fields}
 
 
 def test_breakers_say_their_state_and_why():
     closed = breaker(state="closed", agent="code", reason="", open_s=None, calls=4, failures=1)
 
-    assert render_guards.breakers([breaker(), closed]).splitlines() == [
-        "breaker  state      for        calls  failed  why",
-        "api      half open  everybody  -      -       5 calls failed, 31 s ago",
-        "api      closed     code       4      1       -",
+    rows = [breaker(), breaker(keyless=True), closed]
+    assert render_guards.breakers(rows).splitlines() == [
+        "breaker  state      for                   calls  failed  why",
+        "api      half open  agents with keys      -      -       5 calls failed, 31 s ago",
+        "api      half open  agents without a key  -      -       5 calls failed, 31 s ago",
+        "api      closed     code                  4      1       -",
     ]
 
 

@@ -91,7 +91,7 @@ def pause(agent: str, reason: str = "lunch") -> dict[str, object]:
 
 def breaker(**more: object) -> dict[str, object]:
     said = {"breaker": "api", "state": "half_open", "agent": None, "reason": "5 calls failed"}
-    return {**said, "open_s": 31.0, "wait_s": None, **more}
+    return {**said, "keyless": False, "open_s": 31.0, "wait_s": None, **more}
 
 
 def finding(severity: str, **more: object) -> dict[str, object]:
@@ -135,7 +135,7 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
                 "tripped": 4,
             },
             [
-                "BREAKER: api is half open for everybody: 5 calls failed, 31 s ago",
+                "BREAKER: api is half open for agents with keys: 5 calls failed, 31 s ago",
                 "  it is tried now, and closes by itself once that works",
                 "BREAKER: api is open for code: 5 calls failed, 31 s ago",
                 "  it is tried again in 29 s, and closes by itself once that works",

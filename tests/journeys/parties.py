@@ -37,11 +37,18 @@ class Caller:
     def reports(self, name: str | None = None, **fields: object) -> Reply:
         return self._ask("telemetry", name, {"type": "outcome", "ok": True, **fields})
 
+    def succeeds(self, name: str | None = None, **fields: object) -> Reply:
+        """Do something if it is allowed, and succeed at it."""
+        return self._ends(name, fields, ok=True)
+
     def fails(self, name: str | None = None, **fields: object) -> Reply:
-        """Do something that is allowed, and fail at it."""
+        """Do something if it is allowed, and fail at it because its dependency does."""
+        return self._ends(name, fields, ok=False)
+
+    def _ends(self, name: str | None, fields: Reply, *, ok: bool) -> Reply:
         asked = self.proposes(name, **fields)
         if asked["decision"] == "allow":
-            self.reports(name, id=asked["id"], ok=False)
+            self.reports(name, id=asked["id"], ok=ok, dependency=fields["dependency"])
         return asked
 
     def _ask(self, verb: str, name: str | None, fields: Reply) -> Reply:

@@ -368,6 +368,7 @@ def test_a_day_whose_money_is_gone_ends_for_all_and_a_name_too_many_is_refused(
     for name in ("first", "second", "third"):
         with SyncSafety(name, data_dir=daemon.data_dir) as safety:
             answers.append(safety.propose("read_file", cost_usd=1.0))
+        assert control(daemon, "pause", agent=name)["ok"]  # or its name would make room
 
     assert [answer.allowed for answer in answers] == [True, False, False]
     assert [answer.limit_id for answer in answers] == [None, "budget.day", "keys.agents"]

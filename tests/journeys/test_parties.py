@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.journeys.agents import until
 from tests.journeys.parties import Caller, with_keys
 from tests.journeys.people import control, query
 
@@ -152,3 +153,56 @@ def test_names_that_are_made_up_keep_nobody_out_and_what_holds_a_name_stays(
     with Caller(daemon) as anybody:
         assert anybody.proposes("newer")["decision"] == "allow"
         assert anybody.proposes("resting")["cause"] == "paused"
+
+
+API: Final[dict[str, Any]] = {"dependency": "api"}
+DB: Final[dict[str, Any]] = {"dependency": "db"}
+OPEN_S: Final = 1.0
+PATIENT: Final = f"""{UNLIMITED}
+[breaker]
+open_s = {OPEN_S}
+probe_count = 1
+"""
+
+
+def test_an_agent_that_fails_on_purpose_shuts_a_dependency_for_itself_alone(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = with_keys(start_daemon, UNLIMITED, "bad", "good", "quiet")
+    with (
+        Caller(daemon) as anybody,
+        Caller(daemon, "bad") as bad,
+        Caller(daemon, "good") as good,
+        Caller(daemon, "quiet") as quiet,
+    ):
+        for number in range(5):
+            assert anybody.fails(f"made-up-{number}", **API)["decision"] == "allow"
+            assert bad.fails(**API)["decision"] == "allow"
+
+        assert bad.proposes(**API)["limit_id"] == "breaker:api/bad"
+        assert anybody.proposes("made-up", **API)["limit_id"] == "breaker:api"
+        assert good.fails(**API)["decision"] == "allow"  # it happens
+        for _ in range(3):
+            assert quiet.proposes(**API)["decision"] == "allow"
+            assert good.proposes(**API)["decision"] == "allow"
+
+        for caller in (bad, good, bad, good, bad):
+            assert caller.fails(**DB)["decision"] == "allow"
+        assert quiet.proposes(**DB)["limit_id"] == "breaker:db"
+
+
+def test_probes_that_one_agent_fails_on_purpose_do_not_keep_a_dependency_shut(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = with_keys(start_daemon, PATIENT, "bad", "good")
+    with Caller(daemon, "bad") as bad, Caller(daemon, "good") as good:
+        for caller in (bad, good, bad, good, bad):
+            caller.fails(**API)
+        assert good.proposes(**API)["cause"] == "breaker_open"
+
+        until(lambda: bad.fails(**API)["decision"] == "allow")
+        later, sooner = bad.proposes(**API), good.proposes(**API)
+        assert later["retry_after_s"] > sooner["retry_after_s"] + OPEN_S / 2
+
+        until(lambda: good.succeeds(**API)["decision"] == "allow")
+        assert good.proposes(**API)["decision"] == "allow"

@@ -37,6 +37,7 @@ from safetyd.core.events import (
     Unpaused,
 )
 from safetyd.core.kinds import Kind
+from safetyd.core.party import KEYLESS
 from safetyd.core.telemetry import Commit, Iteration, Metrics
 from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
 
@@ -203,7 +204,8 @@ class AnomalyGuard(Guard):
         detector = self._config.breaker_oscillation
         if not detector.enabled or event.state != "open":
             return ()
-        trips = trips_of(self._state.trips, f"{event.agent or ''} {event.breaker}")
+        whose = event.agent or (KEYLESS if event.keyless else "")
+        trips = trips_of(self._state.trips, f"{whose} {event.breaker}")
         trips.add(event.t, detector.trips)
         looked: list[Looked] = [(detector.id, detector.found(event.breaker, trips, event.t))]
         concern = Concern(self._state.epoch, event.agent, event.breaker)

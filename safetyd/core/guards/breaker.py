@@ -7,6 +7,9 @@
 
 A call is the first outcome of an allowed proposal. A breaker moves when `BreakerMoved` is observed
 and forgets its calls with it; while it is not closed only the outcomes of its probes count.
+
+Agents with keys share a breaker, and all without a key share another: whatever made-up names call
+and fail at, those with keys do not notice.
 """
 
 import math
@@ -17,18 +20,21 @@ import msgspec
 
 from safetyd.core.actor import Guard, hearing, later, on
 from safetyd.core.events import BreakerMoved, Decided, Event, Moment, Proposed, Settled, Ticked
-from safetyd.core.guards.probing import State, Tripped
+from safetyd.core.guards.probing import Move, State, Tripped
 from safetyd.core.guards.tripping import BreakerConfig, Call, Calls
 from safetyd.core.guards.words import MAX_COMMON
 from safetyd.core.kinds import Kind
+from safetyd.core.party import KEYLESS
 from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
 
 MAX_BREAKERS: Final = 2 * MAX_COMMON  # one for each dependency and model that may be known
 MAX_PER_TICK: Final = 64
 
+Name = tuple[str, str | None]  # of a breaker, and the agent that it is for, if it is for one
+
 
 class BreakerState(msgspec.Struct):
-    """All breakers, by the agent that they are for, if any, and their name."""
+    """All breakers, by the agent or party that they are for and their name."""
 
     tripped: dict[str, Tripped] = {}  # longest open first
     closed: dict[str, Calls] = {}  # longest unused first
@@ -45,12 +51,14 @@ class BreakerStatus(msgspec.Struct, frozen=True):
     calls: int = 0
     failures: int = 0
     probes_out: int = 0
+    keyless: bool = False
 
 
 class BreakerGuard(Guard):
     """At most 2,000 breakers: for one more, the closed one unused for longest is forgotten.
 
-    If none is closed, one that is for a single agent goes before one that is for all.
+    If none is closed, one that is for a single agent goes before one that is for all. Those of
+    agents without a key go before all others.
     """
 
     name = "breaker"
@@ -88,49 +96,46 @@ class BreakerGuard(Guard):
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
         if not self._state.tripped:
             return ALLOWED
+        agent, t = proposed.agent, proposed.t
         waits = [
             (wait_s, tripped)
             for tripped in self._met(proposed)
-            if (wait_s := tripped.wait_s(self._config, proposed.t))
+            if (wait_s := tripped.wait_s(self._config, t, agent))
         ]
         if not waits:
             return ALLOWED
-        remedy = all_of(tripped.remedy(self._config, proposed.t) for _, tripped in waits)
+        remedy = all_of(tripped.remedy(self._config, t, agent) for _, tripped in waits)
         return _blocked(*max(waits, key=lambda wait: wait[0]), remedy)
 
     def now(self, decided: Decided, moment: Moment) -> str:
-        proposal = decided.proposal
-        names = tuple(
-            self._names(decided.agent, proposal.dependency or proposal.model, proposal.task)
-        )
-        tripped = [self._tripped_now(one, moment.t) for one in self._met(decided)]
+        names = tuple(self._names_of(decided))
+        tripped = [self._tripped_now(one, decided.agent, moment.t) for one in self._met(decided)]
         closed = [
             f"{name} closed, {calls.recent(self._config, moment.t)}"
             for name, agent in names
-            if (calls := self._state.closed.get(_key(agent, name)))
+            if (calls := self._state.closed.get(_key(agent, name, keyless=decided.keyless)))
         ]
         if not names:
             return "it names no dependency and no model"
         return "; ".join(tripped + closed) or f"{names[0][0]} closed, no calls known"
 
-    def _tripped_now(self, tripped: Tripped, t: float) -> str:
+    def _tripped_now(self, tripped: Tripped, agent: str, t: float) -> str:
         state = "is being probed" if tripped.half_open else f"open, {tripped.reason}"
-        wait_s = tripped.wait_s(self._config, t)
+        wait_s = tripped.wait_s(self._config, t, agent)
         wait = f"{seconds(wait_s)} left" if wait_s else "a probe may begin"
         return f"{tripped.breaker} {state}, {wait}"
 
     def _met(self, event: Proposed | Decided) -> Iterator[Tripped]:
         """Yield the breakers that a proposal must pass and that are not closed."""
-        proposal = event.proposal
-        for breaker, agent in self._names(
-            event.agent, proposal.dependency or proposal.model, proposal.task
-        ):
-            if tripped := self._state.tripped.get(_key(agent, breaker)):
+        for breaker, agent in self._names_of(event):
+            if tripped := self._state.tripped.get(_key(agent, breaker, keyless=event.keyless)):
                 yield tripped
 
-    def _names(
-        self, agent: str, dependency: str | None, task: str | None
-    ) -> Iterator[tuple[str, str | None]]:
+    def _names_of(self, event: Proposed | Decided) -> Iterator[Name]:
+        proposal = event.proposal
+        return self._names(event.agent, proposal.dependency or proposal.model, proposal.task)
+
+    def _names(self, agent: str, dependency: str | None, task: str | None) -> Iterator[Name]:
         if dependency:
             yield dependency, None
             yield f"{dependency}/{agent}", agent
@@ -143,10 +148,10 @@ class BreakerGuard(Guard):
             return ()
         moves: list[Event] = []
         for tripped in self._met(event):
-            if not tripped.wait_s(self._config, event.t):
-                tripped.start(_key(event.agent, event.id), event.t)
+            if not tripped.wait_s(self._config, event.t, event.agent):
+                tripped.start(_probe(event.agent, event.id), event.t)
                 if move := tripped.due(self._config, event.t):
-                    moves.append(_move(event, tripped, *move))
+                    moves.append(_move(event, tripped, move))
         return moves
 
     def _settled(self, event: Settled) -> Sequence[Event]:
@@ -156,9 +161,9 @@ class BreakerGuard(Guard):
         return self._probed(event, event.id) + self._called(event)
 
     def _probed(self, event: Settled, id_: str) -> list[Event]:
-        probe = _key(event.agent, id_)
+        probe = _probe(event.agent, id_)
         return [
-            _move(event, tripped, *move)
+            _move(event, tripped, move)
             for tripped in self._state.tripped.values()
             if probe in tripped.out
             if (move := tripped.settle(self._config, probe, event.t, ok=event.ok))
@@ -167,16 +172,19 @@ class BreakerGuard(Guard):
     def _called(self, event: Settled) -> list[Event]:
         moves: list[Event] = []
         names = tuple(self._names(event.agent, event.dependency or event.model, None))
-        if names and not any(_key(agent, name) in self._state.tripped for name, agent in names):
+        if names and not any(self._is_tripped(event, *name) for name in names):
             moves += self._counted(event, names[0][0], None)
         for name, agent in self._names(event.agent, None, event.task):
-            if _key(agent, name) not in self._state.tripped:
+            if not self._is_tripped(event, name, agent):
                 moves += self._counted(event, name, agent)
         return moves
 
+    def _is_tripped(self, event: Settled, name: str, agent: str | None) -> bool:
+        return _key(agent, name, keyless=event.keyless) in self._state.tripped
+
     def _counted(self, event: Settled, name: str, agent: str | None) -> Sequence[Event]:
-        key = _key(agent, name)
-        calls = self._state.closed.pop(key, None) or Calls()
+        key = _key(agent, name, keyless=event.keyless)
+        calls = self._state.closed.pop(key, None) or Calls(keyless=event.keyless)
         calls.add(Call(event.t, event.agent, event.ok))
         self._state.closed[key] = calls
         self._make_room()
@@ -185,10 +193,11 @@ class BreakerGuard(Guard):
             return ()
         alone = None if agent else calls.lone_failer(self._config, event.t)
         tripped = Tripped(f"{name}/{alone}" if alone else name, agent or alone, reason, event.t)
-        return (_move(event, tripped, "open", reason),)
+        tripped.keyless = event.keyless
+        return (_move(event, tripped, Move("open", reason)),)
 
     def _moved(self, event: BreakerMoved) -> None:
-        key = _key(event.agent, event.breaker)
+        key = _key(event.agent, event.breaker, keyless=event.keyless)
         if event.state == "half_open":
             if key in self._state.tripped:
                 self._state.tripped[key].half_open = True
@@ -197,22 +206,25 @@ class BreakerGuard(Guard):
         if event.state == "open":
             self._forget_calls(key, event)
             tripped = Tripped(event.breaker, event.agent, event.reason, event.t)
+            tripped.keyless, tripped.failed = event.keyless, event.failed
             self._state.tripped[key] = tripped
             self._make_room()
 
     def _forget_calls(self, key: str, event: BreakerMoved) -> None:
         self._state.closed.pop(key, None)
         if event.agent is not None:
-            everybodys = _key(None, event.breaker.removesuffix(f"/{event.agent}"))
+            name = event.breaker.removesuffix(f"/{event.agent}")
+            everybodys = _key(None, name, keyless=event.keyless)
             if calls := self._state.closed.get(everybodys):
                 calls.drop(event.agent)
 
     def _make_room(self) -> None:
-        while len(self._state.closed) + len(self._state.tripped) > MAX_BREAKERS:
-            if self._state.closed:
-                del self._state.closed[next(iter(self._state.closed))]
+        closed, tripped = self._state.closed, self._state.tripped
+        while len(closed) + len(tripped) > MAX_BREAKERS:
+            if (key := _expendable(closed, tripped)) in closed:
+                del closed[key]
             else:
-                del self._state.tripped[_expendable(self._state.tripped)]
+                del tripped[key]
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
         moves: list[Event] = []
@@ -220,28 +232,42 @@ class BreakerGuard(Guard):
             if len(moves) >= MAX_PER_TICK:
                 break
             if move := tripped.due(self._config, tick.t):
-                moves.append(_move(tick, tripped, *move))
+                moves.append(_move(tick, tripped, move))
         return moves
 
 
-def _key(agent: str | None, name: str) -> str:
-    """Name a breaker or a probe; agents' names have no spaces, so no two are alike."""
-    return f"{agent or ''} {name}"
+def _key(agent: str | None, name: str, *, keyless: bool) -> str:
+    """Name a breaker; agents' names have no spaces, so no two are alike."""
+    return f"{agent or (KEYLESS if keyless else '')} {name}"
 
 
-def _expendable(tripped: dict[str, Tripped]) -> str:
-    own = (key for key, one in tripped.items() if one.agent)
-    return next(own, next(iter(tripped)))
+def _probe(agent: str, id_: str) -> str:
+    return f"{agent} {id_}"
 
 
-def _move(cause: Event, tripped: Tripped, state: State, reason: str) -> BreakerMoved:
+def _expendable(closed: dict[str, Calls], tripped: dict[str, Tripped]) -> str:
+    """Return which breaker is forgotten first."""
+    candidates = (
+        (key for key, one in closed.items() if one.keyless),
+        (key for key, one in tripped.items() if one.keyless and one.agent),
+        (key for key, one in tripped.items() if one.keyless),
+        closed,
+        (key for key, one in tripped.items() if one.agent),
+        tripped,
+    )
+    return next(key for keys in candidates for key in keys)
+
+
+def _move(cause: Event, tripped: Tripped, move: Move) -> BreakerMoved:
     return BreakerMoved(
         at=cause.at,
         t=cause.t,
         breaker=tripped.breaker,
-        state=state,
-        reason=reason,
+        state=move.state,
+        reason=move.reason,
         agent=tripped.agent,
+        keyless=tripped.keyless,
+        failed=move.failed,
     )
 
 
@@ -268,12 +294,17 @@ def _tripped_status(tripped: Tripped) -> BreakerStatus:
         tripped.reason,
         tripped.open_t,
         probes_out=len(tripped.out),
+        keyless=tripped.keyless,
     )
 
 
 def _closed_status(key: str, calls: Calls) -> BreakerStatus:
     agent, _, breaker = key.partition(" ")
-    failures = sum(not call.ok for call in calls.calls)
     return BreakerStatus(
-        breaker, "closed", agent or None, calls=len(calls.calls), failures=failures
+        breaker,
+        "closed",
+        None if agent in {"", KEYLESS} else agent,
+        calls=len(calls.calls),
+        failures=sum(not call.ok for call in calls.calls),
+        keyless=calls.keyless,
     )

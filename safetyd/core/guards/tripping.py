@@ -1,5 +1,6 @@
 """When a breaker opens, and for whom: its settings and the recent calls it judges by."""
 
+from collections import Counter
 from typing import Annotated, Final
 
 import msgspec
@@ -33,6 +34,7 @@ class Calls(msgspec.Struct):
     """The last calls of a closed breaker, at most 256, oldest first."""
 
     calls: list[Call] = []
+    keyless: bool = False
 
     def add(self, call: Call) -> None:
         self.calls.append(call)
@@ -60,12 +62,17 @@ class Calls(msgspec.Struct):
         return f"{failures} of {len(recent)} calls failed in {config.window_s:g} s"
 
     def lone_failer(self, config: BreakerConfig, t: float) -> str | None:
-        """Return the one agent whose calls failed, if others called and all theirs went well."""
+        """Return the agent that failed most, unless the calls of others fail as well.
+
+        If nobody else called, it is alone; without a key it may be anybody, so it is not.
+        """
         recent = self._since(t - config.window_s)
-        failing = {call.agent for call in recent if not call.ok}
-        if len(failing) != 1 or failing == {call.agent for call in recent}:
-            return None
-        return failing.pop()
+        failures = Counter(call.agent for call in recent if not call.ok)
+        worst = max(failures, key=failures.__getitem__)
+        others = [call.ok for call in recent if call.agent != worst]
+        if not others:
+            return None if self.keyless else worst
+        return worst if others.count(False) / len(others) < config.error_rate else None
 
     def _since(self, t: float) -> list[Call]:
         return [call for call in self.calls if call.t > t]

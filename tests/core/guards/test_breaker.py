@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from safetyd.core.events import BreakerMoved, Event
@@ -24,11 +26,11 @@ class Breakers(Alone[BreakerGuard]):
         ok: bool = False,
         agent: str = "code",
         dependency: str | None = API,
+        keyless: bool = False,
     ) -> list[Event]:
         """Let calls end, a tenth of a second apart."""
-        outcomes = (
-            settled(t + n / 10, f"c{n}", agent, ok=ok, dependency=dependency) for n in range(times)
-        )
+        said: dict[str, Any] = {"ok": ok, "dependency": dependency, "keyless": keyless}
+        outcomes = (settled(t + n / 10, f"c{n}", agent, **said) for n in range(times))
         return [caused for outcome in outcomes for caused in self.hears(outcome)]
 
     def probes(self, t: float, id_: str, **fields: object) -> Verdict:
@@ -51,7 +53,12 @@ def half_open_since(t: float, config: BreakerConfig | None = None) -> Breakers:
 
 
 def moved(
-    t: float, state: str, reason: str, breaker: str = API, agent: str | None = None
+    t: float,
+    state: str,
+    reason: str,
+    breaker: str = API,
+    agent: str | None = None,
+    **fields: Any,
 ) -> BreakerMoved:
     return BreakerMoved(
         at=at(t),
@@ -60,7 +67,16 @@ def moved(
         state=state,  # type: ignore[arg-type]
         reason=reason,
         agent=agent,
+        **fields,
     )
+
+
+def alone(t: float, reason: str) -> BreakerMoved:
+    """Return what opens the breaker for agent `code` and nobody else."""
+    return moved(t, "open", reason, f"{API}/code", "code")
+
+
+LATE = moved(90.0, "open", "a probe had no outcome within 60 s", failed="code")
 
 
 @pytest.mark.req("S1.40")
@@ -71,7 +87,7 @@ def test_five_failures_in_a_row_open_the_breaker() -> None:
     breakers = Breakers()
 
     assert breakers.called(0, 4) == []
-    assert breakers.called(1) == [moved(1.0, "open", "5 calls in a row failed")]
+    assert breakers.called(1) == [alone(1.0, "5 calls in a row failed")]
 
 
 @pytest.mark.req("S1.6")
@@ -89,7 +105,7 @@ def test_failures_older_than_the_window_still_make_a_row() -> None:
     for n in range(4):
         breakers.called(100 * n)
 
-    assert breakers.called(400) == [moved(400.0, "open", "5 calls in a row failed")]
+    assert breakers.called(400) == [alone(400.0, "5 calls in a row failed")]
 
 
 def test_success_ends_a_row() -> None:
@@ -109,7 +125,7 @@ def test_half_of_twenty_calls_failing_opens_the_breaker() -> None:
         breakers.called(n + 0.5, ok=True)
     breakers.called(9, ok=True)
 
-    assert breakers.called(10) == [moved(10.0, "open", "10 of 20 calls failed in 60 s")]
+    assert breakers.called(10) == [alone(10.0, "10 of 20 calls failed in 60 s")]
 
 
 @pytest.mark.req("S1.9")
@@ -162,7 +178,7 @@ def test_model_stands_in_for_a_missing_dependency() -> None:
     for n in range(5):
         breakers.hears(settled(n, f"c{n}", ok=False, model="llama"))
 
-    assert breakers.looks(5, model="llama").limit_id == "breaker:llama"
+    assert breakers.looks(5, model="llama").limit_id == "breaker:llama/code"
     assert breakers.looks(5, model="llama", dependency="cache") is ALLOWED
 
 
@@ -194,11 +210,74 @@ def test_agents_that_fail_together_shut_everybody_out() -> None:
     assert breakers.looks(3, dependency=API, agent="ops").rule == "breaker.open"
 
 
-def test_calls_of_others_before_the_window_shut_nobody_out_alone() -> None:
+def test_agent_that_nobody_else_called_with_is_shut_out_alone() -> None:
     breakers = Breakers()
-    breakers.called(0, ok=True, agent="ops")
 
-    assert breakers.called(60, 5)[0] == moved(60.4, "open", "5 calls in a row failed")
+    breakers.called(0, 5)
+
+    assert breakers.looks(1, dependency=API).limit_id == f"breaker:{API}/code"
+    assert breakers.looks(1, dependency=API, agent="ops") is ALLOWED
+
+
+def test_failure_of_another_among_its_successes_shuts_nobody_else_out() -> None:
+    breakers = Breakers()
+    breakers.called(0, 2, ok=True, agent="ops")
+    breakers.called(1, agent="ops")
+
+    assert breakers.called(2, 5)[0] == alone(2.3, "5 calls in a row failed")
+    assert breakers.looks(3, dependency=API, agent="ops") is ALLOWED
+
+
+def test_names_without_a_key_that_fail_shut_out_all_without_one_and_nobody_else() -> None:
+    breakers = Breakers()
+    breakers.called(0, agent="code")
+
+    caused = [event for n in range(5) for event in breakers.called(n, agent=f"k{n}", keyless=True)]
+
+    assert caused == [moved(4.0, "open", "5 calls in a row failed", keyless=True)]
+    assert breakers.looks(5, dependency=API, agent="k9", keyless=True).rule == "breaker.open"
+    assert breakers.looks(5, dependency=API) is ALLOWED
+    assert breakers.guard.tripped[0].keyless
+    assert breakers.guard.breakers[1] == BreakerStatus(API, "closed", calls=1, failures=1)
+    assert breakers.called(6, 4) == [alone(6.3, "5 calls in a row failed")]
+
+
+def test_name_without_a_key_is_shut_out_alone_if_others_without_one_succeed() -> None:
+    breakers = Breakers()
+    breakers.called(0, ok=True, agent="k0", keyless=True)
+    breakers.called(1, 5, agent="k1", keyless=True)
+
+    verdict = breakers.looks(2, dependency=API, agent="k1", keyless=True)
+    assert verdict.limit_id == f"breaker:{API}/k1"
+    assert breakers.looks(2, dependency=API, agent="k0", keyless=True) is ALLOWED
+
+
+def test_calls_of_names_without_a_key_hide_no_failures_of_others() -> None:
+    breakers = Breakers()
+    for n in range(4):
+        breakers.called(n)
+        breakers.called(n, 100, ok=True, agent="k0", keyless=True)
+
+    assert breakers.called(5) == [alone(5.0, "5 calls in a row failed")]
+
+
+def test_who_failed_the_last_probe_of_all_lets_others_go_first() -> None:
+    breakers = half_open_since(30)
+    breakers.probes(30, "a")
+    breakers.ends(31, "a", ok=False)
+
+    assert breakers.looks(61, dependency=API).retry_after_s == 30
+    assert breakers.looks(61, dependency=API, agent="ops") is ALLOWED
+    assert breakers.looks(91, dependency=API) is ALLOWED
+
+
+def test_who_failed_the_last_probe_of_its_own_has_nobody_to_let_go_first() -> None:
+    breakers = Breakers()
+    breakers.called(0, 5)
+    breakers.probes(31, "a")
+    breakers.ends(32, "a", ok=False)
+
+    assert breakers.looks(62, dependency=API) is ALLOWED
 
 
 def test_agent_shut_out_alone_leaves_the_calls_of_others() -> None:
@@ -314,8 +393,10 @@ def test_failed_probe_opens_the_breaker_again_for_the_whole_time() -> None:
     breakers = half_open_since(30)
     breakers.probes(30, "a")
 
-    assert breakers.ends(33, "a", ok=False) == [moved(33.0, "open", "a probe failed")]
-    assert breakers.looks(34, dependency=API).retry_after_s == 29
+    assert breakers.ends(33, "a", ok=False) == [
+        moved(33.0, "open", "a probe failed", failed="code")
+    ]
+    assert breakers.looks(34, dependency=API, agent="ops").retry_after_s == 29
 
 
 def test_probe_that_reports_another_dependency_is_settled_all_the_same() -> None:
@@ -324,7 +405,7 @@ def test_probe_that_reports_another_dependency_is_settled_all_the_same() -> None
 
     caused = breakers.hears(settled(31, "a", ok=False, dependency="cache"))
 
-    assert caused == [moved(31.0, "open", "a probe failed")]
+    assert caused == [moved(31.0, "open", "a probe failed", failed="code")]
 
 
 def test_probe_without_an_outcome_opens_the_breaker_again() -> None:
@@ -332,14 +413,14 @@ def test_probe_without_an_outcome_opens_the_breaker_again() -> None:
     breakers.probes(30, "a")
 
     assert breakers.hears(tick(89.9)) == []
-    assert breakers.hears(tick(90)) == [moved(90.0, "open", "a probe had no outcome within 60 s")]
+    assert breakers.hears(tick(90)) == [LATE]
 
 
 def test_success_that_comes_too_late_opens_the_breaker_again() -> None:
     breakers = half_open_since(30)
     breakers.probes(30, "a")
 
-    assert breakers.ends(90, "a") == [moved(90.0, "open", "a probe had no outcome within 60 s")]
+    assert breakers.ends(90, "a") == [LATE]
 
 
 def test_outcomes_of_calls_from_before_the_trip_are_ignored() -> None:
@@ -408,6 +489,26 @@ def test_more_open_breakers_than_fit_forget_the_one_open_longest() -> None:
     assert len(breakers.guard.breakers) == MAX_BREAKERS
     assert breakers.looks(1, dependency=API) is ALLOWED
     assert breakers.hears(moved(31, "half_open", "x")) == []
+
+
+def test_breakers_of_agents_without_a_key_are_forgotten_before_all_others() -> None:
+    breakers = Breakers()
+    breakers.called(0, ok=True)
+    breakers.called(0, ok=True, dependency="made-up", keyless=True)
+    breakers.hears(
+        moved(1, "open", "x", "shared", keyless=True),
+        moved(1, "open", "x", "api/k0", "k0", keyless=True),
+    )
+
+    for n in range(MAX_BREAKERS):
+        breakers.hears(moved(n, "open", "x", f"d{n}"))
+        if n == MAX_BREAKERS - 4:
+            left = {(one.breaker, one.keyless) for one in breakers.guard.breakers}
+            assert left >= {(API, False), ("api/k0", True), ("shared", True)}
+            assert ("made-up", True) not in left
+
+    assert not any(one.keyless or one.breaker == API for one in breakers.guard.breakers)
+    assert len(breakers.guard.breakers) == MAX_BREAKERS
 
 
 def test_one_tick_moves_a_bounded_number() -> None:

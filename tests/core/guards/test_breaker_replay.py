@@ -9,6 +9,7 @@ from safetyd.core.guards.tripping import BreakerConfig
 from tests.core.guards.alone import KINDS, Alone, decided, settled
 from tests.play import propose, tick
 
+KEYLESS = "kim"  # who has no key
 CONFIG = BreakerConfig(
     min_calls=4, max_consecutive_failures=2, open_s=4, probe_timeout_s=9, per_task=True
 )
@@ -19,7 +20,7 @@ DIAGRAM = {
     ("half_open", "closed"),
 }
 
-agents = st.sampled_from(["code", "ops"])
+agents = st.sampled_from(["code", "ops", KEYLESS])
 ids = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 names = st.sampled_from([None, "api", "api/code", "code:t"])
 tasks = st.sampled_from([None, "t"])
@@ -34,7 +35,8 @@ steps = st.one_of(
 
 def happen(breakers: Alone[BreakerGuard], t: float, step) -> list[BreakerMoved]:
     what, agent, id_, name, task, flag = step
-    fields = {"agent": agent, "id": id_, "dependency": name, "task": task}
+    keyless = agent == KEYLESS
+    fields = {"agent": agent, "id": id_, "dependency": name, "task": task, "keyless": keyless}
     match what:
         case "ask":
             verdict = breakers.looks(t, **fields)
@@ -42,7 +44,8 @@ def happen(breakers: Alone[BreakerGuard], t: float, step) -> list[BreakerMoved]:
         case "forced":
             events = breakers.hears(decided(propose(t, **fields)))
         case "end":
-            events = breakers.hears(settled(t, id_, agent, ok=flag, dependency=name, task=task))
+            said = {"dependency": name, "task": task, "keyless": keyless}
+            events = breakers.hears(settled(t, id_, agent, ok=flag, **said))
         case _:
             events = breakers.hears(tick(t))
     return [event for event in events if isinstance(event, BreakerMoved)]
@@ -52,16 +55,17 @@ def happen(breakers: Alone[BreakerGuard], t: float, step) -> list[BreakerMoved]:
 @settings(max_examples=300)
 def test_breakers_move_along_their_diagram_with_few_probes_out(story) -> None:
     breakers = Alone(lambda: BreakerGuard(CONFIG))
-    states: dict[tuple[str, str | None], str] = {}
+    states: dict[tuple[str, str | None, bool], str] = {}
     t = 0.0
     for seconds, step in story:
         t += seconds
         for moved in happen(breakers, t, step):
-            key = (moved.breaker, moved.agent)
+            key = (moved.breaker, moved.agent, moved.keyless)
             assert (states.get(key, "closed"), moved.state) in DIAGRAM
             states[key] = moved.state
         for status in breakers.guard.breakers:
-            assert status.state == states.get((status.breaker, status.agent), "closed")
+            key = (status.breaker, status.agent, status.keyless)
+            assert status.state == states.get(key, "closed")
             assert status.probes_out <= CONFIG.probe_count
 
 
@@ -77,7 +81,8 @@ def test_replayed_breakers_are_the_same(story, last) -> None:
         happen(breakers, t, step)
 
     agent, name, task, later_s = last
-    proposed = propose(t + later_s, agent, dependency=name, task=task)
+    said = {"dependency": name, "task": task, "keyless": agent == KEYLESS}
+    proposed = propose(t + later_s, agent, **said)
     kind = KINDS.of(proposed.proposal)
     guards = (breakers.guard, breakers.replayed(), breakers.restored())
     assert len({guard.save()() for guard in guards}) == 1

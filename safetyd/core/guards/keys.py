@@ -156,7 +156,7 @@ class KeysGuard(Guard):
     def _one_name_too_many(self, agent: str) -> Verdict:
         reason = (
             f"{self._max_agents} agents without a key are known, each of them is held or waits for "
-            f"a person, and no more are taken: {agent} needs a key, or bus.max_agents must be raised"
+            f"a person, and no more are taken: {agent} needs a key, or bus.max_agents be raised"
         )
         return Verdict(
             "keys",

@@ -73,7 +73,8 @@ def test_the_next_page_is_found_though_the_last_one_shown_was_answered_meanwhile
 def test_a_page_that_is_full_before_its_last_row_says_that_more_follow():
     queue = Queue()
     for n in range(49):
-        queue.asks(n, f"p{n}", text=f"{n:03} " + "\x01" * 8000, description="\x01" * 8000)
+        large = {"text": f"{n:03} " + "\x01" * 8000, "description": "\x01" * 8000}
+        queue.asks(n, f"p{n}", agent=f"a{n % 7}", **large)
 
     page = waiting(queue)
 

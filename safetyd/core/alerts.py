@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from safetyd.core.events import AnomalyFound, BudgetMarked, Decided, Event, SafeModeEntered, Stopped
 from safetyd.core.money import dollars, nano
-from safetyd.core.party import KEYLESS
+from safetyd.core.party import KEYLESS, party
 from safetyd.core.proposal import Urgency
 from safetyd.core.telling import ChannelKind, ChannelMoved, NotTold, TellingConfig
 from safetyd.core.verdict import BLOCK
@@ -114,7 +114,7 @@ def _of_decision(event: Decided) -> Alert | None:
     for verdict in event.verdicts:
         if verdict.cause == "prohibited" and verdict.decision is BLOCK:
             return Alert(
-                key=f"prohibited {event.agent} {event.type}",
+                key=f"prohibited {party(event)} {event.type}",
                 urgency="normal",
                 kinds=_MAIL_AND_CHAT,
                 title=f"PROHIBITED: {event.agent} proposed {event.type}",

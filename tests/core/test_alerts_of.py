@@ -411,10 +411,20 @@ def test_a_prohibited_proposal_that_people_are_asked_about_is_told_by_its_reques
 def test_names_that_are_one_too_many_are_not_told_of() -> None:
     policy = Policy(max_agents=1)
     known, stranger = (propose(n, f"a{n}", type="change_password", keyless=True) for n in range(2))
+    held = Paused(at=at(0), t=0, agent="a0", source="operator", by="alice")
 
-    journal = play(Engine(policy), known, stranger)
+    journal = play(Engine(policy), known, held, stranger)
 
     assert [alert.agent for alert in alerts(*journal)] == ["a0"]
+
+
+def test_what_names_without_a_key_propose_again_and_again_is_one_alert() -> None:
+    story = [propose(n, f"a{n}", type="change_password", keyless=n < 2) for n in range(4)]
+
+    keys = [alert.key for alert in alerts(*play(Engine(Policy()), *story))]
+
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
 
 
 def test_what_is_allowed_asked_about_or_blocked_otherwise_is_no_alert() -> None:

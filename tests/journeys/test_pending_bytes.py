@@ -107,4 +107,6 @@ def test_what_waits_of_one_agent_has_a_bound_and_what_is_written_down_is_counted
         assert asks(other, "other")["status"] == "pending"
     assert "approvals.agent_bytes" in answers[-1]["triggered_rules"]
     assert "approvals.max_pending_bytes_per_agent" in answers[-1]["reason"]
-    assert audit_bytes(daemon) - counted == audit_size(daemon) - size > 40 * LARGE
+    grown = audit_bytes(daemon) - counted
+    assert grown > 40 * LARGE
+    assert abs(grown - (audit_size(daemon) - size)) < LARGE  # something may happen meanwhile

@@ -103,10 +103,8 @@ class Fleet(msgspec.Struct):
         return agent
 
     def forget(self, name: str) -> None:
-        """Forget an agent that nothing holds."""
-        agent = self.agents.pop(name, None)
-        if agent is not None and (agent.keyless is None or agent.unproposed):
-            self.unproposed -= 1
+        """Forget an agent that has proposed and that nothing holds."""
+        self.agents.pop(name, None)
 
     def holding(self, name: str, *, keyless: bool) -> Entry | None:
         """Return what keeps an agent to reading, if anything does."""

@@ -177,7 +177,8 @@ class SafeMode(Guard):
             agent.kernel.move(Step.PROPOSED, Step.REFUSED)
 
     def _approved(self, event: Decided) -> None:
-        self._state.named(event.agent).begin(event.t, self._outcome_timeout_s)
+        agent = self._state.proposing(event.agent, keyless=event.keyless)
+        agent.begin(event.t, self._outcome_timeout_s)
 
     def _dropped(self, event: Dropped) -> None:
         self._state.named(event.agent).give_back()

@@ -15,6 +15,7 @@ from safetyd.core.money import NANO
 from safetyd.core.policy import Policy
 from safetyd.core.proposal import Observation
 from safetyd.core.telemetry import Heartbeat, Iteration, SessionEnded
+from tests.core.guards.alone import decided
 from tests.play import ask, at, outcome, play, propose, report, stop, tick
 
 HELD: Final[dict[str, Event]] = {
@@ -85,6 +86,14 @@ def test_what_is_under_way_is_forgotten_last_and_its_money_is_spent() -> None:
     assert (day.spent, day.reserved) == (2 * NANO, 0)
     play(engine, done(3, "first", "p1"))
     assert not engine.actions.is_busy("first")
+
+
+def test_a_name_that_was_let_in_by_other_rules_is_known_beyond_the_bound() -> None:
+    engine = Engine(Policy(max_agents=0))
+
+    engine.keys.observe(decided(keyless(0, "a")))
+
+    assert set(engine.keys.agents) == {"a"}
 
 
 def test_who_is_heard_stays_and_who_is_silent_goes() -> None:

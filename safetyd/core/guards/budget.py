@@ -240,7 +240,7 @@ class Budget(Guard):
         self._ledger.hear(payer, event.t)
         held = self._ledger.release(event.agent, event.id or "")
         cost = _larger(event.cost_usd, event.priced_nano, held.nano if held else 0)
-        if held is None:
+        if held is None or not held.nano:  # without a reservation it is today's money
             self._ledger.spend_unreserved(payer, cost, event.t, shares)
         else:
             self._ledger.spend(self._ledger.named(held, event.model), cost, shares)

@@ -140,7 +140,8 @@ class Naive:
                 self.settled(event)
             case Overdue():
                 for id_ in event.ids:
-                    self.open.pop((event.agent, id_)).open = False
+                    if (item := self.open.pop((event.agent, id_), None)) is not None:
+                        item.open = False
             case SessionClosed():
                 key = event.agent, event.session
                 self.ended[key] = self.ended.get(key, 0) + 1
@@ -161,9 +162,10 @@ class Naive:
             if (before := self.open.pop((agent, event.id), None)) is not None:
                 before.open = False
             need = larger(proposal.cost_usd, event.priced_nano, 0.25)
-            item = Item(agent, session, proposal.chain, proposal.model, self.day, need)
-            self.items.append(item)
-            self.open[agent, event.id] = item
+            if need:  # else what it costs after all is money of the day on which that is known
+                item = Item(agent, session, proposal.chain, proposal.model, self.day, need)
+                self.items.append(item)
+                self.open[agent, event.id] = item
 
     def settled(self, event: Settled) -> None:
         self.day = max(self.day, event.at.toordinal())

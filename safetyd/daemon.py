@@ -259,6 +259,7 @@ class Daemon:
 
     def _start_tasks(self, tasks: anyio.abc.TaskGroup) -> None:
         tasks.start_soon(self._writer.decide)
+        tasks.start_soon(self._writer.answer)
         tasks.start_soon(self._writer.commit)
         tasks.start_soon(self._keeper.run)
         tasks.start_soon(self._transcripts.run)
@@ -272,6 +273,8 @@ class Daemon:
         tasks.start_soon(self._until_dead)
         for link in self._links.all:
             tasks.start_soon(link.sing)
+        hang_up = self._links.questions.hang_up
+        tasks.start_soon(self._settings.askers.watch, self._reload.shut_out, hang_up)
         if self._links.open is not None:
             tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
             if self._server is not None:
@@ -297,6 +300,7 @@ class Daemon:
             tasks,
             waits=self._answers.waits,
             notifier=self._notifier,
+            askers=self._settings.askers,
         )
         micro = Micro(
             self._post,
@@ -307,7 +311,7 @@ class Daemon:
             decisions=lambda: sum(self._metrics.counts().values()),
         )
         await client.handle(of("control", "*"), desk.control)
-        await client.handle(of("query", "*"), desk.query)
+        await self._links.questions.client.handle(of("query", "*"), desk.query)
         await client.handle(of("review", "*"), desk.review)
         await client.handle(self._subjects.writer, self._say_writer)
         for verb in ("PING", "INFO", "STATS"):

@@ -9,14 +9,16 @@ import anyio.abc
 import msgspec
 
 from safetyd.account import explain, story, today_of, untold
+from safetyd.bus.askers import Askers
 from safetyd.bus.codec import Fields, Malformed, read_command
 from safetyd.bus.post import Post
+from safetyd.clock import uptime
 from safetyd.commands import OPERATOR, PLANS, Refusal, check_agent, check_kernel, refused
 from safetyd.core.engine import Engine
 from safetyd.core.events import Forgotten, Moment
 from safetyd.core.requests import Request
 from safetyd.halt import Halt
-from safetyd.letters import CommandLetter, EventLetter, Plan, QuestionLetter
+from safetyd.letters import Ask, CommandLetter, EventLetter, InquiryLetter, Plan, Slices
 from safetyd.mailbox import Mailbox
 from safetyd.notifier import Notifier
 from safetyd.reviews import Review, read_review
@@ -97,7 +99,11 @@ class Desk:
         *,
         waits: Callable[[Request], bool],
         notifier: Notifier,
+        askers: Askers,
     ) -> None:
+        self._askers = askers
+        self._searching = anyio.Lock()
+        self._searches: set[str] = set()  # for whom the audit files are looked through
         self._waits = waits
         self._plans = {**PLANS, **notifier.plans}
         self._questions = {**_VIEWS, **notifier.questions}
@@ -124,8 +130,20 @@ class Desk:
 
         self._answered(reply, put)
 
-    def query(self, _subject: bytes, reply: bytes, payload: bytes) -> None:
-        self._answered(reply, lambda: self._question(read_command(payload), reply))
+    def query(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        """Answer a question, after whatever changes something and within the asker's share."""
+        by = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+        wait = self._askers.admit(by, len(payload))
+        if wait > 0:
+            self._too_often(by, reply, wait)
+            return
+        self._answered(reply, lambda: self._question(by, read_command(payload), reply))
+
+    def _too_often(self, by: str, reply: bytes, wait: float) -> None:
+        if by in self._askers.shut:
+            return
+        error = f"{by} asks more than is answered; try again in {wait:.1f} s"
+        self._post.answer(reply, {**refused("rate_limit", error), "retry_after_s": round(wait, 3)})
 
     def _answered(self, reply: bytes, act: Callable[[], None]) -> None:
         try:
@@ -153,19 +171,22 @@ class Desk:
                 known = ", ".join(("stop", "resume", "reset", "reload", *self._plans))
                 raise Refusal("unknown_command", f"{command!r} is not one of {known}")
 
-    def _question(self, fields: Fields, reply: bytes) -> None:
+    def _question(self, by: str, fields: Fields, reply: bytes) -> None:
         match fields["command"]:
             case "status":
                 problem = self._around.facts()["problem"]
                 if problem:
                     # The engine's state is not durable now, and who asks should not wait.
                     raise Refusal("unavailable", f"nothing is allowed: {problem}")
-                self._ask(reply, self._status)
+                self._ask(by, reply, self._status)
             case "explain":
                 question = _convert(fields, ExplainQuestion)
-                self._tasks.start_soon(self._explain, question.id, reply)
+                if by in self._searches:
+                    raise Refusal("rate_limit", f"{by} asks for another explanation already")
+                self._searches.add(by)
+                self._tasks.start_soon(self._search, by, question.id, reply)
             case str(command) if ask := self._questions.get(command):
-                self._ask(reply, ask(fields))
+                self._ask(by, reply, ask(fields))
             case command:
                 known = ", ".join(("status", "explain", *self._questions))
                 raise Refusal("unknown_command", f"{command!r} is not one of {known}")
@@ -220,16 +241,27 @@ class Desk:
         else:
             self._yes(reply, next_start=self._around.facts()["next_start"])
 
-    def _status(self, engine: Engine, moment: Moment) -> dict[str, object]:
-        return {**self._around.facts(), **status(engine, moment)}
+    def _status(self, engine: Engine, moment: Moment) -> Slices:
+        found = yield from status(engine, moment)
+        return {**self._around.facts(), **found}
 
-    def _ask(self, reply: bytes, ask: Callable[[Engine, Moment], Mapping[str, object]]) -> None:
-        def told(answer: object) -> None:
+    def _ask(self, by: str, reply: bytes, ask: Ask) -> None:
+        def told(answer: msgspec.Raw) -> None:
+            self._askers.end(by)
             self._post.answer(reply, answer)
 
-        self._mailbox.put(QuestionLetter(lambda e, m: {"ok": True, **ask(e, m)}, told))
+        self._askers.begin(by)
+        self._mailbox.put_question(InquiryLetter(ask, told, partial(self._askers.charge, by)))
 
-    async def _explain(self, id_: str, reply: bytes) -> None:
+    async def _search(self, by: str, id_: str, reply: bytes) -> None:
+        """Look through the audit files: once at a time, and on the asker's account."""
+        async with self._searching:
+            begun = uptime()
+            await self._explain(by, id_, reply)
+            self._askers.charge(by, uptime() - begun)
+        self._searches.discard(by)
+
+    async def _explain(self, by: str, id_: str, reply: bytes) -> None:
         try:
             told = story(await self._around.search(id_), id_)
         except OSError as exc:
@@ -241,7 +273,7 @@ class Desk:
             # The engine answers nobody now, and what was written down is still true.
             self._yes(reply, **explain(told, untold))
         else:
-            self._ask(reply, lambda e, m: explain(told, today_of(e, m)))
+            self._ask(by, reply, lambda e, m: explain(told, today_of(e, m)))
 
     def _yes(self, reply: bytes, **content: object) -> None:
         self._post.answer(reply, {"ok": True, **content})

@@ -1,7 +1,9 @@
 """The kinds of letter that reach the engine."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from safetyd.bus.post import Post
 from safetyd.clock import uptime
@@ -22,6 +24,13 @@ class Carried(NamedTuple):
 
 
 Plan = Callable[[Engine, Moment], Carried]
+
+Content = dict[str, object]
+# Pauses where others may have their turn, goes on with the time as it is then, returns the answer.
+Slices = Generator[None, Moment, Content]
+Ask = Callable[[Engine, Moment], Content | Slices]
+
+_encode = msgspec.json.Encoder().encode
 
 
 class ProposalLetter:
@@ -129,6 +138,57 @@ class QuestionLetter:
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
         self._told(self._answer)
+
+
+class InquiryLetter:
+    """A person's question; `spent` hears what each slice of it took.
+
+    The answer is kept as bytes, so that answers which wait for the journal have a bound.
+    """
+
+    size = 256
+
+    def __init__(
+        self, ask: Ask, told: Callable[[msgspec.Raw], None], spent: Callable[[float], None]
+    ) -> None:
+        self.received = uptime()
+        self.done = False
+        self._ask = ask
+        self._told = told
+        self._spent = spent
+        self._slices: Slices | None = None
+        self._answer = msgspec.Raw()
+
+    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
+        begun = uptime()
+        found = self._next(engine, moment)
+        if found is not None:
+            self._answer = msgspec.Raw(_encode({"ok": True, **found}))
+            self.done = True
+        self._spent(uptime() - begun)
+        return ()
+
+    def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
+        self._told(self._answer)
+
+    def _next(self, engine: Engine, moment: Moment) -> Content | None:
+        """Return what is answered, None if only a slice of it was made."""
+        if self._slices is not None:
+            return _advanced(self._slices, moment)
+        found = self._ask(engine, moment)
+        if isinstance(found, dict):
+            return found
+        self._slices = found
+        return _advanced(found, None)
+
+
+def _advanced(slices: Slices, moment: Moment | None) -> Content | None:
+    try:
+        slices.send(moment)  # type: ignore[arg-type] # None begins a generator
+    except StopIteration as end:
+        found: Content = end.value
+        return found
+    return None
 
 
 class CommandLetter:

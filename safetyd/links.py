@@ -8,6 +8,7 @@ from typing import Final
 import anyio
 import nats.errors
 
+from safetyd.bus.askers import Pace
 from safetyd.bus.keys import KeyUnusable
 from safetyd.bus.link import Link
 from safetyd.bus.server import EmbeddedServer
@@ -22,7 +23,7 @@ log = logging.getLogger("safetyd.links")
 
 
 class Links:
-    """The journal and people, agents with keys, agents without: none waits for another."""
+    """Journal and commands, agents with keys, agents without, questions: none waits for another."""
 
     def __init__(
         self, settings: Settings, subjects: Subjects, boot_id: str, die: Callable[[str], None]
@@ -36,13 +37,18 @@ class Links:
 
     @property
     def all(self) -> tuple[Link, ...]:
+        return (*self._vital, self.questions)
+
+    @property
+    def _vital(self) -> tuple[Link, ...]:
+        """Return those without which nothing is decided."""
         keyed = (self.main, self.agents)
         return keyed if self.open is None else (*keyed, self.open)
 
     @property
     def problem(self) -> str:
         """Return that the bus is not heard, or nothing."""
-        for link in self.all:
+        for link in self._vital:
             if not link.heard:
                 return f"the bus has not been heard for {link.deaf_s:.1f} s"
         return ""
@@ -52,6 +58,8 @@ class Links:
         self._server = server
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
+        self.questions = await self._connected("questions", url, server, stack)
+        self.questions.client.pace = Pace()
         if self._settings.config.bus.keyless:
             self.open = await self._connected("open", url, server, stack)
 

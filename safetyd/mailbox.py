@@ -30,16 +30,27 @@ class Letter(Protocol):
         ...
 
 
+class Question(Letter, Protocol):
+    """A letter that may be opened several times, a slice at a time, until it is `done`."""
+
+    done: bool
+
+
 class Mailbox:
-    """Bounded by count, bytes and the age of the oldest letter."""
+    """Bounded by count, bytes and the age of the oldest letter.
+
+    Questions of people wait apart, bounded by whoever puts them: no proposal is refused for them.
+    """
 
     def __init__(self) -> None:
         self._letters: deque[Letter] = deque()
+        self._questions: deque[Question] = deque()
         self._bytes = 0
         self._arrived = anyio.Event()
+        self._asked = anyio.Event()
 
     def __len__(self) -> int:
-        return len(self._letters)
+        return len(self._letters) + len(self._questions)
 
     @property
     def full(self) -> bool:
@@ -62,6 +73,18 @@ class Mailbox:
         self._bytes += letter.size
         self._arrived.set()
 
+    def put_question(self, question: Question) -> None:
+        """Put something that is answered now and then, between letters."""
+        self._questions.append(question)
+        self._asked.set()
+
+    def put_back(self, question: Question) -> None:
+        """Let a question that is not done go on before others begin."""
+        self._questions.appendleft(question)
+
+    def take_question(self) -> Question | None:
+        return self._questions.popleft() if self._questions else None
+
     def take(self) -> Letter | None:
         if not self._letters:
             return None
@@ -74,3 +97,9 @@ class Mailbox:
         if not self._letters:
             self._arrived = anyio.Event()
             await self._arrived.wait()
+
+    async def wait_for_question(self) -> None:
+        """Return once a question waits."""
+        if not self._questions:
+            self._asked = anyio.Event()
+            await self._asked.wait()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 import anyio
+import msgspec
 
 from safetyd import __version__
 from safetyd.bus.accounts import Users
@@ -71,6 +72,17 @@ class Reload:
         except (OSError, Foreign, KeyUnusable, ServerRefused) as exc:
             return [f"the keys as they are now are not in force: {exc}"]
         self._note_change(users, by)
+        return []
+
+    def shut_out(self) -> list[str]:
+        """Let the server know who may not ask now; return why it does not, if it does not."""
+        if self.server is None or self._users is None:
+            return []
+        self._users = msgspec.structs.replace(self._users, shut=self._settings.askers.shut)
+        try:
+            self.server.configure(self._users, tried=True)  # a part of what it has accepted
+        except OSError as exc:
+            return [f"who floods is not shut out: {exc}"]
         return []
 
     def configured(self, why: Literal["start", "reload"]) -> Callable[[Engine, Moment], Event]:

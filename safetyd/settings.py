@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from safetyd.bus.accounts import Users
+from safetyd.bus.askers import Askers
 from safetyd.bus.door import Door
 from safetyd.bus.intake import Intake
 from safetyd.bus.keys import Keyring, public_key, seed_in
@@ -114,6 +115,7 @@ class Settings:
         self.path = path and path.absolute()  # for those who look from elsewhere
         self.policy = policy_of(config, data_dir, self.path)
         self.door = Door()
+        self.askers = Askers()
         self._keyed: frozenset[str] = frozenset()
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
 
@@ -145,6 +147,7 @@ class Settings:
             observers=dict(self.keyring.public("observers")),
             open_agents=self.config.bus.keyless,
             door_open=self.door.open,
+            shut=self.askers.shut,
         )
 
     def reload(self) -> None:

@@ -22,6 +22,7 @@ from safetyd.journal import MAX_BATCH_BYTES, Append, Journal
 from safetyd.mailbox import STALLED_S, Letter, Mailbox
 
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
+RESTS: Final = 3.0  # times as long as a slice of a question took
 AUDIT_AGAIN_S: Final = 0.25
 # One input makes at most a 64 KiB proposal's line and a few short ones.
 INPUT_BYTES: Final = 80 * 1024
@@ -126,6 +127,14 @@ class Writer:
             self._open_letters()
             self._filled.set()
 
+    async def answer(self) -> None:
+        """Put people's questions to the engine for ever, and leave most of the time to agents."""
+        while True:
+            await self.mailbox.wait_for_question()
+            begun = uptime()
+            self._open_question()
+            await anyio.sleep(RESTS * (uptime() - begun))
+
     async def commit(self) -> None:
         """Send batches to the journal for ever, each while the one before it is under way."""
         send, receive = anyio.create_memory_object_stream[Sent](0)
@@ -147,6 +156,18 @@ class Writer:
         while not batch.full and (letter := self.mailbox.take()) is not None:
             batch.add(letter.open(engine, moment))
             batch.letters.append(letter)
+
+    def _open_question(self) -> None:
+        """Go on with one question, so that proposals wait for a slice of it at most."""
+        question = self.mailbox.take_question()
+        if question is None:
+            return
+        question.open(self.engine, self._clock.now())
+        if question.done:
+            self._open.letters.append(question)
+            self._filled.set()
+        else:
+            self.mailbox.put_back(question)
 
     def _sent(self, batch: Batch) -> Sent:
         frozen = None

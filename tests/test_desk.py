@@ -7,6 +7,7 @@ import anyio.abc
 import msgspec
 import pytest
 
+from safetyd.bus.askers import MAX_WAITING, SAVED_S
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.config import Config
@@ -61,7 +62,7 @@ class Office:
         self.clock = Clock()
         halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
         self.halt = halt
-        settings = Settings(Config(), None, directory)
+        settings = self.settings = Settings(Config(), None, directory)
         notifier = Notifier(
             settings,
             self.mailbox,
@@ -79,6 +80,7 @@ class Office:
             tasks,
             waits=_nobody_waits,
             notifier=notifier,
+            askers=settings.askers,
         )
 
     def control(self, command: str, **fields: object) -> None:
@@ -296,6 +298,50 @@ async def test_agents_are_listed(office: Office) -> None:
     office.query("agents")
 
     assert [a["agent"] for a in (await office.answer())["agents"]] == ["code"]
+
+
+async def test_who_asks_too_much_is_told_when_to_ask_again(office: Office) -> None:
+    office.settings.askers.charge("alice", SAVED_S + 0.1)
+
+    office.query("status")
+    answer = await office.answer()
+
+    assert (answer["ok"], answer["code"]) == (False, "rate_limit")
+    assert answer["error"].startswith("alice asks more than is answered; try again in ")
+    assert answer["retry_after_s"] == pytest.approx(2.0, abs=0.2)
+
+
+async def test_only_some_questions_of_one_person_wait_for_a_stuck_journal(office: Office) -> None:
+    for _ in range(MAX_WAITING + 1):
+        office.query("safe_mode")
+
+    (refused,) = office.ear.answers()
+
+    assert refused["code"] == "rate_limit"
+    office.write()
+    assert [answer["ok"] for answer in office.ear.answers()] == [True] * MAX_WAITING
+
+
+async def test_who_is_shut_out_is_not_even_answered(office: Office) -> None:
+    office.settings.askers.charge("alice", 1000.0)
+    for _ in range(2000):
+        office.query("status")
+    office.ear.answers()
+
+    office.query("status")
+
+    assert office.ear.answers() == []
+
+
+async def test_one_explanation_is_looked_for_at_a_time(office: Office) -> None:
+    office.query("explain", id="p1")
+    office.query("explain", id="p2")
+
+    refused, found = await office.answer(), await office.answer()
+
+    assert (refused["code"], found["code"]) == ("rate_limit", "not_found")
+    office.query("explain", id="p2")
+    assert (await office.answer())["code"] == "not_found"
 
 
 async def test_questions_wait_their_turn(office: Office) -> None:

@@ -6,7 +6,7 @@ from safetyd.core.events import Decided, Moment
 from safetyd.core.policy import Policy
 from safetyd.core.prices import PricesConfig
 from safetyd.core.proposal import Proposal
-from safetyd.letters import EventLetter, ProposalLetter, QuestionLetter
+from safetyd.letters import EventLetter, InquiryLetter, ProposalLetter, QuestionLetter, Slices
 from safetyd.prices import price_list
 from tests.play import stop
 from tests.wire import REPLY, Ear
@@ -83,3 +83,41 @@ def test_question_is_answered_with_the_state_at_its_turn() -> None:
 
 def _seq(engine: Engine, _moment: Moment) -> int:
     return engine.seq
+
+
+def three_slices(_engine: Engine, moment: Moment) -> Slices:
+    times = [moment.t]
+    times.append((yield).t)
+    times.append((yield).t)
+    return {"times": times}
+
+
+def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
+    told: list[bytes] = []
+    spent: list[float] = []
+    letter = InquiryLetter(three_slices, lambda answer: told.append(bytes(answer)), spent.append)
+
+    done = []
+    for t in (1.0, 2.0, 3.0):
+        assert letter.open(Engine(Policy()), Moment(MOMENT.at, t)) == ()
+        done.append(letter.done)
+    letter.deliver(late=True)
+
+    assert done == [False, False, True]
+    assert told == [b'{"ok":true,"times":[1.0,2.0,3.0]}']
+    assert len(spent) == 3
+
+
+def test_inquiry_without_slices_is_done_at_once() -> None:
+    told: list[bytes] = []
+    letter = InquiryLetter(
+        lambda engine, _moment: {"ok": False, "seq": engine.seq},
+        lambda answer: told.append(bytes(answer)),
+        lambda _seconds: None,
+    )
+
+    letter.open(Engine(Policy()), MOMENT)
+    letter.deliver(late=False)
+
+    assert letter.done
+    assert told == [b'{"ok":false,"seq":0}']

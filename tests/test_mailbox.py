@@ -19,6 +19,10 @@ class Note:
     def deliver(self, *, late: bool) -> None: ...
 
 
+class Asked(Note):
+    done = False
+
+
 def test_letters_come_out_in_the_order_they_went_in() -> None:
     mailbox, first, second = Mailbox(), Note(), Note()
     mailbox.put(first)
@@ -102,3 +106,40 @@ async def test_a_letter_that_was_taken_wakes_nobody_later() -> None:
         await mailbox.wait()
 
     assert scope.cancelled_caught
+
+
+def test_questions_wait_apart_and_in_order() -> None:
+    mailbox, first, second, letter = Mailbox(), Asked(), Asked(), Note()
+    mailbox.put_question(first)
+    mailbox.put_question(second)
+    mailbox.put(letter)
+
+    assert [mailbox.take(), mailbox.take()] == [letter, None]
+    assert [mailbox.take_question() for _ in range(3)] == [first, second, None]
+
+
+def test_question_that_is_not_done_goes_on_before_others() -> None:
+    mailbox, first, second = Mailbox(), Asked(), Asked()
+    mailbox.put_question(first)
+    mailbox.put_question(second)
+
+    mailbox.put_back(first)
+
+    assert mailbox.take_question() is first
+
+
+def test_no_question_fills_it() -> None:
+    mailbox = Mailbox()
+    for _ in range(MAX_LETTERS):
+        mailbox.put_question(Asked(size=MAX_BYTES, age_s=STALLED_S + 0.1))
+
+    assert not mailbox.full
+
+
+async def test_waiting_for_a_question_ends_when_one_comes() -> None:
+    mailbox = Mailbox()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(mailbox.wait_for_question)
+        await anyio.lowlevel.checkpoint()
+        mailbox.put_question(Asked())

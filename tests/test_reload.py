@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from safetyd.bus.askers import FLOOD
 from safetyd.bus.server import EmbeddedServer
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
@@ -139,6 +140,37 @@ def test_without_a_server_of_our_own_only_the_names_are_read(house: House) -> No
 
     assert house.reload.take_on_keys("alice") == []
     assert house.settings.has_key("code")
+
+
+def test_who_floods_is_shut_out_and_nothing_else_changes(house: House, tmp_path: Path) -> None:
+    house.settings.keyring.add("observers", "wall")
+    house.reload.take_on_keys("alice")
+    before = (tmp_path / "nats" / "nats.conf").read_text()
+    house.settings.keyring.add("agents", "code")  # waits for a reload
+    house.settings.askers.charge("wall", 1000.0)
+    for _ in range(int(FLOOD) + 1):
+        house.settings.askers.admit("wall", 30)
+
+    assert house.reload.shut_out() == []
+
+    after = (tmp_path / "nats" / "nats.conf").read_text()
+    gone = set(before.splitlines()) - set(after.splitlines())
+    assert "safety.v1.query.wall" in "".join(gone)
+    assert set(after.splitlines()) < set(before.splitlines())
+
+
+def test_full_disk_shuts_nobody_out_and_says_so(house: House, tmp_path: Path) -> None:
+    (tmp_path / "nats" / "nats.conf.new").mkdir()
+
+    (problem,) = house.reload.shut_out()
+
+    assert problem.startswith("who floods is not shut out: ")
+
+
+def test_on_a_bus_elsewhere_nobody_is_shut_out(house: House) -> None:
+    house.reload.server = None
+
+    assert house.reload.shut_out() == []
 
 
 def test_server_that_ends_at_once_says_why(house: House, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from safetyd.core.telemetry import Heartbeat
 from safetyd.views.agents import RECENT_S, SHOWN
 from safetyd.views.status import FINDINGS_BYTES, HEARD_S, MAX_SHOWN, safe_mode, status
 from tests.play import at, play, propose, report, resume, stop
-from tests.viewed import encoded, entered, plain, played
+from tests.viewed import encoded, entered, plain, played, whole
 
 
 def told(*story: Event, t: float = 10.0) -> dict[str, Any]:
     engine = Engine(Policy())
     play(engine, *story)
-    return plain(status(engine, Moment(at(t), t)))
+    return plain(whole(status, engine, t))
 
 
 def test_status_of_a_fresh_engine() -> None:
@@ -86,7 +86,7 @@ def test_actions_that_are_only_counted_are_open_too() -> None:
     engine = Engine(Policy())
     play(engine, *proposals)
 
-    view = plain(status(engine, Moment(at(90), 90.0)))
+    view = plain(whole(status, engine, 90.0))
 
     assert view["stop"]["open_actions"] == SHOWN + 3
 

@@ -1,24 +1,30 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from safetyd.bus.post import MAX_ANSWER_BYTES
 from safetyd.core.engine import Engine
-from safetyd.core.events import AnomalyFound, Event, Moment, Paused
+from safetyd.core.events import AnomalyFound, Event, Paused
 from safetyd.core.policy import Policy
 from safetyd.core.telemetry import Iteration
-from safetyd.views.agents import FOREMOST, RECENT_S, SHOWN, agents, foremost
+from safetyd.views.agents import FOREMOST, RECENT_S, SHOWN, SLICE, agents, foremost
+from safetyd.views.page import View
 from tests.play import at, outcome, play, propose, report, stop
-from tests.viewed import encoded, entered, plain, played
+from tests.viewed import encoded, entered, plain, played, whole
+
+
+def page_of(engine: Engine, t: float, limit: int = 1000, after: str = "") -> View:
+    return whole(agents, engine, t, limit, after)
 
 
 def listed(engine: Engine, t: float, limit: int = 1000, after: str = "") -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = plain(agents(engine, Moment(at(t), t), limit, after))["agents"]
+    rows: list[dict[str, Any]] = plain(page_of(engine, t, limit, after))["agents"]
     return rows
 
 
 def first(engine: Engine, t: float) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = plain({"rows": foremost(engine, Moment(at(t), t))})["rows"]
+    rows: list[dict[str, Any]] = plain({"rows": whole(foremost, engine, t)})["rows"]
     return rows
 
 
@@ -101,8 +107,8 @@ def test_agents_come_in_pages_of_which_each_begins_after_the_last() -> None:
 
     assert [row["agent"] for row in listed(engine, 1, limit=3)] == ["a", "b", "c"]
     assert [row["agent"] for row in listed(engine, 1, limit=3, after="c")] == ["d"]
-    assert agents(engine, Moment(at(1), 1.0), 3, "")["more"] is True
-    assert agents(engine, Moment(at(1), 1.0), 4, "")["more"] is False
+    assert page_of(engine, 1, 3)["more"] is True
+    assert page_of(engine, 1, 4)["more"] is False
 
 
 def test_no_page_is_larger_than_the_bus_can_carry() -> None:
@@ -115,7 +121,7 @@ def test_no_page_is_larger_than_the_bus_can_carry() -> None:
     seen: list[str] = []
     more = True
     while more:
-        page = agents(engine, Moment(at(99), 99.0), 1000, seen[-1] if seen else "")
+        page = page_of(engine, 99, after=seen[-1] if seen else "")
         assert len(encoded(page)) < MAX_ANSWER_BYTES
         seen += [row["agent"] for row in plain(page)["agents"]]
         more = bool(page["more"])
@@ -217,3 +223,21 @@ def test_of_many_agents_a_screenful_is_shown() -> None:
 
     assert [row["agent"] for row in rows] == [f"a{n}" for n in range(FOREMOST + 4, 4, -1)]
     assert "open_actions" not in rows[0]
+
+
+@pytest.mark.parametrize("view", [agents, foremost])
+def test_what_happens_between_two_slices_does_no_harm(view: Callable[..., Any]) -> None:
+    names = [f"agent-{number:03}" for number in range(3 * SLICE)]
+    engine = played(*(propose(0, name) for name in names))
+    later = iter(range(100))
+
+    def decide() -> None:
+        play(engine, propose(1, f"later-{next(later)}"))
+
+    wanted = () if view is foremost else (1000, "")
+    made = whole(view, engine, 2.0, *wanted, between=decide)
+
+    assert next(later) == 3
+    rows = made if view is foremost else made["agents"]
+    assert {row["agent"] for row in rows} <= set(names)
+    assert len(rows) == (FOREMOST if view is foremost else len(names))

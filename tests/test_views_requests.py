@@ -25,7 +25,7 @@ from safetyd.views.requests import (
 from safetyd.views.status import status
 from tests.core.asked import Queue
 from tests.play import at, tick
-from tests.viewed import plain
+from tests.viewed import plain, whole
 
 NOW = Moment(at(100), 100.0)
 
@@ -127,7 +127,7 @@ def test_a_name_that_no_request_has_is_not_found():
 def test_the_status_counts_what_waits_and_knows_how_long_the_oldest_has():
     queue, _ = three()
 
-    some, none = (plain(status(q.engine, NOW))["requests"] for q in (queue, Queue()))
+    some, none = (plain(whole(status, q.engine, NOW.t))["requests"] for q in (queue, Queue()))
 
     assert (some["pending"], some["oldest_s"]) == (3, 99.0)
     assert (none["pending"], none["oldest_s"]) == (0, 0.0)
@@ -139,7 +139,7 @@ def test_the_status_says_how_people_are_told_and_what_nobody_was():
     queue.asks(1)
     queue.happens(ChannelMoved(at=at(2), t=2.0, channel="email", up=False, why="no login"))
 
-    told = plain(status(queue.engine, Moment(at(900), 900.0)))["requests"]
+    told = plain(whole(status, queue.engine, 900.0))["requests"]
 
     assert (told["channels"], told["down"], told["unnotified"]) == (["email"], ["email"], 1)
 

@@ -13,13 +13,13 @@ from safetyd.bus.codec import read_proposal
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine import Engine
-from safetyd.core.events import ClockStepped, Event, Proposed, Stopped, Ticked
+from safetyd.core.events import ClockStepped, Event, Moment, Proposed, Stopped, Ticked
 from safetyd.core.lines import decode_batch
 from safetyd.core.policy import Policy
 from safetyd.core.prices import PricesConfig
 from safetyd.core.proposal import MAX_MESSAGE_BYTES
 from safetyd.journal import MAX_BATCH_BYTES, Displaced, Journal
-from safetyd.letters import EventLetter, ProposalLetter, QuestionLetter
+from safetyd.letters import EventLetter, InquiryLetter, ProposalLetter, QuestionLetter, Slices
 from safetyd.mailbox import Mailbox
 from safetyd.prices import price_list
 from safetyd.writer import Frozen, Writer
@@ -83,6 +83,7 @@ class Scribe:
     async def at_work(self) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.writer.decide)
+            tasks.start_soon(self.writer.answer)
             tasks.start_soon(self.writer.commit)
             yield
             tasks.cancel_scope.cancel()
@@ -377,3 +378,20 @@ async def test_stall_names_what_is_wrong(
     assert well == ""
     assert waiting.startswith("the journal has not answered for")
     assert known == "the journal's server does not answer"
+
+
+async def test_what_comes_between_two_slices_of_a_question_is_decided_first(scribe: Scribe) -> None:
+    def slices(engine: Engine, _moment: Moment) -> Slices:
+        scribe.put(stop(0), "stop")
+        yield
+        return {"stops": len(engine.stop.stops)}
+
+    answers: list[bytes] = []
+    scribe.mailbox.put_question(
+        InquiryLetter(slices, lambda answer: answers.append(bytes(answer)), lambda _: None)
+    )
+    async with scribe.at_work():
+        await until(lambda: answers)
+
+    assert answers == [b'{"ok":true,"stops":1}']
+    assert scribe.story == ["stop: journal 1, audit 2"]

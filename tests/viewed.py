@@ -1,13 +1,16 @@
 """An engine after a story, and its views as a client reads them."""
 
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 import msgspec
 
 from safetyd.core.engine import Engine
-from safetyd.core.events import Event, SafeModeEntered
+from safetyd.core.events import Event, Moment, SafeModeEntered
 from safetyd.core.policy import Policy
 from tests.play import at, play
+
+T = TypeVar("T")
 
 
 def played(*story: Event) -> Engine:
@@ -18,6 +21,26 @@ def played(*story: Event) -> Engine:
 
 def entered(t: float, agent: str | None = None) -> SafeModeEntered:
     return SafeModeEntered(at=at(t), t=t, by="alice", agent=agent, reason="drill")
+
+
+def whole(
+    view: Callable[..., Generator[None, Moment, T]],
+    engine: Engine,
+    t: float,
+    *wanted: object,
+    between: Callable[[], object] = lambda: None,
+) -> T:
+    """Return a view that is made in slices; `between` happens after each."""
+    moment = Moment(at(t), t)
+    slices = view(engine, moment, *wanted)
+    try:
+        next(slices)
+        while True:
+            between()
+            slices.send(moment)
+    except StopIteration as end:
+        made: T = end.value
+        return made
 
 
 def encoded(view: object) -> bytes:

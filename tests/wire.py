@@ -10,7 +10,7 @@ from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine import Engine
 from safetyd.core.events import Event
-from safetyd.mailbox import Mailbox
+from safetyd.mailbox import Letter, Mailbox
 
 REPLY = b"_R_.test.1"
 
@@ -69,10 +69,14 @@ def work_off(
     """Put every letter to the engine and deliver it, as if writing took no time."""
     moment = (clock or Clock()).now()
     events: list[Event] = []
-    letters = []
+    letters: list[Letter] = []
     while (letter := mailbox.take()) is not None:
         events += letter.open(engine, moment)
         letters.append(letter)
+    while (question := mailbox.take_question()) is not None:
+        while not question.done:
+            question.open(engine, moment)
+        letters.append(question)
     for letter in letters:
         letter.deliver(late=late)
     return events

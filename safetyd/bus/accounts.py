@@ -17,6 +17,7 @@ MAX_JOURNAL_BYTES: Final = 768 * 1024**2
 # How long the server knows the way back of a reply. What is never answered costs it 0.6 KB for so
 # long, so a flood bounds it; agents that wait for a person ask again every minute.
 RESPONSE: Final = "2m"
+ASK: Final = "query"
 SERVICE_VERBS: Final = ("PING", "INFO", "STATS")
 MAX_KEYLESS: Final = 128
 # What the server tells of its connections, and how one is ended.
@@ -33,6 +34,7 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     operators: Mapping[str, str]
     observers: Mapping[str, str]
     open_agents: bool
+    shut: frozenset[str] = frozenset()  # people who may not ask now
     door_open: bool = True  # False: agents without a key are known, but not let in now
 
 
@@ -145,14 +147,22 @@ def _humans(users: Users, subjects: Subjects) -> str:
     operators = [
         _user(
             key,
-            publish=[*(subjects.of(verb, name) for verb in OPERATOR_VERBS), *_micro()],
+            publish=[
+                *(
+                    subjects.of(v, name)
+                    for v in OPERATOR_VERBS
+                    if v != ASK or name not in users.shut
+                ),
+                *_micro(),
+            ],
             subscribe=[*hears, f"_INBOX.op.{name}.>"],
         )
         for name, key in users.operators.items()
     ]
     observers = [
-        _user(key, publish=[subjects.of("query", name)], subscribe=[*hears, f"_INBOX.op.{name}.>"])
+        _user(key, publish=[subjects.of(ASK, name)], subscribe=[*hears, f"_INBOX.op.{name}.>"])
         for name, key in users.observers.items()
+        if name not in users.shut
     ]
     return _block(
         "HUMANS",

@@ -30,7 +30,7 @@ class StrictParser(Parser):
         if buffer:
             data = bytes(buffer) + data
             buffer.clear()
-        start = 0
+        start, pace = 0, self.nc.pace
         try:
             while (end := data.find(b"\r\n", start)) >= 0:
                 line = data[start:end]
@@ -47,9 +47,12 @@ class StrictParser(Parser):
                 handler = self.nc.handlers.get(sid)
                 if handler is not None:
                     self.nc.hand_over(handler, subject, reply, payload)
+                    if pace is not None and (rest_s := pace(size)):
+                        await self.nc.rest(rest_s)
                 else:
-                    headers = data[body : body + header_size] or None
-                    await self.nc._process_msg(sid, subject, reply, payload, headers)  # noqa: SLF001
+                    await self.nc._process_msg(  # noqa: SLF001
+                        sid, subject, reply, payload, data[body : body + header_size] or None
+                    )
         finally:
             buffer += data[start:]
         if end < 0 and len(buffer) > MAX_LINE_BYTES:
@@ -78,6 +81,7 @@ class HardenedClient(Client):
         super().__init__()
         self._ps = StrictParser(self)
         self.handlers: dict[int, Handler] = {}
+        self.pace: Callable[[int], float] | None = None  # takes sizes, returns how long to rest
         self.unreadable = 0
         self.failed: BaseException | None = None
         self.on_failure: Callable[[], None] = lambda: None
@@ -102,6 +106,17 @@ class HardenedClient(Client):
         writer.write(data)
         return True
 
+    async def rest(self, seconds: float) -> None:
+        """Read nothing for a while; what is left of a lost connection is read at once."""
+        if self._writer() is not None:
+            await asyncio.sleep(seconds)
+
+    def hang_up(self) -> None:
+        """Drop the connection and whatever waits in it; another one is made at once."""
+        writer = self._writer()
+        if writer is not None:
+            writer.transport.abort()
+
     def _writer(self) -> asyncio.StreamWriter | None:
         if not self.is_connected or self._transport is None:
             return None
@@ -110,9 +125,7 @@ class HardenedClient(Client):
 
     async def _process_op_err(self, e: Exception) -> None:
         # What a frozen server has not read must not reach anybody later.
-        writer = self._writer()
-        if writer is not None:
-            writer.transport.abort()
+        self.hang_up()
         await super()._process_op_err(e)
 
     def _build_message(

@@ -50,16 +50,17 @@ class Door:
             await self._flooded.wait()
             log.warning("agents without a key flood the bus and are shut out for %d s", SHUT_S)
             self.open = False
-            await _until_turned(turn)
+            await until_turned(turn)
             await anyio.sleep(SHUT_S)
             self.open = True
-            await _until_turned(turn)
+            await until_turned(turn)
             log.info("agents without a key are let in again")
             self._over = 0.0
             self._flooded = anyio.Event()
 
 
-async def _until_turned(turn: Callable[[], Sequence[str]]) -> None:
+async def until_turned(turn: Callable[[], Sequence[str]]) -> None:
+    """Return once the server does as it was told."""
     while problems := turn():
         log.warning("the server does not take it on: %s", "; ".join(problems))
         await anyio.sleep(AGAIN_S)

@@ -54,10 +54,11 @@ class EmbeddedServer:
     def log_file(self) -> Path:
         return self._directory / "nats-server.log"
 
-    def configure(self, users: Users) -> None:
+    def configure(self, users: Users, *, tried: bool = False) -> None:
         """Write the configuration; a running server takes it on at once.
 
-        `ServerRefused` means that nothing has changed.
+        `ServerRefused` means that nothing has changed. What is `tried` already is not tried again,
+        which holds everything up for as long as a process takes to start.
         """
         listen = Listen(
             port=self._port,
@@ -69,7 +70,8 @@ class EmbeddedServer:
         fresh = self._directory / "nats.conf.new"
         fresh.touch(mode=0o600)
         fresh.write_text(embedded(listen, users, self._subjects))
-        self._try(fresh)
+        if not tried:
+            self._try(fresh)
         fresh.rename(self._directory / "nats.conf")
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGHUP)

@@ -1,7 +1,7 @@
 """Who is there, what each agent did, and how near it is to its limits."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
 from safetyd.core.engine import Engine
@@ -9,30 +9,38 @@ from safetyd.core.events import Moment
 from safetyd.core.guards.keys import Agent
 from safetyd.core.guards.standing import Standing
 from safetyd.core.guards.stop import Stop
+from safetyd.letters import Slices
 from safetyd.views.guards import budget
-from safetyd.views.page import View, fitting
+from safetyd.views.page import PAGE_BYTES, View, size_of
 
 FOREMOST: Final = 10  # a screenful, with all else that `status` says
 NEAR: Final = 0.8  # of tokens and iterations; of money it is budget.warn_ratio
 RECENT_S: Final = 3600.0
+SLICE: Final = 50  # agents, in about a millisecond
 SHOWN: Final = 64  # of the actions without an outcome; of more, only the number
 
 Due = Callable[[str], int]
 Rank = Callable[[str], tuple[object, ...]]
 
 
-def agents(engine: Engine, moment: Moment, limit: int, after: str) -> View:
+def agents(engine: Engine, moment: Moment, limit: int, after: str) -> Slices:
     """Return the agents whose names come after `after`, in the order of names.
 
     At most `limit`, and no more than an answer can carry; `more` says that others follow.
     """
     names = sorted(name for name in engine.keys.agents if name > after)
-    due = due_by(engine.stop.stops)
-    page = fitting(
-        {**_row(engine, moment, name, due), "open_actions": _open(engine, name)}
-        for name in names[:limit]
-    )
-    return {"agents": page, "more": len(page) < len(names)}
+    due, page, room = due_by(engine.stop.stops), list[View](), PAGE_BYTES
+    for number, name in enumerate(names[:limit], 1):
+        if number % SLICE == 0:
+            moment = yield
+        if name not in engine.keys.agents:
+            continue  # forgotten meanwhile
+        row = {**_row(engine, moment, name, due), "open_actions": _open(engine, name)}
+        room -= size_of(row)
+        if room < 0:
+            return {"agents": page, "more": True}
+        page.append(row)
+    return {"agents": page, "more": len(names) > limit}
 
 
 def _open(engine: Engine, name: str) -> list[str]:
@@ -40,14 +48,21 @@ def _open(engine: Engine, name: str) -> list[str]:
     return list(engine.actions.under_way(name)[-SHOWN:])
 
 
-def foremost(engine: Engine, moment: Moment) -> list[View]:
+def foremost(engine: Engine, moment: Moment) -> Generator[None, Moment, list[View]]:
     """Return those that matter most: stopped, paused, in safe mode, near a limit, unusual of late.
 
     Of equals those come first that were heard last.
     """
-    names = heapq.nlargest(FOREMOST, engine.keys.agents, key=_rank(engine, moment))
+    known, rank = engine.keys.agents, _rank(engine, moment)
+    ranks: dict[str, tuple[object, ...]] = {}
+    for number, name in enumerate(tuple(known), 1):
+        if number % SLICE == 0:
+            moment = yield
+        if name in known:
+            ranks[name] = rank(name)
+    names = heapq.nlargest(FOREMOST, ranks, key=ranks.__getitem__)
     due = due_by(engine.stop.stops)
-    return [_row(engine, moment, name, due) for name in names]
+    return [_row(engine, moment, name, due) for name in names if name in known]
 
 
 def due_by(stops: Sequence[Stop]) -> Due:

@@ -7,15 +7,17 @@ import msgspec
 
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
+from safetyd.letters import Ask, Slices
 from safetyd.views.page import View
 
-Ask = Callable[[Engine, Moment], View]
 FromFields = Callable[[Mapping[str, object]], Ask]
 Questions = Mapping[str, FromFields]  # by their names
 Question = TypeVar("Question")
 
 
-def asking(kind: type[Question], answer: Callable[[Engine, Moment, Question], View]) -> FromFields:
+def asking(
+    kind: type[Question], answer: Callable[[Engine, Moment, Question], View | Slices]
+) -> FromFields:
     """Return what makes a question of the fields that somebody sent."""
 
     def asked(fields: Mapping[str, object]) -> Ask:

@@ -8,6 +8,7 @@ import msgspec
 from safetyd.core.detectors.condition import LEVELS
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment
+from safetyd.letters import Slices
 from safetyd.views.agents import RECENT_S, due_by, foremost
 from safetyd.views.guards import breaker, budget, finding
 from safetyd.views.page import PAGE_BYTES, View, fitting
@@ -17,8 +18,10 @@ MAX_SHOWN: Final = 5  # of pauses, breakers and kernels in safe mode
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
 
 
-def status(engine: Engine, moment: Moment) -> View:
+def status(engine: Engine, moment: Moment) -> Slices:
     """Return what is stopped, who has acknowledged it, who is there, and what guards hold back."""
+    most = yield from foremost(engine, moment)
+    moment = yield
     return {
         "at": moment.at,
         "mode": engine.policy.mode,
@@ -36,7 +39,7 @@ def status(engine: Engine, moment: Moment) -> View:
         "requests": _requests(engine, moment),
         "wide_grants": engine.grants.wide,
         "agents": len(engine.keys.agents),
-        "foremost": foremost(engine, moment),
+        "foremost": most,
     }
 
 

@@ -102,3 +102,14 @@ def test_server_listens_on_loopback_alone_and_syncs_always(tmp_path: Path) -> No
 
 def test_journal_leaves_room_in_the_store() -> None:
     assert MAX_JOURNAL_BYTES < MAX_STORE_BYTES
+
+
+def test_who_is_shut_out_may_not_ask_and_operators_may_still_command(tmp_path: Path) -> None:
+    shut = msgspec.structs.replace(users(tmp_path), shut=frozenset({"local", "wall"}))
+
+    text = embedded(listen(tmp_path), shut, Subjects())
+
+    assert complaints(tmp_path, text) == ""
+    assert "safety.v1.control.local" in text
+    assert "safety.v1.query.local" not in text
+    assert "safety.v1.query.wall" not in text

@@ -349,3 +349,25 @@ async def test_client_that_was_closed_is_not_reconnected(bus: Bus) -> None:
 
         assert client.is_closed
         assert not client.send(b"PING\r\n")
+
+
+async def test_connection_with_a_pace_rests_until_it_is_hung_up(ears: Ears) -> None:
+    rested = asyncio.Event()
+
+    def pace(_size: int) -> float:
+        rested.set()
+        return 0.2
+
+    ears.client.pace = pace
+    with Peer(ears.bus.url) as peer:
+        for number in range(1000):
+            peer.publish("handed.many", b"%d" % number)
+        peer.settle()
+    await rested.wait()
+    heard = len(ears.handed)
+    ears.client.hang_up()
+    await until(lambda: ears.client.stats["reconnects"])
+
+    assert heard < 3
+    ears.client.pace = None
+    await ears.hear_next()

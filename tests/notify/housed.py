@@ -77,4 +77,6 @@ class House:
 
     def asks(self, question: str, **fields: object) -> Mapping[str, Any]:
         ask = self.notifier.questions[question](fields)
-        return ask(self.wired.engine, self.wired.clock.now())
+        found = ask(self.wired.engine, self.wired.clock.now())
+        assert isinstance(found, dict)
+        return found

@@ -17,6 +17,7 @@ from safetyd.tallies import OTHER
 
 MAX_BREAKERS: Final = 100  # with a label of their own
 STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
+SLICE: Final = 200  # agents, in about a millisecond
 SCOPES: Final = ("chain", "session", "day")
 
 
@@ -70,7 +71,8 @@ class Gauges:
         request = self._engine().approvals.find(request_id)
         return None if request is None else request.asked.at
 
-    def families(self) -> Iterator[GaugeMetricFamily]:
+    def families(self) -> Iterator[GaugeMetricFamily | None]:
+        """Yield what is known now, and None where others may have their turn."""
         guards, moment = self._engine().guards, self._now()
         yield _family(
             "autonomy_safe_mode_active",
@@ -128,7 +130,8 @@ class Gauges:
         for breaker, state in self._engine().guards.breaker.states():
             if len(self._breakers) < MAX_BREAKERS:
                 self._breakers[breaker] = None
-            _raise(highest, breaker if breaker in self._breakers else OTHER, STATES[state])
+            label = _visible(breaker) if breaker in self._breakers else OTHER
+            _raise(highest, label, STATES[state])
         text = "0 closed, 1 half open, 2 open."
         return _family("safetyd_breaker_state", text, _labelled(highest), "breaker")
 
@@ -150,12 +153,14 @@ class Gauges:
         ):
             yield _family(f"safetyd_budget_{what}_usd", text, _labelled(amounts), "scope")
 
-    def _agents(self, t: float) -> Iterator[GaugeMetricFamily]:
+    def _agents(self, t: float) -> Iterator[GaugeMetricFamily | None]:
         guard = self._engine().guards.anomaly
         errors: dict[str, float] = {}
         files: dict[str, float] = {}
         repeated: dict[str, float] = {}
-        for agent in guard.agents:
+        for number, agent in enumerate(guard.agents, 1):
+            if number % SLICE == 0:
+                yield None
             label, of = self.label(agent), guard.gauges(agent, t)
             _raise(errors, label, of.error_ratio)
             _raise(files, label, of.files_per_commit)
@@ -166,6 +171,16 @@ class Gauges:
             ("safetyd_repeated_action_count", "How often in a row the last action.", repeated),
         ):
             yield _family(name, text, _labelled(values), "agent")
+
+
+def _visible(word: str) -> str:
+    """Return an agent's word with whatever cannot be seen spelt out: somebody may print it."""
+    return "".join(char if char.isprintable() else _spelt(char) for char in word)
+
+
+def _spelt(char: str) -> str:
+    # As Python writes it: \x1b, \u202e, \U000e0041.
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def _fill(standing: Standing) -> tuple[float, int]:

@@ -39,7 +39,7 @@ class Metrics(Collector):
         self.malformed: Callable[[], int] = int
         self.audit_bytes: Callable[[], int] = int
         self.guards: Callable[[], Sequence[str]] = tuple
-        self.gauges: Callable[[], Iterable[GaugeMetricFamily]] = tuple
+        self.gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
         self.tallies = Tallies()
         self.reload_ok = True
         self._registry = CollectorRegistry()
@@ -89,7 +89,15 @@ class Metrics(Collector):
     def render(self) -> bytes:
         return generate_latest(self._registry)
 
+    def slices(self) -> Iterator[bytes]:
+        """Yield what `render` returns a piece at a time, some of them empty."""
+        for family in self._families():
+            yield b"" if family is None else generate_latest(_Only(family))
+
     def collect(self) -> Iterator[Family]:
+        return (family for family in self._families() if family is not None)
+
+    def _families(self) -> Iterator[Family | None]:
         yield self._decision_counts()
         yield self._seconds.family("safetyd_decision_seconds", "From receipt to reply.")
         yield self._guard_verdicts()
@@ -129,6 +137,17 @@ class Metrics(Collector):
                 family.add_metric([guard, severity], count)
             family.add_metric([guard, Severity.ALLOW], max(0, self._judged - restricted))
         return family
+
+
+class _Only(CollectorRegistry):
+    """A registry of one family."""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__()
+        self._family = family
+
+    def collect(self) -> Iterator[Family]:
+        yield self._family
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -23,7 +23,7 @@ def read(engine: Engine, t: float = 60.0, keys: Sequence[str] = ()) -> Gauges:
 
 def values(gauges: Gauges, name: str) -> Values:
     """Return a family's values by label, "" if it has none."""
-    family = next(family for family in gauges.families() if family.name == name)
+    family = next(found for found in gauges.families() if found and found.name == name)
     return {"".join(sample.labels.values()): sample.value for sample in family.samples}
 
 
@@ -59,6 +59,14 @@ def test_state_of_each_breaker_is_a_number() -> None:
     story = (moved(0, "db"), moved(0, "api"), moved(1, "api", "half_open"))
 
     assert told(*story, name="safetyd_breaker_state") == {"db": 2, "api": 1}
+
+
+def test_what_cannot_be_seen_in_a_breakers_name_is_spelt_out() -> None:
+    story = moved(0, "db\x1b[31m\u202e"), moved(0, "naïve")
+
+    shown = told(*story, name="safetyd_breaker_state")
+
+    assert shown == {"db\\x1b[31m\\u202e": 2, "naïve": 2}
 
 
 def test_breakers_after_the_first_hundred_share_a_label_that_shows_the_worst() -> None:

@@ -12,15 +12,20 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 from msgspec import Meta
 
+from safetyd.clock import uptime
 from safetyd.metrics import Metrics
+from safetyd.web.scrape import Scrape
+from safetyd.web.throttle import Turns
 
 MAX_CONNECTIONS: Final = 64
 KEPT_S: Final = 15.0
 SHARED: Final = IPv4Network("100.64.0.0/10")  # what private networks of VPNs use
+LATER: Final = {"Retry-After": "1"}
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # what is wrong, or nothing
 Routes = Callable[[web.Application], None]  # adds paths
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,13 +70,16 @@ class Listener:
         self._host = host
         self._port = port
         self._routes = routes
+        self._turns = Turns(uptime)
         self._names = frozenset({"localhost", "127.0.0.1", "::1", host, *names})
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
 
     async def start(self, port: int | None = None) -> str:
         """Listen on the port given or configured, any if it is 0, and return the address."""
-        app = web.Application(middlewares=[self._our_host_only], client_max_size=64 * 1024)
+        app = web.Application(
+            middlewares=[self._in_turn, self._our_host_only], client_max_size=64 * 1024
+        )
         for add in self._routes:
             add(app)
         self._runner = web.AppRunner(app)
@@ -91,9 +99,17 @@ class Listener:
             await self._runner.cleanup()
 
     @web.middleware
-    async def _our_host_only(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _in_turn(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let nobody who asks without end, and any web page can, take the time of agents."""
+        wait = self._turns.take()
+        if wait is None:
+            return web.Response(status=429, text="too many requests\n", headers=LATER)
+        if wait:
+            await asyncio.sleep(wait)
+        return await handler(request)
+
+    @web.middleware
+    async def _our_host_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse other names, so that no web page can reach us by rebinding its own."""
         if _name(request.host) not in self._names:
             return web.Response(status=403, text="unknown host\n")
@@ -104,7 +120,7 @@ class Vitals:
     """What scrapers and supervisors ask. GET never changes anything."""
 
     def __init__(self, metrics: Metrics, alive: Health, ready: Health) -> None:
-        self._metrics = metrics
+        self._scrape = Scrape(metrics.slices)
         self._alive = alive
         self._ready = ready
 
@@ -113,8 +129,11 @@ class Vitals:
         app.router.add_get("/healthz", self._get_health)
         app.router.add_get("/readyz", self._get_ready)
 
-    async def _get_metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.render(), headers={"Content-Type": METRICS_TYPE})
+    async def _get_metrics(self, request: web.Request) -> web.Response:
+        if _of_another_page(request):
+            return web.Response(status=403, text="not for other sites\n")
+        text = await self._scrape.text()
+        return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
         return _told(self._alive())
@@ -151,6 +170,13 @@ def _accept(server: web.Server) -> Connection:
         keepalive_timeout=KEPT_S,
         auto_decompress=False,  # a few bytes could become very many
     )
+
+
+def _of_another_page(request: web.Request) -> bool:
+    """Say whether a browser asks for a page that is not ours; no other program says so."""
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    ours = f"http://{request.host}", f"https://{request.host}"
+    return site not in {"none", "same-origin"} or request.headers.get("Origin", ours[0]) not in ours
 
 
 def _name(host: str) -> str | None:

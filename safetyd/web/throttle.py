@@ -4,12 +4,32 @@ from collections.abc import Callable, Hashable
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+TURNS_PER_S: Final = 100.0  # at about a third of a millisecond each
+TURNS_SAVED: Final = 20.0  # what may come at once
+LONGEST_S: Final = 1.0
 MINUTE_S: Final = 60.0
 MAX_KNOWN: Final = 10_000  # whose tries are counted; who was not seen for longest is forgotten
 REQUESTS: Final = 30  # of one address a minute
 LOOKS: Final = 60  # at one token a minute
 ANSWERS: Final = 10  # on one token a minute
 STRANGERS: Final = 60  # tokens of nobody a minute, by everybody
+
+
+class Turns:
+    """So many requests a second whoever asks, each in its turn."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._next = 0.0
+
+    def take(self) -> float | None:
+        """Return in how many seconds a request has its turn, None if that is too long."""
+        now, every = self._now(), 1.0 / TURNS_PER_S
+        turn = max(self._next, now - TURNS_SAVED * every)
+        if turn - now > LONGEST_S:
+            return None
+        self._next = turn + every
+        return max(turn - now, 0.0)
 
 
 class Allowance:

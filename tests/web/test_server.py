@@ -7,6 +7,7 @@ import pytest
 
 from safetyd.metrics import Metrics
 from safetyd.web.server import MAX_CONNECTIONS, Listener, Vitals
+from safetyd.web.throttle import TURNS_SAVED
 
 
 class Site:
@@ -17,8 +18,11 @@ class Site:
         self._browser = browser
         self.health = health
 
-    async def get(self, path: str, host: str = "", method: str = "GET") -> tuple[int, str]:
+    async def get(
+        self, path: str, host: str = "", method: str = "GET", **more: str
+    ) -> tuple[int, str]:
         headers = {"Host": host} if host else {}
+        headers |= {name.replace("_", "-"): value for name, value in more.items()}
         async with self._browser.request(method, self._url + path, headers=headers) as response:
             return response.status, await response.text()
 
@@ -104,6 +108,42 @@ async def test_get_changes_nothing(site: Site) -> None:
     await site.get("/nowhere")
 
     assert await site.get("/metrics") == first
+
+
+FOREIGN = [
+    {"Sec_Fetch_Site": "cross-site"},
+    {"Sec_Fetch_Site": "same-site"},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:3000", "Sec_Fetch_Site": "same-origin"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+async def test_pages_of_others_may_ask_how_it_is_and_nothing_else(
+    site: Site, headers: dict[str, str]
+) -> None:
+    assert await site.get("/metrics", **headers) == (403, "not for other sites\n")
+    assert (await site.get("/healthz", **headers))[0] == 200
+    assert (await site.get("/readyz", **headers))[0] == 200
+
+
+@pytest.mark.parametrize("site_header", ["none", "same-origin"])
+async def test_people_and_our_own_pages_may_look_at_metrics(site: Site, site_header: str) -> None:
+    assert (await site.get("/metrics", Sec_Fetch_Site=site_header))[0] == 200
+    assert (await site.get("/metrics", host="localhost", Origin="http://localhost"))[0] == 200
+
+
+async def test_who_would_wait_too_long_is_turned_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.web.throttle.LONGEST_S", 0.0)
+    monkeypatch.setattr("safetyd.web.throttle.TURNS_PER_S", 0.01)
+
+    answers = [await site.get("/healthz") for _ in range(int(TURNS_SAVED) + 2)]
+
+    assert answers[:-1] == [(200, "ok\n")] * (len(answers) - 1)
+    assert answers[-1] == (429, "too many requests\n")
 
 
 async def test_address_of_an_ipv6_listener_can_be_opened() -> None:

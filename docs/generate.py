@@ -19,6 +19,7 @@ from docs.messages import MESSAGES
 from safetyd import __version__
 from safetyd.audit import Opened
 from safetyd.core.lines import AnyEvent
+from safetyd.core.notice import HEADER, VALUE
 from safetyd.core.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
 
 Json = dict[str, Any]
@@ -30,6 +31,15 @@ DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 NOT_SENT: Final = {
     "proposal": ("extra",),
     "safety_event": ("event", "seq", "at", "t"),
+}
+# What the daemon publishes of its own accord.
+NOTICES: Final = frozenset({"safety_event", "desktop_notice", "state_stop", "state_mode"})
+MARKED: Final[Json] = {
+    "type": "object",
+    "required": [HEADER],
+    "properties": {
+        HEADER: {"const": VALUE, "description": "No answer has it: ignore what has not."}
+    },
 }
 DESCRIBED: Final = {"safety_event": "What people, logs and dashboards are told."}
 TIMES: Final = frozenset(
@@ -251,7 +261,8 @@ def _operation(exchange: Exchange) -> Json:
 def _message(name: str) -> Json:
     if name not in MESSAGES:
         return {"name": name, "summary": "The payload is not read."}
-    return {"name": name, "payload": {"$ref": f"schemas/{name}.json"}}
+    marked = {"headers": MARKED} if name in NOTICES else {}
+    return {"name": name, **marked, "payload": {"$ref": f"schemas/{name}.json"}}
 
 
 def _said() -> Iterable[str]:

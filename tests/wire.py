@@ -36,9 +36,10 @@ class Wire(HardenedClient):
         messages = []
         while self._sent:
             line, _, rest = self._sent.partition(b"\r\n")
-            verb, subject, size = line.split(b" ")
-            assert verb == b"PUB"
-            payload, self._sent = rest[: int(size)], rest[int(size) + 2 :]
+            verb, subject, *sizes = line.split(b" ")
+            assert verb in {b"PUB", b"HPUB"}
+            start, end = (int(sizes[0]) if verb == b"HPUB" else 0), int(sizes[-1])
+            payload, self._sent = rest[start:end], rest[end + 2 :]
             messages.append(Said(subject.decode(), msgspec.json.decode(payload)))
         return messages
 

@@ -15,7 +15,12 @@ import nats.errors
 from nats.aio.client import Client
 from nats.protocol.parser import PING, Parser
 
+from safetyd.core.notice import HEADER, VALUE
+
 Handler = Callable[[bytes, bytes, bytes], None]  # subject, reply, payload
+
+_MARK: Final = f"\r\n{HEADER}: {VALUE}\r\n".encode()
+_HEADERS: Final = b"NATS/1.0%b\r\n" % _MARK
 
 # More than this unsent means that the server does not read; what is added then would be stale.
 MAX_UNSENT_BYTES: Final = 16 * 1024 * 1024
@@ -81,6 +86,7 @@ class HardenedClient(Client):
         super().__init__()
         self._ps = StrictParser(self)
         self.handlers: dict[int, Handler] = {}
+        self._listeners: dict[int, Handler] = {}
         self.pace: Callable[[int], float] | None = None  # takes sizes, returns how long to rest
         self.unreadable = 0
         self.failed: BaseException | None = None
@@ -90,6 +96,11 @@ class HardenedClient(Client):
         """Call `handler` with every message, from the read loop itself: it must not wait."""
         subscription = await self.subscribe(subject, queue=queue, cb=_unused)
         self.handlers[subscription._id] = handler  # noqa: SLF001
+
+    async def listen(self, subject: str, listener: Handler) -> None:
+        """Call `listener` with what the daemon publishes there, and with no answer sent there."""
+        subscription = await self.subscribe(subject, cb=_unused)
+        self._listeners[subscription._id] = listener  # noqa: SLF001
 
     def hand_over(self, handler: Handler, subject: bytes, reply: bytes, payload: bytes) -> None:
         try:
@@ -127,6 +138,15 @@ class HardenedClient(Client):
         # What a frozen server has not read must not reach anybody later.
         self.hang_up()
         await super()._process_op_err(e)
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None
+    ) -> None:
+        listener = self._listeners.get(sid)
+        if listener is None:
+            await super()._process_msg(sid, subject, reply, data, headers)  # type: ignore[arg-type] # None is taken
+        elif headers is not None and _MARK in headers:
+            self.hand_over(listener, subject, reply, data)
 
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any
@@ -167,3 +187,9 @@ async def _unused(_message: Any) -> None:
 def pub(subject: bytes, payload: bytes) -> bytes:
     """Build a PUB command."""
     return b"PUB %b %d\r\n%b\r\n" % (subject, len(payload), payload)
+
+
+def notice(subject: bytes, payload: bytes) -> bytes:
+    """Build the same for what is published of the daemon's own accord."""
+    size = len(_HEADERS)
+    return b"HPUB %b %d %d\r\n%b%b\r\n" % (subject, size, size + len(payload), _HEADERS, payload)

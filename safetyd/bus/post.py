@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.bus.client import HardenedClient, pub
+from safetyd.bus.client import HardenedClient, notice, pub
 from safetyd.bus.subjects import Subjects
 from safetyd.core.decision import Decision
 
@@ -61,8 +61,8 @@ class Post:
             self.soon()
 
     def tell(self, subject: str, content: object) -> None:
-        """Publish a notice."""
-        self._waiting.append(pub(subject.encode(), _encode(content)))
+        """Publish a notice, marked as one."""
+        self._waiting.append(notice(subject.encode(), _encode(content)))
         self.soon()
 
     def soon(self) -> None:

@@ -19,6 +19,7 @@ import msgspec
 from safetyd.client.down import Down, Lost
 from safetyd.client.stops import Stops
 from safetyd.client.whereabouts import Endpoint
+from safetyd.core.notice import HEADER, VALUE
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -231,13 +232,16 @@ class Link:
         return f"no safetyd answers at {endpoint.shown} ({why}); start it with `safetyd run`"
 
     async def _on_answer(self, msg: "Msg") -> None:
-        heard: Heard | Down = Heard(msg.data, not msg.subject.startswith(self._inbox))
-        if msg.headers is not None and msg.headers.get("Status") == "503":
+        published = not msg.subject.startswith(self._inbox)
+        heard: Heard | Down = Heard(msg.data, published)
+        if not published and (msg.headers or {}).get("Status") == "503":
             heard = Down(f"no safetyd listens at {self._where}; start it with `safetyd run`")
         for listener in self._listeners.get(msg.subject.rpartition(".")[2], ()):
             listener.offer(heard)
 
     async def _on_stop(self, msg: "Msg") -> None:
+        if (msg.headers or {}).get(HEADER) != VALUE:
+            return  # somebody's answer: where that goes is the asker's choice
         heartbeat = self._stops.hear(msg.data)
         if heartbeat is not None and self._client is not None:
             await self._beat(self._client, msgspec.json.encode(heartbeat))

@@ -89,7 +89,7 @@ class Operator:
         """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
         self._client.on_failure = self.lost.set
         subject = self._subjects.of("event", ">")
-        await self._client.handle(subject, lambda _subject, _reply, payload: heard(payload))
+        await self._client.listen(subject, lambda _subject, _reply, payload: heard(payload))
         await self._client.flush()
 
     async def _ask(self, verb: str, command: str, fields: Reply, patience_s: float) -> Reply:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import nats.errors
 import pytest
 
-from safetyd.bus.client import MAX_LINE_BYTES, MAX_UNSENT_BYTES, HardenedClient, pub
+from safetyd.bus.client import MAX_LINE_BYTES, MAX_UNSENT_BYTES, HardenedClient, notice, pub
 from tests.bus.peer import Peer, hpub
 from tests.bus.peer import pub as raw_pub
 from tests.client.bus import Bus
@@ -371,3 +371,19 @@ async def test_connection_with_a_pace_rests_until_it_is_hung_up(ears: Ears) -> N
     assert heard < 3
     ears.client.pace = None
     await ears.hear_next()
+
+
+async def test_listener_hears_what_is_marked_and_no_answer(ears: Ears) -> None:
+    heard: list[bytes] = []
+    await ears.client.listen("events", lambda _subject, _reply, payload: heard.append(payload))
+    await ears.client.flush()
+    with Peer(ears.bus.url) as peer:
+        peer.publish("events", b"bare")
+        peer.send(hpub(b"events", b"NATS/1.0 503\r\n\r\n", b"status"))
+        peer.send(hpub(b"events", b"NATS/1.0\r\nX: Safetyd-Notice: 1\r\n\r\n", b"quoted"))
+        peer.send(notice(b"events", b"marked"))
+        peer.settle()
+
+    await until(lambda: heard)
+
+    assert heard == [b"marked"]

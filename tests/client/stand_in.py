@@ -8,6 +8,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from safetyd.bus.client import HardenedClient
+from safetyd.core.notice import HEADER, VALUE
 from safetyd.core.proposal import digest, shortest
 
 Fields = dict[str, Any]
@@ -98,8 +99,10 @@ class StandIn:
         """Return how many proposals arrived that the test did not look at."""
         return self._asked.statistics().current_buffer_used
 
-    async def say(self, subject: str, fields: Fields) -> None:
-        await self._nc.publish(f"safety.v1.{subject}", msgspec.json.encode(fields))
+    async def say(self, subject: str, fields: Fields, *, marked: bool = True) -> None:
+        headers = {HEADER: VALUE} if marked else None
+        payload = msgspec.json.encode(fields)
+        await self._nc.publish(f"safety.v1.{subject}", payload, headers=headers)
 
     async def _on_propose(self, msg: Msg) -> None:
         asked = Asked(msg)

@@ -20,6 +20,19 @@ async def test_a_stop_is_acknowledged_with_its_epoch(bus: Bus, daemon: StandIn) 
         assert safety.stopped
 
 
+async def test_answers_that_somebody_sent_there_are_no_stops(bus: Bus, daemon: StandIn) -> None:
+    stop = {"active": True, "epoch": 7, "agent": None}
+    async with Safety("code", url=bus.url) as safety:
+        await safety.heartbeat()
+        await daemon.told("heartbeat")
+
+        await daemon.say("state.stop", stop, marked=False)
+        await daemon.say("state.stop", {**stop, "epoch": 8})
+        heartbeat = await daemon.told("heartbeat")
+
+        assert heartbeat["stop_epoch"] == 8
+
+
 async def test_the_daemon_is_asked_all_the_same_while_stopped(bus: Bus, daemon: StandIn) -> None:
     async with Safety("code", url=bus.url) as safety:
         await safety.heartbeat()

@@ -13,6 +13,7 @@ import anyio
 import msgspec
 import pytest
 
+from safetyd.bus.client import notice as notice_of
 from safetyd.console import desktop as command
 from safetyd.console.places import Place
 from safetyd.notify.desktop import keep
@@ -128,7 +129,7 @@ def publish(daemon: RunningDaemon, event: dict[str, Any]) -> None:
     key = daemon.data_dir / "keys" / "daemon.nk"
     with Peer(daemon.endpoint.bus, key, "_INBOX.daemon") as peer:
         subject = f"safety.v1.event.{event['event_type']}"
-        peer.publish(subject, msgspec.json.encode(event))
+        peer.send(notice_of(subject.encode(), msgspec.json.encode(event)))
         peer.settle()
 
 

@@ -203,6 +203,7 @@ class StatusAnswer(Done):
     paused: tuple[str, ...]  # longest paused first
     pauses: tuple[Pausing, ...]
     today: Budget
+    keyless_today: Budget | None  # of agents without a key, once others have one
     warn_ratio: float  # the share of a budget at which people are told
     breakers: tuple[Breaker, ...]  # that are not closed, longest open first
     tripped: int  # how many there are

@@ -125,9 +125,10 @@ class ControlBudgetRaise(RaiseCommand, kw_only=True, tag_field="command", tag="b
 
 
 class BudgetLifted(Done):
-    """What is permitted now, and for how long."""
+    """What is permitted now, how much of it is used or set aside, and for how long."""
 
     limit: float
+    used: float
     until: datetime
 
 

@@ -212,6 +212,7 @@ class RequestCard(RequestRow):
     verdicts: tuple[Verdict, ...]
     tier: Tier
     reversibility: Reversibility
+    gives: str  # what an approval gives beside the action
     answer: Answer | None
     valid_until: datetime | None
     used: str

@@ -1,7 +1,7 @@
 """How people permit more money for what is left of the day."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -11,11 +11,14 @@ from safetyd.core.events import BudgetRaised, Moment
 from safetyd.core.money import MAX_USD, nano, usd
 from safetyd.letters import Carried, Plan
 
+Scope = Literal["day", "agent", "keyless", "model"]
+RAISED: Final = get_args(Scope)
+
 
 class RaiseCommand(msgspec.Struct, kw_only=True):
     """`name` is that of the agent or the model."""
 
-    scope: Literal["day", "agent", "keyless", "model"]
+    scope: Scope
     name: Annotated[str, Meta(max_length=128)] = ""
     usd: Annotated[float, Meta(gt=0, le=MAX_USD)]
     reason: Annotated[str, Meta(max_length=2000)]
@@ -36,7 +39,9 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan:
         )
         found = engine.guards.budget.raisable(command.scope, command.name, moment.at)
         limit = usd(max(standing.limit for standing in found) + nano(command.usd))
-        return Carried((raised,), {"ok": True, "limit": limit, "until": _midnight(moment.at)})
+        used = usd(max(standing.account.used for standing in found))
+        told = {"ok": True, "limit": limit, "used": used, "until": _midnight(moment.at)}
+        return Carried((raised,), told)
 
     return plan
 

@@ -69,6 +69,8 @@ def _facts(view: Row) -> Iterator[tuple[str, str]]:
     yield "risk", f"{plain(view['risk'])}, {_undoing(view['reversibility'])}"
     for verdict in view["verdicts"]:
         yield "stopped by", f"{plain(verdict['rule'])}: {plain(verdict.get('reason', ''), 2000)}"
+    if view["gives"]:
+        yield "ALSO", plain(view["gives"])
     cost = proposal.get("cost_usd")
     yield "cost", "not said" if cost is None else f"${cost:.2f}, as the agent says"
     if not proposal.get("rollback"):

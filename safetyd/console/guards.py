@@ -11,7 +11,9 @@ from safetyd.console.person import Reply, connected, control, query
 from safetyd.console.places import Place
 from safetyd.console.plain import document, plain
 from safetyd.console.render_guards import EVERYBODY
+from safetyd.core.money import MAX_USD
 from safetyd.core.party import KEYLESS
+from safetyd.raising import RAISED
 
 
 @click.command()
@@ -132,14 +134,19 @@ def budgets(place: Place, *, as_json: bool) -> None:
 @click.option("--reason", required=True, help="Why; it is recorded.")
 @json_option
 @reaches_daemon
-def budgets_raise(place: Place, scope: str, usd: float, reason: str, *, as_json: bool) -> None:
+def budgets_raise(place: Place, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
     """Permit AMOUNT more US dollars until midnight UTC.
 
     SCOPE is day, keyless (all agents without a key), agent:NAME or model:NAME.
     """
     kind, _, name = scope.partition(":")
+    if kind not in RAISED:
+        raise WrongUsage(f"{scope!r} is no budget: use day, keyless, agent:NAME or model:NAME")
+    if not 0 < usd <= MAX_USD:
+        raise WrongUsage(f"AMOUNT is more than 0 and at most {MAX_USD:,.0f} US dollars")
     reply = control(place, "budget_raise", scope=kind, name=name, usd=usd, reason=reason)
     click.echo(document(reply) if as_json else render_guards.raised(scope, reply))
+    return BLOCKED if reply["used"] >= reply["limit"] else 0
 
 
 @click.command()

@@ -102,7 +102,10 @@ def budgets(view: View) -> str:
 
 
 def raised(scope: str, reply: View) -> str:
-    return f"{plain(scope)} may use {_usd(reply['limit'])} until {when(reply['until'])}."
+    may = f"{plain(scope)} may use {_usd(reply['limit'])} until {when(reply['until'])}"
+    if reply["used"] >= reply["limit"]:
+        return f"{may}, and it is STILL USED UP: {_usd(reply['used'])} is spent or set aside."
+    return f"{may}; {_usd(reply['used'])} of it is spent or set aside."
 
 
 def _budget(row: View) -> tuple[str, ...]:

@@ -66,8 +66,10 @@ def _wrong(view: View) -> Iterator[str]:
         yield f"WIDE: by {some(view['wide_grants'])} whatever an agent says passes"
         yield "  `safetyd grants` shows what it lifts, `safetyd grant revoke ID` ends it"
     yield from _breakers(view)
-    if _is_low(view["today"], view["warn_ratio"]):
-        yield from _budget(view["today"])
+    whose = {"day": "all agents together", "keyless": "all agents without a key"}
+    for budget in filter(None, (view["today"], view["keyless_today"])):
+        if _is_low(budget, view["warn_ratio"]):
+            yield from _budget(budget, whose[budget["scope"]])
     yield from _near(view)
     if view.get("config_problem"):
         yield f"REFUSED: the newest configuration: {plain(view['config_problem'], 2000)}"
@@ -88,8 +90,12 @@ def _pauses(view: View) -> Iterator[str]:
     for pause in view["pauses"]:
         reason = f": {plain(pause['reason'])}" if pause["reason"] else ""
         by = f"by {plain(pause['by'])} since {when(pause['since'])}"
-        yield f"PAUSED: {plain(pause['agent'])} {by}{reason}"
-        yield f"  `safetyd unpause {plain(pause['agent'])}` ends it"
+        agent = plain(pause["agent"])
+        yield f"PAUSED: {agent} {by}{reason}"
+        if pause["source"] == "budget":
+            yield f"  approve its request to give it as much again: `safetyd list --agent {agent}`"
+        else:
+            yield f"  `safetyd unpause {agent}` ends it"
     shown = {pause["agent"] for pause in view["pauses"]}
     if more := len(view["paused"]) - len(shown):
         yield f"  and {more} more: `safetyd status --json`"
@@ -125,15 +131,16 @@ def _is_low(budget: View, warn_ratio: float) -> bool:
     return limit is not None and budget["spent"] + budget["reserved"] >= limit * warn_ratio
 
 
-def _budget(budget: View) -> Iterator[str]:
-    """Yield what is used of the day's money, and what to do about it."""
+def _budget(budget: View, whose: str) -> Iterator[str]:
+    """Yield what is used of somebody's money for the day, and what to do about it."""
     used_up = nano(budget["spent"]) + nano(budget["reserved"]) >= nano(budget["limit"])
     blocks = ": what needs money is blocked" if used_up else ""
-    yield f"BUDGET: {spent(budget)} is used today, all agents together{blocks}"
+    yield f"BUDGET: {spent(budget)} is used today, {whose}{blocks}"
     if budget["reserved"]:
         aside = dollars(nano(budget["reserved"]))
         yield f"  {aside} of it is only set aside, for actions without an outcome"
-    yield "  `safetyd budgets raise day AMOUNT --reason WHY` adds to it until 00:00Z, the next day"
+    more = f"safetyd budgets raise {budget['scope']} AMOUNT --reason WHY"
+    yield f"  `{more}` adds to it until 00:00Z, the next day"
 
 
 def _near(view: View) -> Iterator[str]:

@@ -128,9 +128,10 @@ def _shows_all(way: str, request: Request) -> bool:
     """Say whether who answers this way can have seen all that an approval would permit."""
     proposal = request.asked.proposal
     if way == "sms":
-        return fits_sms(proposal)
+        return fits_sms(proposal) and not request.gives
     if way == "desktop":
-        return len(proposal.text) <= DESKTOP_CHARS and says_all(proposal)
+        short = len(proposal.text) <= DESKTOP_CHARS and not request.gives
+        return short and says_all(proposal)
     return True
 
 

@@ -142,6 +142,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         return "budget" if "budget.session" in self.rules else ""
 
     @property
+    def gives(self) -> str:
+        """What an approval gives beside the action, in words for the card."""
+        if self.pauses != "budget":
+            return ""
+        return "an approval also ends the pause and lets the session spend as much again"
+
+    @property
     def own(self) -> bool:
         """Whether safetyd asks to end a pause; an agent may call a proposal of its own the same."""
         return self.asked.type == UNPAUSE and self.asked.id == self.id

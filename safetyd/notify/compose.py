@@ -159,11 +159,11 @@ class Composer:
             text=shown.text,
             cut=shown.cut,
             exact=bool(proposal.text) or request.own,
-            whole=says_all(proposal),
+            whole=says_all(proposal) and not request.gives,
             agent=request.agent,
             session=one_line(proposal.session or "", LINE_CHARS),
             project=one_line(proposal.project or "", LINE_CHARS),
-            beside=_beside(proposal),
+            beside=", ".join(filter(None, (request.gives, _beside(proposal)))),
             why=harmless(why, TEXT_CHARS).text,
             rules=tuple(
                 one_line(f"{verdict.rule}: {verdict.reason}", LINE_CHARS)

@@ -84,7 +84,9 @@ def _row(engine: Engine, known: Request, moment: Moment) -> View:
         "unknown": UNKNOWN in known.rules,  # nobody configured this type
         "text": asked.proposal.text[:ROW_CHARS],
         "description": asked.proposal.description[:ROW_CHARS],
-        "whole": says_all(asked.proposal) and len(asked.proposal.text) <= ROW_CHARS,
+        "whole": says_all(asked.proposal)
+        and len(asked.proposal.text) <= ROW_CHARS
+        and not known.gives,
         "urgency": known.urgency,
         "risk": asked.risk,
         "rule": strictest(asked.verdicts).rule,
@@ -109,6 +111,7 @@ def _card(engine: Engine, known: Request, moment: Moment) -> View:
         "verdicts": asked.verdicts,
         "tier": asked.tier,
         "reversibility": asked.reversibility,
+        "gives": known.gives,
         "answer": known.answer,
         "valid_until": known.valid_until,
         "used": known.used,

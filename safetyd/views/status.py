@@ -33,6 +33,7 @@ def status(engine: Engine, moment: Moment) -> Slices:
         "paused": engine.guards.pause.agents,
         "pauses": _pauses(engine),
         "today": budget(next(engine.guards.budget.standings(moment.at))),
+        "keyless_today": _keyless(engine, moment),
         "warn_ratio": engine.policy.budget.warn_ratio,
         **_tripped(engine, moment),
         **_findings(engine, moment),
@@ -54,6 +55,12 @@ def safe_mode(engine: Engine, moment: Moment, agent: str | None) -> View:
         **msgspec.structs.asdict(guard.status(agent, moment.t)),
         "holds": [msgspec.structs.asdict(hold) for hold in holds],
     }
+
+
+def _keyless(engine: Engine, moment: Moment) -> View | None:
+    """Return the share of the day that agents without a key have, if they have one."""
+    found = engine.guards.budget.raisable("keyless", "", moment.at)
+    return budget(found[0]) if found else None
 
 
 def _pauses(engine: Engine) -> list[View]:

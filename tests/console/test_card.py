@@ -14,6 +14,7 @@ def view(**fields: Any) -> dict[str, Any]:
         "urgency": "normal",
         "risk": "high",
         "reversibility": "irreversible",
+        "gives": "",
         "verdicts": [{"guard": "classify", "rule": "classify.high", "reason": "r"}],
         "repeats": 0,
         "asked_at": "2026-03-01T12:00:00Z",
@@ -103,3 +104,7 @@ def test_lines_to_copy_invite_nobody_to_send_words_that_say_nothing():
     lines = card(view()).splitlines()
 
     assert lines[-2:] == ["  safetyd approve req_1 --digest 0123456789ab", "  safetyd deny req_1"]
+
+
+def test_what_an_approval_gives_besides_is_on_the_card():
+    assert "  ALSO        more money" in card(view(gives="more money"))

@@ -123,6 +123,10 @@ def test_budget_is_raised_until_midnight_and_what_cannot_be_is_said(daemon):
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "there is no limit for agent nobody to raise" in refused.stderr
     assert told(daemon, "budgets", "raise", "day", "5").returncode == 2
+    for wrong in (("dya", "5"), ("day", "1e99"), ("day", "0")):
+        said = told(daemon, "budgets", "raise", *wrong, "--reason", "x")
+        assert said.returncode == 2
+        assert "day, keyless, agent:NAME" in said.stderr or "US dollars" in said.stderr
 
 
 def test_ack_is_noted(daemon):

@@ -57,6 +57,7 @@ def answer(**more: object) -> dict[str, Any]:
     view |= {"findings": [], "found": 0, "foremost": [], "warn_ratio": 0.8, "failing": []}
     view["requests"] = requests()
     view["wide_grants"] = []
+    view["keyless_today"] = None
     return {**view, "today": budget("day", 12.5, 50), **more}
 
 
@@ -140,6 +141,16 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
                 "BREAKER: api is open for code: 5 calls failed, 31 s ago",
                 "  it is tried again in 29 s, and closes by itself once that works",
                 "  and 2 more: `safetyd breakers`",
+            ],
+        ),
+        (
+            {"keyless_today": budget("keyless", 25, 25)},
+            [
+                (
+                    "BUDGET: $25.00 of $25.00 is used today, all agents without a key: "
+                    "what needs money is blocked"
+                ),
+                RAISE.replace(" day ", " keyless "),
             ],
         ),
         (

@@ -5,6 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from safetyd.core.assurance import approvable
 from safetyd.core.consequences import Allowed, Dropped
 from safetyd.core.events import Cancelled, Deferred, Event, Expired, Lapsed, Paused, SafetyEvent
 from safetyd.core.guards.budget import BudgetConfig
@@ -505,3 +506,16 @@ def test_an_agent_cannot_end_a_pause_with_a_proposal_of_its_own() -> None:
     assert final is not None
     assert not queue.proposes(propose(3, id="p2", type="read_file")).allowed
     assert [each.own for each in queue.engine.approvals.pending()] == [True]
+
+
+def test_what_an_approval_gives_beside_the_action_is_said_and_not_approved_in_passing() -> None:
+    queue = Queue(Policy(budget=BudgetConfig(session_usd=1.0)))
+    plain = queue.request(queue.asks(0, "p0").request_id)
+    queue.proposes(propose(1, id="p1", cost_usd=1.0))
+    paid = queue.request(queue.proposes(propose(2, id="p2", text="x", cost_usd=1.0)).request_id)
+
+    assert (plain.gives, paid.pauses) == ("", "budget")
+    assert paid.gives == "an approval also ends the pause and lets the session spend as much again"
+    assert approvable(paid, "cli", ())
+    assert not approvable(paid, "sms", ())
+    assert not approvable(paid, "desktop", ())

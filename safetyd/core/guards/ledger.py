@@ -220,13 +220,13 @@ class Ledger:
         self.spend(Reservation(0, self._state.day.number, self.open(payer, t)), nano, shares)
 
     def lift(self, scope: str, name: str, nano: int) -> None:
-        """Permit so much more until the day is over."""
+        """Permit so much more until the day is over; a party's is taken from no other."""
         day = self._state.day
-        if scope == "day":
-            day.total.permit(nano)
-        elif scope == "model":
+        if scope == "model":
             day.models[opened(day.models, name, MAX_MODELS)].permit(nano)
-        else:
+            return
+        day.total.permit(nano)
+        if scope != "day":
             self._open_part(Payer(name, keyless=scope == "keyless")).total.permit(nano)
         if scope == "agent":
             day.agents.setdefault(name, Account()).permit(nano)
@@ -306,7 +306,11 @@ class Ledger:
             yield day.agents[payer.agent]
 
     def _spend_common(self, payer: Payer, reserved: int, beyond: int, shares: Shares) -> None:
-        """Spend what was set aside and, of what goes beyond it, what the share has room for."""
+        """Spend what was set aside and, of what goes beyond it, what the share has room for.
+
+        What it has no room for stays in the agent's own accounts: nobody else can be made to pay
+        it, and people can add to a share without knowing how much was made up.
+        """
         day, part = self._state.day, self._open_part(payer)
         shared = [(day.total, part.total, shares[0])]
         if payer.model is not None:
@@ -314,8 +318,9 @@ class Ledger:
         for all_, own, share in shared:
             if payer.keyless:
                 own.spend(reserved)
-            all_.spend(reserved + own.fits(share, beyond))
-            own.spend(beyond)
+            more = own.fits(share, beyond)
+            own.spend(more)
+            all_.spend(reserved + more)
 
     def _open_part(self, payer: Payer) -> Part:
         part = self._state.day.parts.get(payer.party)

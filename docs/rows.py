@@ -213,6 +213,7 @@ class RequestCard(RequestRow):
     tier: Tier
     reversibility: Reversibility
     gives: str  # what an approval gives beside the action
+    resolved: tuple[str, ...]  # where its paths lead, if elsewhere than they say
     answer: Answer | None
     valid_until: datetime | None
     used: str

@@ -35,12 +35,14 @@ def read_claim(payload: bytes) -> Claim:
         raise Malformed(str(exc)) from None
 
 
-def claim(agent: str, wanted: Claim, nonce: str) -> Plan:
+def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Plan:
     """Grant an approved action once. A claim without a claimant is one of its own, `nonce`."""
     claimant = wanted.claimant or nonce
 
     def plan(engine: Engine, moment: Moment) -> Carried:
         request = engine.approvals.of_proposal(agent, wanted.id)
+        if request is not None and keyless and not request.asked.keyless:
+            request = None  # it was of whoever had a key to this name
         refusal = _refusal(request, wanted, claimant, moment)
         if refusal is not None or request is None:
             return _refused(*(refusal or ("not_approved", "nothing is known of this")))

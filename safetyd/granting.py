@@ -79,6 +79,7 @@ def grant_add(by: str, command: GrantCommand) -> Plan:
             text=command.text,
             paths=command.paths,
             max_usd=command.max_usd,
+            keyed=not engine.keys.keyless(command.agent),
         )
         for problem in _problems(engine, granted, kind):
             return Carried((), {"ok": False, "error": problem, "code": "not_grantable"})
@@ -134,6 +135,7 @@ def from_request(
         text=terms.text,
         paths=(*asked.proposal.paths, *asked.resolved) if PLACED & set(rules) else (),
         max_usd=terms.max_usd,
+        keyed=not asked.keyless,
         seen=_seen(request, kind) if terms.text is None else None,
     )
     return next(_problems(engine, granted, kind), "") or granted

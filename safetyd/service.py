@@ -11,6 +11,7 @@ from safetyd.bus.mistakes import shown
 from safetyd.bus.post import Post
 from safetyd.claims import claim, read_claim
 from safetyd.clock import Clock, uptime
+from safetyd.core.binding import shown_paths
 from safetyd.core.engine import Engine
 from safetyd.core.events import Moment, Reported, Withheld
 from safetyd.core.guards.stop import describe
@@ -146,7 +147,7 @@ class Service:
             answer = {"granted": False, "cause": cause, "reason": reason}
             self._post.answer(reply, answer)
             return
-        plan = claim(agent, wanted, self._new_id())
+        plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
         self._mailbox.put(CommandLetter(plan, partial(self._claimed, agent, reply)))
 
     def _claimed(self, agent: str, reply: bytes, answer: Mapping[str, object]) -> None:
@@ -209,13 +210,19 @@ class Service:
                 keyless=self._keyless,
                 size=size,
                 permission=permission,
-                resolved=self._resolved(proposal) if proposal.paths else (),
+                resolved=self._resolved(proposal, permission=permission),
             )
         )
 
-    def _resolved(self, proposal: Proposal) -> tuple[str, ...]:
-        project = self._settings.policy.projects.get(proposal.project or "")
-        return resolved(proposal.paths, "" if project is None else project.root)
+    def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
+        """Return where paths lead: of an ask for permission those that it shows."""
+        paths, project = proposal.paths, proposal.project
+        if permission:
+            paths, project = shown_paths(proposal)
+        if not paths:
+            return ()
+        known = self._settings.policy.projects.get(project or "")
+        return resolved(paths, "" if known is None else known.root)
 
     def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
         """Return why no proposal of this agent can be put to the engine now."""

@@ -52,6 +52,9 @@ async def client(jetstream: Bus) -> AsyncIterator[HardenedClient]:
     async with connected(jetstream.url) as client:
         with suppress(nats.js.errors.NotFoundError):
             await client.jetstream().delete_stream(STREAM)
+        # The server removes files after its answer, and until then may fail to make new ones.
+        removed = jetstream.directory / "jetstream" / "$G" / "streams" / f".{STREAM}"
+        await until(lambda: not removed.exists())
         yield client
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from safetyd.bus.mistakes import choices, in_words, shown
 from safetyd.bus.repeated import repeated
+from safetyd.core.kinds import normalised
 from safetyd.core.money import MAX_USD
 from safetyd.core.proposal import (
     MAX_DEPTH,
@@ -67,6 +68,8 @@ def read_proposal(agent: str, data: bytes, spare_id: str) -> tuple[Proposal, str
         raise Malformed(in_words(exc, fields, _PROPOSAL_CHOICES)) from None
     if proposal.agent is not None and proposal.agent != agent:
         raise Malformed(f"the proposal says agent {proposal.agent!r}, its subject says {agent!r}")
+    if not (proposal.type.isidentifier() or normalised(proposal.type)):
+        raise Malformed("type has no character that a person could read")
     _check_text(proposal.text)
     _check_cost(proposal.cost_usd)
     return _completed(proposal, fields, spare_id), digest(agent, fields)

@@ -64,7 +64,7 @@ def _line(group: Sequence[Row]) -> tuple[str, ...]:
 def what(row: Row) -> str:
     """Return the type of an action and, in the agent's words, what it is."""
     said = row.get("text") or row.get("description")
-    return f"{plain(row.get('type') or row['action'])}{_quoted(said)}"
+    return f"{plain(row['type'] if 'type' in row else row['action'])}{_quoted(said)}"
 
 
 def _quoted(said: str | None) -> str:

@@ -80,7 +80,7 @@ class Approvals(Register):
     def joinable(self, proposed: Proposed, action: bytes) -> Request | None:
         """Return the open request that asks for all that a proposal would do."""
         found = self.same_action(proposed.agent, action)
-        return next((r for r in found if r.pending and r.covers(action, proposed.proposal)), None)
+        return next((r for r in found if r.pending and r.covers(action, proposed)), None)
 
     def _of_type(self, request_id: str, agent: str, kind: Kind) -> Iterator[Request]:
         request = self.find(request_id)
@@ -258,7 +258,9 @@ class Approvals(Register):
 
 def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
     in_time = request.valid_until is not None and not request.over(proposed.at, proposed.t)
-    return request.unused and in_time and request.covers(action, proposed.proposal)
+    # Whoever takes a name whose key was revoked does not take what was approved for it.
+    same = request.asked.keyless or not proposed.keyless
+    return request.unused and in_time and same and request.covers(action, proposed)
 
 
 def _allowed(cause: Event, request: Request) -> Allowed:

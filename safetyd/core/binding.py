@@ -89,6 +89,16 @@ def permits(asked: Proposal, proposal: Proposal) -> bool:
     return not undone and no_dearer(_amounts(shown), proposal)
 
 
+def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
+    """Return the paths that an ask for permission shows, and the project that it names."""
+    shown = _object(asked.context)
+    paths, project = shown.get("paths"), shown.get("project")
+    named = project if isinstance(project, str) else None
+    if not isinstance(paths, list):
+        return (), named
+    return tuple(path for path in paths if isinstance(path, str)), named
+
+
 def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
     """Name what an agent does, so that doing the same again and again is seen.
 

@@ -27,6 +27,7 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     text: str | None = None  # RE2
     paths: tuple[str, ...] = ()  # globs
     max_usd: float | None = None
+    keyed: bool = False  # its agent had a key: whoever has the name without one is another
     seen: Seen | None = None  # of the request that it was made from: this again, and nothing else
 
     @property

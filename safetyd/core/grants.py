@@ -123,7 +123,9 @@ class Grants(Actor):
 
     def _covers(self, grant: Grant, proposed: Proposed, kind: Kind) -> bool:
         made = grant.made
-        if grant.over(proposed.at, proposed.t) or made.type not in {None, kind.type}:
+        # Whoever takes a name whose key was revoked does not take what was granted to it.
+        another = (made.keyed and proposed.keyless) or made.type not in {None, kind.type}
+        if another or grant.over(proposed.at, proposed.t):
             return False
         if made.request_id and made.project != proposed.proposal.project:
             return False

@@ -24,6 +24,7 @@ from safetyd.core.events import (
     Event,
     Expired,
     Paused,
+    Proposed,
     Released,
     Superseded,
 )
@@ -163,11 +164,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
             return said == (self.state, answer.by, answer.via)
         return self.state == _ENDS.get(type(event))
 
-    def covers(self, action: bytes, proposal: Proposal) -> bool:
+    def covers(self, action: bytes, proposed: Proposed) -> bool:
         """Say whether a proposal is what the person saw, or was asked to permit beforehand."""
-        seen = self.asked.proposal
+        seen, proposal = self.asked.proposal, proposed.proposal
         if self.asked.permission and action != self.action:
-            return permits(seen, proposal)
+            return self.asked.resolved == proposed.resolved and permits(seen, proposal)
         return action == self.action and no_dearer(seen, proposal)
 
     @property

@@ -112,6 +112,7 @@ def _card(engine: Engine, known: Request, moment: Moment) -> View:
         "tier": asked.tier,
         "reversibility": asked.reversibility,
         "gives": known.gives,
+        "resolved": asked.resolved,
         "answer": known.answer,
         "valid_until": known.valid_until,
         "used": known.used,

@@ -156,6 +156,8 @@ def _pairs(card: Card, sight: Sight) -> Iterator[tuple[str, str]]:
     proposal = card["proposal"]
     for verdict in card["verdicts"]:
         yield "stopped by", f"{seen(verdict['rule'])}: {seen(verdict.get('reason', ''))}"
+    for end in card["resolved"]:
+        yield "a path leads to", seen(end) or "more than anybody could follow"
     if card["gives"]:
         yield "also", f'<span class="bad">{escape(card["gives"])}</span>'
     if card["unknown"]:

@@ -13,6 +13,7 @@ LISTENING = re.compile(r"Listening for client connections on .*:(\d+)")
 
 class Bus:
     def __init__(self, directory: Path, config: str = "") -> None:
+        self.directory = directory
         self._config = directory / "nats.conf"
         self._config.write_text(config)
         self._port = -1

@@ -15,6 +15,7 @@ def view(**fields: Any) -> dict[str, Any]:
         "risk": "high",
         "reversibility": "irreversible",
         "gives": "",
+        "resolved": [],
         "verdicts": [{"guard": "classify", "rule": "classify.high", "reason": "r"}],
         "repeats": 0,
         "asked_at": "2026-03-01T12:00:00Z",

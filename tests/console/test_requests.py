@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from safetyd.console.render_requests import what
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.here import Said, told
 
@@ -286,3 +287,8 @@ def test_a_waiting_proposal_whose_time_is_over_is_blocked(daemon):
 
     assert said.returncode == 1
     assert json.loads(said.stdout)["cause"] == "expired_no_response"
+
+
+def test_a_request_of_a_type_that_shows_nothing_is_a_line_like_any_other():
+    assert what({"type": "", "text": "x"}) == ' "x"'
+    assert what({"action": "push"}) == "push"

@@ -16,12 +16,14 @@ PUSH: Final = {"type": "push", "text": "git push origin main"}
 
 
 class Asker:
-    """One agent without a key, on one connection."""
+    """One agent, without a key unless it is given, on one connection."""
 
-    def __init__(self, daemon: RunningDaemon, name: str = "code") -> None:
+    def __init__(self, daemon: RunningDaemon, name: str = "code", key: Path | None = None) -> None:
         self.name = name
-        self._inbox = f"_INBOX.asker.{next(_numbers)}"  # those without a key hear one another
-        self.peer = Peer(daemon.endpoint.bus, inbox=self._inbox)
+        # Those without a key hear one another.
+        whose = "asker" if key is None else f"agent.{name}"
+        self._inbox = f"_INBOX.{whose}.{next(_numbers)}"
+        self.peer = Peer(daemon.endpoint.bus, key, inbox=self._inbox)
 
     def __enter__(self) -> Self:
         return self

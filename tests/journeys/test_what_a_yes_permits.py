@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -189,6 +190,54 @@ def test_a_permission_is_good_for_what_its_ask_showed(daemon: RunningDaemon) -> 
 
         assert {other["decision"] for other in others} == {"require_confirmation"}
         assert agent.propose("p9", **uses, **shown)["cause"] == "human_approved"
+
+
+def test_a_permission_is_not_good_for_where_a_link_leads_later(
+    daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    link = tmp_path / "old"
+    link.symlink_to("/srv/old")
+    with Asker(daemon, name()) as agent:
+        context = {"paths": [str(link)]}
+        asked = permission(agent, "delete_file", context=context)
+        assert "/srv/old" in daemon.safetyd("show", asked["request_id"]).stdout
+        approved(daemon, asked)
+        uses = {"type": "delete_file", "text": "", "request_id": asked["request_id"]}
+        link.unlink()
+        link.symlink_to("/srv/important")
+
+        moved = agent.propose("p1", **uses, **context)
+        link.unlink()
+        link.symlink_to("/srv/old")
+        same = agent.propose("p2", **uses, **context)
+
+    assert (moved["decision"], same["cause"]) == ("require_confirmation", "human_approved")
+
+
+def test_nobody_inherits_what_was_permitted_to_a_name_whose_key_was_revoked(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNLIMITED)
+    assert daemon.safetyd("agent", "add", "temp").returncode == 0
+    key = daemon.data_dir / "keys" / "agents" / "temp.nk"
+    claimable = {"type": "deploy", "text": "site"}
+    with Asker(daemon, "temp", key) as keyed:
+        push, deploy = keyed.propose("p1"), keyed.propose("p2", **claimable)
+        approved(daemon, push)
+        approved(daemon, deploy)
+    terms = ("--type", "run_shell", "--text", "^make .*$", "--uses", "5", "--for", "1h")
+    added = daemon.safetyd("grant", "add", "--agent", "temp", *terms, "--reason", "x")
+    assert added.returncode == 0, added.stderr
+    assert daemon.safetyd("agent", "revoke", "temp").returncode == 0
+
+    with Asker(daemon, "temp") as stranger:
+        used = stranger.propose("q1")
+        named = stranger.propose("q2", request_id=push["request_id"])
+        granted = stranger.propose("q3", type="run_shell", text="make deploy")
+        claimed = stranger.claim(deploy, "me")
+
+    assert [answer["decision"] for answer in (used, named, granted)] == ["require_confirmation"] * 3
+    assert claimed["granted"] is False
 
 
 def test_a_grant_from_a_request_covers_exactly_what_was_seen(daemon: RunningDaemon) -> None:

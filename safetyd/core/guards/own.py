@@ -16,7 +16,7 @@ from safetyd.core.events import Proposed
 from safetyd.core.kinds import Kind
 from safetyd.core.paths import Globs, path_words, place
 from safetyd.core.patterns import PatternConfig, PatternSet
-from safetyd.core.proposal import Proposal, Target
+from safetyd.core.proposal import Observation, Proposal, Target, canonical
 from safetyd.core.text import forms
 from safetyd.core.verdict import ALLOWED, ASK, BLOCK, Verdict
 
@@ -33,7 +33,7 @@ _STOP_FILE: Final = "EMERGENCY_STOP"
 _SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name holds safetyd's
 
 # What a shell takes out of a word: quotes, and variables that are empty.
-_UNSEEN: Final = r"(?:\\\n?|['\"`]|\$[@*]|\$\{\w*\}|\$\(\))*"
+_UNSEEN: Final = r"(?:\\\n?|\$?['\"]|`|\$[@*]|\$\{\w*\}|\$\(\))*"
 _SLASH: Final = r"/(?:\.?/)*"
 # Where a path begins, by whatever root of a process, and where the name of a file ends.
 _BEGIN: Final = r"(?:\A|[^\w.\-/~}]|\s-\w)(?:/proc/[\w/-]+/root)?"
@@ -55,6 +55,9 @@ _is_reading = re.compile(
     re.ASCII,
 ).match
 _is_name = re.compile(r"\W*safetyd(?:\.service)?\W*\Z", re.IGNORECASE).match
+_is_screen = re.compile(r"\W*safetyd\b", re.IGNORECASE).match
+_NO_TARGET: Final = Target()
+_NO_OBSERVATION: Final = Observation()
 _below_home = re.compile(r"/(?:root|(?:home|Users)/[^/]+)/(.+)\Z").match
 
 
@@ -89,7 +92,7 @@ class Own:
         placed = self._placed(proposed, kind) if proposal.paths else ALLOWED
         if placed.decision is BLOCK:
             return placed
-        if whose := proposal.target and self._in_target(proposal.target, kind):
+        if whose := self._in_target(proposal, kind):
             return _names(f"target names {whose}", "with another target")
         if proposal.text and OWN not in lifted and (whose := self._said(proposal, kind)):
             return _names(f"text names {whose}", REWORDED)
@@ -115,14 +118,18 @@ class Own:
             return False
         return any(map(owned.find, places))
 
-    def _in_target(self, target: Target, kind: Kind) -> str:
-        """Return what the target of an action names; safetyd's name in a label says nothing."""
-        if not kind.acts:
+    def _in_target(self, proposal: Proposal, kind: Kind) -> str:
+        """Return what an action is aimed at; safetyd's name in a label says nothing."""
+        target, seen = proposal.target, proposal.observation
+        if not kind.acts or (target is None and seen is None and proposal.extra is None):
             return ""
-        hits = self._patterns.find(forms((target.label, target.name, target.url, target.app)))
+        target, seen = target or _NO_TARGET, seen or _NO_OBSERVATION
+        said = (target.label, target.name, target.role, target.url, target.app, seen.url)
+        hits = self._patterns.find(forms((*said, target.window, _written(proposal.extra))))
         whose = (self._whose[hit] for hit in hits if self._whose[hit] != _NAME)
-        itself = _is_name(target.name) or _is_name(target.app)
-        return _NAME if itself else next(whose, "")
+        itself = any(map(_is_name, (target.name, target.app)))
+        screen = any(map(_is_screen, (target.window, seen.window_title)))
+        return _NAME if itself or screen else next(whose, "")
 
     def _placed(self, proposed: Proposed, kind: Kind) -> Verdict:
         proposal = proposed.proposal
@@ -141,6 +148,13 @@ class Own:
 
     def _root(self, proposal: Proposal) -> str:
         return self._roots.get(proposal.project, "") if proposal.project else ""
+
+
+def _written(extra: object) -> str:
+    """Return the fields that nobody knows as they were written: a file may stand in any."""
+    if extra is None:
+        return ""
+    return bytes(extra if isinstance(extra, msgspec.Raw) else canonical(extra)).decode()
 
 
 def _named(config: OwnConfig) -> Iterator[tuple[str, str]]:

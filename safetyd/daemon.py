@@ -277,8 +277,6 @@ class Daemon:
         tasks.start_soon(self._settings.askers.watch, self._reload.shut_out, hang_up)
         if self._links.open is not None:
             tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
-            if self._server is not None:
-                tasks.start_soon(Crowding(self._server).watch)
         if self._reserve is not None:
             tasks.start_soon(self._reserve.keep)
         if self._server is not None:
@@ -287,6 +285,7 @@ class Daemon:
             )
             tasks.start_soon(supervisor.restart)
             tasks.start_soon(supervisor.watch)
+            tasks.start_soon(Crowding(self._server, self._settings.name_of).watch)
         else:
             tasks.start_soon(self._journal.watch)
 

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -117,6 +118,7 @@ class Settings:
         self.door = Door()
         self.askers = Askers()
         self._keyed: frozenset[str] = frozenset()
+        self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
 
     @property
@@ -131,6 +133,10 @@ class Settings:
     def has_key(self, agent: str) -> bool:
         return agent in self._keyed
 
+    def name_of(self, key: str) -> str:
+        """Return who has this public key."""
+        return self._names.get(key, key)
+
     def seed(self) -> str:
         """Return the daemon's own nkey seed."""
         key_file = self.config.bus.key_file
@@ -139,12 +145,16 @@ class Settings:
     def users(self) -> Users:
         """Read the keys as they are now."""
         agents = dict(self.keyring.public("agents"))
+        operators = dict(self.keyring.public("operators"))
+        observers = dict(self.keyring.public("observers"))
         self._keyed = frozenset(agents)
+        named = (agents.items(), operators.items(), observers.items())
+        self._names = {key: name for name, key in chain(*named)}
         return Users(
             daemon=public_key(self.keyring.daemon),
             agents=agents,
-            operators=dict(self.keyring.public("operators")),
-            observers=dict(self.keyring.public("observers")),
+            operators=operators,
+            observers=observers,
             open_agents=self.config.bus.keyless,
             door_open=self.door.open,
             shut=self.askers.shut,

@@ -19,9 +19,13 @@ MAX_JOURNAL_BYTES: Final = 768 * 1024**2
 RESPONSE: Final = "2m"
 ASK: Final = "query"
 SERVICE_VERBS: Final = ("PING", "INFO", "STATS")
+# Connections of all in an account.
+MAX_AGENTS: Final = 2048
+MAX_PEOPLE: Final = 256
 MAX_KEYLESS: Final = 128
+KEYLESS: Final = "open"  # the user that agents without a key are
 # What the server tells of its connections, and how one is ended.
-CONNECTED: Final = "$SYS.ACCOUNT.OPEN.CONNECT"
+CONNECTED: Final = "$SYS.ACCOUNT.*.CONNECT"
 CONNECTIONS: Final = "$SYS.REQ.SERVER.PING.CONNZ"
 ENDING: Final = "$SYS.REQ.SERVER.*.KICK"
 
@@ -84,7 +88,7 @@ def accounts(users: Users, subjects: Subjects, monitor: str = "") -> str:
     lines = ["accounts {", *(_indented(block) for block in blocks), _sys(monitor), "}"]
     lines.append("system_account: SYS")
     if users.open_agents:
-        lines.append("no_auth_user: open")
+        lines.append(f"no_auth_user: {KEYLESS}")
     return "\n".join(lines) + "\n"
 
 
@@ -132,7 +136,11 @@ def _agents(users: Users, subjects: Subjects) -> str:
         for name, key in users.agents.items()
     ]
     return _block(
-        "AGENTS", "# a key each", "limits { max_connections: 2048 }", _users(people), imports
+        "AGENTS",
+        "# a key each",
+        f"limits {{ max_connections: {MAX_AGENTS} }}",
+        _users(people),
+        imports,
     )
 
 
@@ -167,7 +175,7 @@ def _humans(users: Users, subjects: Subjects) -> str:
     return _block(
         "HUMANS",
         "# operators and observers",
-        "limits { max_connections: 256 }",
+        f"limits {{ max_connections: {MAX_PEOPLE} }}",
         _users([*operators, *observers]),
         imports,
     )
@@ -186,7 +194,7 @@ def _open(subjects: Subjects, *, door_open: bool) -> str:
     subscribe = [subjects.of("decision", ">"), subjects.of("state", "*"), "_INBOX.>"]
     # The server cannot be told anew who comes in without a key, only how: nobody can by websocket.
     how = "" if door_open else 'allowed_connection_types: ["WEBSOCKET"], '
-    user = f'{{ user: open, password: "", {how}{_permissions(publish, subscribe)} }}'
+    user = f'{{ user: {KEYLESS}, password: "", {how}{_permissions(publish, subscribe)} }}'
     return _block(
         "OPEN",
         "# agents without a key: they have no secrets from one another",

@@ -138,7 +138,9 @@ class Peer:
         return line
 
     def _receive(self, until: float) -> bytes:
-        ready, _, _ = select.select([self._socket], [], [], max(0.0, until - monotonic()))
+        poll = select.poll()  # `select` knows no more than a thousand files
+        poll.register(self._socket, select.POLLIN)
+        ready = poll.poll(max(0.0, until - monotonic()) * 1000)
         try:
             data = self._socket.recv(1 << 20) if ready else b""
         except ConnectionResetError:

@@ -7,8 +7,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from safetyd.bus.accounts import MAX_KEYLESS
-from safetyd.bus.crowding import FREE, Connection, Crowding, superfluous
+from safetyd.bus.accounts import KEYLESS, MAX_KEYLESS
+from safetyd.bus.crowding import FREE, MAX_OF_KEY, Connection, Crowding, superfluous
 from tests.bus.embedded import Embedded
 from tests.bus.peer import Peer, Refused
 from tests.play import NOON
@@ -25,20 +25,32 @@ def server(tmp_path: Path) -> Iterator[Embedded]:
     server.stop()
 
 
-def silent_since(second: int, *, spoke: bool = False) -> Connection:
-    return Connection(second, int(spoke), NOON + timedelta(seconds=second))
+def silent_since(second: int, *, spoke: bool = False, user: str = KEYLESS) -> Connection:
+    return Connection(second, int(spoke), NOON + timedelta(seconds=second), user)
 
 
 def test_as_many_as_fit_stay():
-    assert superfluous([silent_since(second) for second in range(KEPT)]) == []
+    of_one = [silent_since(second, user="UA") for second in range(MAX_OF_KEY)]
+    of_another = [silent_since(second, user="UB") for second in range(MAX_OF_KEY)]
+    keyless = [silent_since(second) for second in range(KEPT)]
+
+    assert list(superfluous([*of_one, *of_another, *keyless])) == []
+
+
+def test_nobody_gives_way_to_another_key():
+    few = [silent_since(second, user="UA") for second in range(MAX_OF_KEY)]
+    many = [silent_since(second, spoke=True, user="UB") for second in range(100, 203)]
+
+    assert list(superfluous([*few, *many])) == [many[: 103 - MAX_OF_KEY]]
 
 
 def test_who_never_spoke_goes_before_who_did_and_then_the_longest_silent():
     spoke = [silent_since(second, spoke=True) for second in range(KEPT)]
     never = [silent_since(second) for second in range(1000, 1002)]
 
-    assert superfluous([*spoke, *never]) == never
-    assert superfluous([*spoke, *never, silent_since(2000, spoke=True)]) == [*never, spoke[0]]
+    assert list(superfluous([*spoke, *never])) == [never]
+    (ended,) = superfluous([*spoke, *never, silent_since(2000, spoke=True)])
+    assert ended == [*never, spoke[0]]
 
 
 def occupy(server: Embedded, stack: ExitStack) -> int:
@@ -63,7 +75,7 @@ def lets_in(server: Embedded) -> bool:
 
 async def test_places_are_free_again_also_after_the_server_was_started_anew(server: Embedded):
     await until(lambda: lets_in(server))
-    crowding = Crowding(server)
+    crowding = Crowding(server, str)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(crowding.watch)
         with ExitStack() as stack:

@@ -104,12 +104,12 @@ class Cases(Clearing):
     def _place(self, lane: Lane, request: Request, event: Event, *, soon: bool = False) -> Place:
         """Return where something about a request waits; `soon`: for no batch."""
         urgent = request.urgency == "high" and self._wakes(lane.recipient, request, event.at)
-        place = self._usual("high" if urgent else "normal", event.at)
+        place = self._usual("high" if urgent else "normal", event.at, party(request.asked))
         flush_at = event.at if soon else self._flush_at(place, request, event.at)
         if not (self._storms(request, event.t) and lane.told_lately(request.agent, event.at)):
             return place._replace(flush_at=flush_at)
         row = storm_row(place.sort, request.agent)
-        return Place(row, place.sort, flush_at, request.agent)
+        return place._replace(row=row, flush_at=flush_at, agent=request.agent)
 
     def _flush_at(self, place: Place, request: Request, at: datetime) -> datetime:
         """Return when it goes out: early enough for an answer."""

@@ -2,7 +2,8 @@
 
 Things that become due together stand in one row. A message takes every row of its sort that is
 ripe: all that is urgent, or the batch of all that is not. What must not wait for others, nor they
-for it, stands alone: its row is a message of its own, which no limit holds back.
+for it, stands alone: its row is a message of its own, which no limit holds back. What is urgent
+stands in a row of its party, so that whoever has too many urgent messages holds up nobody else.
 
 A time that lies in the future although it is of something that happened was taken before the wall
 clock was put back, and nobody said so: it holds nothing up.
@@ -17,7 +18,7 @@ import msgspec
 
 from safetyd.core.telling import Item
 
-MAX_HIGH: Final = 5  # urgent messages that are open, or go out freely within HIGH_WINDOW
+MAX_HIGH: Final = 5  # urgent messages of a party: open ones, or that go freely in HIGH_WINDOW
 HIGH_WINDOW: Final = timedelta(minutes=5)
 HIGH_GAP: Final = timedelta(minutes=1)  # between urgent messages of which there are too many
 STORM_GAP: Final = timedelta(minutes=5)  # between messages about an agent that asks too much
@@ -36,6 +37,7 @@ class Place(NamedTuple):
     sort: Sort
     flush_at: datetime
     agent: str = ""
+    party: str = ""
 
 
 class Row(msgspec.Struct):
@@ -46,10 +48,32 @@ class Row(msgspec.Struct):
     items: dict[str, Item] = {}
     agent: str = ""  # that asks too much: there is a longer time between messages about it
     since: datetime | None = None
+    party: str = ""  # whose urgent messages it takes; none: it is about no agent
 
     def ahead(self, at: datetime) -> bool:
         """Say whether the clock was put back since."""
         return self.since is not None and at < self.since
+
+
+class Urgent(msgspec.Struct):
+    """The urgent messages of one party."""
+
+    open: list[str] = []
+    sent_at: list[datetime] = []  # the last ones
+
+    def calm_at(self, at: datetime) -> datetime | None:
+        """Return from when on there are not too many for one more, if there were."""
+        sent_at = [sent for sent in self.sent_at if sent <= at]
+        if len(sent_at) < MAX_HIGH:
+            return None
+        return min(sent_at[0] + HIGH_WINDOW, sent_at[-1] + HIGH_GAP)
+
+    def over(self, at: datetime) -> bool:
+        """Say whether they count no more."""
+        return not self.open and self.sent_at[-1] + HIGH_WINDOW <= at
+
+
+_NONE: Final = Urgent()  # of a party that had none
 
 
 class Lane(msgspec.Struct):
@@ -60,9 +84,8 @@ class Lane(msgspec.Struct):
     soonest: datetime | None = None  # that a row is due
     newest: datetime | None = None  # that something was put into a row
     open: str = ""  # the batch that is under way or parked
-    open_high: list[str] = []
+    urgent: dict[str, Urgent] = {}  # by party
     last_at: datetime | None = None  # of the last batch
-    high_at: list[datetime] = []  # of the last urgent messages
     summed_at: list[datetime] = []  # of the last summaries that came
     about_at: dict[str, datetime] = {}  # of the last message about an agent, a storm's gap long
     held_back: int = 0  # things below the least urgency since the last message
@@ -76,9 +99,9 @@ class Lane(msgspec.Struct):
 
     def put(self, item: Item, place: Place, at: datetime) -> None:
         """Let a thing wait in a row, which is due no later than any of its things."""
-        name, sort, flush_at, agent = place
+        name, sort, flush_at, agent, party = place
         self.drop(item.ref)
-        row = self.rows.setdefault(name, Row(sort, flush_at, agent=agent, since=at))
+        row = self.rows.setdefault(name, Row(sort, flush_at, {}, agent, at, party))
         row.items[item.ref] = item
         row.flush_at = min(row.flush_at, flush_at)
         self.where[item.ref] = name
@@ -119,16 +142,28 @@ class Lane(msgspec.Struct):
         """Take note that a message is under way no longer."""
         if self.open == delivery:
             self.open = ""
-        if delivery in self.open_high:
-            self.open_high.remove(delivery)
+        for urgent in self.urgent.values():
+            if delivery in urgent.open:
+                urgent.open.remove(delivery)
 
-    def sent(self, delivery: str, sort: Sort, at: datetime) -> None:
-        """Take note that a message goes out."""
+    def sent(self, delivery: str, sort: Sort, at: datetime, parties: Iterable[str]) -> None:
+        """Take note that a message goes out, and whose it is if it is urgent."""
         if sort == "batch":
             self.open, self.last_at = delivery, at
         elif sort == "high":
-            self.open_high.append(delivery)
-            self.high_at = [*self.high_at, at][-MAX_HIGH:]
+            self.urgent = {name: each for name, each in self.urgent.items() if not each.over(at)}
+            for party in parties:
+                urgent = self.urgent.setdefault(party, Urgent())
+                urgent.open.append(delivery)
+                urgent.sent_at = [*urgent.sent_at, at][-MAX_HIGH:]
+
+    def parties(self, items: Iterable[Item]) -> tuple[str, ...]:
+        """Return the parties in whose rows these things wait."""
+        rows = (self.rows[self.where[item.ref]] for item in items if item.ref in self.where)
+        return tuple(dict.fromkeys(row.party for row in rows))
+
+    def urgent_of(self, party: str) -> Urgent:
+        return self.urgent.get(party, _NONE)
 
     def told_lately(self, agent: str, at: datetime) -> bool:
         """Say whether a message about an agent went out within the gap of a storm."""
@@ -158,7 +193,8 @@ class Lane(msgspec.Struct):
         self.soonest = shifted(self.soonest, by)
         self.newest = shifted(self.newest, by)
         self.last_at = shifted(self.last_at, by)
-        self.high_at = [at + by for at in self.high_at]
+        for urgent in self.urgent.values():
+            urgent.sent_at = [at + by for at in urgent.sent_at]
         self.summed_at = [at + by for at in self.summed_at]
         self.about_at = {agent: at + by for agent, at in self.about_at.items()}
 
@@ -178,6 +214,11 @@ class Message(NamedTuple):
 def lone_row(ref: str) -> str:
     """Return the name of the row in which a note waits by itself."""
     return f"alone:{ref}"
+
+
+def high_row(party: str) -> str:
+    """Return the name of the row for what is urgent of a party."""
+    return f"high/{party}"
 
 
 def storm_row(sort: Sort, agent: str) -> str:
@@ -201,7 +242,7 @@ def messages(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> Ite
         if row.sort == "alone" and (row.flush_at <= at or row.ahead(at)):
             yield Message("alone", (name,))
     high = ripe(lane, "high", at, quiet, interval)
-    if high.rows and len(lane.open_high) < MAX_HIGH:
+    if high.rows:
         yield high
     if lane.open:
         return
@@ -211,13 +252,14 @@ def messages(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> Ite
 
 
 def ripe(lane: Lane, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta) -> Message:
-    """Return the rows of a sort whose time has come, though something else may hold them."""
+    """Return the rows of a sort whose time has come; a batch under way may hold one back."""
     names, digest = list[str](), False
     for name, row in lane.rows.items():
         # What is not due by its own time need not be looked at in any other way.
         if row.sort == sort and (row.flush_at <= at or row.ahead(at)):
             due, deferred = _due(lane, row, at, quiet, interval)
-            if due <= at:
+            crowded = sort == "high" and len(lane.urgent_of(row.party).open) >= MAX_HIGH
+            if due <= at and not crowded:
                 names.append(name)
                 digest |= deferred
     return Message(sort, tuple(names), digest)
@@ -237,21 +279,13 @@ def _due(
     if lane.told_lately(row.agent, at):
         due = max(due, lane.about_at[row.agent] + STORM_GAP)
     if row.sort == "high":
-        due = max(due, _calm_at(lane, at) or due)
+        due = max(due, lane.urgent_of(row.party).calm_at(at) or due)
     if row.sort != "batch":
         return due, False
     if lane.last_at is not None and lane.last_at <= at:
         due = max(due, lane.last_at + interval)
     ends = quiet(due)
     return (due, False) if ends is None else (ends + _jitter(lane, ends), True)
-
-
-def _calm_at(lane: Lane, at: datetime) -> datetime | None:
-    """Return from when on there are not too many urgent messages for one more, if there were."""
-    high_at = [sent for sent in lane.high_at if sent <= at]
-    if len(high_at) < MAX_HIGH:
-        return None
-    return min(high_at[0] + HIGH_WINDOW, high_at[-1] + HIGH_GAP)
 
 
 def _jitter(lane: Lane, ends: datetime) -> timedelta:

@@ -7,7 +7,8 @@ from typing import Final
 from safetyd.core.alerts import Alert, alert_of, budget_key, outage_key
 from safetyd.core.deliveries import Delivery
 from safetyd.core.events import BudgetMarked, Event, Transcribed
-from safetyd.core.lanes import SUMMARY_WINDOW, Lane, Place, lone_row
+from safetyd.core.lanes import SUMMARY_WINDOW, Lane, Place, high_row, lone_row
+from safetyd.core.party import KEYLESS
 from safetyd.core.postroom import Postroom
 from safetyd.core.proposal import Urgency
 from safetyd.core.subjects import rank
@@ -48,8 +49,8 @@ class Noting(Postroom):
         later = note.at + timedelta(seconds=alert.after_s)
         places = dict[str, Place]()
         for lane in self._routes.of_kinds(alert.agent, alert.later):
-            sort = self._alarm(alert, lane, note, later).sort
-            places[lane] = Place(f"later:{note.id}", sort, later)
+            place = self._alarm(alert, lane, note, later)
+            places[lane] = place._replace(row=f"later:{note.id}", flush_at=later)
         for lane in self._routes.alert(alert.agent, alert.kinds, alert.not_on):
             places[lane] = self._alarm(alert, lane, note, note.at)
         return places
@@ -61,7 +62,7 @@ class Noting(Postroom):
             return Place("alerts", "batch", at + timedelta(seconds=alert.batch_s))
         recipient = self._state.lanes[lane].recipient
         sleeps = self._config.quiet_bypass == "none" and self.quiet_until(recipient, at)
-        return self._usual("normal" if sleeps else alert.urgency, at)
+        return self._usual("normal" if sleeps else alert.urgency, at, self._party(alert.agent))
 
     def _needless(self, event: Event) -> bool:
         """Say whether people know an alert's worse half, or could only be told of the telling."""
@@ -140,7 +141,7 @@ class Noting(Postroom):
 
     def _announced(self, event: Announced) -> Sequence[Event]:
         note = event.note
-        place = self._usual(note.urgency, event.at)
+        place = self._usual(note.urgency, event.at, self._party(note.agent))
         if note.kind == "test":
             place = Place(lone_row(note.id), "alone", event.at)
         lanes = self._routes.announced(event)
@@ -158,10 +159,16 @@ class Noting(Postroom):
             lane.put(Item(note.kind, note.id), place, note.at)
         return lanes
 
-    def _usual(self, urgency: Urgency, at: datetime) -> Place:
-        """Return where such a thing waits if nothing else is known of it."""
+    def _party(self, agent: str | None) -> str:
+        """Return whose urgent messages a note takes; what is about no agent takes nobody's."""
+        if agent is None:
+            return ""
+        return KEYLESS if self._keyless(agent) else agent
+
+    def _usual(self, urgency: Urgency, at: datetime, party: str = "") -> Place:
+        """Return where such a thing of a party waits if nothing else is known of it."""
         if urgency == "high":
-            return Place("high", "high", at)
+            return Place(high_row(party), "high", at, party=party)
         leading = self._config.batch_mode == "leading"
         return Place("batch", "batch", at if leading else at + self._interval)
 

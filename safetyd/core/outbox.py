@@ -266,6 +266,8 @@ class Outbox(Cases):
         return any(each.under_way or each.arrived for each in known)
 
     def _ticked(self, tick: Ticked) -> Sequence[Event]:
+        # The journal of a version that held back more leaves promises that nobody keeps.
+        self._promised.clear()
         dues = self._due(tick, self._state.lanes.values())
         steps = tuple(self._steps_due(tick.at))
         return [*dues, Climbed(at=tick.at, t=tick.t, steps=steps)] if steps else dues

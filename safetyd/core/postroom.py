@@ -219,8 +219,9 @@ class Postroom(Actor):
             return None
         message = self._made_of(lane, event)
         self._promised.discard((lane.key, message.name))
+        parties = lane.parties(event.items)
         delivery = self._deliveries.add(event, self._take(lane, message, event))
-        lane.sent(delivery.id, message.sort, event.at)
+        lane.sent(delivery.id, message.sort, event.at, parties)
         lane.held_back = max(0, lane.held_back - event.held_back)
         self._state.count += 1
         return delivery

@@ -274,7 +274,9 @@ class Daemon:
         for link in self._links.all:
             tasks.start_soon(link.sing)
         hang_up = self._links.questions.hang_up
-        tasks.start_soon(self._settings.askers.watch, self._reload.shut_out, hang_up)
+        # What a flood of questions left in the connection is dropped: others would wait behind it.
+        tasks.start_soon(self._settings.askers.flooding.watch, self._reload.shut_out, hang_up)
+        tasks.start_soon(self._settings.flooding.watch, self._reload.shut_out)
         if self._links.open is not None:
             tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
         if self._reserve is not None:

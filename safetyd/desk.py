@@ -140,7 +140,7 @@ class Desk:
         self._answered(reply, lambda: self._question(by, read_command(payload), reply))
 
     def _too_often(self, by: str, reply: bytes, wait: float) -> None:
-        if by in self._askers.shut:
+        if by in self._askers.flooding.shut:
             return
         error = f"{by} asks more than is answered; try again in {wait:.1f} s"
         self._post.answer(reply, {**refused("rate_limit", error), "retry_after_s": round(wait, 3)})

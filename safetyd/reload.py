@@ -75,10 +75,13 @@ class Reload:
         return []
 
     def shut_out(self) -> list[str]:
-        """Let the server know who may not ask now; return why it does not, if it does not."""
+        """Let the server know who floods now; return why it does not, if it does not."""
         if self.server is None or self._users is None:
             return []
-        self._users = msgspec.structs.replace(self._users, shut=self._settings.askers.shut)
+        settings = self._settings
+        self._users = msgspec.structs.replace(
+            self._users, shut=settings.askers.flooding.shut, shut_agents=settings.flooding.shut
+        )
         try:
             self.server.configure(self._users, tried=True)  # a part of what it has accepted
         except OSError as exc:

@@ -254,8 +254,11 @@ class Service:
     def _wait(self, agent: str, payload: bytes, now: float) -> float:
         """Return for how long this agent must hold still, 0.0 if it may be heard."""
         wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
-        if wait > 0 and self._keyless:
-            self._settings.door.turned_away(len(payload) + LINE_BYTES, now)
+        if wait > 0:
+            if self._keyless:
+                self._settings.door.turned_away(len(payload) + LINE_BYTES, now)
+            else:
+                self._settings.flooding.turned_away(agent, len(payload))
         return wait
 
     def _impostor(self, agent: str) -> bool:

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from safetyd.bus.accounts import Users
 from safetyd.bus.askers import Askers
 from safetyd.bus.door import Door
-from safetyd.bus.intake import Intake
+from safetyd.bus.flooding import Flooding
+from safetyd.bus.intake import BOUNDS, Intake
 from safetyd.bus.keys import Keyring, public_key, seed_in
 from safetyd.config import Config, load
 from safetyd.core.guards.own import OwnConfig
@@ -117,6 +118,7 @@ class Settings:
         self.policy = policy_of(config, data_dir, self.path)
         self.door = Door()
         self.askers = Askers()
+        self.flooding = Flooding(BOUNDS)  # of agents with a key
         self._keyed: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
@@ -157,7 +159,8 @@ class Settings:
             observers=observers,
             open_agents=self.config.bus.keyless,
             door_open=self.door.open,
-            shut=self.askers.shut,
+            shut=self.askers.flooding.shut,
+            shut_agents=self.flooding.shut,
         )
 
     def reload(self) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.bus.askers import FLOOD
+from safetyd.bus import askers, intake
 from safetyd.bus.server import EmbeddedServer
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
@@ -148,7 +148,7 @@ def test_who_floods_is_shut_out_and_nothing_else_changes(house: House, tmp_path:
     before = (tmp_path / "nats" / "nats.conf").read_text()
     house.settings.keyring.add("agents", "code")  # waits for a reload
     house.settings.askers.charge("wall", 1000.0)
-    for _ in range(int(FLOOD) + 1):
+    for _ in range(int(askers.BOUNDS.flood) + 1):
         house.settings.askers.admit("wall", 30)
 
     assert house.reload.shut_out() == []
@@ -157,6 +157,22 @@ def test_who_floods_is_shut_out_and_nothing_else_changes(house: House, tmp_path:
     gone = set(before.splitlines()) - set(after.splitlines())
     assert "safety.v1.query.wall" in "".join(gone)
     assert set(after.splitlines()) < set(before.splitlines())
+
+
+def test_agent_that_floods_is_not_let_in_and_keeps_its_key(house: House, tmp_path: Path) -> None:
+    house.settings.keyring.add("agents", "code")
+    house.settings.keyring.add("operators", "code")
+    house.reload.take_on_keys("alice")
+    before = (tmp_path / "nats" / "nats.conf").read_text()
+    for _ in range(2 * int(intake.BOUNDS.flood)):
+        house.settings.flooding.turned_away("code", 30)
+
+    assert house.reload.shut_out() == []
+
+    after = (tmp_path / "nats" / "nats.conf").read_text()
+    (gone,) = set(before.splitlines()) - set(after.splitlines())
+    assert "safety.v1.propose.code" in gone
+    assert house.settings.has_key("code")
 
 
 def test_full_disk_shuts_nobody_out_and_says_so(house: House, tmp_path: Path) -> None:

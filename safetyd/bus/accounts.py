@@ -39,6 +39,7 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     observers: Mapping[str, str]
     open_agents: bool
     shut: frozenset[str] = frozenset()  # people who may not ask now
+    shut_agents: frozenset[str] = frozenset()  # those with a key who are not let in now
     door_open: bool = True  # False: agents without a key are known, but not let in now
 
 
@@ -134,6 +135,7 @@ def _agents(users: Users, subjects: Subjects) -> str:
             ],
         )
         for name, key in users.agents.items()
+        if name not in users.shut_agents
     ]
     return _block(
         "AGENTS",

@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from safetyd.bus.flooding import Bounds
+
 BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
 # A short proposal makes a longer journal line; it is charged for that too.
@@ -14,6 +16,15 @@ LINE_BYTES: Final = 768
 DRY_RUNS_PER_MINUTE: Final = 30
 # Names beyond this share a bucket, so that inventing names costs no memory.
 MAX_BUCKETS: Final = 4096
+# No agent that waits for its decisions gets there, though it asks again at once: it hears of 1,000
+# refusals in ten seconds at the most, and the longest proposal is four pieces.
+BOUNDS: Final = Bounds(
+    flood=10_000.0,
+    per_s=500.0,
+    piece_bytes=16 * 1024,
+    shut="agent %s floods the bus and is shut out for %d s",
+    again="agent %s is let in again",
+)
 
 
 class Bucket(msgspec.Struct, gc=False):

@@ -5,12 +5,10 @@ import anyio
 import pytest
 
 from safetyd.bus.askers import (
+    BOUNDS,
     BURST,
     BUSY_S,
-    FLOOD,
-    FLOOD_PER_S,
     LEAST_S,
-    MAX_KNOWN,
     MAX_WAITING,
     MAX_WAITING_OF_ALL,
     PER_S,
@@ -20,6 +18,7 @@ from safetyd.bus.askers import (
     Askers,
     Pace,
 )
+from safetyd.bus.flooding import MAX_KNOWN
 from tests.servers import until
 
 
@@ -112,7 +111,7 @@ class Turned(list[frozenset[str]]):
         self._askers = askers
 
     def __call__(self) -> list[str]:
-        self.append(self._askers.shut)
+        self.append(self._askers.flooding.shut)
         return []
 
     def hang_up(self) -> None:
@@ -122,18 +121,18 @@ class Turned(list[frozenset[str]]):
 @pytest.fixture
 async def turned(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Turned]:
     """A server that shuts people out for a moment only, by the real clock."""
-    monkeypatch.setattr("safetyd.bus.askers.SHUT_S", 0.05)
+    monkeypatch.setattr("safetyd.bus.flooding.SHUT_S", 0.05)
     askers = Askers()
     turned = Turned(askers)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(askers.watch, turned, turned.hang_up)
+        tasks.start_soon(askers.flooding.watch, turned, turned.hang_up)
         yield turned
         tasks.cancel_scope.cancel()
 
 
 def flood(askers: Askers, name: str) -> None:
     askers.charge(name, 1000.0)
-    for _ in range(int(FLOOD) + 10):
+    for _ in range(int(BOUNDS.flood) + 10):
         askers.admit(name, 30)
 
 
@@ -166,17 +165,17 @@ def test_few_long_questions_are_a_flood_too(askers: Askers) -> None:
     for _ in range(17):
         askers.admit("wall", 64 * 1024)
 
-    assert askers.shut == {"wall"}
+    assert askers.flooding.shut == {"wall"}
 
 
 def test_who_is_refused_now_and_then_does_not_flood(askers: Askers, clock: Hands) -> None:
     askers.charge("wall", 1e6)
 
-    for _ in range(5 * int(FLOOD)):
-        clock.t += 1.0 / FLOOD_PER_S
+    for _ in range(5 * int(BOUNDS.flood)):
+        clock.t += 1.0 / BOUNDS.per_s
         assert askers.admit("wall", 30) > 0.0
 
-    assert askers.shut == frozenset()
+    assert askers.flooding.shut == frozenset()
 
 
 def test_connection_rests_when_more_comes_than_is_read(clock: Hands) -> None:

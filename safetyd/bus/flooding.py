@@ -1,0 +1,100 @@
+"""Who floods is shut out for a while, and nobody else is.
+
+Being refused slows nobody down, and what is never answered costs the server, so what helps the
+others is that the server no longer takes it in.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import anyio
+import msgspec
+
+from safetyd.bus.door import SHUT_S, until_turned
+from safetyd.clock import uptime
+
+# Names beyond this are counted together.
+MAX_KNOWN: Final = 4096
+
+log = logging.getLogger("safetyd.bus")
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What is a flood, and how it is told."""
+
+    flood: float  # messages that were refused, or pieces of them
+    per_s: float  # of which are forgotten
+    piece_bytes: int
+    shut: str  # with the name and the seconds
+    again: str  # with the name
+
+
+class Bucket(msgspec.Struct):
+    """What was refused, as a bucket that leaks."""
+
+    over: float
+    t: float
+
+
+class Flooding:
+    """Counts what is refused of each, and knows who is shut out until when."""
+
+    def __init__(self, bounds: Bounds, now: Callable[[], float] = uptime) -> None:
+        self._bounds = bounds
+        self._now = now
+        self._known: dict[str, Bucket] = {}
+        self._shut: dict[str, float] = {}
+        self._flooded = anyio.Event()
+
+    @property
+    def shut(self) -> frozenset[str]:
+        """Return who is shut out now."""
+        return frozenset(self._shut)
+
+    def turned_away(self, name: str, size: int) -> None:
+        """Count a message that was refused because too many come."""
+        bucket = self._bucket(name)
+        bucket.over += max(1.0, size / self._bounds.piece_bytes)
+        if bucket.over > self._bounds.flood and name not in self._shut:
+            log.warning(self._bounds.shut, name, SHUT_S)
+            self._shut[name] = self._now() + SHUT_S
+            self._flooded.set()
+
+    async def watch(
+        self, turn: Callable[[], Sequence[str]], then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Shut out who floods and let them in again, for ever.
+
+        `turn` makes the server do as `shut` says, and returns why it does not, if it does not.
+        `then` is done whenever somebody more is out.
+        """
+        while True:
+            with anyio.move_on_after(self._until_next()):
+                await self._flooded.wait()
+            self._let_in()
+            await until_turned(turn)
+            if self._flooded.is_set():
+                self._flooded = anyio.Event()
+                then()
+
+    def _until_next(self) -> float | None:
+        """Return the seconds until somebody is let in again, None if nobody is out."""
+        if not self._shut:
+            return None
+        return max(min(self._shut.values()) - self._now(), 0.0)
+
+    def _let_in(self) -> None:
+        for name in [name for name, until in self._shut.items() if until <= self._now()]:
+            del self._shut[name]
+            self._bucket(name).over = 0.0
+            log.info(self._bounds.again, name)
+
+    def _bucket(self, name: str) -> Bucket:
+        now = self._now()
+        if name not in self._known and len(self._known) >= MAX_KNOWN:
+            name = ""
+        bucket = self._known.setdefault(name, Bucket(0.0, now))
+        gone, bucket.t = now - bucket.t, now
+        bucket.over = max(bucket.over - gone * self._bounds.per_s, 0.0)
+        return bucket

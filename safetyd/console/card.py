@@ -69,9 +69,9 @@ def _facts(view: Row) -> Iterator[tuple[str, str]]:
     yield "risk", f"{plain(view['risk'])}, {_undoing(view['reversibility'])}"
     for verdict in view["verdicts"]:
         yield "stopped by", f"{plain(verdict['rule'])}: {plain(verdict.get('reason', ''), 2000)}"
-    for end in view["resolved"]:
+    for end in view.get("resolved", ()):
         yield "leads to", plain(end, 2000) or "more than anybody could follow"
-    if view["gives"]:
+    if view.get("gives"):
         yield "ALSO", plain(view["gives"])
     cost = proposal.get("cost_usd")
     yield "cost", "not said" if cost is None else f"${cost:.2f}, as the agent says"

@@ -46,7 +46,7 @@ def daemon(status: Reply) -> Iterator[Finding]:
     if waiting["unnotified"]:
         untold = several(waiting["unnotified"], "request")
         yield wrong("channels", f"nobody knows of {untold}: see `safetyd notify outbox`")
-    if status["wide_grants"]:
+    if status.get("wide_grants"):
         wide = names(status["wide_grants"])
         yield note("grants", f"whatever an agent says passes by {wide}: see `safetyd grants`")
     if status["open_agents"]:

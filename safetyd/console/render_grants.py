@@ -31,9 +31,9 @@ def _facts(row: View) -> Iterator[tuple[str, str]]:
         yield "project", plain(row["project"])
     if row["rules"]:
         yield "lifts", ", ".join(map(plain, row["rules"]))
-    if row["wide"]:
+    if row.get("wide"):
         yield "WIDE", "whatever the agent says passes: revoke it, or make one with --text"
-    if row["seen"] is not None:
+    if row.get("seen") is not None:
         request = plain(row["request_id"])
         yield "exactly", f"what {request} asked: {plain(row['seen'], 200) or '(no text)'}"
     if row["text"] is not None:

@@ -62,12 +62,12 @@ def _wrong(view: View) -> Iterator[str]:
         yield safe_mode(view["safe_mode"])
     yield from _pauses(view)
     yield from _requests(view["requests"], view["failing"])
-    if view["wide_grants"]:
+    if view.get("wide_grants"):
         yield f"WIDE: by {some(view['wide_grants'])} whatever an agent says passes"
         yield "  `safetyd grants` shows what it lifts, `safetyd grant revoke ID` ends it"
     yield from _breakers(view)
     whose = {"day": "all agents together", "keyless": "all agents without a key"}
-    for budget in filter(None, (view["today"], view["keyless_today"])):
+    for budget in filter(None, (view["today"], view.get("keyless_today"))):
         if _is_low(budget, view["warn_ratio"]):
             yield from _budget(budget, whose[budget["scope"]])
     yield from _near(view)

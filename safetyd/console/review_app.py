@@ -181,7 +181,7 @@ class Review(App[None]):
 
     def _have_read(self, rows: Sequence[Reply]) -> bool:
         """Say whether the person can have seen all of these; if not, tell them."""
-        missing = [row for row in rows if not row["whole"] and row["id"] not in self._read]
+        missing = [row for row in rows if not row.get("whole") and row["id"] not in self._read]
         if missing:
             self._part("#said", Static).update(Content(unread(missing)))
         return not missing

@@ -147,7 +147,7 @@ def _chosen(row: View, columns: int) -> Iterator[str]:
     digest = plain(short_digest(row["digest"]))
     yield f"{plain(row['id'])}, digest {digest}, of {plain(row['agent'])}:"
     yield from quoted(f"{row['type']}: {_said(row)}", columns)
-    if not row["whole"]:
+    if not row.get("whole"):
         yield "  (and more; its card shows all)"
 
 

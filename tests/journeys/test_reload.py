@@ -50,7 +50,7 @@ def test_bad_file_is_refused_with_every_error_named_and_a_good_one_takes_effect(
 
         reload(daemon, STRICTER)
         history.until(lambda heard: "notes.txt" in heard.decision.reason)
-        assert metric(daemon, "safetyd_config_last_reload_successful") == 1
+        until(lambda: metric(daemon, "safetyd_config_last_reload_successful") == 1)
 
     rejected = [event for event in events(daemon.data_dir) if isinstance(event, ConfigRejected)]
     assert [len(event.errors) for event in rejected] == [len(MISTAKES)]

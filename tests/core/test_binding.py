@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.binding import BOUND, UNBOUND, action_key, binding, permits
+from safetyd.core.binding import BOUND, UNBOUND, action_key, binding, permits, shown_paths
 from safetyd.core.events import Proposed
 from safetyd.core.lines import decode, encode
 from safetyd.core.proposal import Observation, Proposal, Scores, Target, Tokens
@@ -214,3 +214,15 @@ def test_each_part_of_what_would_be_done_makes_another_action() -> None:
     }
 
     assert len(keys) == len(parts) + 2
+
+
+@pytest.mark.parametrize(
+    ("context", "shown"),
+    [
+        ({"paths": ["a", 1, "b"], "project": "web"}, (("a", "b"), "web")),
+        ({"paths": "a", "project": 1}, ((), None)),
+        ({}, ((), None)),
+    ],
+)
+def test_paths_that_an_ask_shows_are_found_in_its_context(context: Any, shown: object) -> None:
+    assert shown_paths(asked(**context)) == shown

@@ -7,6 +7,7 @@ import pytest
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.shipped_paths import SENSITIVE
 from safetyd.core.kinds import TypeConfig
+from safetyd.core.paths import UNFOLLOWED
 from safetyd.core.proposal import Target
 from safetyd.core.verdict import ALLOWED, Severity
 from tests.core.guards.classified import Desk, at_time, custom, rule
@@ -345,3 +346,10 @@ def test_a_rule_that_asks_about_paths_asks_about_where_they_lead() -> None:
     desk = Desk(custom(ASK, paths=("/etc/**",)))
 
     assert desk.looks(paths=("a",), resolved=("/etc/x",)).rule == "rules.mine"
+
+
+def test_paths_that_nobody_could_follow_are_asked_about() -> None:
+    verdict = Desk().looks(paths=("notes",), resolved=("/a/b", UNFOLLOWED))
+
+    assert (verdict.decision, verdict.rule) == (ASK, "classify.unfollowed_paths")
+    assert "all of its 1 paths" in verdict.reason

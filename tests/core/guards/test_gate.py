@@ -478,3 +478,13 @@ def test_patterns_may_be_strings_or_tables() -> None:
     )
 
     assert Agent(config).looks(text="wipe").rule == "gate.blocklist:wipe"
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+def test_what_is_called_a_test_and_is_another_command_is_asked_about(profile: str) -> None:
+    agent = Agent(profile=profile)
+
+    assert (
+        agent.looks("run_tests", text="git push --force origin main").rule == "gate.shell:git_push"
+    )
+    assert agent.looks("run_tests", text="pytest -q tests") is ALLOWED

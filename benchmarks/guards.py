@@ -18,14 +18,14 @@ from benchmarks.rig import AGENT, LIMITS
 from benchmarks.scale import Bench
 from safetyd.bus.codec import read_proposal
 from safetyd.clock import Clock
-from safetyd.config import parse
-from safetyd.core.actions import GIVEN_UP
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor
-from safetyd.core.engine import Engine, _listeners
-from safetyd.core.events import Decided, Event, Moment, Proposed
-from safetyd.core.kinds import Kind
+from safetyd.core.engine.engine import Engine, _listeners
+from safetyd.core.events.decision_events import Decided, Event, Moment, Proposed
+from safetyd.core.messages.verdict import Severity
+from safetyd.core.open_actions import GIVEN_UP
 from safetyd.core.policy import Policy
-from safetyd.core.verdict import Severity
+from safetyd.daemon.config import parse
 
 # Nobody reports an outcome here, so actions are given up as overdue: once in each batch.
 BATCH: Final = GIVEN_UP

@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from safetyd.core.proposal import MAX_TEXT_BYTES
+from safetyd.core.messages.proposal import MAX_TEXT_BYTES
 
 _WORDS: Final = "replace the old header with the new one and keep both lines of the licence as is "
 SHORT: Final = (_WORDS * 2)[:100]

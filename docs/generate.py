@@ -17,10 +17,10 @@ import yaml
 from docs.exchanges import EXCHANGES, Exchange
 from docs.messages import MESSAGES
 from safetyd import __version__
-from safetyd.audit import Opened
-from safetyd.core.lines import AnyEvent
-from safetyd.core.notice import HEADER, VALUE
-from safetyd.core.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
+from safetyd.core.engine.journal_lines import AnyEvent
+from safetyd.core.messages.notice_header import HEADER, VALUE
+from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
+from safetyd.journal.audit import Opened
 
 Json = dict[str, Any]
 

@@ -26,17 +26,17 @@ from docs.rows import (
     Waiting,
 )
 from docs.telling import TELLING
-from safetyd.commands import AckCommand, EnterCommand, ExitCommand, PauseCommand
-from safetyd.core.decision import Decision
-from safetyd.core.events import SafetyEvent
+from safetyd.core.events.decision_events import SafetyEvent
+from safetyd.core.guards.kernel import State
 from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
 from safetyd.core.guards.stop import Stop
-from safetyd.core.kernel import State
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
+from safetyd.core.messages.telemetry import AnyTelemetry, Noted
+from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
-from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier
-from safetyd.core.telemetry import AnyTelemetry, Noted
-from safetyd.core.verdict import Severity
-from safetyd.desk import (
+from safetyd.operators.commands import AckCommand, EnterCommand, ExitCommand, PauseCommand
+from safetyd.operators.operator_service import (
     AgentsQuestion,
     ExplainQuestion,
     ResetCommand,

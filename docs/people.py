@@ -16,13 +16,13 @@ from docs.rows import (
     ReviewResult,
     SuggestionRow,
 )
-from safetyd.claims import Claim
-from safetyd.core.verdict import Cause
-from safetyd.granting import GrantCommand, RevokeCommand
-from safetyd.permissions import PermissionAsk
-from safetyd.raising import RaiseCommand
-from safetyd.reviews import ApproveCommand, CancelCommand, DeferCommand, DenyCommand
-from safetyd.views.requests import HistoryQuestion, PendingQuestion, RequestQuestion
+from safetyd.agents.claims import Claim
+from safetyd.agents.permissions import PermissionAsk
+from safetyd.core.messages.verdict import Cause
+from safetyd.operators.budget_commands import RaiseCommand
+from safetyd.operators.grant_commands import GrantCommand, RevokeCommand
+from safetyd.operators.reviews import ApproveCommand, CancelCommand, DeferCommand, DenyCommand
+from safetyd.operators.views.request_view import HistoryQuestion, PendingQuestion, RequestQuestion
 
 
 class ReviewApprove(ApproveCommand, kw_only=True, tag_field="command", tag="approve"):

@@ -5,13 +5,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from safetyd.core.guards.standing import Scope
-from safetyd.core.kernel import State
-from safetyd.core.proposal import Proposal, Reversibility, Risk, Tier, Urgency
-from safetyd.core.requests import Answer
-from safetyd.core.requests import State as RequestState
-from safetyd.core.telling import DeliveryState
-from safetyd.core.verdict import Severity, Verdict
+from safetyd.core.approvals.request import Answer
+from safetyd.core.approvals.request import State as RequestState
+from safetyd.core.events.notification_events import DeliveryState
+from safetyd.core.guards.budget.limits import Scope
+from safetyd.core.guards.kernel import State
+from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Urgency
+from safetyd.core.messages.verdict import Severity, Verdict
 
 RefusalCode = Literal[
     "not_found",

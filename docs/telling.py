@@ -7,12 +7,13 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from docs.replies import Done
-from safetyd.core.proposal import Urgency
-from safetyd.core.telling import ChannelKind, DeliveryState, ItemKind
-from safetyd.linking import PairCommand, RotateCommand
-from safetyd.notify.courier import ChannelState
-from safetyd.notify.desktop_words import Action
-from safetyd.notify.orders import (
+from safetyd.core.events.notification_events import ChannelKind, DeliveryState, ItemKind
+from safetyd.core.messages.proposal import Urgency
+from safetyd.notify.chat.webhook import Body
+from safetyd.notify.delivery.channel_worker import ChannelState
+from safetyd.notify.desktop.desktop_content import Action
+from safetyd.notify.links.link_issuer import PairCommand, RotateCommand
+from safetyd.notify.outbox_control import (
     DropCommand,
     LinkCommand,
     OutboxQuestion,
@@ -21,7 +22,6 @@ from safetyd.notify.orders import (
     TestCommand,
 )
 from safetyd.notify.samples import PreviewQuestion
-from safetyd.notify.webhook import Body
 
 
 class LaneRow(Struct):

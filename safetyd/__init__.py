@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from safetyd.core.safety_gate import (
+    from safetyd.core.guards.gate.safety_gate import (
         SafetyAssessment,
         SafetyConfig,
         SafetyDecision,
@@ -18,6 +18,6 @@ def __getattr__(name: str) -> object:
     """Import the library on first use, so that `import safetyd` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from safetyd.core import safety_gate  # noqa: PLC0415 - see above
+    from safetyd.core.guards.gate import safety_gate  # noqa: PLC0415 - see above
 
     return getattr(safety_gate, name)

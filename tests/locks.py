@@ -14,7 +14,8 @@ from typing import Any, Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT: Final = Path(__file__).parents[1]
+from tests.checkout import ROOT
+
 RUNTIME: Final = "requirements.lock"
 ALL: Final = "requirements-dev.lock"
 FILES: Final = ("constraints.txt", RUNTIME, ALL)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-TESTS: Final = Path(__file__).parent
+from tests.checkout import ROOT
+
+TESTS: Final = ROOT / "tests"
 LIST: Final = TESTS.parent / "docs" / "requirements.md"
 
 _HEADING: Final = re.compile(r"## (.+)")

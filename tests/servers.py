@@ -7,9 +7,9 @@ import anyio
 import nats.js.errors
 import pytest
 
-from safetyd.bus.client import HardenedClient
+from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM
-from tests.client.bus import Bus
+from tests.nats_process import Bus
 
 CONFIG = 'max_payload: 256KB\njetstream {{ store_dir: "{}", sync_interval: always }}\n'
 

@@ -8,9 +8,9 @@ import msgspec
 
 from safetyd.bus.mistakes import choices, in_words, shown
 from safetyd.bus.repeated import repeated
-from safetyd.core.kinds import normalised
-from safetyd.core.money import MAX_USD
-from safetyd.core.proposal import (
+from safetyd.core.action_types import normalised
+from safetyd.core.messages.money import MAX_USD
+from safetyd.core.messages.proposal import (
     MAX_DEPTH,
     MAX_MESSAGE_BYTES,
     MAX_TEXT_BYTES,
@@ -23,7 +23,7 @@ from safetyd.core.proposal import (
     digest,
     shortest,
 )
-from safetyd.core.telemetry import AnyTelemetry, Outcome
+from safetyd.core.messages.telemetry import AnyTelemetry, Outcome
 
 Fields = dict[str, object]
 

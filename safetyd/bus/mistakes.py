@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import msgspec.inspect as mi
 
-from safetyd.core.proposal import canonical
+from safetyd.core.messages.proposal import canonical
 
 SHOWN_CHARS: Final = 80
 _A_TIME: Final = "a time such as 2026-02-08T14:30:22Z"

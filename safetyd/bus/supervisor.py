@@ -8,8 +8,8 @@ from typing import Final
 
 import anyio
 
-from safetyd.bus.link import Link
-from safetyd.bus.server import EmbeddedServer
+from safetyd.bus.connections import Link
+from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.clock import uptime
 
 LOOK_S: Final = 0.25

@@ -7,7 +7,7 @@
 `SyncSafety` is the same for scripts without an event loop.
 """
 
-from safetyd.client.guarded import Blocked
+from safetyd.client.guard_scope import Blocked
 from safetyd.client.results import (
     Approved,
     Claim,
@@ -19,8 +19,8 @@ from safetyd.client.results import (
 )
 from safetyd.client.safety import Safety
 from safetyd.client.sync import SyncSafety
-from safetyd.core.decision import Decision
-from safetyd.core.verdict import Severity
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Severity
 
 __all__ = [
     "Approved",

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from safetyd.client.fields import AskFields, ProposalFields
-from safetyd.client.wire import Malformed, check, encode
-from safetyd.core.decision import Decision
-from safetyd.core.proposal import MAX_TEXT_BYTES, Proposal, digest, is_token, shortest
-from safetyd.core.verdict import Cause, Severity
+from safetyd.client.arguments import AskFields, ProposalFields
+from safetyd.client.encoding import Malformed, check, encode
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import MAX_TEXT_BYTES, Proposal, digest, is_token, shortest
+from safetyd.core.messages.verdict import Cause, Severity
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _FIELDS: Final = frozenset(ProposalFields.__annotations__)

@@ -5,9 +5,9 @@ from typing import Final, TypeVar
 
 import anyio
 
-from safetyd.client.down import Down
+from safetyd.client.agent_connection import Link, Listener
 from safetyd.client.draft import new_id
-from safetyd.client.link import Link, Listener
+from safetyd.client.exceptions import Down
 
 T = TypeVar("T")
 

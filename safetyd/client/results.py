@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from safetyd.client.down import Down
-from safetyd.core.verdict import Cause
+from safetyd.client.exceptions import Down
+from safetyd.core.messages.verdict import Cause
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,13 +11,15 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, Unpack
 import anyio
 from msgspec import json
 
-from safetyd.client.asking import AskingPermission, Proposing
-from safetyd.client.down import Down
+from safetyd.client.agent_connection import Link
+from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
+from safetyd.client.discovery import disabled, find
 from safetyd.client.draft import Draft, draft, draft_ask, new_id
-from safetyd.client.fields import AskFields, Options, OutcomeFields, ProposalFields
-from safetyd.client.guarded import Blocked, Stopwatch, error_of, unclaimed
-from safetyd.client.link import Link
-from safetyd.client.outbox import Outbox, encoded, tell
+from safetyd.client.encoding import Malformed, check, encode
+from safetyd.client.exceptions import Down
+from safetyd.client.exchange import AskingPermission, Proposing
+from safetyd.client.guard_scope import Blocked, Stopwatch, error_of, unclaimed
+from safetyd.client.outcome_queue import Outbox, encoded, tell
 from safetyd.client.questions import Read, answer_to
 from safetyd.client.results import (
     Claim,
@@ -28,13 +30,11 @@ from safetyd.client.results import (
     read_open,
     read_result,
 )
-from safetyd.client.stops import Stops
-from safetyd.client.telling import Telling
-from safetyd.client.whereabouts import disabled, find
-from safetyd.client.wire import Malformed, check, encode
-from safetyd.core.decision import Decision
-from safetyd.core.proposal import is_token
-from safetyd.core.telemetry import AnyTelemetry
+from safetyd.client.stop_state import Stops
+from safetyd.client.telemetry_calls import Telling
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import is_token
+from safetyd.core.messages.telemetry import AnyTelemetry
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from typing import Any, Final, Self, TypeVar, Unpack
 
-from safetyd.client.fields import AskFields, Options, OutcomeFields, ProposalFields
-from safetyd.client.guarded import Blocked, Stopwatch, error_of
+from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
+from safetyd.client.guard_scope import Blocked, Stopwatch, error_of
 from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
 from safetyd.client.safety import FLUSH_S, NOT_OPEN, Safety
-from safetyd.client.telling import Telling
-from safetyd.core.decision import Decision
-from safetyd.core.telemetry import AnyTelemetry
+from safetyd.client.telemetry_calls import Telling
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.telemetry import AnyTelemetry
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from safetyd.console import stop_file
-from safetyd.console.plain import plain
-from safetyd.console.render import when
+from safetyd.console.render.layout import when
+from safetyd.console.terminal_text import plain
 
 View = Mapping[str, Any]
 

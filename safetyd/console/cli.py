@@ -24,51 +24,84 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "run": Entry("run", "Run the daemon in the foreground until Ctrl-C."),
-    "demo": Entry("demo", "Show a few agents being allowed, asked about and blocked."),
-    "check": Entry("ask", "Ask, as an agent, whether an action may run."),
-    "propose": Entry("ask", "Propose the action that stands as JSON on standard input."),
-    "list": Entry("requests", "List what waits for a person, the most urgent first.", "listed"),
-    "show": Entry("requests", "Show all that is known of one request."),
-    "review": Entry("review", "Review what waits for a person, on a screen of its own."),
-    "approve": Entry("answering", "Let what was asked happen, once."),
-    "deny": Entry("answering", "Say no."),
-    "defer": Entry("answering", "Put requests off; they stay open."),
-    "cancel": Entry("answering", "Withdraw requests that nobody needs to answer any more."),
-    "log": Entry("requests", "Show how requests ended, the newest first."),
-    "status": Entry("look", "Show how the daemon is and what is stopped."),
-    "agents": Entry("look", "Show what agents do."),
-    "explain": Entry(
-        "look", "Say what was decided about a proposal, why, and what would have let it pass."
+    "run": Entry("subcommands.run_daemon", "Run the daemon in the foreground until Ctrl-C."),
+    "demo": Entry("demo.demo", "Show a few agents being allowed, asked about and blocked."),
+    "check": Entry("subcommands.propose_action", "Ask, as an agent, whether an action may run."),
+    "propose": Entry(
+        "subcommands.propose_action", "Propose the action that stands as JSON on standard input."
     ),
-    "watch": Entry("watch", "Print events as they happen until Ctrl-C."),
-    "stop": Entry("stopping", "Stop everything now, or one agent."),
-    "resume": Entry("resuming", "Let work go on after a stop."),
-    "pause": Entry("guards", "Keep one agent from doing anything, reading included."),
-    "unpause": Entry("guards", "Let an agent go on after a pause."),
-    "safe-mode": Entry("guards", "Show safe mode, or put agents in it or let them go."),
-    "ack": Entry("guards", "Say that a person is there."),
-    "budgets": Entry("guards", "Show what is spent and set aside, and the limits; or raise one."),
-    "breakers": Entry("guards", "Show the breakers and how their calls went."),
-    "types": Entry("guards", "Show the known types of action, and which are not known."),
-    "grants": Entry("grants", "Show the grants in force, and what is left of each."),
-    "grant": Entry("grants", "Permit a kind of action for a while, or end that."),
-    "suggestions": Entry("grants", "Show the rules that people's answers add up to."),
-    "reset": Entry("change", "Forget an agent's loop visits, rounds and cooldowns."),
-    "reload": Entry("change", "Make the daemon read its configuration and keys again."),
-    "agent": Entry("keys", "Manage the keys of agents."),
-    "operator": Entry("keys", "Manage the keys of people."),
-    "nats-config": Entry("nats_config", "Print the accounts that a bus of your own needs."),
-    "notify": Entry("notify", "Try how people are told, and see what was not told."),
-    "pair": Entry("notify", "Print a link that lets one browser answer without codes."),
-    "keys": Entry("notify", "Manage what decision links are signed with."),
-    "desktop": Entry("desktop", "Show messages on this desktop until Ctrl-C."),
-    "transcripts": Entry("transcripts", "Show what sessions did, once they are over."),
-    "audit": Entry("audit", "Read and verify the audit files."),
-    "export": Entry("export", "Write queue.json, history.json and config.json into DIR."),
-    "config": Entry("config", "Check and show configuration."),
-    "doctor": Entry("doctor", "Look for what is wrong, and say what to do."),
-    "version": Entry("version", "Print the versions of what is at work."),
+    "list": Entry(
+        "subcommands.list_requests",
+        "List what waits for a person, the most urgent first.",
+        "listed",
+    ),
+    "show": Entry("subcommands.list_requests", "Show all that is known of one request."),
+    "review": Entry(
+        "review.open_review", "Review what waits for a person, on a screen of its own."
+    ),
+    "approve": Entry("subcommands.answer_requests", "Let what was asked happen, once."),
+    "deny": Entry("subcommands.answer_requests", "Say no."),
+    "defer": Entry("subcommands.answer_requests", "Put requests off; they stay open."),
+    "cancel": Entry(
+        "subcommands.answer_requests", "Withdraw requests that nobody needs to answer any more."
+    ),
+    "log": Entry("subcommands.list_requests", "Show how requests ended, the newest first."),
+    "status": Entry("subcommands.overview", "Show how the daemon is and what is stopped."),
+    "agents": Entry("subcommands.overview", "Show what agents do."),
+    "explain": Entry(
+        "subcommands.overview",
+        "Say what was decided about a proposal, why, and what would have let it pass.",
+    ),
+    "watch": Entry("subcommands.watch", "Print events as they happen until Ctrl-C."),
+    "stop": Entry("subcommands.stop_resume", "Stop everything now, or one agent."),
+    "resume": Entry("subcommands.resuming", "Let work go on after a stop."),
+    "pause": Entry(
+        "subcommands.hold_agents", "Keep one agent from doing anything, reading included."
+    ),
+    "unpause": Entry("subcommands.hold_agents", "Let an agent go on after a pause."),
+    "safe-mode": Entry(
+        "subcommands.hold_agents", "Show safe mode, or put agents in it or let them go."
+    ),
+    "ack": Entry("subcommands.hold_agents", "Say that a person is there."),
+    "budgets": Entry(
+        "subcommands.hold_agents", "Show what is spent and set aside, and the limits; or raise one."
+    ),
+    "breakers": Entry("subcommands.hold_agents", "Show the breakers and how their calls went."),
+    "types": Entry(
+        "subcommands.hold_agents", "Show the known types of action, and which are not known."
+    ),
+    "grants": Entry(
+        "subcommands.manage_grants", "Show the grants in force, and what is left of each."
+    ),
+    "grant": Entry(
+        "subcommands.manage_grants", "Permit a kind of action for a while, or end that."
+    ),
+    "suggestions": Entry(
+        "subcommands.manage_grants", "Show the rules that people's answers add up to."
+    ),
+    "reset": Entry("subcommands.change", "Forget an agent's loop visits, rounds and cooldowns."),
+    "reload": Entry("subcommands.change", "Make the daemon read its configuration and keys again."),
+    "agent": Entry("subcommands.manage_keys", "Manage the keys of agents."),
+    "operator": Entry("subcommands.manage_keys", "Manage the keys of people."),
+    "nats-config": Entry(
+        "subcommands.nats_accounts", "Print the accounts that a bus of your own needs."
+    ),
+    "notify": Entry(
+        "subcommands.manage_messages", "Try how people are told, and see what was not told."
+    ),
+    "pair": Entry(
+        "subcommands.manage_messages", "Print a link that lets one browser answer without codes."
+    ),
+    "keys": Entry("subcommands.manage_messages", "Manage what decision links are signed with."),
+    "desktop": Entry("subcommands.desktop_helper", "Show messages on this desktop until Ctrl-C."),
+    "transcripts": Entry("subcommands.transcripts", "Show what sessions did, once they are over."),
+    "audit": Entry("subcommands.read_records", "Read and verify the audit files."),
+    "export": Entry(
+        "subcommands.export_state", "Write queue.json, history.json and config.json into DIR."
+    ),
+    "config": Entry("subcommands.show_config", "Check and show configuration."),
+    "doctor": Entry("doctor.doctor", "Look for what is wrong, and say what to do."),
+    "version": Entry("subcommands.version", "Print the versions of what is at work."),
 }
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from safetyd.console.plain import document, plain
+from safetyd.console.terminal_text import document, plain
 
 BLOCKED: Final = 1
 USAGE: Final = 2

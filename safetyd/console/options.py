@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from safetyd.console.places import PREFIX, Place, data_dir
+from safetyd.console.locations import PREFIX, Place, data_dir
 
 R = TypeVar("R")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from safetyd.reserve import FREE
+from safetyd.agents.stop_reserve import FREE
 
 NAME: Final = "EMERGENCY_STOP"
 

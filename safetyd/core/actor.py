@@ -7,10 +7,10 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from safetyd.core.consequences import Allowed
-from safetyd.core.events import Decided, Event, Moment, Proposed
-from safetyd.core.kinds import Kind
-from safetyd.core.verdict import Verdict
+from safetyd.core.action_types import Kind
+from safetyd.core.events.consequences import Allowed
+from safetyd.core.events.decision_events import Decided, Event, Moment, Proposed
+from safetyd.core.messages.verdict import Verdict
 
 Heard = TypeVar("Heard", bound=Event)
 Caused = Sequence[Event] | None

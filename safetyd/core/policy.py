@@ -8,28 +8,28 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.detectors.agent import AnomalyConfig
-from safetyd.core.detectors.people import HumanConfig
-from safetyd.core.events import Event
-from safetyd.core.guards.budget import BudgetConfig
+from safetyd.core.action_types import TypeConfig
+from safetyd.core.approvals.request import ApprovalsConfig
+from safetyd.core.decision_cache import DecisionsConfig
+from safetyd.core.events.decision_events import Event
+from safetyd.core.events.notification_events import TellingConfig
+from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
+from safetyd.core.guards.anomaly.presence import HumanConfig
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.guards.circuit import BreakerConfig
 from safetyd.core.guards.cooldown import CooldownConfig
-from safetyd.core.guards.gate import ConfidenceConfig, GateConfig
+from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig
+from safetyd.core.guards.gate.own_resources import OwnConfig
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
-from safetyd.core.guards.own import OwnConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rate import RateConfig
 from safetyd.core.guards.rates import BucketConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
-from safetyd.core.guards.tripping import BreakerConfig
-from safetyd.core.kinds import TypeConfig
-from safetyd.core.proposal import canonical
-from safetyd.core.recall import DecisionsConfig
-from safetyd.core.requests import ApprovalsConfig
+from safetyd.core.messages.proposal import canonical
 from safetyd.core.sessions import SessionsConfig
-from safetyd.core.telling import TellingConfig
 
 Mode = Literal["development", "production", "hybrid"]
 Profile = Literal["strict", "coding"]

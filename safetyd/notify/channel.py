@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from safetyd.notify.notice import Notice
+from safetyd.notify.message import Notice
 
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0

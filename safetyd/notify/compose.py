@@ -9,16 +9,16 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from safetyd.core.assurance import approvable, risk_within, says_all
-from safetyd.core.binding import besides, diff_of
-from safetyd.core.deliveries import Delivery
-from safetyd.core.engine import Engine
-from safetyd.core.events import Decided
-from safetyd.core.proposal import Proposal, Risk
-from safetyd.core.requests import Request
-from safetyd.core.telling import SHOWN, Item, Note, Recipient
-from safetyd.notify.harmless import harmless, one_line
-from safetyd.notify.notice import Notice, Privacy, Topic
+from safetyd.core.approvals.assurance import approvable, risk_within, says_all
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.notification_events import SHOWN, Item, Note, Recipient
+from safetyd.core.messages.binding import besides, diff_of
+from safetyd.core.messages.proposal import Proposal, Risk
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.notify.message import Notice, Privacy, Topic
+from safetyd.notify.sanitize import harmless, one_line
 
 SHORT_DIGEST: Final = 12
 TEXT_CHARS: Final = 500

@@ -2,16 +2,16 @@
 
 import msgspec
 
-from safetyd.notify.chat import written
-from safetyd.notify.config import NotificationsConfig
-from safetyd.notify.desktop_words import rendered
-from safetyd.notify.gsm import segments, septets
-from safetyd.notify.mail import mail
-from safetyd.notify.notice import Notice
-from safetyd.notify.ntfy import publication
-from safetyd.notify.sms import takes_replies
-from safetyd.notify.sms_text import text_of
-from safetyd.notify.webhook import document
+from safetyd.notify.channel_config import NotificationsConfig
+from safetyd.notify.chat.apprise_channel import written
+from safetyd.notify.chat.ntfy import publication
+from safetyd.notify.chat.webhook import document
+from safetyd.notify.desktop.desktop_content import rendered
+from safetyd.notify.email.mail_channel import mail
+from safetyd.notify.message import Notice
+from safetyd.notify.sms.gsm import segments, septets
+from safetyd.notify.sms.sms_channel import takes_replies
+from safetyd.notify.sms.sms_text import text_of
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
-from safetyd.notify.config import (
+from safetyd.notify.address_book import EVERYONE, KINDS, Tables, persons
+from safetyd.notify.channel_config import (
     EmailConfig,
     NotificationsConfig,
     NtfyConfig,
@@ -14,8 +15,7 @@ from safetyd.notify.config import (
     SmsConfig,
     WebhookConfig,
 )
-from safetyd.notify.mail import username_of
-from safetyd.notify.people import EVERYONE, KINDS, Tables, persons
+from safetyd.notify.email.mail_channel import username_of
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 NEEDED: Final = "is empty; with enabled = true it is needed"

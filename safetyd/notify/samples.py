@@ -10,18 +10,18 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from safetyd.commands import refused
-from safetyd.core.deliveries import Delivery
-from safetyd.core.engine import Engine
-from safetyd.core.events import Moment
-from safetyd.core.ladder import steps
-from safetyd.core.proposal import Urgency
-from safetyd.core.telling import SHOWN, Item, Recipient
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.notification_events import SHOWN, Item, Recipient
+from safetyd.core.messages.proposal import Urgency
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.outbox.escalation import steps
+from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.compose import Composer
-from safetyd.notify.config import NotificationsConfig
-from safetyd.notify.notice import Notice, Topic
+from safetyd.notify.message import Notice, Topic
 from safetyd.notify.preview import preview
-from safetyd.views.page import View, fitting
+from safetyd.operators.commands import refused
+from safetyd.operators.views.paging import View, fitting
 
 log = logging.getLogger("safetyd.notify")
 

@@ -13,14 +13,14 @@ import msgspec
 from aiohttp import web
 
 from safetyd.bus.codec import Malformed, read_object
-from safetyd.bus.keys import LOCAL_OPERATOR
-from safetyd.commands import ExitCommand, Refusal, check_kernel, safe_mode_exit
-from safetyd.core.engine import Engine
-from safetyd.core.events import Moment
+from safetyd.bus.keyring import LOCAL_OPERATOR
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
 from safetyd.core.guards.fleet import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
 from safetyd.core.party import KEYLESS
-from safetyd.web.window import Answer, Ask, Unanswered, Window
+from safetyd.operators.commands import ExitCommand, Refusal, check_kernel, safe_mode_exit
+from safetyd.web.engine_gateway import Answer, Ask, Unanswered, Window
 
 BODY_S: Final = 5.0
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}

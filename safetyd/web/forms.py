@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 import anyio
 from aiohttp import web
 
-from safetyd.web import outcomes
-from safetyd.web.links import Form, Said
-from safetyd.web.outcomes import Told
+from safetyd.web.link_answers import Form, Said
+from safetyd.web.pages import result_pages as outcomes
+from safetyd.web.pages.result_pages import Told
 
 COOKIE: Final = "__Host-safetyd-device"
 MAX_BODY: Final = 4096

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetyd.bus.codec import Malformed, read_command, read_proposal, read_telemetry
-from safetyd.core.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES, canonical
-from safetyd.core.telemetry import Heartbeat, Outcome
+from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES, canonical
+from safetyd.core.messages.telemetry import Heartbeat, Outcome
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -4,10 +4,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.bus.link import Link
+from safetyd.bus.connections import Link
 from safetyd.bus.supervisor import Supervisor
 from safetyd.clock import uptime
-from tests.bus.embedded import Embedded, singing
+from tests.bus.server_rig import Embedded, singing
 from tests.servers import until
 
 
@@ -22,7 +22,7 @@ def server(tmp_path: Path) -> Iterator[Embedded]:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything be noticed sooner."""
-    monkeypatch.setattr("safetyd.bus.link.CANARY_S", 0.05)
+    monkeypatch.setattr("safetyd.bus.connections.CANARY_S", 0.05)
     monkeypatch.setattr("safetyd.bus.supervisor.LOOK_S", 0.05)
     monkeypatch.setattr("safetyd.bus.supervisor.FROZEN_S", 0.75)
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.bus import Bus
-from tests.client.stand_in import StandIn
+from tests.client.daemon_stand_in import StandIn
+from tests.nats_process import Bus
 
 
 @pytest.fixture

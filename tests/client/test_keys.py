@@ -7,9 +7,9 @@ import pytest
 from nacl.signing import SigningKey
 
 from safetyd.client import Safety
-from tests.client.bus import Bus
-from tests.client.claims import assert_unavailable
-from tests.client.stand_in import StandIn
+from tests.client.assertions import assert_unavailable
+from tests.client.daemon_stand_in import StandIn
+from tests.nats_process import Bus
 
 KEYED = """
 accounts {{ A {{ users: [ {{ nkey: {key}, permissions {{

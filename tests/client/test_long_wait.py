@@ -8,12 +8,12 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from safetyd.bus.accounts import RESPONSE
-from safetyd.bus.keys import Keyring
+from safetyd.bus.keyring import Keyring
+from safetyd.bus.server_config import RESPONSE
 from safetyd.client import Approved, Safety, Timeout
-from tests.client.bus import Bus
-from tests.client.people import Person
+from tests.client.person import Person
 from tests.conftest import StartDaemon, safetyd
+from tests.nats_process import Bus
 
 PUSH: Final = "git push origin main"
 JETSTREAM: Final = """

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from safetyd.client import Decision, Safety, link
-from tests.client.bus import Bus
-from tests.client.claims import NOWHERE, assert_unavailable
-from tests.client.stand_in import StandIn, silent
+from safetyd.client import Decision, Safety
+from safetyd.client import agent_connection as link
+from tests.client.assertions import NOWHERE, assert_unavailable
+from tests.client.daemon_stand_in import StandIn, silent
+from tests.nats_process import Bus
 
 
 async def test_no_daemon_behind_the_bus_is_known_within_milliseconds(bus: Bus) -> None:

@@ -20,7 +20,7 @@ from safetyd.client import (
     SyncSafety,
     Timeout,
 )
-from tests.client.people import Person
+from tests.client.person import Person
 from tests.conftest import RunningDaemon, StartDaemon
 
 PUSH = "git push origin main"

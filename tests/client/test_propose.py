@@ -6,12 +6,12 @@ import anyio
 import pytest
 
 from safetyd.client import Safety, Severity
+from safetyd.client.arguments import OutcomeFields, ProposalFields
 from safetyd.client.draft import draft, new_id
-from safetyd.client.fields import OutcomeFields, ProposalFields
-from safetyd.core.proposal import Proposal, Target, is_token
-from safetyd.core.telemetry import Outcome
-from tests.client.bus import Bus
-from tests.client.stand_in import Asked, Fields, StandIn, silent
+from safetyd.core.messages.proposal import Proposal, Target, is_token
+from safetyd.core.messages.telemetry import Outcome
+from tests.client.daemon_stand_in import Asked, Fields, StandIn, silent
+from tests.nats_process import Bus
 
 
 async def test_an_allow_of_the_daemon_is_an_allow(bus: Bus, daemon: StandIn) -> None:

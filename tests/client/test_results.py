@@ -19,10 +19,10 @@ from safetyd.client import (
     Timeout,
 )
 from safetyd.client.results import read_result
-from safetyd.core.proposal import digest
-from tests.client.bus import Bus
-from tests.client.claims import NOWHERE
-from tests.client.stand_in import Fields, StandIn
+from safetyd.core.messages.proposal import digest
+from tests.client.assertions import NOWHERE
+from tests.client.daemon_stand_in import Fields, StandIn
+from tests.nats_process import Bus
 from tests.servers import until
 
 DECISION = Decision(id="p1", agent="code", decision=Severity.ALLOW, digest="sha256:0")

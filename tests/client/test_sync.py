@@ -9,8 +9,8 @@ import pytest
 from anyio.to_thread import run_sync
 
 from safetyd.client import Blocked, Decision, SyncSafety
-from tests.client.bus import Bus
-from tests.client.stand_in import StandIn, silent
+from tests.client.daemon_stand_in import StandIn, silent
+from tests.nats_process import Bus
 
 NOWHERE = "nats://127.0.0.1:1"
 

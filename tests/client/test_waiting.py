@@ -3,11 +3,12 @@
 import anyio
 import pytest
 
-from safetyd.client import Safety, asking
+from safetyd.client import Safety
+from safetyd.client import exchange as asking
 from safetyd.client import safety as safety_module
-from tests.client.bus import Bus
-from tests.client.claims import assert_unavailable
-from tests.client.stand_in import Asked, StandIn, silent
+from tests.client.assertions import assert_unavailable
+from tests.client.daemon_stand_in import Asked, StandIn, silent
+from tests.nats_process import Bus
 
 
 async def test_a_waiting_proposal_gets_the_final_answer(bus: Bus, daemon: StandIn) -> None:

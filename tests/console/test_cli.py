@@ -11,7 +11,7 @@ import pytest
 
 from safetyd.console.cli import COMMANDS, commands
 from tests.conftest import environment, safetyd
-from tests.console.here import here
+from tests.console.console_rig import here
 
 SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU\n"
 LIGHT = ("nats", "aiohttp", "anyio", "safetyd.daemon", "safetyd.client", "asyncio")

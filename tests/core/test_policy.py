@@ -1,9 +1,9 @@
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
-from safetyd.core.engine import Engine
+from safetyd.core.engine.engine import Engine
 from safetyd.core.policy import AgentConfig, Policy
-from tests.play import ask, play, propose
+from tests.story import ask, play, propose
 
 
 def test_rules_follow_utc_unless_a_zone_is_set() -> None:

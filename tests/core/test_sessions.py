@@ -1,10 +1,10 @@
-from safetyd.core.engine import Engine
-from safetyd.core.events import Event, SessionClosed
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, SessionClosed
+from safetyd.core.messages.proposal import Observation
+from safetyd.core.messages.telemetry import Heartbeat, Iteration, SessionEnded, SessionStarted
 from safetyd.core.policy import Policy
-from safetyd.core.proposal import Observation
 from safetyd.core.sessions import MAX_PER_TICK, MAX_SESSIONS
-from safetyd.core.telemetry import Heartbeat, Iteration, SessionEnded, SessionStarted
-from tests.play import ask, outcome, play, propose, report, tick
+from tests.story import ask, outcome, play, propose, report, tick
 
 
 def closed(events: list[Event]) -> list[tuple[str, str, str]]:

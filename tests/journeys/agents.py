@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from safetyd.core.decision import Decision
-from safetyd.core.proposal import digest
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import digest
 from tests.conftest import UNLIMITED
-from tests.journeys.wire import Message, Refused, Wire
+from tests.journeys.agent_wire import Message, Refused, Wire
 
 UNBOUNDED: Final = UNLIMITED
 LOST_S: Final = 0.5

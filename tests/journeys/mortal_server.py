@@ -15,7 +15,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from safetyd.bus.server import shipped_binary
+from safetyd.bus.embedded_server import shipped_binary
+from tests.checkout import ROOT
 
 PR_SET_PDEATHSIG: Final = 1
 CHUNK: Final = 1 << 16
@@ -24,9 +25,8 @@ CHUNK: Final = 1 << 16
 def made(directory: Path, trigger: str) -> Path:
     """Return the path of such a server."""
     path = directory / "mortal-nats-server"
-    root = Path(__file__).parents[2]
     path.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(root)!r})\n"
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         f"from tests.journeys.mortal_server import serve\nserve({trigger.encode()!r})\n"
     )
     path.chmod(0o700)

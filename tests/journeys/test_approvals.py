@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from safetyd.bus.keys import Keyring
-from safetyd.core.events import Answered, Claimed, Decided, Released
+from safetyd.bus.keyring import Keyring
+from safetyd.core.events.decision_events import Answered, Claimed, Decided, Released
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking import Asker, Reply, review, waiting
+from tests.journeys.asking_agent import Asker, Reply, review, waiting
+from tests.journeys.audit_record import assert_verifies, events
 from tests.journeys.people import control
-from tests.journeys.record import assert_verifies, events
 
 pytestmark = pytest.mark.journey
 

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 import msgspec
 import pytest
 
-from safetyd.core.decision import Decision
-from safetyd.core.events import BreakerMoved, Decided, Event
-from safetyd.core.verdict import Severity
+from safetyd.core.events.decision_events import BreakerMoved, Decided, Event
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Severity
 from tests.bus.peer import Peer
 from tests.conftest import StartDaemon
-from tests.journeys.record import assert_verifies, events
-from tests.journeys.wire import Wire
+from tests.journeys.agent_wire import Wire
+from tests.journeys.audit_record import assert_verifies, events
 
 pytestmark = pytest.mark.journey
 

@@ -6,15 +6,15 @@ from typing import Final
 
 import pytest
 
-from safetyd.core.events import Expired, Lapsed
-from safetyd.core.granted import GrantEnded
+from safetyd.core.events.decision_events import Expired, Lapsed
+from safetyd.core.events.request_events import GrantEnded
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.journeys.asking import Asker, review
+from tests.journeys.asking_agent import Asker, review
+from tests.journeys.audit_record import events
+from tests.journeys.delivery_targets import until
 from tests.journeys.people import control
-from tests.journeys.record import events
-from tests.journeys.targets import until
 from tests.journeys.wall_clock import WallClock
-from tests.notify.smtp import MailServer, mail_server
+from tests.notify.email.mail_servers import MailServer, mail_server
 
 HOUR: Final = 3600.0
 DAY: Final = 86_400.0

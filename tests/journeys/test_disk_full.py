@@ -14,12 +14,12 @@ from typing import Final, NamedTuple, Self
 
 import pytest
 
-from safetyd.reserve import Reserve
+from safetyd.agents.stop_reserve import Reserve
 from tests.conftest import LAST_WORD, READY_S, WEB, RunningDaemon, environment, safetyd
 from tests.journeys.agents import UNBOUNDED, Heard, History, crowd, until
+from tests.journeys.audit_record import assert_recorded, assert_verifies
 from tests.journeys.people import control, query
 from tests.journeys.processes import gone, server_pid
-from tests.journeys.record import assert_recorded, assert_verifies
 
 IN_NAMESPACE: Final = "TESTS_IN_NAMESPACE"
 SIZE: Final = "48m"

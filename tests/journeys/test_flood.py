@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from safetyd.bus.keys import Keyring
+from safetyd.bus.keyring import Keyring
 from tests.bus.peer import Peer, Refused
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 
@@ -55,7 +55,13 @@ class Agents:
 
 @contextmanager
 def flooding(daemon: RunningDaemon, names: int, for_s: float) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.journeys.flood", daemon.endpoint.bus, str(names)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.journeys.keyless_flood",
+        daemon.endpoint.bus,
+        str(names),
+    ]
     with subprocess.Popen(
         [*command, str(for_s)], stdout=subprocess.PIPE, text=True, env=environment()
     ) as flood:

@@ -9,12 +9,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from docs.generate import DOCS
-from safetyd.audit import files
 from safetyd.client import Decision, Severity, SyncSafety
+from safetyd.journal.audit import files
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.journeys.asking import review
+from tests.journeys.asking_agent import review
+from tests.journeys.audit_record import assert_verifies
 from tests.journeys.people import Listener, control
-from tests.journeys.record import assert_verifies
 
 pytestmark = pytest.mark.journey
 

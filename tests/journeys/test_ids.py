@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking import Asker, Reply, review, waiting
+from tests.journeys.asking_agent import Asker, Reply, review, waiting
 
 pytestmark = pytest.mark.journey
 

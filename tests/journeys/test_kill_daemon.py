@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import StartDaemon
 from tests.journeys.agents import UNBOUNDED, crowd
-from tests.journeys.record import assert_recorded, assert_verifies
+from tests.journeys.audit_record import assert_recorded, assert_verifies
 
 KILLS: Final = 20
 LONGEST_LIFE_S: Final = 1.0

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from safetyd.bus.keys import new_pair
+from safetyd.bus.keyring import new_pair
 from tests.bus.peer import Peer, Refused
 from tests.conftest import RunningDaemon, safetyd
 from tests.journeys.people import control

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
-from tests.journeys.parties import Caller, with_keys
+from tests.journeys.keyed_callers import Caller, with_keys
 from tests.journeys.people import control, query
 
 pytestmark = pytest.mark.journey

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 import pytest
 
-from safetyd.audit import files
-from safetyd.bus.keys import Keyring
-from safetyd.core.requests import ApprovalsConfig
+from safetyd.bus.keyring import Keyring
+from safetyd.core.approvals.request import ApprovalsConfig
+from safetyd.journal.audit import files
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
-from tests.journeys.asking import Reply, review
+from tests.journeys.asking_agent import Reply, review
 
 pytestmark = pytest.mark.journey
 

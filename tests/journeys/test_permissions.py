@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from safetyd.bus.keys import Keyring
+from safetyd.bus.keyring import Keyring
 from tests.bus.peer import Message, Peer, Refused, hpub
-from tests.client.bus import Bus
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.people import control
+from tests.nats_process import Bus
 
 pytestmark = pytest.mark.journey
 

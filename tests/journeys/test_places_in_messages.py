@@ -11,8 +11,8 @@ import pytest
 
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking import PUSH, Asker
-from tests.journeys.targets import CHANNELS, Helper, Targets, targets, until
+from tests.journeys.asking_agent import PUSH, Asker
+from tests.journeys.delivery_targets import CHANNELS, Helper, Targets, targets, until
 
 NAMES: Final = 130
 CONFIG: Final = f"""

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pytest
 
-from safetyd.bus.keys import Keyring
-from safetyd.core.proposal import MAX_MESSAGE_BYTES
+from safetyd.bus.keyring import Keyring
+from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from tests.bus.peer import Peer, hpub, pub
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 

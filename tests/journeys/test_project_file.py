@@ -6,7 +6,7 @@ import pytest
 
 from safetyd.client import SyncSafety
 from tests.conftest import StartDaemon
-from tests.console.here import told
+from tests.console.console_rig import told
 
 
 @pytest.mark.journey

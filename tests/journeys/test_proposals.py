@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from safetyd.bus.keys import Keyring
-from safetyd.core.proposal import MAX_MESSAGE_BYTES
+from safetyd.bus.keyring import Keyring
+from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from tests.bus.peer import Peer, Refused
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 from tests.journeys.proposer import Proposer
@@ -29,7 +29,7 @@ ROUNDS: Final = 3
 
 @contextmanager
 def proposing(url: str, key: Path, size: int, for_s: float) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.journeys.proposals", url, str(key), str(size)]
+    command = [sys.executable, "-m", "tests.journeys.proposal_flood", url, str(key), str(size)]
     with subprocess.Popen([*command, str(for_s)], env=environment()) as flood:
         yield
         assert flood.wait() == 0

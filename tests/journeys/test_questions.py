@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from safetyd.bus.keys import Keyring
+from safetyd.bus.keyring import Keyring
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 from tests.journeys.agents import until
@@ -30,7 +30,7 @@ ROUNDS: Final = 3
 
 @contextmanager
 def asking(url: str, key: Path, for_s: float) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.journeys.questions", url, str(key)]
+    command = [sys.executable, "-m", "tests.journeys.question_flood", url, str(key)]
     with subprocess.Popen([*command, str(for_s)], env=environment()) as flood:
         yield
         assert flood.wait() == 0

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from safetyd.bus.keys import Keyring
+from safetyd.bus.keyring import Keyring
 from safetyd.console.cli import COMMANDS
 from tests.bus.peer import Peer
 from tests.conftest import RunningDaemon, StartDaemon

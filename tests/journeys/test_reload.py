@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from safetyd.bus.keys import Keyring
-from safetyd.core.events import ConfigRejected
+from safetyd.bus.keyring import Keyring
+from safetyd.core.events.decision_events import ConfigRejected
 from tests.conftest import WEB, RunningDaemon, StartDaemon
 from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
-from tests.journeys.record import assert_recorded, assert_verifies, events
+from tests.journeys.audit_record import assert_recorded, assert_verifies, events
 
 BAD: Final = 'profile = "lax"\n[gate]\nblocklist_patterns = ["("]\n[rate]\nnonsense = 1\n' + WEB
 MISTAKES: Final = ("profile is", "gate.blocklist_patterns", "rate.nonsense")

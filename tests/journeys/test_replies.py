@@ -12,7 +12,7 @@ from typing import IO, Final
 import anyio
 import pytest
 
-from safetyd.bus.keys import Keyring
+from safetyd.bus.keyring import Keyring
 from safetyd.client import Safety
 from tests.bus.peer import Message, Peer
 from tests.conftest import RunningDaemon, StartDaemon, environment

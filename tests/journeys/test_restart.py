@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from safetyd.core.events import AuditRecovered
+from safetyd.core.events.decision_events import AuditRecovered
 from safetyd.host import ENDPOINT
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.agents import UNBOUNDED, crowd, until
+from tests.journeys.audit_record import assert_recorded, assert_verifies, events
 from tests.journeys.people import control, query
 from tests.journeys.processes import gone, server_pid
-from tests.journeys.record import assert_recorded, assert_verifies, events
 
 
 def work(daemon: RunningDaemon, agent: str = "a") -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from safetyd.bus.keys import Keyring
+from safetyd.bus.keyring import Keyring
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 from tests.journeys.agents import until
@@ -37,7 +37,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
 
 @contextmanager
 def looping(url: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.journeys.scrapes", url, str(LOOPS_S)]
+    command = [sys.executable, "-m", "tests.journeys.scrape_flood", url, str(LOOPS_S)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as loops:
         yield
         answers = int(loops.communicate()[0])

@@ -8,13 +8,13 @@ from typing import Final
 
 import pytest
 
-from safetyd.bus.keys import Keyring
-from tests.client.bus import Bus
+from safetyd.bus.keyring import Keyring
 from tests.conftest import RunningDaemon, StartDaemon, safetyd
 from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
+from tests.journeys.audit_record import assert_recorded, assert_verifies
 from tests.journeys.people import control
 from tests.journeys.processes import freeze, thaw
-from tests.journeys.record import assert_recorded, assert_verifies
+from tests.nats_process import Bus
 
 TAKES_OVER_S: Final = 10.0
 JETSTREAM: Final = """

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from safetyd.core.events import Decided
+from safetyd.core.events.decision_events import Decided
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking import Asker, review
-from tests.journeys.record import assert_verifies, events
+from tests.journeys.asking_agent import Asker, review
+from tests.journeys.audit_record import assert_verifies, events
 
 pytestmark = pytest.mark.journey
 

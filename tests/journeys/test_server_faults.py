@@ -9,8 +9,8 @@ import pytest
 
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.agents import UNBOUNDED, History, crowd
+from tests.journeys.audit_record import assert_recorded, assert_verifies
 from tests.journeys.processes import freeze, kill, server_pid, thaw
-from tests.journeys.record import assert_recorded, assert_verifies
 
 RESUMES_S: Final = 5.0
 STALE: Final = timedelta(seconds=3)

@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
-from safetyd.core.events import Resumed, Stopped
+from safetyd.core.events.decision_events import Resumed, Stopped
 from tests.conftest import StartDaemon
 from tests.journeys.agents import UNBOUNDED, Heard, History, crowd
+from tests.journeys.audit_record import assert_recorded, assert_verifies, events
 from tests.journeys.people import control, query
-from tests.journeys.record import assert_recorded, assert_verifies, events
 
 FILE_S: Final = 0.3
 COMMAND_S: Final = 0.1

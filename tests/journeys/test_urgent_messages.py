@@ -9,8 +9,8 @@ import pytest
 
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking import PUSH, Asker
-from tests.journeys.targets import Targets, targets, until
+from tests.journeys.asking_agent import PUSH, Asker
+from tests.journeys.delivery_targets import Targets, targets, until
 
 FREELY: Final = 5  # urgent messages of one party that go out as they come
 CONFIG: Final = f"""

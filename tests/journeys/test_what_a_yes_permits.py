@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking import Asker, Reply, review
+from tests.journeys.asking_agent import Asker, Reply, review
 from tests.journeys.people import query
 
 pytestmark = pytest.mark.journey

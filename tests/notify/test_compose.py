@@ -6,22 +6,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.core.deliveries import Delivery
-from safetyd.core.events import Paused
-from safetyd.core.kinds import TypeConfig
+from safetyd.core.action_types import TypeConfig
+from safetyd.core.events.decision_events import Paused
+from safetyd.core.events.notification_events import Item, NotTold, QuietHours
+from safetyd.core.messages.proposal import Proposal, Target
+from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
-from safetyd.core.proposal import Proposal, Target
-from safetyd.core.telling import Item, NotTold, QuietHours
+from safetyd.notify.chat.plain_text import plain_text
 from safetyd.notify.compose import Composer, Letterbox
-from safetyd.notify.desktop_words import rendered
-from safetyd.notify.mail_words import facts
-from safetyd.notify.notice import Topic
-from safetyd.notify.plain_text import plain_text
-from safetyd.notify.sms_text import text_of
-from tests.core.asked import push
-from tests.notify.samples import HOSTILE
-from tests.notify.wired import Wired, box, telling
-from tests.play import at, propose
+from safetyd.notify.desktop.desktop_content import rendered
+from safetyd.notify.email.mail_content import facts
+from safetyd.notify.message import Topic
+from safetyd.notify.sms.sms_text import text_of
+from tests.core.approvals.queue_story import push
+from tests.notify.compose_rig import Wired, box, telling
+from tests.notify.message_samples import HOSTILE
+from tests.story import at, propose
 
 NIGHT = 11 * 3600.0  # after noon
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from safetyd.notify.config import NotificationsConfig, WebhookConfig
+from safetyd.notify.channel_config import NotificationsConfig, WebhookConfig
 from safetyd.notify.preview import preview
-from tests.notify.samples import LINK, notice, whole_topic
+from tests.notify.message_samples import LINK, notice, whole_topic
 
 SETTINGS = NotificationsConfig()
 

@@ -11,16 +11,16 @@ import anyio
 import pytest
 
 from safetyd.clock import Clock
-from safetyd.core.engine import Engine
-from safetyd.core.events import Event, SafeModeEntered, SafeModeExited
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, SafeModeEntered, SafeModeExited
 from safetyd.core.policy import Policy
-from safetyd.mailbox import Mailbox
-from safetyd.metrics import Metrics
+from safetyd.journal.mailbox import Mailbox
+from safetyd.monitoring.metrics import Metrics
 from safetyd.web.api import Api
-from safetyd.web.server import Listener, Vitals
-from safetyd.web.window import Window
-from tests.play import play, propose
-from tests.wire import work_off
+from safetyd.web.engine_gateway import Window
+from safetyd.web.http_server import Listener, Vitals
+from tests.captured_connection import work_off
+from tests.story import play, propose
 
 BEARER = "a-token-of-no-daemon-that-ever-ran-anywhere"
 LOOK = "/api/agent/safe-mode"
@@ -469,7 +469,7 @@ async def test_daemon_that_cannot_answer_says_why_and_does_nothing(
 async def test_question_that_is_not_answered_soon_is_given_up(
     stuck: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("safetyd.web.window.PATIENCE_S", 0.01)
+    monkeypatch.setattr("safetyd.web.engine_gateway.PATIENCE_S", 0.01)
 
     heard = await stuck.get()
 
@@ -480,7 +480,7 @@ async def test_question_that_is_not_answered_soon_is_given_up(
 async def test_exit_that_was_given_up_does_not_happen_later(
     stuck: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("safetyd.web.window.PATIENCE_S", 0.01)
+    monkeypatch.setattr("safetyd.web.engine_gateway.PATIENCE_S", 0.01)
     stuck.hold("code")
 
     heard = await stuck.leave()
@@ -495,7 +495,7 @@ async def test_exit_that_was_given_up_does_not_happen_later(
 async def test_exit_that_cannot_be_written_says_that_it_is_under_way(
     stuck: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("safetyd.web.window.PATIENCE_S", 0.2)
+    monkeypatch.setattr("safetyd.web.engine_gateway.PATIENCE_S", 0.2)
     stuck.hold("code")
     heard: list[Heard] = []
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from playwright.async_api import Browser, Page
 
 from tests.web.browser import PHONE, WAIT_MS, chromium, visitor
-from tests.web.linked import Site, serving
+from tests.web.link_site import Site, serving
 
 pytestmark = pytest.mark.req("S3.54")
 

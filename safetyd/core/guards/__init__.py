@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from safetyd.core.guards.anomaly import AnomalyGuard
+from safetyd.core.action_types import Kinds
+from safetyd.core.guards.anomaly.anomaly import AnomalyGuard
 from safetyd.core.guards.breaker import BreakerGuard
-from safetyd.core.guards.budget import Budget
-from safetyd.core.guards.classify import Classify
+from safetyd.core.guards.budget.budget import Budget
+from safetyd.core.guards.classify.classify import Classify
 from safetyd.core.guards.cooldown import Cooldown
-from safetyd.core.guards.gate import Gate
+from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.iterations import Iterations
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.mode import ModeGuard
@@ -16,7 +17,6 @@ from safetyd.core.guards.rate import RateLimiter
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.guards.scores import ScoresGuard
 from safetyd.core.guards.stop import StopGuard
-from safetyd.core.kinds import Kinds
 from safetyd.core.sessions import Sessions
 
 if TYPE_CHECKING:

@@ -18,14 +18,22 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.events import BreakerMoved, Decided, Event, Moment, Proposed, Settled, Ticked
+from safetyd.core.events.decision_events import (
+    BreakerMoved,
+    Decided,
+    Event,
+    Moment,
+    Proposed,
+    Settled,
+    Ticked,
+)
+from safetyd.core.guards.circuit import BreakerConfig, Call, Calls
+from safetyd.core.guards.known_words import MAX_COMMON
 from safetyd.core.guards.probing import Move, State, Tripped
-from safetyd.core.guards.tripping import BreakerConfig, Call, Calls
-from safetyd.core.guards.words import MAX_COMMON
-from safetyd.core.kinds import Kind
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
 from safetyd.core.party import KEYLESS
-from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
 
 MAX_BREAKERS: Final = 2 * MAX_COMMON  # one for each dependency and model that may be known
 MAX_PER_TICK: Final = 64

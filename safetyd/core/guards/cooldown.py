@@ -8,12 +8,12 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.consequences import NameForgotten
-from safetyd.core.events import Decided, Forgotten, Moment, Proposed
-from safetyd.core.kinds import Kind
-from safetyd.core.proposal import Proposal
-from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, after, seconds
+from safetyd.core.events.consequences import NameForgotten
+from safetyd.core.events.decision_events import Decided, Forgotten, Moment, Proposed
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, after, seconds
 
 MAX_TARGETS: Final = 64  # per agent
 MAX_NAME: Final = 64  # a longer name of a target is kept as its hash

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.kernel import Kernel, State, Step
+from safetyd.core.guards.kernel import Kernel, State, Step
 from safetyd.core.party import KEYLESS
 
 EVERYBODY: Final = "*"  # no agent can have this name

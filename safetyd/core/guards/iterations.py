@@ -10,12 +10,19 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.consequences import NameForgotten
-from safetyd.core.events import Decided, Forgotten, Moment, Proposed, Reported, SessionClosed
-from safetyd.core.kinds import Kind
-from safetyd.core.telemetry import Iteration
-from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict
+from safetyd.core.events.consequences import NameForgotten
+from safetyd.core.events.decision_events import (
+    Decided,
+    Forgotten,
+    Moment,
+    Proposed,
+    Reported,
+    SessionClosed,
+)
+from safetyd.core.messages.telemetry import Iteration
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict
 
 Limit = Annotated[int, Meta(ge=0)]
 

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.consequences import NameForgotten
-from safetyd.core.events import (
+from safetyd.core.events.consequences import NameForgotten
+from safetyd.core.events.decision_events import (
     Decided,
     Event,
     Forgotten,
@@ -25,11 +26,10 @@ from safetyd.core.events import (
     Settled,
     Stopped,
 )
-from safetyd.core.guards.words import MAX_COMMON, Vocabulary
-from safetyd.core.kinds import Kind
+from safetyd.core.guards.known_words import MAX_COMMON, Vocabulary
+from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, Outcome, SessionEnded
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Severity, Verdict
 from safetyd.core.sessions import MAX_SESSIONS, Sessions
-from safetyd.core.telemetry import EpisodeEnded, Heartbeat, Outcome, SessionEnded
-from safetyd.core.verdict import ALLOW, ALLOWED, ASK, Severity, Verdict
 
 # How each kind of word comes to an end.
 _ENDS: Final = {

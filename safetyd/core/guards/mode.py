@@ -11,12 +11,12 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard
-from safetyd.core.events import Decided, Moment, Proposed
+from safetyd.core.events.decision_events import Decided, Moment, Proposed
 from safetyd.core.guards.vendors import CLOUD_MODELS, CLOUD_PROVIDERS
-from safetyd.core.kinds import Kind
-from safetyd.core.proposal import Proposal
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 
 _ELSEWHERE: Final = "in production or hybrid mode"
 

@@ -8,10 +8,10 @@ from datetime import datetime
 
 import msgspec
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.events import Decided, Moment, Paused, Proposed, Unpaused
-from safetyd.core.kinds import Kind
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.events.decision_events import Decided, Moment, Paused, Proposed, Unpaused
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -4,8 +4,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from safetyd.core.guards.tripping import BreakerConfig
-from safetyd.core.verdict import after
+from safetyd.core.guards.circuit import BreakerConfig
+from safetyd.core.messages.verdict import after
 
 State = Literal["closed", "half_open", "open"]
 

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.guards.rules import ProjectRules
-from safetyd.core.money import MAX_USD
-from safetyd.core.patterns import AnyPattern
-from safetyd.core.proposal import Risk
+from safetyd.core.messages.money import MAX_USD
+from safetyd.core.messages.proposal import Risk
+from safetyd.core.text.patterns import AnyPattern
 
 T = TypeVar("T")
 U = TypeVar("U")

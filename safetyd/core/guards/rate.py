@@ -12,15 +12,15 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.consequences import NameForgotten
-from safetyd.core.events import Decided, Moment, Proposed
+from safetyd.core.events.consequences import NameForgotten
+from safetyd.core.events.decision_events import Decided, Moment, Proposed
 from safetyd.core.guards import minute
+from safetyd.core.guards.known_words import MAX_COMMON
 from safetyd.core.guards.rates import BucketConfig, DevelopmentRates, ModeRates, ProductionRates
-from safetyd.core.guards.words import MAX_COMMON
-from safetyd.core.kinds import Kind
+from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 from safetyd.core.party import Others
-from safetyd.core.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 
 LOW: Final = 5  # at or below this part of the common burst, tokens go by shares: a fifth
 UNFAIR_WAIT_S: Final = 1.0

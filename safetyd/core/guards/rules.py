@@ -12,15 +12,15 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.binding import is_all
-from safetyd.core.events import Proposed
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.events.decision_events import Proposed
 from safetyd.core.guards.shipped_paths import PROTECTED, SENSITIVE
-from safetyd.core.kinds import Kind, Kinds
-from safetyd.core.paths import Globs, Place
-from safetyd.core.patterns import PatternSet
-from safetyd.core.proposal import Amount, Count, Proposal
-from safetyd.core.text import forms
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.messages.binding import is_all
+from safetyd.core.messages.proposal import Amount, Count, Proposal
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.text.folding import forms
+from safetyd.core.text.path_globs import Globs, Place
+from safetyd.core.text.patterns import PatternSet
 
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")

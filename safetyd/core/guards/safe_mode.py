@@ -13,9 +13,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.consequences import Dropped, NameForgotten
-from safetyd.core.events import (
+from safetyd.core.events.consequences import Dropped, NameForgotten
+from safetyd.core.events.decision_events import (
     Decided,
     Event,
     Moment,
@@ -26,11 +27,10 @@ from safetyd.core.events import (
     Settled,
 )
 from safetyd.core.guards.fleet import EVERYBODY, Agent, Entry, Fleet
-from safetyd.core.kernel import State, Step, shown
-from safetyd.core.kinds import Kind
+from safetyd.core.guards.kernel import State, Step, shown
+from safetyd.core.messages.proposal import Reversibility
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
 from safetyd.core.party import KEYLESS
-from safetyd.core.proposal import Reversibility
-from safetyd.core.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
 
 
 class SafeModeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

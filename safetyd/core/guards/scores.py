@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard
-from safetyd.core.events import Decided, Moment, Proposed
-from safetyd.core.kinds import Kind
-from safetyd.core.proposal import Risk, Score, Scores
-from safetyd.core.verdict import ALLOWED, Severity, Verdict, all_of
+from safetyd.core.events.decision_events import Decided, Moment, Proposed
+from safetyd.core.messages.proposal import Risk, Score, Scores
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of
 
 _AUTONOMY: Final = "autonomy_appropriateness"
 

@@ -9,10 +9,10 @@ from datetime import datetime
 
 import msgspec
 
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.events import Decided, Moment, Proposed, Resumed, Stopped
-from safetyd.core.kinds import Kind
-from safetyd.core.verdict import ALLOWED, Severity, Verdict, all_of
+from safetyd.core.events.decision_events import Decided, Moment, Proposed, Resumed, Stopped
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of
 
 ENVIRONMENT = "environment"
 

@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from safetyd.core.events import BreakerMoved, Event
+from safetyd.core.events.decision_events import BreakerMoved, Event
 from safetyd.core.guards.breaker import MAX_BREAKERS, MAX_PER_TICK, BreakerGuard, BreakerStatus
-from safetyd.core.guards.tripping import MAX_CALLS, BreakerConfig
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.alone import Alone, decided, settled
-from tests.play import at, propose, stop, tick
+from safetyd.core.guards.circuit import MAX_CALLS, BreakerConfig
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.guard_rig import Alone, decided, settled
+from tests.story import at, propose, stop, tick
 
 API = "api.openai.com"
 

@@ -3,11 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyd.core.events import BreakerMoved
+from safetyd.core.events.decision_events import BreakerMoved
 from safetyd.core.guards.breaker import BreakerGuard
-from safetyd.core.guards.tripping import BreakerConfig
-from tests.core.guards.alone import KINDS, Alone, decided, settled
-from tests.play import propose, tick
+from safetyd.core.guards.circuit import BreakerConfig
+from tests.core.guards.guard_rig import KINDS, Alone, decided, settled
+from tests.story import propose, tick
 
 KEYLESS = "kim"  # who has no key
 CONFIG = BreakerConfig(

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.events import Forgotten
+from safetyd.core.events.decision_events import Forgotten
 from safetyd.core.guards.cooldown import MAX_TARGETS, Cooldown, CooldownConfig
-from safetyd.core.proposal import Target
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.retold import (
+from safetyd.core.messages.proposal import Target
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.guard_replay import (
     OTHER_ASKS,
     OTHER_BLOCKS,
     assert_retold,
@@ -15,7 +15,7 @@ from tests.core.guards.retold import (
     ruled,
     stories,
 )
-from tests.play import at, propose, tick
+from tests.story import at, propose, tick
 
 
 def cooldown(**overrides: float) -> Cooldown:

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.events import Forgotten, SessionClosed
+from safetyd.core.events.decision_events import Forgotten, SessionClosed
 from safetyd.core.guards.iterations import Iterations, IterationsConfig
+from safetyd.core.messages.telemetry import Heartbeat, Iteration
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.sessions import MAX_SESSIONS, Sessions, SessionsConfig
-from safetyd.core.telemetry import Heartbeat, Iteration
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.retold import (
+from tests.core.guards.guard_replay import (
     OTHER_ASKS,
     OTHER_BLOCKS,
     assert_retold,
@@ -16,7 +16,7 @@ from tests.core.guards.retold import (
     ruled,
     stories,
 )
-from tests.play import at, propose, report, tick
+from tests.story import at, propose, report, tick
 
 
 def limits(**overrides: int) -> Iterations:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.kernel import Kernel, State, Step, shown
+from safetyd.core.guards.kernel import Kernel, State, Step, shown
 
 READY, PLANNING, EXECUTING, EVALUATING, SAFE_MODE = State
 

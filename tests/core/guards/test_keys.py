@@ -2,8 +2,8 @@ from typing import Any, Final
 
 import pytest
 
-from safetyd.core.engine import Engine
-from safetyd.core.events import (
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import (
     Event,
     KeysChanged,
     Paused,
@@ -11,12 +11,12 @@ from safetyd.core.events import (
     Reported,
     SafeModeEntered,
 )
-from safetyd.core.money import NANO
+from safetyd.core.messages.money import NANO
+from safetyd.core.messages.proposal import Observation
+from safetyd.core.messages.telemetry import Heartbeat, Iteration, SessionEnded
 from safetyd.core.policy import Policy
-from safetyd.core.proposal import Observation
-from safetyd.core.telemetry import Heartbeat, Iteration, SessionEnded
-from tests.core.guards.alone import decided
-from tests.play import ask, at, outcome, play, propose, report, stop, tick
+from tests.core.guards.guard_rig import decided
+from tests.story import ask, at, outcome, play, propose, report, stop, tick
 
 HELD: Final[dict[str, Event]] = {
     "stopped": stop(1, agent="a"),

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.guards.mode import ModeGuard, ModesConfig
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.retold import assert_retold, look, stories
-from tests.play import propose, tick
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.guard_replay import assert_retold, look, stories
+from tests.story import propose, tick
 
 
 def asks(mode: str = "development", config: ModesConfig | None = None, **fields: object) -> Verdict:

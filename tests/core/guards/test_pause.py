@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.events import Paused, Unpaused
+from safetyd.core.events.decision_events import Paused, Unpaused
 from safetyd.core.guards.pause import PauseGuard
-from safetyd.core.verdict import ALLOWED, Severity
-from tests.core.guards.gated import rules
-from tests.core.guards.retold import assert_retold, look, moved, stories
-from tests.play import at, propose, tick
+from safetyd.core.messages.verdict import ALLOWED, Severity
+from tests.core.guards.gate.gate_rig import rules
+from tests.core.guards.guard_replay import assert_retold, look, moved, stories
+from tests.story import at, propose, tick
 
 SOURCES = ("operator", "anomaly", "budget")
 

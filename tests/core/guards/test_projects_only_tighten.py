@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from safetyd.core.action_types import Kinds
 from safetyd.core.actor import Guard
-from safetyd.core.engine import Engine
-from safetyd.core.events import Event, Proposed
-from safetyd.core.guards.budget import BudgetConfig
-from safetyd.core.guards.gate import GateConfig
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Proposed
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.guards.gate.gate import GateConfig
 from safetyd.core.guards.projects import (
     ProjectBudget,
     ProjectConfidence,
@@ -18,14 +19,13 @@ from safetyd.core.guards.projects import (
     ProjectSettings,
 )
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
-from safetyd.core.kinds import Kinds
+from safetyd.core.messages.proposal import Observation, Target
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.policy import AgentConfig, Policy
-from safetyd.core.proposal import Observation, Target
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.budgeted import unpause
-from tests.core.guards.classified import rule
-from tests.core.guards.gated import decided
-from tests.play import propose
+from tests.core.guards.budget.budget_rig import unpause
+from tests.core.guards.classify.classify_rig import rule
+from tests.core.guards.gate.gate_rig import decided
+from tests.story import propose
 
 TYPES = ("read_file", "push", "change_auth", "send_email", "type", "click", "run_shell", "dance")
 WORDS = ("", "delete it", "rm -rf /", "pay", "git push", "hello")

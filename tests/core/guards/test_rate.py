@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from safetyd.core.guards import minute
 from safetyd.core.guards.rate import RateConfig, RateLimiter, Taker
 from safetyd.core.guards.rates import BucketConfig, ModeRates
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.alone import nobody, somebody
-from tests.core.guards.gated import rules
-from tests.core.guards.retold import (
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.gate.gate_rig import rules
+from tests.core.guards.guard_replay import (
     OTHER_ASKS,
     OTHER_BLOCKS,
     assert_retold,
@@ -21,7 +20,8 @@ from tests.core.guards.retold import (
     ruled,
     stories,
 )
-from tests.play import propose, tick
+from tests.core.guards.guard_rig import nobody, somebody
+from tests.story import propose, tick
 
 ALWAYS = {"tokens_per_minute": 1_000_000, "burst": 1_000_000}
 

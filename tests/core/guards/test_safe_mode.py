@@ -1,16 +1,25 @@
 import msgspec
 import pytest
 
-from safetyd.core.engine import Engine, _listeners
-from safetyd.core.events import SafeModeEntered
+from safetyd.core.engine.engine import Engine, _listeners
+from safetyd.core.events.decision_events import SafeModeEntered
 from safetyd.core.guards.fleet import MAX_UNPROPOSED
 from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.policy import Policy
-from safetyd.core.telemetry import Outcome
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.alone import decided, settled
-from tests.core.guards.held import enter, entered, errors, fails, guarded, leave, overdue, state
-from tests.play import ask, at, outcome, play, propose, report, tick
+from tests.core.guards.guard_rig import decided, settled
+from tests.core.guards.safe_mode_rig import (
+    enter,
+    entered,
+    errors,
+    fails,
+    guarded,
+    leave,
+    overdue,
+    state,
+)
+from tests.story import ask, at, outcome, play, propose, report, tick
 
 NAMELESS = Verdict("keys", Severity.BLOCK, "keys.agents", "one name too many")
 

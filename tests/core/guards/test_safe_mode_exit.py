@@ -3,9 +3,9 @@
 import pytest
 
 from safetyd.core.guards.safe_mode import Exit, SafeMode, SafeModeStatus
-from tests.core.guards.alone import Alone
-from tests.core.guards.held import enter, entered, fails, guarded, leave
-from tests.play import at
+from tests.core.guards.guard_rig import Alone
+from tests.core.guards.safe_mode_rig import enter, entered, fails, guarded, leave
+from tests.story import at
 
 
 @pytest.mark.req("S0.15")

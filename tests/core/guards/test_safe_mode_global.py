@@ -2,13 +2,13 @@
 
 import pytest
 
-from safetyd.core.events import SafeModeEntered
+from safetyd.core.events.decision_events import SafeModeEntered
 from safetyd.core.guards.safe_mode import SafeMode
+from safetyd.core.messages.verdict import ALLOWED
 from safetyd.core.party import KEYLESS
-from safetyd.core.verdict import ALLOWED
-from tests.core.guards.alone import Alone, settled
-from tests.core.guards.held import enter, errors, fails, guarded, leave, state
-from tests.play import at
+from tests.core.guards.guard_rig import Alone, settled
+from tests.core.guards.safe_mode_rig import enter, errors, fails, guarded, leave, state
+from tests.story import at
 
 
 def fleet(size: int, t: float = 0, *, keyless: bool = False, **settings: object) -> Alone[SafeMode]:

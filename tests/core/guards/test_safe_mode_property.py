@@ -6,13 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyd.core.events import Decided, Event, SafeModeEntered, SafeModeExited, Settled
+from safetyd.core.events.decision_events import (
+    Decided,
+    Event,
+    SafeModeEntered,
+    SafeModeExited,
+    Settled,
+)
+from safetyd.core.guards.kernel import Step
 from safetyd.core.guards.safe_mode import SafeMode
-from safetyd.core.kernel import Step
-from safetyd.core.verdict import ALLOWED, Severity
-from tests.core.guards.alone import KINDS, Alone, decided, settled
-from tests.core.guards.held import enter, errors, guarded, leave, overdue, state
-from tests.play import propose
+from safetyd.core.messages.verdict import ALLOWED, Severity
+from tests.core.guards.guard_rig import KINDS, Alone, decided, settled
+from tests.core.guards.safe_mode_rig import enter, errors, guarded, leave, overdue, state
+from tests.story import propose
 
 AGENTS = ("code", "ops", "new")
 EDGES = {step.value for step in Step}

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.guards.scores import ScoresConfig, ScoresGuard
-from safetyd.core.proposal import Proposal, Scores
-from safetyd.core.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.gated import rules
-from tests.core.guards.retold import assert_retold, look, stories
-from tests.play import propose, tick
+from safetyd.core.messages.proposal import Proposal, Scores
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.gate.gate_rig import rules
+from tests.core.guards.guard_replay import assert_retold, look, stories
+from tests.story import propose, tick
 
 
 def scored(

@@ -1,10 +1,10 @@
 import pytest
 
-from safetyd.core.engine import Engine
-from safetyd.core.events import Stopped
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Stopped
 from safetyd.core.guards.stop import StopGuard
 from safetyd.core.policy import Policy
-from tests.play import ask, at, play, propose, resume, stop, tick
+from tests.story import ask, at, play, propose, resume, stop, tick
 
 
 @pytest.mark.req("S2.46")

@@ -1,0 +1,373 @@
+"""What agents reach: proposals and telemetry, from the wire to the mailbox and back."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Literal
+
+from safetyd.agents.claims import claim, read_claim
+from safetyd.agents.held_replies import Answers, Held
+from safetyd.agents.intake import LINE_BYTES
+from safetyd.agents.latch import Latch
+from safetyd.agents.path_resolution import resolved
+from safetyd.agents.permissions import PermissionAsk, as_proposal, asked_about, read_ask, result
+from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
+from safetyd.bus.codec import Malformed, read_proposal, read_telemetry
+from safetyd.bus.mistakes import shown
+from safetyd.bus.publisher import Post
+from safetyd.clock import Clock, uptime
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment, Reported, Withheld
+from safetyd.core.guards.stop import describe
+from safetyd.core.messages.binding import shown_paths
+from safetyd.core.messages.proposal import Proposal, is_token
+from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
+from safetyd.core.messages.verdict import ALLOW, Cause
+from safetyd.daemon.settings import Settings
+from safetyd.journal.letters import CommandLetter, EventLetter, ProposalLetter, QuestionLetter
+from safetyd.journal.mailbox import Mailbox
+from safetyd.monitoring.metrics import Metrics
+
+NOBODY: Final = "unknown"
+STALE_S: Final = 3.0
+# Health is asked for once per burst of messages, not for each.
+LOOK_S: Final = 0.005
+
+
+class Service:
+    """One connection's agents: those with keys, or those without."""
+
+    def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
+        self,
+        post: Post,
+        mailbox: Mailbox,
+        settings: Settings,
+        latch: Latch,
+        refusals: Refusals,
+        metrics: Metrics,
+        *,
+        answers: Answers,
+        clock: Clock,
+        keyless: bool,
+        problem: Callable[[], str],
+        boot_id: str,
+    ) -> None:
+        self._post = post
+        self._mailbox = mailbox
+        self._settings = settings
+        self._latch = latch
+        self._refusals = refusals
+        self._metrics = metrics
+        self._answers = answers
+        self._clock = clock
+        self._keyless = keyless
+        self._problem = problem
+        self._id = f"{boot_id}{'k' if keyless else 'n'}"
+        self._made = 0
+        self._looked = 0.0  # when the daemon's health was last asked for
+        self._found = ""
+
+    def propose(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        name, agent = _sender(subject)
+        now = uptime()
+        wait = self._wait(agent, payload, now)
+        if wait > 0:
+            self._too_fast(agent, reply, payload, wait, "intake")
+        elif agent != name:
+            self._refuse(agent, reply, b"", "malformed", _no_name(name))
+        elif refused := self._closed(agent, now):
+            self._refuse(agent, reply, payload, *refused)
+        else:
+            self._accept(agent, reply, payload)
+
+    def telemetry(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        name, agent = _sender(subject)
+        refused = self._not_now(agent, name, payload)
+        if refused:
+            self._not_noted(agent, reply, *refused)
+            return
+        try:
+            telemetry = read_telemetry(payload)
+        except Malformed as exc:
+            self._not_noted(agent, reply, "malformed", str(exc))
+            return
+        self._mailbox.put(self._report(agent, telemetry, reply))
+
+    def sent(self, letter: ProposalLetter, late: bool) -> None:  # noqa: FBT001 - a callback
+        """Let a durable decision leave, unless it is an allow that may not any more."""
+        decision = letter.decision
+        if decision is None:
+            raise AssertionError("a letter is delivered after it was opened")
+        now = uptime()
+        if decision.decision is ALLOW:
+            stop = self._latch.holds(letter.agent)
+            if stop is not None:
+                self._withhold(letter, "stopped", describe(stop))
+                return
+            if late or now - letter.received > STALE_S:
+                self._withhold(letter, "late", "writing the decision down took too long")
+                return
+        if decision.status == "pending" and self._holds(letter):
+            letter.post.decide(b"", decision)
+        elif letter.permission:
+            letter.post.decide(b"", decision)
+            request = self._answers.request(decision)
+            letter.post.answer(letter.reply, result(decision, request))
+        else:
+            letter.post.decide(letter.reply, decision)
+        self._metrics.decided(decision, now - letter.received)
+
+    def permission(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        """Take a permission ask, or a question about the agent's own requests."""
+        name, agent = _sender(subject)
+        if refused := self._not_now(agent, name, payload):
+            self._not_permitted(agent, reply, *refused)
+            return
+        try:
+            ask = read_ask(payload)
+            if ask.action is None:
+                self._mailbox.put(self._own_requests(agent, ask, reply))
+                return
+            proposal, digest = as_proposal(agent, ask, self._new_id())
+        except Malformed as exc:
+            self._not_permitted(agent, reply, "malformed", str(exc))
+            return
+        self._put(agent, reply, proposal, digest, len(payload), permission=True)
+
+    def claim(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        """Grant what a person approved to the first who is about to do it."""
+        name, agent = _sender(subject)
+        refused = self._not_now(agent, name, payload)
+        try:
+            wanted = None if refused else read_claim(payload)
+        except Malformed as exc:
+            wanted, refused = None, ("malformed", str(exc))
+        if wanted is None:
+            cause, reason = refused or ("malformed", "")
+            self._count(agent, cause, reason)
+            answer = {"granted": False, "cause": cause, "reason": reason}
+            self._post.answer(reply, answer)
+            return
+        plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
+        self._mailbox.put(CommandLetter(plan, partial(self._claimed, agent, reply)))
+
+    def _claimed(self, agent: str, reply: bytes, answer: Mapping[str, object]) -> None:
+        """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
+        stop = self._latch.holds(agent)
+        if stop is not None and answer["granted"]:
+            answer = {"granted": False, "cause": "stopped", "reason": describe(stop)}
+        self._post.answer(reply, answer)
+
+    def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionLetter:
+        def answer(engine: Engine, _moment: Moment) -> object:
+            return asked_about(engine, agent, ask)
+
+        return QuestionLetter(answer, lambda found: self._post.answer(reply, found))
+
+    def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
+        self._count(agent, cause, reason)
+        self._post.answer(reply, {"approved": False, "reason": reason, "cause": cause})
+
+    def _holds(self, letter: ProposalLetter) -> bool:
+        """Let a reply wait for a person, if that is wished."""
+        if not letter.proposal.wait or not letter.reply:
+            return False
+        shape = result if letter.permission else None
+        held = Held(letter.post, letter.reply, shape)
+        return self._answers.hold(letter.agent, letter.proposal.id or "", held)
+
+    def _accept(self, agent: str, reply: bytes, payload: bytes) -> None:
+        try:
+            proposal, digest = read_proposal(agent, payload, self._new_id())
+        except Malformed as exc:
+            self._refuse(agent, reply, b"", "malformed", str(exc))
+            return
+        if proposal.dry_run:
+            wait = self._settings.intake.admit_dry_run(agent, uptime())
+            if wait > 0:
+                self._too_fast(agent, reply, payload, wait, "dry_run")
+                return
+        self._put(agent, reply, proposal, digest, len(payload))
+
+    def _put(
+        self,
+        agent: str,
+        reply: bytes,
+        proposal: Proposal,
+        digest: str,
+        size: int,
+        *,
+        permission: bool = False,
+    ) -> None:
+        self._mailbox.put(
+            ProposalLetter(
+                agent,
+                proposal,
+                digest,
+                reply,
+                self._post,
+                self.sent,
+                prices=self._settings.prices,
+                keyless=self._keyless,
+                size=size,
+                permission=permission,
+                resolved=self._resolved(proposal, permission=permission),
+            )
+        )
+
+    def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
+        """Return where paths lead: of an ask for permission those that it shows."""
+        paths, project = proposal.paths, proposal.project
+        if permission:
+            paths, project = shown_paths(proposal)
+        if not paths:
+            return ()
+        known = self._settings.policy.projects.get(project or "")
+        return resolved(paths, "" if known is None else known.root)
+
+    def _closed(self, agent: str, now: float) -> tuple[Cause, str] | None:
+        """Return why no proposal of this agent can be put to the engine now."""
+        if self._impostor(agent):
+            return "malformed", f"{agent} has a key: connect with it, or use another name"
+        if now - self._looked > LOOK_S:
+            self._looked, self._found = now, self._problem()
+        if self._found:
+            stop = self._latch.holds(agent)
+            return ("stopped", describe(stop)) if stop else ("unavailable", self._found)
+        if self._mailbox.full:
+            return "unavailable", "more proposals wait than can be decided; try again soon"
+        return None
+
+    def _not_now(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
+        """Return why nothing but a proposal can be taken in now."""
+        wait = self._wait(agent, payload, uptime())
+        if wait > 0:
+            return "rate_limit", f"{agent} sends more than is taken in; try again in {wait:.1f} s"
+        if agent != name:
+            return "malformed", _no_name(name)
+        if self._impostor(agent):
+            return "malformed", f"{agent} has a key: connect with it, or use another name"
+        problem = self._problem()
+        if problem or self._mailbox.full:
+            return "unavailable", problem or "more waits than can be written down; try again soon"
+        return None
+
+    def _wait(self, agent: str, payload: bytes, now: float) -> float:
+        """Return for how long this agent must hold still, 0.0 if it may be heard."""
+        wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
+        if wait > 0:
+            if self._keyless:
+                self._settings.door.turned_away(len(payload) + LINE_BYTES, now)
+            else:
+                self._settings.flooding.turned_away(agent, len(payload))
+        return wait
+
+    def _impostor(self, agent: str) -> bool:
+        return self._keyless and self._settings.has_key(agent)
+
+    def _count(self, agent: str, cause: Cause, reason: str) -> int:
+        """Count a refusal, under a name that has a key only if that key was used."""
+        counted = NOBODY if self._impostor(agent) else agent
+        return self._refusals.count(counted, cause, reason)
+
+    def _not_noted(self, agent: str, reply: bytes, cause: Cause, error: str) -> None:
+        self._count(agent, cause, error)
+        self._post.answer(reply, Noted(ok=False, error=error, code=cause))
+
+    def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventLetter:
+        keyless = self._keyless
+
+        def made(engine: Engine, moment: Moment) -> Reported:
+            return Reported(
+                at=moment.at,
+                t=moment.t,
+                agent=agent,
+                telemetry=telemetry,
+                keyless=keyless,
+                priced_nano=self._priced(agent, telemetry, engine, moment),
+            )
+
+        return EventLetter(made, lambda: self._post.answer(reply, Noted(ok=True)))
+
+    def _priced(
+        self, agent: str, telemetry: AnyTelemetry, engine: Engine, moment: Moment
+    ) -> int | None:
+        if not isinstance(telemetry, Outcome):
+            return None
+        begun = engine.actions.find(agent, telemetry.id)
+        return self._settings.prices.of_outcome(telemetry, begun, moment.at)
+
+    def _too_fast(self, agent: str, reply: bytes, payload: bytes, wait: float, limit: str) -> None:
+        reason = f"{agent} sends more than is taken in ({limit}); try again in {wait:.1f} s"
+        count = self._count(agent, "rate_limit", reason)
+        self._metrics.refused("rate_limit")
+        if count > ANSWERED:
+            return
+        if self._keyless and not self._settings.door.calm:
+            if not reply:
+                return
+            payload = b""
+        id_, digest = self._named(agent, payload, count)
+        self._post.decide(
+            reply,
+            refusal(
+                agent,
+                id_,
+                "rate_limit",
+                reason,
+                digest=digest,
+                rule=f"{limit}.agent",
+                retry_after_s=round(wait, 3),
+                limit_id=f"{limit}:{agent}",
+                moment=self._clock.now(),
+            ),
+        )
+        self._post.soon()
+
+    def _refuse(self, agent: str, reply: bytes, payload: bytes, cause: Cause, reason: str) -> None:
+        count = self._count(agent, cause, reason)
+        id_, digest = self._named(agent, payload, count)
+        self._metrics.refused(cause)
+        moment = self._clock.now()
+        self._post.decide(reply, refusal(agent, id_, cause, reason, digest=digest, moment=moment))
+        self._post.soon()
+
+    def _named(self, agent: str, payload: bytes, count: int) -> tuple[str, str]:
+        """Return id and digest of a proposal that is refused, as far as it can be read."""
+        spare = self._new_id()
+        if not payload or (count > ANSWERED_IN_FULL and len(payload) > SHORT_BYTES):
+            return spare, ""
+        try:
+            proposal, digest = read_proposal(agent, payload, spare)
+        except Malformed:
+            return spare, ""
+        return proposal.id or spare, digest
+
+    def _withhold(
+        self, letter: ProposalLetter, why: Literal["stopped", "late"], reason: str
+    ) -> None:
+        agent, id_ = letter.agent, letter.proposal.id or ""
+        cause: Cause = "stopped" if why == "stopped" else "unavailable"
+        decision = refusal(
+            agent, id_, cause, reason, digest=letter.digest, moment=self._clock.now()
+        )
+        letter.post.decide(letter.reply, decision)
+        self._metrics.refused(cause)
+
+        def made(_engine: Engine, moment: Moment) -> Withheld:
+            return Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
+
+        self._mailbox.put(EventLetter(made, lambda: None))
+
+    def _new_id(self) -> str:
+        self._made += 1
+        return f"{self._id}{self._made}"
+
+
+def _sender(subject: bytes) -> tuple[str, str]:
+    """Return the name that a subject ends with, and the agent that it stands for."""
+    name = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
+    return name, name if is_token(name) else NOBODY
+
+
+def _no_name(name: str) -> str:
+    return f"{shown(name)} is not a name of an agent: use 1 to 64 of A-Z a-z 0-9 _ -"

@@ -1,0 +1,90 @@
+"""Claims: who is about to do what a person approved; one wins, and may ask again."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.bus.codec import Malformed, read_object
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Claimed, Moment
+from safetyd.core.messages.verdict import ALLOWED
+from safetyd.journal.letters import Carried, Plan
+
+_GRANTED: Final = {"granted": True, "cause": "human_approved", "reason": ""}
+
+
+Word = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class Claim(msgspec.Struct, kw_only=True):
+    id: Word
+    digest: Word
+    claimant: Word | None = None
+
+
+_decode = msgspec.json.Decoder(Claim).decode
+
+
+def read_claim(payload: bytes) -> Claim:
+    read_object(payload)
+    try:
+        return _decode(payload)
+    except msgspec.ValidationError as exc:
+        raise Malformed(str(exc)) from None
+
+
+def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Plan:
+    """Grant an approved action once. A claim without a claimant is one of its own, `nonce`."""
+    claimant = wanted.claimant or nonce
+
+    def plan(engine: Engine, moment: Moment) -> Carried:
+        request = engine.approvals.of_proposal(agent, wanted.id)
+        if request is not None and keyless and not request.asked.keyless:
+            request = None  # it was of whoever had a key to this name
+        refusal = _refusal(request, wanted, claimant, moment)
+        if refusal is not None or request is None:
+            return _refused(*(refusal or ("not_approved", "nothing is known of this")))
+        held = engine.holds_back(request.asked, moment)
+        if held is not ALLOWED:
+            return _refused(held.cause, held.reason)
+        if request.claimant == claimant:
+            return Carried((), _GRANTED)
+        return _granted(request, wanted, claimant, moment)
+
+    return plan
+
+
+def _refusal(
+    request: Request | None, wanted: Claim, claimant: str, moment: Moment
+) -> tuple[str, str] | None:
+    if request is None or request.state != "approved":
+        return "not_approved", f"no person has approved {wanted.id}"
+    if request.digest_of(wanted.id) != wanted.digest:
+        return "digest_mismatch", "what was approved has another digest"
+    if request.claimant is not None and request.claimant != claimant:
+        return "already_claimed", f"{wanted.id} is already being done"
+    if wanted.id != (request.used or request.asked.id):
+        cause = "already_claimed" if request.used else "not_approved"
+        return cause, f"the approval is for {request.used or request.asked.id}"
+    over = request.valid_until is None or request.over(moment.at, moment.t)
+    if request.lapsed or (over and request.claimant is None):
+        return "expired", "the approval is no longer good"
+    return None
+
+
+def _granted(request: Request, wanted: Claim, claimant: str, moment: Moment) -> Carried:
+    claimed = Claimed(
+        at=moment.at,
+        t=moment.t,
+        request_id=request.id,
+        agent=request.agent,
+        id=wanted.id,
+        claimant=claimant,
+    )
+    return Carried((claimed,), _GRANTED)
+
+
+def _refused(cause: str, reason: str) -> Carried:
+    return Carried((), {"granted": False, "cause": cause, "reason": reason})

@@ -1,0 +1,262 @@
+"""Stopping and resuming: the latch first, then the bus, then the journal."""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import anyio
+import msgspec
+from msgspec import Meta
+
+from safetyd.agents.latch import Latch
+from safetyd.agents.stop_reserve import Reserve
+from safetyd.bus.publisher import Post
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Moment, Resumed, Stopped
+from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
+from safetyd.journal.letters import EventLetter
+from safetyd.journal.mailbox import Mailbox
+
+LOOK_S: Final = 0.1
+SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
+_OFF: Final = frozenset({"false", "0", "no", "off"})
+_READ_BYTES: Final = 4096
+
+Given = Annotated[str, Meta(min_length=1)]
+
+
+class StopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    files: tuple[Given, ...] = ("EMERGENCY_STOP",)
+    commands: tuple[Given, ...] = ()
+
+
+class Halt:
+    """The one way to stop and to resume, whoever asks.
+
+    Without a `reserve` only the journal carries a command's stop over a restart.
+    """
+
+    def __init__(
+        self,
+        latch: Latch,
+        mailbox: Mailbox,
+        post: Post,
+        subjects: Subjects,
+        clock: Clock,
+        *,
+        reserve: Reserve | None = None,
+    ) -> None:
+        self.latch = latch
+        self._mailbox = mailbox
+        self._post = post
+        self._subject = subjects.of("state", "stop")
+        self._clock = clock
+        self._reserve = reserve
+        self._leaving: set[int] = set()  # epochs of file stops whose resume is on its way
+
+    def stop(
+        self,
+        source: str,
+        by: str,
+        reason: str,
+        agent: str | None = None,
+        written: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Forbid at once, tell everybody, then write it down. Return the stop's epoch.
+
+        `written` is called when a restart would keep it, and again if the journal comes later.
+        """
+        epoch = self.latch.next_epoch()
+        since = self._clock.now().at
+        stop = Stop(source=source, by=by, reason=reason, since=since, agent=agent, epoch=epoch)
+        self.latch.set(stop)
+        self.latch.unwritten += 1
+        self.tell()
+        if self._reserve is not None and not _lasts(source):
+            self._reserve.add(stop, written)
+
+        def made(_engine: Engine, moment: Moment) -> Stopped:
+            return Stopped(
+                at=moment.at,
+                t=moment.t,
+                source=source,
+                by=by,
+                reason=reason,
+                agent=agent,
+                epoch=epoch,
+            )
+
+        def told() -> None:
+            self.latch.unwritten -= 1
+            if self._reserve is not None:
+                self._reserve.drop(epoch)
+            written()
+
+        self._mailbox.put_first(EventLetter(made, told))
+        return epoch
+
+    def resume(
+        self,
+        sources: Iterable[str],
+        by: str,
+        reason: str,
+        agent: str | None = None,
+        written: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Write it down, and only then let go."""
+        cleared = tuple(sources)
+        epoch = self.latch.next_epoch()
+
+        def made(_engine: Engine, moment: Moment) -> Resumed:
+            return Resumed(
+                at=moment.at,
+                t=moment.t,
+                sources=cleared,
+                by=by,
+                reason=reason,
+                agent=agent,
+                epoch=epoch,
+            )
+
+        def told() -> None:
+            self.latch.clear(cleared, epoch, agent)
+            if agent is not None and not any(stop.agent == agent for stop in self.latch.stops):
+                self._post.tell(self._subject, {**_NONE, "epoch": epoch, "agent": agent})
+            self.tell()
+            written()
+
+        self._mailbox.put(EventLetter(made, told))
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Hold what the rules themselves stopped."""
+        for event in events:
+            if type(event) is Stopped and not self.latch.has(event.source, event.agent):
+                self.latch.set(as_stop(event))
+                self.tell()
+
+    def tell(self) -> None:
+        """Publish what is in force now."""
+        stops = self.latch.stops
+        if not any(stop.agent is None for stop in stops):
+            self._post.tell(self._subject, {**_NONE, "epoch": self.latch.epoch})
+        for stop in stops:
+            self._post.tell(
+                self._subject,
+                {
+                    "active": True,
+                    "epoch": stop.epoch,
+                    "reason": stop.reason,
+                    "by": stop.by,
+                    "since": stop.since,
+                    "agent": stop.agent,
+                },
+            )
+
+    async def watch(self, files: Iterable[Path]) -> None:
+        """Look for stop files for ever."""
+        paths = tuple(files)
+        while True:
+            self.look(paths)
+            await anyio.sleep(LOOK_S)
+
+    def look(self, paths: Iterable[Path]) -> None:
+        """Stop for every file that is there; resume what a file stopped that is gone."""
+        for path in paths:
+            source = f"file:{path}"
+            stop = self.latch.find(source)
+            if stop is not None and stop.epoch in self._leaving:
+                stop = None
+            there = _there(path)
+            if there and stop is None:
+                by, reason = _signed(path)
+                self.stop(source, by, reason)
+            elif stop is not None and not there and not self.latch.unwritten:
+                self._leave(source, stop.epoch)
+
+    def _leave(self, source: str, epoch: int) -> None:
+        """Resume once, however long that takes to write down."""
+        self._leaving.add(epoch)
+        why = "the stop file was removed"
+        self.resume((source,), "file", why, written=lambda: self._leaving.discard(epoch))
+
+    def take_over(self, engine: Engine, paths: Iterable[Path]) -> None:
+        """At start: hold what the journal, the reserve, the files and the environment hold."""
+        self.latch.epoch = max(self.latch.epoch, engine.stop.epoch)
+        for stop in engine.stop.stops:
+            self.latch.set(stop)
+        for stop in self._reserve.found() if self._reserve is not None else ():
+            if stop.epoch > engine.stop.epoch:  # else the journal took it in time
+                self.stop(stop.source, stop.by, stop.reason, stop.agent)
+        self.look(dict.fromkeys((*paths, *_stop_files(engine.stop.stops))))
+        off = switched_off()
+        if off and not self.latch.has(ENVIRONMENT):
+            self.stop(ENVIRONMENT, "environment", off)
+        elif not off and self.latch.has(ENVIRONMENT):
+            self.resume((ENVIRONMENT,), "environment", "no longer switched off")
+
+
+_NONE: Final = {
+    "active": False,
+    "epoch": 0,
+    "reason": "",
+    "by": "",
+    "since": None,
+    "agent": None,
+}
+
+
+def _lasts(source: str) -> bool:
+    """Say whether a start would find the source itself again."""
+    return source == ENVIRONMENT or source.startswith("file:")
+
+
+def _stop_files(stops: Iterable[Stop]) -> Iterator[Path]:
+    """Yield the files that stopped, whether they are still configured or not."""
+    for stop in stops:
+        kind, _, path = stop.source.partition(":")
+        if kind == "file":
+            yield Path(path)
+
+
+def switched_off() -> str:
+    """Return the environment's switch that is off, as NAME=value, or nothing."""
+    for name in SWITCHES:
+        value = os.environ.get(name, "")
+        if value.strip().lower() in _OFF:
+            return f"{name}={value}"
+    return ""
+
+
+def _there(path: Path) -> bool:
+    """Anything at the path counts, and so does not being able to look."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _signed(path: Path) -> tuple[str, str]:
+    """Return who stopped and why, as far as the file says."""
+    said = {}
+    for line in _text(path).splitlines():
+        key, _, value = line.partition(":")
+        said[key.strip().lower()] = value.strip()
+    return said.get("stopped by") or "file", said.get("reason") or f"{path} is there"
+
+
+def _text(path: Path) -> str:
+    """Read a regular file only: opening a pipe would wait for somebody to write into it."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return ""
+        with path.open("rb") as file:
+            return file.read(_READ_BYTES).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,95 @@
+"""The final word on what people were asked: to agents that wait for it, and on the bus."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from safetyd.agents.latch import Latch
+from safetyd.bus.publisher import Post
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event
+from safetyd.core.guards.stop import describe
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Severity
+
+MAX_HELD: Final = 64  # replies that wait for one proposal; an older one gives way
+
+Shape = Callable[[Decision, Request | None], object]
+
+
+class Held(NamedTuple):
+    """A reply that waits: with the Decision itself, or with what `shape` makes of it."""
+
+    post: Post
+    reply: bytes
+    shape: Shape | None = None
+
+
+class Answers:
+    """Replies that wait do not live through a restart; agents ask again, and are told at once."""
+
+    def __init__(
+        self, engine: Callable[[], Engine], posts: Mapping[bool, Post], latch: Latch
+    ) -> None:
+        self._engine = engine
+        self._latch = latch
+        self._posts = posts  # by whether an agent is keyless
+        self._held: dict[tuple[str, str], list[Held]] = {}
+
+    def hold(self, agent: str, id_: str, held: Held) -> bool:
+        """Answer when the request that a proposal is part of has ended, if it is part of one."""
+        if self._engine().approvals.of_proposal(agent, id_) is None:
+            return False
+        waiting = self._held.setdefault((agent, id_), [])
+        waiting.append(held)
+        del waiting[:-MAX_HELD]
+        return True
+
+    def request(self, decision: Decision) -> Request | None:
+        """Return the request that a decision is about."""
+        return self._engine().approvals.find(decision.request_id or "")
+
+    def waits(self, request: Request) -> bool:
+        """Say whether somebody waits for the first answer to a request."""
+        return (request.agent, request.asked.id) in self._held
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Tell what was journalled: every proposal of a request that has ended."""
+        engine = self._engine()
+        for event in events:
+            for request in engine.concluded(event):
+                for id_ in (request.asked.id, *request.joined):
+                    decision = engine.recall.last(request.agent, id_)
+                    if decision is not None:
+                        self._tell(decision, request)
+
+    def _tell(self, decision: Decision, request: Request) -> None:
+        decision = self._permitted(decision)
+        post = self._posts.get(request.asked.keyless)
+        waiting = self._held.pop((decision.agent, decision.id), [])
+        if post is not None:
+            post.decide(b"", decision)
+            post.soon()
+        for held in waiting:
+            if held.shape is None:
+                held.post.reply(held.reply, decision)
+            else:
+                held.post.answer(held.reply, held.shape(decision, request))
+
+    def _permitted(self, decision: Decision) -> Decision:
+        """Hold back an allow that a stop overtook; its id finds it again after the resume."""
+        stop = self._latch.holds(decision.agent) if decision.allowed else None
+        if stop is None:
+            return decision
+        reason = f"a person approved this, and yet: {describe(stop)}"
+        return msgspec.structs.replace(
+            decision,
+            decision=Severity.BLOCK,
+            cause="stopped",
+            reason=reason,
+            claim_required=False,
+            expires_at=None,
+            agent_message="A person approved this, but it is stopped. Propose it again later.",
+        )

@@ -1,0 +1,166 @@
+"""Where paths really lead: links are followed, as far as looking cannot make the daemon wait.
+
+Nothing is looked into that another program or another machine answers for. What is found out is
+written down with the decision, so a replay does not look again.
+"""
+
+import errno
+import functools
+import os
+import posixpath
+import re
+import select
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from safetyd.core.text.path_globs import UNFOLLOWED, place
+
+MOUNTS: Final = "/proc/self/mountinfo"
+MAX_LINKS: Final = 40  # on the way of one path, as the kernel has it
+MAX_LOOKS: Final = 1500  # at names, for all paths of a proposal: a thousand files and their folders
+MAX_CHARS: Final = 16 * 1024  # of all that is written down
+MAX_PATH: Final = 4096
+
+# Kept by this machine's kernel. All others may hang.
+_LOCAL: Final = frozenset(
+    {
+        *("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "reiserfs", "xfs", "zfs"),
+        *("erofs", "exfat", "hfsplus", "iso9660", "ntfs3", "squashfs", "vfat"),
+        *("devtmpfs", "overlay", "proc", "ramfs", "sysfs", "tmpfs"),
+    }
+)
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+
+
+class Mounts:
+    """The mount points that must not be looked into."""
+
+    def __init__(self) -> None:
+        self._file = os.open(MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+        self._news = select.poll()
+        self._news.register(self._file, select.POLLERR | select.POLLPRI)
+        self._foreign = frozenset[str]()
+        self._read()
+
+    def foreign(self) -> frozenset[str]:
+        """Return them as they are now; the kernel says when they have changed."""
+        if self._news.poll(0):
+            self._read()
+        return self._foreign
+
+    def _read(self) -> None:
+        os.lseek(self._file, 0, os.SEEK_SET)
+        lines = b"".join(iter(lambda: os.read(self._file, 1 << 16), b"")).splitlines()
+        self._foreign = frozenset(_foreign(lines))
+
+
+def _foreign(lines: Sequence[bytes]) -> Iterator[str]:
+    for line in lines:
+        mounted, _, kept = line.partition(b" - ")
+        point = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), mounted.split(b" ")[4])
+        # The daemon itself lives on what is mounted on the root.
+        if kept.partition(b" ")[0].decode() not in _LOCAL and point != b"/":
+            yield os.fsdecode(point)
+
+
+@functools.cache
+def _mounts() -> Mounts | None:
+    try:
+        return Mounts()
+    except OSError:
+        return None  # no kernel that tells, so nothing is looked at
+
+
+def resolved(paths: Sequence[str], root: str) -> tuple[str, ...]:
+    """Return where paths lead, of those that lead elsewhere than their words say.
+
+    Relative ones begin at `root`, which is absolute or empty; without one they are left out. If
+    there are too many, the last is `UNFOLLOWED`.
+    """
+    mounts = _mounts()
+    if mounts is None:
+        return ()
+    walk = Walk(mounts.foreign())
+    base = walk.end(root) if root else ""
+    found, room = dict[str, None](), MAX_CHARS
+    for given in paths:
+        where = place(given, root)
+        if where.opaque or not where.path.startswith("/"):
+            continue
+        end = _within(walk.end(posixpath.join(root, given)), base, root)
+        if end and end != where.path:
+            found[_text(end)] = None
+            room -= len(end)
+        if room < 0 or walk.weary:
+            return (*found, UNFOLLOWED)
+    return tuple(found)
+
+
+def _within(end: str, base: str, root: str) -> str:
+    """Name what lies below the real root of a project by the root that is configured."""
+    plain = posixpath.normpath(root) if root else ""
+    if base != plain and (end == base or end.startswith(f"{base}/")):
+        return plain + end[len(base) :]
+    return end
+
+
+def _text(path: str) -> str:
+    """Return a path that can be written down, whatever bytes a link holds."""
+    return path.encode("utf-8", "replace").decode()
+
+
+class Walk:
+    """Follows paths name by name, and looks at no name twice."""
+
+    def __init__(self, foreign: frozenset[str]) -> None:
+        self._foreign = foreign
+        self._known: dict[str, str | None] = {}
+        self._looks = MAX_LOOKS
+
+    @property
+    def weary(self) -> bool:
+        return self._looks <= 0
+
+    def end(self, path: str) -> str:
+        """Return where an absolute path leads; its words decide from where nobody can look.
+
+        Empty if it leads in a circle or is too long.
+        """
+        ahead, done, links = path.split("/")[::-1], "", 0
+        while ahead:
+            name = ahead.pop()
+            if name in {"", "."}:
+                continue
+            if name == "..":
+                done = done.rpartition("/")[0]
+                continue
+            here = f"{done}/{name}"
+            target = self._target(here)
+            if target is None:
+                return posixpath.normpath("/".join((here, *reversed(ahead))))
+            if not target:
+                done = here
+                continue
+            links += 1
+            if links > MAX_LINKS or len(here) > MAX_PATH:
+                return ""
+            ahead += target.split("/")[::-1]
+            done = "" if target.startswith("/") else done
+        return done or "/"
+
+    def _target(self, here: str) -> str | None:
+        """Return what a link says, nothing for what is no link, None for what cannot be seen."""
+        if here not in self._known:
+            self._known[here] = self._look(here)
+        return self._known[here]
+
+    def _look(self, here: str) -> str | None:
+        self._looks -= 1
+        if self._looks < 0 or here in self._foreign:
+            return None
+        try:
+            return os.readlink(here)  # noqa: PTH115 - a path object takes longer
+        except OSError as exc:
+            return "" if exc.errno == errno.EINVAL else None
+        except ValueError:
+            return None

@@ -1,0 +1,139 @@
+"""Permission asks: what an agent asks a person, as a proposal, and the answer in its own shapes."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.bus.codec import Malformed, read_object, read_proposal
+from safetyd.core.approvals.final_decisions import CAUSES
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency, canonical
+from safetyd.core.messages.verdict import ALLOW
+
+MAX_OPEN: Final = 200  # of an agent's own requests, in one answer
+
+Result = dict[str, object]
+
+
+class PermissionAsk(msgspec.Struct, kw_only=True):
+    """Either an ask, with `action`, or a question about the agent's own requests."""
+
+    action: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    id: Token | None = None
+    description: Prose = ""
+    rationale: Prose = ""
+    urgency: Urgency = "normal"
+    wait: bool = False
+    context: Json = None
+    timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
+    request_id: str | None = None
+    open: bool = False
+
+
+_decode = msgspec.json.Decoder(PermissionAsk).decode
+
+
+def read_ask(payload: bytes) -> PermissionAsk:
+    read_object(payload)
+    try:
+        ask = _decode(payload)
+    except msgspec.ValidationError as exc:
+        raise Malformed(f"not a permission ask: {exc}") from None
+    if ask.action is None and ask.request_id is None and not ask.open:
+        raise Malformed('an ask has "action"; a question has "request_id" or "open"')
+    return ask
+
+
+def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal, str]:
+    """Return the proposal that an ask stands for, and its digest."""
+    context = ask.context if isinstance(ask.context, dict) else None
+    text = context.get("text") if context else None
+    fields: dict[str, object] = {
+        "type": ask.action,
+        "id": ask.id or spare_id,
+        "description": ask.description,
+        "rationale": ask.rationale,
+        "urgency": ask.urgency,
+        "wait": ask.wait,
+    }
+    if context is not None:
+        fields["context"] = context
+    if isinstance(text, str):
+        fields["text"] = text
+    if ask.timeout_minutes is not None:
+        fields["timeout_s"] = ask.timeout_minutes * 60
+    return read_proposal(agent, canonical(fields), spare_id)
+
+
+def result(decision: Decision, request: Request | None) -> Result:
+    """Return the answer to an ask, in the contract's shapes and no other."""
+    if decision.status == "pending":
+        return {"queued": True, "request_id": decision.request_id}
+    words = request.answer.words if request is not None and request.answer else ""
+    if decision.decision is ALLOW:
+        return {"approved": True, "message": words}
+    if decision.cause == "expired_no_response":
+        return _timeout(request)
+    reason = words if decision.cause == "human_denied" and words else decision.reason
+    return {"approved": False, "reason": reason, "cause": decision.cause}
+
+
+def _ended(request: Request) -> Result:
+    """Return how a request ended whose answer nobody remembers any more."""
+    words = request.answer.words if request.answer else ""
+    if request.state == "approved":
+        return {"approved": True, "message": words}
+    if request.state == "expired":
+        return _timeout(request)
+    reason = words or f"request {request.id} was {request.state}"
+    return {"approved": False, "reason": reason, "cause": CAUSES[request.state]}
+
+
+def _timeout(request: Request | None) -> Result:
+    return {
+        "approved": False,
+        "reason": "timeout",
+        "timeout_minutes": _minutes(request),
+        "cause": "expired_no_response",
+    }
+
+
+def _minutes(request: Request | None) -> float | None:
+    """Return how long an answer was waited for."""
+    if request is None or request.deadline is None:
+        return None
+    minutes = (request.deadline - request.asked.at).total_seconds() / 60
+    return int(minutes) if minutes.is_integer() else round(minutes, 3)
+
+
+def own(request: Request) -> Result:
+    """Return one of the agent's own requests, as it is listed to it."""
+    row: Result = {
+        "request_id": request.id,
+        "action": request.asked.type,
+        "status": request.state,
+        "expires_at": request.deadline if request.pending else request.valid_until,
+    }
+    if request.answer is not None and request.answer.words:
+        row["message" if request.state == "approved" else "reason"] = request.answer.words
+    return row
+
+
+def asked_about(engine: Engine, agent: str, ask: PermissionAsk) -> Result:
+    """Answer an agent's question about its own requests; others' are not known to it."""
+    if ask.open:
+        mine = [*engine.approvals.pending(agent), *engine.approvals.unused(agent)]
+        return {"requests": [own(request) for request in mine[:MAX_OPEN]]}
+    request = engine.approvals.find(ask.request_id or "")
+    if request is None or request.agent != agent:
+        error = f"no request {ask.request_id} of {agent} is known"
+        return {"approved": False, "reason": error, "cause": "malformed"}
+    if request.pending:
+        return result(engine.recall.answer(request.asked), request)
+    last = engine.recall.last(agent, request.asked.id)
+    if last is None or last.request_id != request.id:
+        return _ended(request)
+    return result(last, request)

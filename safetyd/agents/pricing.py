@@ -1,0 +1,138 @@
+"""What a model's tokens cost: the operator's prices, then a table of known ones, then a guess.
+
+The guess is `prices.unknown` and never 0: a model that nobody has heard of is not free.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from fnmatch import translate
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.messages.money import MAX_NANO
+from safetyd.core.messages.proposal import Proposal, Tokens
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.open_actions import Action
+
+MAX_SAID: Final = 1000  # models, which are the agents' words
+
+_PICO: Final = 10**6  # pico-dollars for one token, at a dollar per million tokens
+_PICO_IN_NANO: Final = 1000
+_SPECIAL: Final = re.compile(r"([*?[])")
+
+UsdPerMillion = Annotated[float, Meta(ge=0, le=1e6)]
+NotFree = Annotated[float, Meta(ge=0.01, le=1e6)]
+
+
+class PriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars per million tokens. Half a price is none, so both must be given."""
+
+    input: UsdPerMillion
+    output: UsdPerMillion
+
+
+class UnknownPriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    input: NotFree = 15.0
+    output: NotFree = 75.0
+
+
+class PricesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    unknown: UnknownPriceConfig = UnknownPriceConfig()
+    models: dict[str, PriceConfig] = {}  # globs, in any case; the first that matches
+
+
+class Prices(Protocol):
+    """A table of prices."""
+
+    def price(self, model: str, provider: str | None, tokens: Tokens, at: datetime) -> int | None:
+        """Return nano-dollars; None if this model is not in the table."""
+        ...
+
+
+class ConfiguredPrices:
+    """The operator's own table."""
+
+    def __init__(self, config: PricesConfig) -> None:
+        self._rates = tuple((_glob(glob), Rate(rate)) for glob, rate in config.models.items())
+
+    def price(
+        self,
+        model: str,
+        provider: str | None,  # noqa: ARG002 - a glob is for a model, whoever runs it
+        tokens: Tokens,
+        at: datetime,  # noqa: ARG002
+    ) -> int | None:
+        for matches, rate in self._rates:
+            if matches(model):
+                return rate.price(tokens)
+        return None
+
+
+class PriceList:
+    """The price of whatever an agent names; `unlisted` is told once of each model in no table."""
+
+    def __init__(
+        self, config: PricesConfig, known: Prices, unlisted: Callable[[str], None]
+    ) -> None:
+        self._tables: tuple[Prices, ...] = (ConfiguredPrices(config), known)
+        self._unknown = Rate(config.unknown)
+        self._unlisted = unlisted
+        self._said: set[str] = set()
+
+    def of_proposal(self, proposal: Proposal, at: datetime) -> int | None:
+        """Return what its tokens cost in nano-dollars; None if it names no tokens."""
+        if proposal.tokens is None:
+            return None
+        return self._price(proposal.model, proposal.provider, proposal.tokens, at)
+
+    def of_outcome(self, outcome: Outcome, begun: Action | None, at: datetime) -> int | None:
+        """Return what its tokens cost, by its model or its proposal's, whichever is dearer."""
+        tokens = outcome.tokens
+        if tokens is None:
+            return None
+        if begun is None or begun.model is None:
+            provider = begun.provider if begun else None
+            return self._price(outcome.model, provider, tokens, at)
+        models = {begun.model, outcome.model or begun.model}
+        return max(self._price(model, begun.provider, tokens, at) for model in models)
+
+    def _price(self, model: str | None, provider: str | None, tokens: Tokens, at: datetime) -> int:
+        if model is None:
+            return self._unknown.price(tokens)
+        for table in self._tables:
+            price = table.price(model, provider, tokens, at)
+            if price is not None:
+                return price
+        self._say(model)
+        return self._unknown.price(tokens)
+
+    def _say(self, model: str) -> None:
+        if model not in self._said and len(self._said) < MAX_SAID:
+            self._said.add(model)
+            self._unlisted(model)
+
+
+class Rate:
+    """A price per token, rounded up to a whole nano-dollar only when it is applied."""
+
+    def __init__(self, config: PriceConfig | UnknownPriceConfig) -> None:
+        self._input = round(config.input * _PICO)
+        self._output = round(config.output * _PICO)
+
+    def price(self, tokens: Tokens) -> int:
+        pico = tokens.input * self._input + tokens.output * self._output
+        return min(-(-pico // _PICO_IN_NANO), MAX_NANO)
+
+
+def line_to_add(model: str, unknown: UnknownPriceConfig) -> str:
+    """Return the line that gives a model its price, below `[prices.models]`."""
+    glob = _SPECIAL.sub(r"[\1]", model)
+    name = msgspec.json.encode(glob).decode().replace("\x7f", "\\u007f")
+    return f"{name} = {{ input = {unknown.input:g}, output = {unknown.output:g} }}"
+
+
+def _glob(glob: str) -> Callable[[str], object]:
+    return re.compile(translate(glob), re.IGNORECASE).match

@@ -1,0 +1,96 @@
+"""Answers that leave without being journalled one by one: they can only say no.
+
+They are counted, and every ten seconds the counts go into the journal.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from safetyd.core.events.decision_events import Moment, Refused
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Cause, Severity
+
+WINDOW_S: Final = 10.0
+MAX_COUNTED: Final = 1000
+OTHERS: Final = "-"
+# Only an answer with id and digest is taken by a client. Reading a long proposal for them is done
+# so many times for one agent in a window; further ones are spam.
+ANSWERED_IN_FULL: Final = 100
+SHORT_BYTES: Final = 2048
+# After so many in a window nothing is answered at all, which costs a tenth.
+ANSWERED: Final = 1000
+EXAMPLE_CHARS: Final = 300
+
+_MESSAGES: Final[dict[str, str]] = {
+    "rate_limit": "You ask too often. Wait, then ask again.",
+    "malformed": "The message was not understood. Mend it; do not act meanwhile.",
+    "unavailable": "safetyd cannot decide now. Do not act and do not try another way.",
+}
+_STOPPED: Final = "Everything is stopped. Do not act and do not try another way."
+
+
+class Tally(msgspec.Struct):
+    count: int
+    example: str
+
+
+class Refusals:
+    """Counts per agent and cause since the last time they were taken."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, Cause], Tally] = {}
+        self.total: dict[Cause, int] = {}
+
+    def count(self, agent: str, cause: Cause, reason: str) -> int:
+        """Count one and return how many there were in this window."""
+        self.total[cause] = self.total.get(cause, 0) + 1
+        tally = self._tallies.get((agent, cause))
+        if tally is None:
+            if len(self._tallies) >= MAX_COUNTED:
+                agent = OTHERS
+            tally = self._tallies.setdefault((agent, cause), Tally(0, reason[:EXAMPLE_CHARS]))
+        tally.count += 1
+        return tally.count
+
+    def take(self, moment: Moment) -> Iterator[Refused]:
+        """Yield one event per agent and cause, and begin a new window."""
+        tallies, self._tallies = self._tallies, {}
+        for (agent, cause), tally in tallies.items():
+            yield Refused(
+                at=moment.at,
+                t=moment.t,
+                agent=agent,
+                cause=cause,
+                count=tally.count,
+                example=tally.example,
+            )
+
+
+def refusal(  # noqa: PLR0913 - a Decision's own fields
+    agent: str,
+    id_: str,
+    cause: Cause,
+    reason: str,
+    *,
+    digest: str = "",
+    rule: str = "",
+    retry_after_s: float | None = None,
+    limit_id: str | None = None,
+    moment: Moment,
+) -> Decision:
+    """Build a block that no guard was asked about."""
+    return Decision(
+        id=id_,
+        agent=agent,
+        decision=Severity.BLOCK,
+        cause=cause,
+        reason=reason,
+        triggered_rules=(rule or f"intake.{cause}",),
+        retry_after_s=retry_after_s,
+        limit_id=limit_id,
+        agent_message=_MESSAGES.get(cause, _STOPPED),
+        digest=digest,
+        at=moment.at,
+    )

@@ -1,0 +1,169 @@
+"""Connections give way: of those with one key, or of all without, the longest silent are ended.
+
+One process could hold every connection that the others of its account may have. Nothing tells
+keyless agents apart, so all of them count as one. Who has never published goes first, then who has
+been silent longest. An agent whose connection is ended makes another with its next proposal.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import anyio
+import msgspec
+import nats.errors
+
+from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.bus.server_config import (
+    CONNECTED,
+    CONNECTIONS,
+    ENDING,
+    KEYLESS,
+    MAX_AGENTS,
+    MAX_KEYLESS,
+    MAX_PEOPLE,
+)
+from safetyd.clock import uptime
+
+# What is left free of the server's limit, for those who come before anybody has looked.
+FREE: Final = 32
+# Connections with one key; agents of one name may be several processes.
+MAX_OF_KEY: Final = 32
+LOOK_S: Final = 0.1
+ANSWER_S: Final = 1.0
+TELL_S: Final = 60.0
+
+log = logging.getLogger("safetyd.bus")
+
+
+class Connection(msgspec.Struct, frozen=True):
+    cid: int
+    in_msgs: int
+    last_activity: datetime
+    authorized_user: str  # a public key
+
+
+class Connections(msgspec.Struct, frozen=True):
+    server_id: str
+    connections: tuple[Connection, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    data: Connections
+
+
+_decode = msgspec.json.Decoder(Answer).decode
+# The daemon's own connections are in none of these.
+_WATCHED: Final = {"AGENTS": MAX_AGENTS, "HUMANS": MAX_PEOPLE, "OPEN": MAX_KEYLESS}
+
+
+def superfluous(connections: Sequence[Connection]) -> Iterator[list[Connection]]:
+    """Yield those of each user that must give way, if some must."""
+    by_user: dict[str, list[Connection]] = defaultdict(list)
+    for connection in connections:
+        by_user[connection.authorized_user].append(connection)
+    for user, held in by_user.items():
+        kept = MAX_KEYLESS - FREE if user == KEYLESS else MAX_OF_KEY
+        held.sort(key=lambda each: (each.in_msgs > 0, each.last_activity))
+        if ended := held[: max(0, len(held) - kept)]:
+            yield ended
+
+
+class Crowding:
+    """Looks at the connections of an account whenever one comes."""
+
+    def __init__(self, server: EmbeddedServer, name_of: Callable[[str], str]) -> None:
+        self._server = server
+        self._name_of = name_of
+        self._client = HardenedClient()
+        self._came = anyio.Event()
+        self._accounts = set(_WATCHED)  # where somebody may have come since the last look
+        self._told_t: dict[str, float] = {}
+
+    async def watch(self) -> None:
+        """End what is too much, for ever."""
+        await self._connect()
+        try:
+            while True:
+                self._came = anyio.Event()
+                accounts, self._accounts = self._accounts, set()
+                for account in accounts:
+                    await self._look(account)
+                await self._came.wait()
+                await anyio.sleep(LOOK_S)
+        finally:
+            with anyio.move_on_after(ANSWER_S, shield=True):
+                await self._client.close()
+
+    async def _connect(self) -> None:
+        await self._client.connect(
+            self._server.url,
+            name="safetyd connections",
+            nkeys_seed_str=self._server.monitor_seed,
+            inbox_prefix="_INBOX.daemon",
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.25,  # type: ignore[arg-type] # annotated int, slept as is
+            pending_size=-1,
+            error_cb=_note,
+            reconnected_cb=self._on_reconnect,
+        )
+        await self._client.handle(CONNECTED, self._on_connected)
+
+    def _on_connected(self, subject: bytes, _reply: bytes, _payload: bytes) -> None:
+        account = subject.split(b".")[2].decode("ascii", "replace")
+        if account in _WATCHED:
+            self._look_again(account)
+
+    async def _on_reconnect(self) -> None:
+        self._look_again(*_WATCHED)  # the others may have been quicker
+
+    def _look_again(self, *accounts: str) -> None:
+        self._accounts.update(accounts)
+        self._came.set()
+
+    async def _look(self, account: str) -> None:
+        question = {"acc": account, "auth": True, "limit": 2 * _WATCHED[account]}
+        try:
+            answer = await self._client.request(
+                CONNECTIONS, msgspec.json.encode(question), timeout=ANSWER_S
+            )
+            found = _decode(answer.data).data
+            for ended in superfluous(found.connections):
+                await self._end(ended, found.server_id)
+        except (nats.errors.Error, msgspec.DecodeError, OSError) as exc:
+            log.debug("connections: %s", exc)
+            self._look_again(account)  # where nobody more gets in, nobody comes
+
+    async def _end(self, ended: Sequence[Connection], server_id: str) -> None:
+        subject = ENDING.replace("*", server_id)
+        for connection in ended:
+            # The server ends none for somebody who does not want to hear of it.
+            cid = msgspec.json.encode({"cid": connection.cid})
+            await self._client.request(subject, cid, timeout=ANSWER_S)
+        self._tell(ended[0].authorized_user, len(ended))
+
+    def _tell(self, user: str, ended: int) -> None:
+        if uptime() - self._told_t.get(user, -TELL_S) < TELL_S:
+            return
+        self._told_t[user] = uptime()
+        if user == KEYLESS:
+            log.warning(
+                "%d connections without a key are ended: there are too many, and these were "
+                "silent longest; give agents that matter a key",
+                ended,
+            )
+        else:
+            log.warning(
+                "%d connections of %s are ended: one key has at most %d, and these were silent "
+                "longest",
+                ended,
+                self._name_of(user),
+                MAX_OF_KEY,
+            )
+
+
+async def _note(error: Exception) -> None:
+    log.debug("connections: %s", error)

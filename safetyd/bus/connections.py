@@ -1,0 +1,147 @@
+"""How the daemon is connected, and the canary that notices when it no longer hears."""
+
+import logging
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import anyio
+import msgspec
+import nats.errors
+from msgspec import Meta
+
+from safetyd.bus.nats_client import HardenedClient, pub
+from safetyd.clock import uptime
+
+CANARY_S: Final = 0.5
+DEAF_S: Final = 2.0
+CLOSE_S: Final = 1.0
+
+Url = Annotated[
+    str,
+    Meta(
+        pattern=r"^((nats|tls)://[^\s,]+)?(?![\s\S])",
+        description="an address such as nats://bus.example:4222, or empty for an embedded server",
+    ),
+]
+Prefix = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_-]{1,32}(\.[A-Za-z0-9_-]{1,32}){0,3}(?![\s\S])",
+        description="one to four words of A-Z a-z 0-9 _ - with dots between, such as safety.v1",
+    ),
+]
+
+log = logging.getLogger("safetyd.bus")
+
+
+class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Url = ""  # empty: an embedded server
+    key_file: str = ""
+    open_agents: bool = True
+    prefix: Prefix = "safety.v1"
+    max_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = 1000
+    nats_server: str = ""  # empty: the one that comes with the package
+
+    @property
+    def keyless(self) -> bool:
+        """Say whether agents without a key are heard: on the embedded server only."""
+        return self.open_agents and not self.url
+
+
+class Link:
+    """One connection that is either heard or known not to be."""
+
+    def __init__(self, name: str, ended: Callable[[str], None]) -> None:
+        self.name = name
+        self.client = HardenedClient()
+        self._ended = ended
+        self._heard = 0.0
+        self._canary = ""
+        self._sung = anyio.Event()
+
+    @property
+    def heard(self) -> bool:
+        """Say whether the last canary came back in time."""
+        return self.client.is_connected and uptime() - self._heard < DEAF_S
+
+    @property
+    def deaf_s(self) -> float:
+        return uptime() - self._heard
+
+    async def connect(self, url: str, seed: str, canary: str) -> None:
+        """Connect and wait for the first canary."""
+        self.client.on_failure = lambda: self._ended(f"a handler failed: {self.client.failed!r}")
+        await self.client.connect(
+            url,
+            name=f"safetyd {self.name}",
+            nkeys_seed_str=seed,
+            inbox_prefix="_INBOX.daemon",
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.25,  # type: ignore[arg-type] # annotated int, slept as is
+            connect_timeout=2,
+            ping_interval=1,
+            max_outstanding_pings=1,
+            pending_size=-1,
+            flush_timeout=1,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnect,
+            reconnected_cb=self._on_reconnect,
+            closed_cb=self._on_closed,
+        )
+        self._canary = canary
+        await self.client.handle(canary, self._on_canary)
+        await self.client.flush()
+
+    async def first_canary(self, patience_s: float) -> None:
+        """Return once the connection is known to be heard."""
+        with anyio.fail_after(patience_s):
+            await self._sung.wait()
+
+    async def sing(self) -> None:
+        """Send the canary for ever."""
+        while True:
+            self._chirp()
+            await anyio.sleep(CANARY_S)
+
+    def hang_up(self) -> None:
+        """Drop what waits in this connection; it is made anew."""
+        self.client.hang_up()
+
+    async def close(self) -> None:
+        """Hang up, without waiting long for a server that does not listen."""
+        self._ended = _expected
+        try:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await self.client.close()
+        except (nats.errors.Error, OSError) as exc:
+            log.debug("closing the connection: %s", exc)
+
+    def _chirp(self) -> None:
+        self.client.send(pub(self._canary.encode(), b"%.6f" % uptime()))
+
+    def _on_canary(self, _subject: bytes, _reply: bytes, sung: bytes) -> None:
+        # One that lay in a frozen server or socket says how things were, not how they are.
+        self._heard = float(sung)
+        self._sung.set()
+
+    async def _on_error(self, error: Exception) -> None:
+        log.log(self._news(), "bus %s: %s", self.name, error)
+
+    async def _on_disconnect(self) -> None:
+        log.log(self._news(), "bus %s: disconnected", self.name)
+
+    def _news(self) -> int:
+        """Return how much it matters: little before the first canary and while closing."""
+        expected = not self._sung.is_set() or self._ended is _expected
+        return logging.DEBUG if expected else logging.WARNING
+
+    async def _on_reconnect(self) -> None:
+        log.info("bus %s: connected again", self.name)
+        self._chirp()
+
+    async def _on_closed(self) -> None:
+        self._ended(f"the connection {self.name} is closed for good")
+
+
+def _expected(_why: str) -> None:
+    """Take note of nothing: the daemon itself closes the connection."""

@@ -1,0 +1,55 @@
+"""The daemon as a NATS micro service: found and measured with the ordinary tools."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from safetyd.bus.publisher import Post
+from safetyd.bus.subjects import AGENT_VERBS, Subjects
+
+NAME: Final = "safetyd"
+
+
+class Micro:
+    """Answers $SRV.PING, INFO and STATS."""
+
+    def __init__(
+        self,
+        post: Post,
+        subjects: Subjects,
+        *,
+        version: str,
+        boot_id: str,
+        started: datetime,
+        decisions: Callable[[], int],
+    ) -> None:
+        self._post = post
+        self._subjects = subjects
+        self._started = started
+        self._decisions = decisions
+        self._self = {"name": NAME, "id": boot_id, "version": version, "metadata": {}}
+
+    def answer(self, subject: bytes, reply: bytes, _payload: bytes) -> None:
+        verb = subject.split(b".")[1].decode()
+        self._post.answer(
+            reply,
+            {"type": f"io.nats.micro.v1.{verb.lower()}_response", **self._self, **self._more(verb)},
+        )
+
+    def _more(self, verb: str) -> dict[str, object]:
+        if verb == "INFO":
+            return {
+                "description": "Decides which of an agent's proposed actions may run.",
+                "endpoints": [
+                    {"name": name, "subject": self._subjects.of(name, "*"), "queue_group": ""}
+                    for name in AGENT_VERBS
+                ],
+            }
+        if verb == "STATS":
+            endpoint = {
+                "name": "propose",
+                "subject": self._subjects.of("propose", "*"),
+                "num_requests": self._decisions(),
+            }
+            return {"started": self._started, "endpoints": [endpoint]}
+        return {}

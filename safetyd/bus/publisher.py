@@ -1,0 +1,80 @@
+"""What leaves: answers and notices, gathered and written to the bus in one go."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from safetyd.bus.nats_client import HardenedClient, notice, pub
+from safetyd.bus.subjects import Subjects
+from safetyd.core.messages.decision import Decision
+
+# Only the server makes such reply subjects, for requests that came in through an import. Answering
+# any other would let a sender choose where the daemon speaks.
+IMPORTED_REPLY: Final = b"_R_."
+
+# The embedded server takes no message above 256 KB.
+MAX_ANSWER_BYTES: Final = 240 * 1024
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _fitting(answer: bytes) -> bytes:
+    """Return the answer, or an error for one that would make the server close the connection."""
+    if len(answer) <= MAX_ANSWER_BYTES:
+        return answer
+    error = f"the answer has {len(answer)} bytes; at most {MAX_ANSWER_BYTES} can be sent"
+    return _encode({"ok": False, "error": error, "code": "too_large"})
+
+
+class Post:
+    """The way out over one connection."""
+
+    def __init__(self, client: HardenedClient, subjects: Subjects, *, keyless: bool) -> None:
+        name = subjects.keyless if keyless else subjects.of
+        self._client = client
+        self._decision = name("decision").encode()
+        self._waiting: list[bytes] = []
+        self._scheduled = False
+        self.muted: Callable[[], bool] = bool  # while true, whatever would leave is dropped
+
+    def decide(self, reply: bytes, decision: Decision) -> None:
+        """Answer a proposal and say the same on its decision subject."""
+        payload = _encode(decision)
+        subject = b"%b.%b.%b" % (self._decision, decision.agent.encode(), decision.id.encode())
+        size = b" %d\r\n" % len(payload)
+        self._waiting += (b"PUB ", subject, size, payload, b"\r\n")
+        if reply.startswith(IMPORTED_REPLY):
+            self._waiting += (b"PUB ", reply, size, payload, b"\r\n")
+
+    def reply(self, reply: bytes, decision: Decision) -> None:
+        """Answer a proposal whose decision was published before."""
+        if reply.startswith(IMPORTED_REPLY):
+            self._waiting.append(pub(reply, _encode(decision)))
+            self.soon()
+
+    def answer(self, reply: bytes, content: object) -> None:
+        """Answer anything else, as JSON."""
+        if reply.startswith(IMPORTED_REPLY):
+            self._waiting.append(pub(reply, _fitting(_encode(content))))
+            self.soon()
+
+    def tell(self, subject: str, content: object) -> None:
+        """Publish a notice, marked as one."""
+        self._waiting.append(notice(subject.encode(), _encode(content)))
+        self.soon()
+
+    def soon(self) -> None:
+        """Write what waits when the current step is over."""
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._scheduled = False
+        if self._waiting:
+            data = b"".join(self._waiting)
+            self._waiting.clear()
+            if not self.muted():
+                self._client.send(data)

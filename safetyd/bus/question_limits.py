@@ -1,0 +1,98 @@
+"""How much people may ask: each a share of the daemon's time, and who floods is shut out.
+
+What a question takes is measured, so a large daemon answers fewer of them and never decides less.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from safetyd.bus.flood_gate import MAX_KNOWN, Bounds, Flooding
+from safetyd.clock import uptime
+
+SHARE: Final = 0.05  # of the time, for each person
+SAVED_S: Final = 0.2  # of working time, for somebody who was silent
+LEAST_S: Final = 0.0002  # to read a question and to send its answer
+MAX_WAITING: Final = 16  # questions of one person
+MAX_WAITING_OF_ALL: Final = 64  # at a quarter of a megabyte each
+BUSY_S: Final = 0.2
+BOUNDS: Final = Bounds(
+    flood=1000.0,
+    per_s=100.0,
+    piece_bytes=1024,
+    shut="%s floods the bus with questions and may not ask for %d s",
+    again="%s may ask again",
+)
+
+PER_S: Final = 4000.0  # messages that are read, or pieces of them
+PIECE_BYTES: Final = 2048
+BURST: Final = 50.0
+
+
+class Asker(msgspec.Struct):
+    left_s: float  # of working time
+    t: float
+    waiting: int = 0
+
+
+class Askers:
+    """Who may ask now, and who floods."""
+
+    def __init__(self, now: Callable[[], float] = uptime) -> None:
+        self._now = now
+        self._known: dict[str, Asker] = {}
+        self._waiting = 0
+        self.flooding = Flooding(BOUNDS, now)
+
+    def admit(self, name: str, size: int) -> float:
+        """Return 0.0 if a question may be put, or the seconds until one may."""
+        asker = self._asker(name)
+        if asker.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_OF_ALL:
+            wait = BUSY_S
+        elif asker.left_s <= 0.0:
+            wait = (LEAST_S - asker.left_s) / SHARE
+        else:
+            asker.left_s -= LEAST_S
+            return 0.0
+        self.flooding.turned_away(name, size)
+        return wait
+
+    def begin(self, name: str) -> None:
+        """Count a question as waiting until `end`."""
+        self._asker(name).waiting += 1
+        self._waiting += 1
+
+    def end(self, name: str) -> None:
+        self._asker(name).waiting -= 1
+        self._waiting -= 1
+
+    def charge(self, name: str, seconds: float) -> None:
+        """Take off what answering has taken so far."""
+        self._asker(name).left_s -= seconds
+
+    def _asker(self, name: str) -> Asker:
+        now = self._now()
+        if name not in self._known and len(self._known) >= MAX_KNOWN:
+            name = ""
+        asker = self._known.setdefault(name, Asker(SAVED_S, now))
+        gone, asker.t = now - asker.t, now
+        asker.left_s = min(asker.left_s + gone * SHARE, SAVED_S)
+        return asker
+
+
+class Pace:
+    """How fast a connection is read; what comes faster waits in the server until it is dropped."""
+
+    def __init__(self, now: Callable[[], float] = uptime) -> None:
+        self._now = now
+        self._left = BURST
+        self._t = now()
+
+    def __call__(self, size: int) -> float:
+        """Count a message; return how long to rest before the next."""
+        now = self._now()
+        self._left = min(self._left + (now - self._t) * PER_S, BURST)
+        self._t = now
+        self._left -= max(1.0, size / PIECE_BYTES)
+        return 0.0 if self._left > 0.0 else (BURST - self._left) / PER_S

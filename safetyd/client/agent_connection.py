@@ -1,0 +1,278 @@
+"""One connection to the bus, kept up in the background.
+
+Each try to connect looks the daemon up anew and makes a new nats-py client: a restarted daemon may
+listen elsewhere, and a client that reconnects by itself sends on what it held from before, which
+for a proposal would be too late.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from safetyd.client.discovery import Endpoint
+from safetyd.client.exceptions import Down, Lost
+from safetyd.client.stop_state import Stops
+from safetyd.core.messages.notice_header import HEADER, VALUE
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+CONNECT_S: Final = 2.0
+CLOSE_S: Final = 1.0
+FIRST_PAUSE_S: Final = 0.25
+LONGEST_PAUSE_S: Final = 2.0
+HEARTBEAT_S: Final = 30.0
+# A server that has died without a word is noticed after three of these.
+PING_S: Final = 5
+MAX_HELD_BYTES: Final = 1024 * 1024
+MAX_UNREAD: Final = 16
+
+_log = logging.getLogger("safetyd.client")
+
+
+class Heard(NamedTuple):
+    """An answer: a reply to this client, or `published` on the decision subject for all to hear."""
+
+    data: bytes
+    published: bool
+
+
+class Listener:
+    """Where the answers to one message arrive; what comes while it is full is dropped."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.sent = False
+        self._heard: asyncio.Queue[Heard | Down] = asyncio.Queue(MAX_UNREAD)
+
+    def offer(self, heard: Heard | Down) -> None:
+        with suppress(asyncio.QueueFull):
+            self._heard.put_nowait(heard)
+
+    async def hear(self) -> Heard:
+        """Return the next answer; raise `Down` once it is known that none will come."""
+        heard = await self._heard.get()
+        if isinstance(heard, Down):
+            raise heard
+        return heard
+
+
+class _Attempt:
+    """One try to connect, which everybody with something to send waits for."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.client: Client | None = None
+        self.why = ""
+
+
+class Link:
+    def __init__(
+        self, agent: str, prefix: str, look_up: Callable[[], Endpoint], stops: Stops
+    ) -> None:
+        self._agent = agent
+        self._prefix = prefix
+        self._look_up = look_up
+        self._stops = stops
+        self._inbox = f"_INBOX.agent.{agent}.{os.urandom(12).hex()}"
+        self._listeners: dict[str, list[Listener]] = {}
+        self._client: Client | None = None
+        self._attempt = _Attempt()
+        self._wake = asyncio.Event()
+        self._where = "the bus"
+        self._error: Exception | None = None
+
+    @property
+    def where(self) -> str:
+        """The address last tried, for people."""
+        return self._where
+
+    async def keep(self) -> None:
+        """Be connected until cancelled: again whenever the connection breaks or somebody asks."""
+        pause_s = FIRST_PAUSE_S
+        try:
+            while True:
+                if client := await self._try():
+                    await self._watch(client)
+                    pause_s = FIRST_PAUSE_S
+                    continue
+                with anyio.move_on_after(pause_s):
+                    await self._wake.wait()
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        finally:
+            if self._client is not None:
+                await _close(self._client)
+                self._client = None
+
+    @contextmanager
+    def listen(self, token: str) -> Iterator[Listener]:
+        """Hear what is answered to `token`, from the inbox and from the decision subject."""
+        listener = Listener(token)
+        self._listeners.setdefault(token, []).append(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners[token].remove(listener)
+            if not self._listeners[token]:
+                del self._listeners[token]
+
+    async def send(self, verb: str, payload: bytes, listener: Listener) -> None:
+        """Put one message on the bus now, answers going to `listener`; raise `Down` if not."""
+        client = await self._connected()
+        listener.sent = True
+        await self._publish(client, verb, payload, f"{self._inbox}.{listener.token}")
+
+    async def _connected(self) -> "Client":
+        if self._client is not None and self._client.is_connected:
+            return self._client
+        attempt = self._attempt
+        self._wake.set()
+        await attempt.over.wait()
+        if attempt.client is None:
+            raise Down(attempt.why)
+        return attempt.client
+
+    async def _publish(self, client: "Client", verb: str, payload: bytes, reply: str = "") -> None:
+        # nats-py holds without a bound what a frozen server does not take.
+        if client.pending_data_size > MAX_HELD_BYTES:
+            raise Down(f"the bus at {self._where} takes no messages: look whether it is frozen")
+        try:
+            await client.publish(f"{self._prefix}.{verb}.{self._agent}", payload, reply)
+        except Exception as exc:  # whatever nats-py raises, nothing was asked
+            raise Down(f"the bus at {self._where} cannot be written to ({exc!r})") from exc
+
+    async def _try(self) -> "Client | None":
+        attempt = self._attempt
+        try:
+            self._client = attempt.client = await self._connect()
+        except Down as down:
+            attempt.why = str(down)
+            _log.debug("not connected: %s", down)
+        self._attempt = _Attempt()
+        self._wake.clear()
+        attempt.over.set()
+        return attempt.client
+
+    async def _watch(self, client: "Client") -> None:
+        """Send a heartbeat now and then; return when the connection is lost."""
+        _log.debug("connected to %s", self._where)
+        while client.is_connected:
+            with anyio.move_on_after(HEARTBEAT_S) as idle:
+                await self._wake.wait()
+            self._wake.clear()
+            if idle.cancelled_caught:
+                await self._beat(client, msgspec.json.encode(self._stops.heartbeat()))
+        self._client = None
+        self._offer_all(Lost(f"the connection to {self._where} broke"))
+        await _close(client)
+
+    async def _beat(self, client: "Client", heartbeat: bytes) -> None:
+        with suppress(Down):
+            await self._publish(client, "telemetry", heartbeat)
+
+    async def _connect(self) -> "Client":
+        self._error = None
+        try:
+            endpoint = await anyio.to_thread.run_sync(self._look_up, abandon_on_cancel=True)
+            self._where = endpoint.shown
+            client = await anyio.to_thread.run_sync(_new_client, endpoint, abandon_on_cancel=True)
+        except RuntimeError as exc:  # no thread can be started while the interpreter ends
+            raise Down(f"the client is closing ({exc})") from exc
+        opened = False
+        try:
+            with anyio.fail_after(CONNECT_S):
+                await self._open(client, endpoint)
+            opened = True
+        except Exception as exc:
+            raise Down(self._explained(endpoint, exc)) from exc
+        finally:
+            if not opened:
+                await _close(client)
+        return client
+
+    async def _open(self, client: "Client", endpoint: Endpoint) -> None:
+        # With reconnection off, one is the least that nats-py reads as a bound.
+        await client.connect(
+            endpoint.servers,
+            name=f"agent {self._agent}",
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
+            ping_interval=PING_S,
+            max_outstanding_pings=2,
+            pending_size=-1,
+            flush_timeout=1.0,
+            nkeys_seed_str=endpoint.seed,
+            error_cb=self._on_error,
+            closed_cb=self._on_closed,
+        )
+        if not client.is_connected:
+            raise ConnectionError("it hung up")
+        self._stops.reconnected()
+        await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
+        await client.subscribe(f"{self._prefix}.decision.{self._agent}.*", cb=self._on_answer)
+        await client.subscribe(f"{self._prefix}.state.stop", cb=self._on_stop)
+
+    def _explained(self, endpoint: Endpoint, exc: Exception) -> str:
+        # nats-py ends with "no servers" and tells the cause to its callback only.
+        exc = self._error or exc
+        if "authorization violation" in str(exc).lower():
+            key = f"the key {endpoint.key_file}" if endpoint.seed else "agents without a key"
+            advice = f"make a key with `safetyd agent add {self._agent}`"
+            return f"the bus at {endpoint.shown} refuses {key}; {advice}"
+        why = str(exc) or type(exc).__name__
+        return f"no safetyd answers at {endpoint.shown} ({why}); start it with `safetyd run`"
+
+    async def _on_answer(self, msg: "Msg") -> None:
+        published = not msg.subject.startswith(self._inbox)
+        heard: Heard | Down = Heard(msg.data, published)
+        if not published and (msg.headers or {}).get("Status") == "503":
+            heard = Down(f"no safetyd listens at {self._where}; start it with `safetyd run`")
+        for listener in self._listeners.get(msg.subject.rpartition(".")[2], ()):
+            listener.offer(heard)
+
+    async def _on_stop(self, msg: "Msg") -> None:
+        if (msg.headers or {}).get(HEADER) != VALUE:
+            return  # somebody's answer: where that goes is the asker's choice
+        heartbeat = self._stops.hear(msg.data)
+        if heartbeat is not None and self._client is not None:
+            await self._beat(self._client, msgspec.json.encode(heartbeat))
+
+    async def _on_error(self, exc: Exception) -> None:
+        self._error = exc
+        _log.debug("the bus reports %r", exc)
+        if "permissions violation for publish" in str(exc).lower():
+            advice = f"use the key of agent {self._agent} or make one with `safetyd agent add`"
+            self._offer_all(Down(f"the bus at {self._where} refuses the message; {advice}"))
+
+    async def _on_closed(self) -> None:
+        self._wake.set()
+
+    def _offer_all(self, down: Down) -> None:
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                if listener.sent:
+                    listener.sent = False
+                    listener.offer(down)
+
+
+def _new_client(endpoint: Endpoint) -> "Client":
+    # Imported in a worker thread when it is needed: it takes a quarter of a second.
+    if endpoint.seed is not None:
+        import nkeys  # noqa: F401, PLC0415
+    from nats.aio.client import Client  # noqa: PLC0415
+
+    return Client()
+
+
+async def _close(client: "Client") -> None:
+    with anyio.move_on_after(CLOSE_S, shield=True), suppress(Exception):
+        await client.close()

@@ -1,0 +1,95 @@
+"""The keyword arguments of the client, so that editors and type checkers know them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypedDict
+
+from safetyd.core.messages.proposal import (
+    Observation,
+    Reversibility,
+    Risk,
+    Scores,
+    Target,
+    Tokens,
+    Urgency,
+)
+
+Path = str | os.PathLike[str]
+
+
+class Options(TypedDict, total=False):
+    """Where the daemon is and who asks. What is left out is looked up (see `whereabouts`)."""
+
+    url: str | None
+    key_file: Path | None
+    data_dir: Path | None
+    prefix: str
+    deadline_s: float
+
+
+class ProposalFields(TypedDict, total=False):
+    """Every field of a proposal but its type and its agent."""
+
+    id: str | None
+    text: str
+    description: str
+    rationale: str
+    session: str | None
+    episode: str | None
+    project: str | None
+    chain: str | None
+    task: str | None
+    urgency: Urgency
+    wait: bool
+    timeout_s: float | None
+    reversibility: Reversibility | None
+    risk: Risk | None
+    confidence: float | None
+    scores: Scores | Mapping[str, float] | None
+    target: Target | Mapping[str, str] | None
+    observation: Observation | Mapping[str, str] | None
+    model: str | None
+    provider: str | None
+    cloud: bool | None
+    dependency: str | None
+    cost_usd: float | None
+    tokens: Tokens | Mapping[str, int] | None
+    paths: Sequence[Path]
+    remote: str | None
+    context: Mapping[str, object]
+    rollback: str
+    request_id: str | None
+    at: datetime | None
+    dry_run: bool
+    supersedes: str | None
+
+
+class AskFields(TypedDict, total=False):
+    """Every field of a permission ask but its action."""
+
+    id: str | None
+    description: str
+    rationale: str
+    urgency: Urgency
+    wait: bool
+    context: Mapping[str, object] | None
+    timeout_minutes: float | None
+
+
+class OutcomeFields(TypedDict, total=False):
+    """Every field of an outcome but its proposal's id and `ok`."""
+
+    error: str
+    latency_ms: float | None
+    cost_usd: float | None
+    tokens: Tokens | Mapping[str, int] | None
+    model: str | None
+    dependency: str | None
+    task: str | None
+    session: str | None
+    files_changed: int | None
+    action_type: str | None
+    description: str
+    details: Mapping[str, object]
+    at: datetime | None

@@ -1,0 +1,110 @@
+"""Where the daemon is, which key opens it, and whether agents may ask at all.
+
+An argument counts first, then the environment, then what the daemon wrote into its data dir.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from safetyd.client.arguments import Path as AnyPath
+from safetyd.client.exceptions import Down
+
+_SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
+_OFF: Final = frozenset({"false", "0", "no", "off"})
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A bus to connect to, with the key to do it, if there is one."""
+
+    url: str
+    seed: str | None = None
+    key_file: str = ""
+
+    @property
+    def servers(self) -> list[str]:
+        return [server.strip() for server in self.url.split(",")]
+
+    @property
+    def shown(self) -> str:
+        """The address without a password that may be in it."""
+        return ",".join(_without_password(server) for server in self.servers)
+
+
+class _Announced(msgspec.Struct):
+    bus: str
+
+
+def disabled(environment: Mapping[str, str]) -> str | None:
+    """Return why nothing may be proposed, if a switch in the environment says so."""
+    for name in _SWITCHES:
+        value = environment.get(name, "")
+        if value.strip().lower() in _OFF:
+            return f"disabled: {name}={value}"
+    return None
+
+
+def find(
+    agent: str, url: str | None, key_file: AnyPath | None, data_dir: AnyPath | None
+) -> Endpoint:
+    """Look everything up anew: a daemon that was restarted may listen elsewhere.
+
+    Raises `Down` with what is missing and what to do about it.
+    """
+    directory = Path(data_dir) if data_dir is not None else _data_dir(os.environ)
+    address = url or os.environ.get("SAFETYD_URL") or _announced(directory / "endpoint.json")
+    path = key_file or os.environ.get("SAFETYD_KEY_FILE")
+    if path:
+        return Endpoint(address, _seed(Path(path), agent), str(path))
+    own = directory / "keys" / "agents" / f"{agent}.nk"
+    if os.access(own, os.R_OK):
+        return Endpoint(address, _seed(own, agent), str(own))
+    return Endpoint(address)
+
+
+def _data_dir(environment: Mapping[str, str]) -> Path:
+    if chosen := environment.get("SAFETYD_DATA_DIR"):
+        return Path(chosen)
+    if unit := environment.get("STATE_DIRECTORY"):
+        return Path(unit.split(":")[0])
+    if state := environment.get("XDG_STATE_HOME"):
+        return Path(state) / "safetyd"
+    # expanduser, unlike Path.home, never raises: a user may have no home.
+    return Path(os.path.expanduser("~/.local/state/safetyd"))  # noqa: PTH111
+
+
+def _announced(path: Path) -> str:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Announced).bus
+    except FileNotFoundError:
+        where = f"safetyd is not running: there is no {path}"
+        raise Down(f"{where}; start it with `safetyd run` or set SAFETYD_URL") from None
+    except OSError as exc:
+        raise Down(f"{path} cannot be read ({exc.strerror}); set SAFETYD_URL") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Down(f"{path} names no bus ({exc}); restart safetyd or set SAFETYD_URL") from None
+
+
+def _seed(path: Path, agent: str) -> str:
+    advice = f"make a key with `safetyd agent add {agent}`"
+    try:
+        seed = path.read_text().strip()
+    except OSError as exc:
+        raise Down(f"the key file {path} cannot be read ({exc.strerror}); {advice}") from None
+    except UnicodeDecodeError:
+        seed = ""
+    if not seed.startswith("SU"):
+        raise Down(f"the key file {path} holds no nkey seed of a user; {advice}")
+    return seed
+
+
+def _without_password(server: str) -> str:
+    try:
+        parts = urlsplit(server)
+    except ValueError:
+        return "an address that cannot be read"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,0 +1,118 @@
+"""Outcomes on their way to the daemon, oldest first, each sent until it is acknowledged.
+
+One that the daemon calls malformed is given up with an error, or nothing behind it would arrive.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import anyio
+import msgspec
+
+from safetyd.client.agent_connection import Link
+from safetyd.client.arguments import OutcomeFields
+from safetyd.client.draft import new_id
+from safetyd.client.encoding import Malformed, check, encode
+from safetyd.client.exceptions import Down
+from safetyd.client.guard_scope import printable
+from safetyd.core.messages.telemetry import Noted, Outcome
+
+CAPACITY: Final = 1024
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 1.0
+
+_log = logging.getLogger("safetyd.client")
+_read = msgspec.json.Decoder(Noted).decode
+
+
+def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes | None:
+    """Return an outcome as it is sent; nothing, with a warning in the log, if it is malformed."""
+    unknown = fields.keys() - OutcomeFields.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"an outcome has no field {', '.join(map(repr, sorted(unknown)))}")
+    said: Mapping[str, object] = {"type": "outcome", "id": proposal, "ok": ok, **fields}
+    if isinstance(error := fields.get("error"), str):
+        said = {**said, "error": printable(error)}
+    try:
+        payload = encode(said)
+        check(payload, Outcome)
+    except Malformed as exc:
+        _log.warning("an outcome is malformed: %s", exc)
+        return None
+    return payload
+
+
+async def tell(link: Link, payload: bytes, deadline_s: float) -> Noted:
+    """Send telemetry once; return what the daemon says, raise `Down` if it says nothing."""
+    with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
+        await link.send("telemetry", payload, listener)
+        while True:
+            try:
+                return _read((await listener.hear()).data)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+    raise Down(f"{link.where} did not acknowledge within {deadline_s:g} s")
+
+
+class Outbox:
+    """At most `CAPACITY` wait, and one is in hand; what does not fit is refused, never dropped."""
+
+    def __init__(self, link: Link, deadline_s: float) -> None:
+        self._link = link
+        self._deadline_s = deadline_s
+        self._entry, self._exit = anyio.create_memory_object_stream[bytes](CAPACITY)
+        self._in_hand = 0
+
+    @property
+    def undelivered(self) -> int:
+        return self._in_hand + self._exit.statistics().current_buffer_used
+
+    async def put(self, outcome: bytes) -> bool:
+        """Take an outcome for delivery; return false if there was no room within the deadline."""
+        try:
+            self._entry.send_nowait(outcome)
+        except anyio.WouldBlock:
+            return await self._put_later(outcome)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Take no more; `run` ends when what is there has been delivered."""
+        self._entry.close()
+
+    async def run(self) -> None:
+        with self._exit:
+            async for outcome in self._exit:
+                self._in_hand = 1
+                await self._deliver(outcome)
+                self._in_hand = 0
+
+    async def _put_later(self, outcome: bytes) -> bool:
+        with anyio.move_on_after(self._deadline_s):
+            try:
+                await self._entry.send(outcome)
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                return False
+            return True
+        return False
+
+    async def _deliver(self, outcome: bytes) -> None:
+        pause_s = FIRST_PAUSE_S
+        level = logging.WARNING
+        while (trouble := await self._trouble(outcome)) is not None:
+            _log.log(level, "an outcome is not acknowledged yet: %s", trouble)
+            level = logging.DEBUG
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def _trouble(self, outcome: bytes) -> str | None:
+        try:
+            noted = await tell(self._link, outcome, self._deadline_s)
+        except Down as down:
+            return str(down)
+        if noted.code == "malformed":
+            _log.error("an outcome will never be taken and is dropped: %s", noted.error)
+            return None
+        return None if noted.ok else noted.error or "refused"

@@ -1,0 +1,57 @@
+"""The stops that this agent was told of."""
+
+import msgspec
+
+from safetyd.core.messages.telemetry import Heartbeat
+
+
+class _State(msgspec.Struct):
+    active: bool
+    epoch: int = 0
+    agent: str | None = None
+
+
+_read = msgspec.json.Decoder(_State).decode
+
+
+class Stops:
+    """For everybody and for this agent alone, kept apart: each ends by its own word.
+
+    A stop from before a reconnection may have ended unheard; an allow then proves that it did.
+    """
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+        self._epochs: dict[str | None, int] = {}
+        self._earlier: set[str | None] = set()
+
+    @property
+    def active(self) -> bool:
+        return bool(self._epochs)
+
+    def hear(self, data: bytes) -> Heartbeat | None:
+        """Take note of what `state.stop` says; return the acknowledgement that it wants, if any."""
+        try:
+            state = _read(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        if state.agent not in {None, self._agent}:
+            return None
+        self._earlier.discard(state.agent)
+        if not state.active:
+            self._epochs.pop(state.agent, None)
+            return None
+        self._epochs[state.agent] = state.epoch
+        return Heartbeat(stop_epoch=state.epoch)
+
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat(stop_epoch=max(self._epochs.values(), default=None))
+
+    def reconnected(self) -> None:
+        self._earlier = set(self._epochs)
+
+    def allowed(self) -> None:
+        """Something was allowed, so no stop from before the reconnection holds."""
+        for scope in self._earlier:
+            self._epochs.pop(scope, None)
+        self._earlier.clear()

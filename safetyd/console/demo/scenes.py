@@ -1,0 +1,190 @@
+"""The scenes of the demo: what agents want and what they must be told. Add new ones at the end."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, Protocol, Unpack
+
+from safetyd.client.arguments import ProposalFields
+from safetyd.core.messages.verdict import Cause
+
+Allow: Final = "allow"
+Ask: Final = "require_confirmation"
+Block: Final = "block"
+# What an agent must be told: a decision, or a block and its cause.
+Expected = Literal["allow", "require_confirmation", "block"] | Cause
+
+SECRET: Final = "correct horse battery staple"  # noqa: S105 - the demo's own
+
+
+class Stage(Protocol):
+    """What a scene can do."""
+
+    def say(self, words: str) -> None:
+        """Tell the audience something."""
+        ...
+
+    async def wants(
+        self, agent: str, expected: Expected, action: str, /, **fields: Unpack[ProposalFields]
+    ) -> None:
+        """Let an agent propose, show the answer with its reason, and note whether it was right."""
+        ...
+
+    async def does(
+        self, agent: str, action: str, /, *, error: str = "", **fields: Unpack[ProposalFields]
+    ) -> None:
+        """Let an agent be allowed and report success, or `error`; return once the daemon has it."""
+        ...
+
+    async def asks(self, agent: str, action: str, /, **fields: Unpack[ProposalFields]) -> None:
+        """Let an agent wait for a person, who is shown the card and answers, and tell it so."""
+        ...
+
+    async def operator(
+        self, command: str, /, *, agent: str | None = None, reason: str = "", refused: str = ""
+    ) -> None:
+        """Let the operator give a command, and note whether it was `refused` with that code."""
+        ...
+
+    async def shows(self, question: str, /, **expected: object) -> None:
+        """Wait until an answer, or a row of it, has `expected` in it; show it as the CLI does."""
+        ...
+
+    async def hears(self, event_type: str, agent: str, /) -> None:
+        """Wait until the operator has heard of an agent's event on the bus, and show it."""
+        ...
+
+    async def waits(self, seconds: float, why: str) -> None:
+        """Let time pass."""
+        ...
+
+    def audit_lacks(self, text: str) -> None:
+        """Note whether the audit file is free of a text."""
+        ...
+
+
+Scene = tuple[str, Callable[[Stage], Awaitable[None]]]
+
+
+async def reading(stage: Stage) -> None:
+    await stage.wants("reader", Allow, "read_file", paths=["README.md"])
+
+
+async def destroying(stage: Stage) -> None:
+    await stage.wants("coder", Block, "run_shell", text="rm -rf /")
+
+
+async def ordering(stage: Stage) -> None:
+    target = {"label": "Submit Order", "role": "button", "app": "Chrome", "window": "Shop"}
+    await stage.wants("shopper", Ask, "click", target=target)
+
+
+async def doubting(stage: Stage) -> None:
+    await stage.wants("clicker", Ask, "click", target={"label": "Next"}, confidence=0.5)
+
+
+async def looping(stage: Stage) -> None:
+    target = {"label": "Load more"}
+    seen = {"window_title": "News", "app_name": "Chrome", "url": "https://news.example/"}
+    await stage.wants("looper", Allow, "click", target=target, observation=seen)
+    await stage.wants("looper", Allow, "click", target=target, observation=seen)
+    await stage.wants("looper", "loop", "click", target=target, observation=seen)
+
+
+async def typing(stage: Stage) -> None:
+    await stage.wants("typist", Ask, "type", text=SECRET, target={"label": "Password"})
+    stage.audit_lacks(SECRET)
+
+
+async def stopping(stage: Stage) -> None:
+    await stage.operator("stop", reason="fire drill")
+    await stage.wants("reader", "stopped", "read_file", paths=["README.md"])
+    await stage.wants("coder", "stopped", "run_shell", text="ls")
+    await stage.operator("resume")
+    await stage.wants("reader", Allow, "read_file", paths=["README.md"])
+
+
+async def failing(stage: Stage) -> None:
+    await stage.does("tester", "run_tests", error="the disk is on fire")
+
+
+async def stumbling(stage: Stage) -> None:
+    for line in (1, 2, 3):
+        await stage.does("editor", "edit_file", text=f"line {line}", error="no space left")
+    await stage.wants("editor", "safe_mode", "edit_file", text="line 4")
+    await stage.wants("editor", Allow, "read_file", paths=["README.md"])
+    await stage.operator("safe_mode_exit", agent="editor", refused="cooling_down")
+    stage.say("(the cooldown is 60 s by default, and 3 s here)")
+    await stage.shows("safe_mode", active=True, cooldown_remaining_ms=0)
+    await stage.operator("safe_mode_exit", agent="editor")
+    await stage.wants("editor", Allow, "edit_file", text="line 4")
+
+
+async def spending(stage: Stage) -> None:
+    for page in (1, 2, 3, 4):
+        await stage.does("spender", "model_call", text=f"page {page}", chain="book", cost_usd=1.0)
+    await stage.hears("COST_WARNING", "spender")
+    await stage.wants("spender", "budget", "model_call", text="index", chain="book", cost_usd=1.5)
+    await stage.wants("spender", Allow, "model_call", text="title", chain="book", cost_usd=0.5)
+
+
+async def flapping(stage: Stage) -> None:
+    for day in (1, 2, 3, 4, 5):
+        asks = f"May {day}"
+        await stage.does("caller", "web_fetch", text=asks, dependency="weather", error="timeout")
+    await stage.wants("caller", "breaker_open", "web_fetch", text="May 6", dependency="weather")
+    await stage.shows("breakers", breaker="weather", state="open")
+    stage.say("(it stays open for 30 s by default, and 1.5 s here)")
+    await stage.shows("breakers", breaker="weather", state="half_open")
+    await stage.does("caller", "web_fetch", text="May 6", dependency="weather")
+    for day in (7, 8):
+        await stage.waits(0.3, "probes keep their distance")
+        await stage.does("caller", "web_fetch", text=f"May {day}", dependency="weather")
+    await stage.does("caller", "web_fetch", text="May 9", dependency="weather")
+    await stage.shows("breakers", breaker="weather", state="closed")
+
+
+async def bursting(stage: Stage) -> None:
+    stage.say("(burster has a limit of its own here: 5 at once, then 3 a minute)")
+    for number in (1, 2, 3, 4, 5):
+        await stage.wants("burster", Allow, "read_file", paths=[f"{number}.txt"])
+    await stage.wants("burster", "rate_limit", "read_file", paths=["6.txt"])
+    await stage.wants("reader", Allow, "read_file", paths=["README.md"])
+
+
+async def hammering(stage: Stage) -> None:
+    stage.say("(the detector rapid_identical is set to high here; it is medium by default)")
+    for expected in (Allow, Allow, Allow, Allow, "anomaly"):
+        await stage.wants("rogue", expected, "edit_file", text="I was here", paths=["index.html"])
+    await stage.hears("AGENT_PAUSED", "rogue")
+    await stage.wants("rogue", "paused", "read_file", paths=["README.md"])
+    await stage.operator("unpause", agent="rogue")
+    await stage.wants("rogue", Allow, "read_file", paths=["README.md"])
+
+
+async def pushing(stage: Stage) -> None:
+    await stage.asks(
+        "pusher",
+        "push",
+        text="git push origin main",
+        rationale="The tests pass, and the fix is small.",
+        context={"branch": "fix-auth", "files_changed": 3, "additions": 42, "deletions": 18},
+        rollback="git revert HEAD && git push",
+    )
+    await stage.shows("history", agent="pusher", action="push")
+
+
+SCENES: Final[tuple[Scene, ...]] = (
+    ("A reader reads a file.", reading),
+    ("A coder runs a command that destroys everything.", destroying),
+    ("A shopper is about to order: a person is asked.", ordering),
+    ("A clicker is not sure of what it sees.", doubting),
+    ("A looper clicks the same thing three times, and nothing happens.", looping),
+    ("A typist fills in a password: a person is asked, and the text is not written down.", typing),
+    ("The operator stops everything, reading included, and lets it go on.", stopping),
+    ("A tester is allowed to act, fails, and the failure is reported.", failing),
+    ("An editor fails three times in a row: it may only read until it is let out.", stumbling),
+    ("A spender calls models: the operator is warned, and the budget holds.", spending),
+    ("A service breaks down: it is left alone for a while, then tried with care.", flapping),
+    ("A burst meets the rate limit, and another agent does not notice.", bursting),
+    ("A rogue writes the same again and again: it is paused until it is let go on.", hammering),
+    ("A pusher wants to push: it waits for you.", pushing),
+)

@@ -1,0 +1,271 @@
+"""A stage with a real daemon behind it, an operator, and agents that use the client library."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Final, Unpack
+
+import anyio
+import click
+import msgspec
+
+from safetyd.client import Decision, Safety
+from safetyd.client.arguments import ProposalFields
+from safetyd.console.demo.scenes import Expected, Scene
+from safetyd.console.failure import Failure
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Operator, Reply, connected
+from safetyd.console.render import (
+    guard_tables as render_guards,
+)
+from safetyd.console.render import (
+    layout as render,
+)
+from safetyd.console.render import (
+    request_tables as render_requests,
+)
+from safetyd.console.render.request_card import card
+from safetyd.console.terminal_text import plain, several
+from safetyd.journal.audit import files
+
+DEADLINE_S: Final = 5.0
+PATIENCE_S: Final = 10.0
+LOOK_S: Final = 0.05
+
+_COMMANDS: Final = {"history": "log"}  # where a question's name is not its command's
+_SAID: Final = {"allow": "allowed", "require_confirmation": "a person is asked", "block": "blocked"}
+_RENDERED: Final[Mapping[str, Callable[[Reply], str]]] = {
+    "safe_mode": render_guards.safe_mode,
+    "breakers": lambda row: render_guards.breakers([row]),
+    "history": lambda row: render_requests.history([row]),
+}
+
+
+Answer = Callable[[], bool]
+
+
+async def play(
+    place: Place,
+    scenes: Mapping[int, Scene],
+    patience_s: float = PATIENCE_S,
+    answer: Answer | None = None,
+) -> "Play":
+    """Play scenes under their numbers, and return what came of it.
+
+    `answer` is whoever answers requests; without one they are approved.
+    """
+    async with connected(place) as operator, AsyncExitStack() as stack:
+        played = Play(place, operator, stack, patience_s, answer)
+        await operator.listen(played.heard)
+        for number, (title, scene) in scenes.items():
+            click.echo(f"\n{number}. {title}")
+            await scene(played)
+    return played
+
+
+class Play:
+    """The stage. What should happen and has not within `patience_s` is a surprise."""
+
+    def __init__(
+        self,
+        place: Place,
+        operator: Operator,
+        stack: AsyncExitStack,
+        patience_s: float,
+        answer: Answer | None,
+    ) -> None:
+        self._place = place
+        self._operator = operator
+        self._stack = stack
+        self._patience_s = patience_s
+        self._answer = answer
+        self._agents: dict[str, Safety] = {}
+        self._events: list[Reply] = []
+        self._told: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self.surprises = 0
+
+    @property
+    def summary(self) -> str:
+        counts = ", ".join(f"{count} {_SAID[name]}" for name, count in self._told.items())
+        verdict = several(self.surprises, "SURPRISE") if self.surprises else "all as expected"
+        return f"{several(self._told.total(), 'decision')} ({counts}), {verdict}."
+
+    def heard(self, payload: bytes) -> None:
+        """Take note of a SafetyEvent."""
+        self._events.append(msgspec.json.decode(payload))
+
+    def say(self, words: str) -> None:
+        click.echo(f"   {plain(words)}")
+
+    async def wants(
+        self, agent: str, expected: Expected, action: str, /, **fields: Unpack[ProposalFields]
+    ) -> None:
+        self._judge(await self._proposed(agent, action, fields), expected)
+
+    async def does(
+        self, agent: str, action: str, /, *, error: str = "", **fields: Unpack[ProposalFields]
+    ) -> None:
+        decision = await self._proposed(agent, action, fields)
+        self._judge(decision, "allow")
+        if decision.allowed:
+            await self._report(decision, error, fields.get("dependency"))
+
+    async def asks(self, agent: str, action: str, /, **fields: Unpack[ProposalFields]) -> None:
+        expected: list[Expected] = []
+
+        async def review() -> None:
+            expected.append("allow" if await self._reviewed(agent) else "human_denied")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(review)
+            decision = await self._proposed(agent, action, {**fields, "wait": True})
+        self._judge(decision, *expected)
+
+    async def _reviewed(self, agent: str) -> bool:
+        """Show what an agent asks, answer it, and return whether that was a yes."""
+
+        async def look() -> Reply | None:
+            rows: list[Reply] = (await self._operator.query("pending", agent=agent))["requests"]
+            return rows[0] if rows else None
+
+        row = await self._found(look)
+        if row is None:
+            self._note(right=False, said=f"{agent} asks nobody")
+            return False
+        asked = (await self._operator.query("request", id=row["id"]))["request"]
+        for line in card(asked).splitlines():
+            click.echo(f"   {line}")
+        yes = await self._answered()
+        command = "approve" if yes else "deny"
+        await self._operator.review(command, ids=[row["id"]], via="cli")
+        self.say(f"the answer: {command}")
+        return yes
+
+    async def _answered(self) -> bool:
+        if self._answer is not None:
+            return await anyio.to_thread.run_sync(self._answer)
+        self.say("(nobody is asked here, so the demo approves it by itself)")
+        return True
+
+    async def operator(
+        self, command: str, /, *, agent: str | None = None, reason: str = "", refused: str = ""
+    ) -> None:
+        words = (command.replace("_", " "), agent, f"({reason})" if reason else "")
+        self.say(f"the operator says: {' '.join(word for word in words if word)}")
+        try:
+            await self._operator.control(command, agent=agent, reason=reason)
+        except Failure as exc:
+            self._note(right=exc.code == refused, said=f"-> refused: {exc}")
+        else:
+            self._note(right=not refused, said="-> done")
+
+    async def shows(self, question: str, /, **expected: object) -> None:
+        async def look() -> Reply | None:
+            answer = await self._operator.query(question)
+            rows: list[Reply] = answer.get(question, [answer])
+            return next((row for row in rows if expected.items() <= row.items()), None)
+
+        row = await self._found(look)
+        name = _COMMANDS.get(question, question).replace("_", "-")
+        command = f"`safetyd {name}`"
+        said = f"{command} says:" if row else f"{command} does not say {expected}"
+        self._note(right=row is not None, said=said)
+        for line in _RENDERED[question](row).splitlines() if row else ():
+            self.say(f"  {line}")
+
+    async def hears(self, event_type: str, agent: str, /) -> None:
+        async def look() -> Reply | None:
+            wanted = {"event_type": event_type, "agent_id": agent}.items()
+            return next((event for event in self._events if wanted <= event.items()), None)
+
+        event = await self._found(look)
+        said = render.event(event) if event else f"no {event_type}"
+        self._note(right=event is not None, said=f"the operator hears: {said}")
+
+    async def waits(self, seconds: float, why: str) -> None:
+        self.say(f"{seconds:g} s pass: {why}")
+        await anyio.sleep(seconds)
+
+    def audit_lacks(self, text: str) -> None:
+        paths = files(self._place.data_dir / "audit")
+        written = any(text.encode() in path.read_bytes() for path in paths)
+        self._note(right=not written, said="the text is nowhere in the audit file")
+
+    async def _proposed(self, agent: str, action: str, fields: ProposalFields) -> Decision:
+        self.say(f"{agent} wants: {_wish(action, fields)}")
+        safety = await self._safety(agent)
+        return await safety.propose(action, **fields)
+
+    async def _safety(self, agent: str) -> Safety:
+        if agent not in self._agents:
+            client = Safety(agent, data_dir=self._place.data_dir, deadline_s=DEADLINE_S)
+            self._agents[agent] = await self._stack.enter_async_context(client)
+        return self._agents[agent]
+
+    def _judge(self, decision: Decision, expected: Expected) -> None:
+        said = decision.decision.value
+        self._told[said] += 1
+        right = expected == said or (said == "block" and expected == decision.cause)
+        why = "" if decision.allowed else f": {decision.reason}{_limit(decision)}"
+        self._note(right=right, said=f"-> {_SAID[said]}{why}")
+
+    async def _report(self, decision: Decision, error: str, dependency: str | None) -> None:
+        """Tell the daemon how an action went, and wait until it knows."""
+
+        async def look() -> Reply | None:
+            rows = (await self._operator.query("agents"))["agents"]
+            row: Reply = next(row for row in rows if row["agent"] == agent)
+            return None if decision.id in row["open_actions"] else row
+
+        agent = decision.agent
+        safety = await self._safety(agent)
+        await safety.report(decision.id, ok=not error, error=error, dependency=dependency)
+        self._failed[agent] += bool(error)
+        row = await self._found(look)
+        right = row is not None and row["failed"] == self._failed[agent]
+        self._note(right=right, said=_ending(error, self._failed[agent]))
+
+    async def _found(self, look: Callable[[], Awaitable[Reply | None]]) -> Reply | None:
+        """Look until there is something, or patience is over."""
+        ends = anyio.current_time() + self._patience_s
+        found = await look()
+        while found is None and anyio.current_time() < ends:
+            await anyio.sleep(LOOK_S)
+            found = await look()
+        return found
+
+    def _note(self, *, right: bool, said: str) -> None:
+        self.surprises += not right
+        self.say(said if right else f"SURPRISE: {said}")
+
+
+def _limit(decision: Decision) -> str:
+    """Return which limit it was, if any, and when to come back."""
+    wait_s = decision.retry_after_s
+    facts = (decision.limit_id, f"retry after {wait_s:.1f} s" if wait_s is not None else None)
+    said = ", ".join(fact for fact in facts if fact)
+    return f" [{said}]" if said else ""
+
+
+def _ending(error: str, failures: int) -> str:
+    if not error:
+        return "it is done, and the daemon knows"
+    return f"it fails ({error}); the daemon knows of {several(failures, 'failed action')}"
+
+
+def _wish(action: str, fields: ProposalFields) -> str:
+    """Return what an agent wants in words."""
+    target = fields.get("target")
+    label = target.get("label", "") if isinstance(target, Mapping) else ""
+    sure, cost_usd = fields.get("confidence"), fields.get("cost_usd")
+    words = (
+        action,
+        repr(fields["text"]) if fields.get("text") else "",
+        " ".join(map(str, fields.get("paths", ()))),
+        f"on {label!r}" if label else "",
+        f"from {fields['dependency']}" if fields.get("dependency") else "",
+        f"for ${cost_usd:.2f}" if cost_usd is not None else "",
+        f"({sure:.0%} sure)" if sure is not None else "",
+    )
+    return " ".join(word for word in words if word)

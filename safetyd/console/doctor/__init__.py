@@ -1,0 +1,1 @@
+"""What `safetyd doctor` looks at."""

@@ -1,0 +1,127 @@
+"""Whether a daemon is well; and if there is none, whether one could start."""
+
+import errno
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from safetyd.agents.emergency_stop import switched_off
+from safetyd.console import stop_file
+from safetyd.console.causes import cause, ending
+from safetyd.console.doctor.file_checks import project_files
+from safetyd.console.doctor.findings import Finding, note, ok, wrong
+from safetyd.console.locations import Place, endpoint, running
+from safetyd.console.operator_connection import Reply
+from safetyd.console.render.layout import names
+from safetyd.console.render.request_tables import telling
+from safetyd.console.render.status_page import pending
+from safetyd.console.terminal_text import several
+from safetyd.daemon.config import ConfigError, load
+
+WEB_S: Final = 3.0
+
+
+def daemon(status: Reply) -> Iterator[Finding]:
+    said = f"pid {status['pid']} answers at {status['bus']}"
+    if status["problem"]:
+        yield wrong("daemon", f"{said}, but: {status['problem']}")
+    else:
+        yield ok("daemon", f"{said} and is healthy")
+    if status.get("config_problem"):
+        yield wrong("reload", f"the newest is refused: {status['config_problem']}")
+    for sentence in pending(status):
+        yield note("reload", sentence)
+    yield from _stops(status["stop"])
+    waiting = status["requests"]
+    yield note(
+        "requests",
+        f"{several(waiting['pending'], 'request')} open. "
+        f"{telling(waiting['channels'], waiting['down'], status['failing'])}",
+    )
+    for channel in waiting["down"]:
+        yield wrong("channels", f"{channel} takes no messages: see `safetyd notify channels`")
+    if waiting["unnotified"]:
+        untold = several(waiting["unnotified"], "request")
+        yield wrong("channels", f"nobody knows of {untold}: see `safetyd notify outbox`")
+    if status.get("wide_grants"):
+        wide = names(status["wide_grants"])
+        yield note("grants", f"whatever an agent says passes by {wide}: see `safetyd grants`")
+    if status["open_agents"]:
+        yield note(
+            "open agents",
+            "agents without a key are welcome and have no secrets from one another: each can speak "
+            "under any name that has no key; give those that matter one with `safetyd agent add`",
+        )
+
+
+def _stops(view: Reply) -> Iterator[Finding]:
+    for stop in view["stops"]:
+        check = "agent stop" if stop["agent"] else "stop"
+        yield note(check, f"{cause(stop)}; {ending(stop)}")
+    if not view["stops"]:
+        yield ok("stop", "nothing is stopped")
+    if view["silent"]:
+        silent = names(view["silent"])
+        yield wrong("stop", f"not acknowledged by {silent}: look after them by hand")
+
+
+def config_given(path: Path | None) -> Iterator[Finding]:
+    """Judge a configuration file, if one is known, and the files of projects that it names."""
+    if path is None:
+        return
+    try:
+        config = load(path)
+    except ConfigError as exc:
+        for error in exc.errors:
+            yield wrong("config", error)
+        return
+    yield ok("config", f"{path} is right")
+    if not config.gate.blocklist_patterns:
+        yield note("config", f"{path} has an empty gate.blocklist_patterns: no text is blocked")
+    yield from project_files(config.policy())
+
+
+def start(place: Place, path: Path | None) -> Iterator[Finding]:
+    """Say what a start would meet besides its files."""
+    directory = place.data_dir
+    stopping = directory / stop_file.NAME
+    if stop_file.is_there(stopping):
+        yield note("stop", f"{stopping} is there and will hold from the start")
+    if off := switched_off():
+        yield note("stop", f"a start from this shell would be disabled by {off}")
+    if running(directory) is None:
+        yield from _port(path)
+
+
+def _port(path: Path | None) -> Iterator[Finding]:
+    try:
+        config = load(path).web
+    except ConfigError:
+        return
+    where = f"{config.host}:{config.port}"
+    try:
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        with socket.create_server((config.host, config.port), family=family):
+            yield ok("web port", f"{where} is free")
+    except OSError as exc:
+        if path is None and exc.errno == errno.EADDRINUSE:
+            yield note("web port", f"{where} is taken; a start without a file takes another")
+        else:
+            yield wrong("web port", f"cannot listen on {where} ({exc.strerror}): set web.port")
+
+
+def web(directory: Path) -> Iterator[Finding]:
+    found = endpoint(directory)
+    if found is None:
+        return
+    try:
+        with urllib.request.urlopen(f"{found.web}/readyz", timeout=WEB_S):  # noqa: S310 - our own
+            yield ok("web", f"{found.web}/readyz says ready")
+    except urllib.error.HTTPError as exc:
+        said = exc.read(200).decode(errors="replace").strip()
+        yield wrong("web", f"{found.web}/readyz says {exc.code}: {said}")
+    except (OSError, ValueError) as exc:
+        yield wrong("web", f"{found.web}/readyz does not answer: {exc}")

@@ -1,0 +1,187 @@
+"""Whether the files of a data directory, and those of projects, are there and as they must be."""
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable, Role, seed_in
+from safetyd.bus.server_config import MAX_STORE_BYTES
+from safetyd.console.doctor.findings import Finding, note, ok, wrong
+from safetyd.console.failure import Failure
+from safetyd.console.locations import look_into
+from safetyd.console.subcommands.read_records import gaps, verified
+from safetyd.console.subcommands.version import nats_server_version
+from safetyd.console.terminal_text import several
+from safetyd.core.policy import Policy
+from safetyd.daemon.file_ownership import problems, user_name
+from safetyd.daemon.project_files import with_files
+
+OTHERS: Final = 0o077
+
+_MEND: Final = "no start or reload succeeds with it: delete it or put it right"
+_is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
+_ROLES: Final[tuple[Role, ...]] = ("agents", "operators", "observers")
+
+
+def data_dir(path: Path) -> Iterator[Finding]:
+    try:
+        found = path.stat()
+        look_into(path)
+    except FileNotFoundError:
+        yield wrong("data dir", f"{path} is not there; `safetyd run` makes it")
+    except OSError as exc:
+        yield wrong("data dir", f"{path} cannot be looked at: {exc.strerror}")
+    except Failure as exc:
+        yield wrong("data dir", f"{exc.message}; are you the user that the daemon runs as?")
+    else:
+        yield _private(path, found.st_mode)
+        yield from _owners(path)
+
+
+def _private(path: Path, mode: int) -> Finding:
+    if mode & OTHERS:
+        said = f"{path} has mode {stat.S_IMODE(mode):04o}: others can look into it"
+        return wrong("data dir", f"{said}; `chmod 700 {path}`")
+    return ok("data dir", f"{path} is its owner's alone")
+
+
+def _owners(path: Path) -> Iterator[Finding]:
+    """Name what others than the daemon's user could change; who that is, root has to guess."""
+    owner = path.stat().st_uid
+    uid = os.geteuid() or owner
+    try:
+        for problem in problems(path, uid):
+            yield wrong("owners", problem)
+    except OSError as exc:
+        yield wrong("owners", f"{exc.filename} cannot be looked at: {exc.strerror}")
+    if uid != os.geteuid():
+        name = user_name(owner)
+        yield note("owners", f"{path} belongs to {name}: only {name} can start a daemon on it")
+
+
+def operators(directory: Path, now: datetime) -> Iterator[Finding]:
+    """List everybody who may command, so that somebody whom nobody knows is seen."""
+    named = {directory / "operator.pub": LOCAL_OPERATOR}
+    with suppress(Failure):  # `keys` tells of it
+        paths = look_into(directory / "operators")
+        named |= {path: path.stem for path in paths if path.suffix == ".pub"}
+    for path, name in named.items():
+        try:
+            seen = path.stat()
+        except OSError:
+            continue
+        made = datetime.fromtimestamp(seen.st_mtime, UTC)
+        age = several(max(0, (now - made).days), "day")
+        said = f"operator {name} may command by {path}, {age} old ({made:%Y-%m-%d %H:%M}Z)"
+        yield note("operators", f"{said}, of user {user_name(seen.st_uid)}")
+
+
+def keys(directory: Path) -> Iterator[Finding]:
+    try:
+        paths = [path for place in _key_places(directory) for path in look_into(place)]
+        faults = [fault for path in paths if (fault := _fault(path))]
+    except Failure as exc:
+        yield wrong("keys", exc.message)
+        return
+    secrets = [path for path in paths if path.suffix in {".nk", ".token"}]
+    for fault in faults:
+        yield wrong("keys", fault)
+    if not secrets:
+        yield note("keys", f"there are none in {directory}; `safetyd run` makes them")
+    elif not faults:
+        yield ok("keys", f"{several(len(secrets), 'secret file')}, each its owner's alone")
+
+
+def _key_places(directory: Path) -> tuple[Path, ...]:
+    return (directory, *(directory / role for role in _ROLES))
+
+
+def _fault(path: Path) -> str:
+    """Say what is wrong with a key file, if it is one and anything is."""
+    try:
+        if path.suffix in {".nk", ".token"} and path.stat().st_mode & OTHERS:
+            return f"others can read {path}; `chmod 600 {path}`"
+        if path.suffix == ".nk":
+            seed_in(path)
+        if path.suffix == ".pub" and not _is_public_key(path.read_text(errors="replace").strip()):
+            return f"{path} holds no public key (56 characters, first a U); {_MEND}"
+    except OSError as exc:
+        return f"{path} cannot be read: {exc.strerror}"
+    except KeyUnusable as exc:
+        return f"{exc}; {_MEND}"
+    return ""
+
+
+def disk(path: Path) -> Finding:
+    there = next(parent for parent in (path, *path.parents) if os.access(parent, os.F_OK))
+    free = shutil.disk_usage(there).free
+    said = f"{free / 1024**3:.1f} GiB free"
+    if free < MAX_STORE_BYTES:
+        wanted = f"the journal may take {MAX_STORE_BYTES / 1024**3:.0f} GiB"
+        return wrong("disk", f"{said} at {there}; {wanted}, and on a full disk nothing is allowed")
+    return ok("disk", said)
+
+
+def nats_server() -> Finding:
+    found = nats_server_version()
+    return wrong("nats-server", found) if found.startswith("missing") else ok("nats-server", found)
+
+
+def audit(directory: Path) -> Iterator[Finding]:
+    try:
+        found = verified(directory)
+    except Failure as exc:
+        yield _unverified(directory, exc)
+        return
+    yield ok("audit", f"the chain of {several(found.records, 'record')} holds")
+    for gap in gaps(found):
+        yield note("audit", gap)
+
+
+def _unverified(directory: Path, exc: Failure) -> Finding:
+    if exc.code != "not_found":
+        return wrong("audit", exc.message)
+    if os.access(directory.parent / "nats", os.F_OK):
+        return wrong("audit", f"{exc.message}, but a journal is: put your copy of them back")
+    return note("audit", f"{exc.message}; `safetyd run` begins one")
+
+
+def checkpoints(directory: Path) -> Iterator[Finding]:
+    try:
+        paths = [path for path in look_into(directory) if path.suffix == ".msgpack"]
+        for path in paths:
+            path.open("rb").close()
+    except Failure as exc:
+        yield wrong("checkpoints", exc.message)
+    except OSError as exc:
+        yield wrong("checkpoints", f"{exc.filename} cannot be read: {exc.strerror}")
+    else:
+        yield ok("checkpoints", several(len(paths), "checkpoint") + " can be read")
+
+
+def project_files(policy: Policy) -> Iterator[Finding]:
+    """Name each project whose file cannot be used as it is now."""
+    for name, project in with_files(policy).projects.items():
+        if project.file_broken:
+            why = f"{project.file}: {project.file_broken}"
+            what = f"everything in project {name} is asked about"
+            yield wrong("project", f"{why}; with it {what}: mend it, then `safetyd reload`")
+
+
+def separation(key: Path) -> Finding:
+    try:
+        uid = key.stat().st_uid
+    except OSError:
+        uid = os.getuid()
+    return note(
+        "separation",
+        f"an agent that runs as Unix user {user_name(uid)} can read {key} and act as the operator: "
+        "run agents as another user and hand each only its own key (`safetyd agent add NAME`, then "
+        "move keys/agents/NAME.nk to that user)",
+    )

@@ -1,0 +1,192 @@
+"""A person's line to the daemon: questions, commands, and the events as they happen."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import msgspec
+import nats.errors
+
+from safetyd.bus.keyring import KeyUnusable, seed_in
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.bus.subjects import Subjects
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.locations import Place
+
+CONNECT_S: Final = 3.0
+ANSWER_S: Final = 5.0
+CLOSE_S: Final = 1.0
+START: Final = "start one with `safetyd run`"
+
+Reply = dict[str, Any]
+
+_read = msgspec.json.Decoder(Reply).decode
+
+
+class Operator:
+    """One connection under one name. Everything raises `Failure` and nothing else."""
+
+    def __init__(self, place: Place) -> None:
+        self._client = HardenedClient()
+        self._subjects = Subjects(place.prefix)
+        self._key_file = place.seed
+        self.name = place.name
+        self.address = place.address
+        self._complaint = ""
+        self._asking = anyio.CancelScope()
+        self.lost = anyio.Event()
+
+    async def connect(self) -> None:
+        seed = self._seed()
+        try:
+            with anyio.fail_after(CONNECT_S):
+                await self._client.connect(
+                    [server.strip() for server in self.address.split(",")],
+                    name=f"operator {self.name}",
+                    nkeys_seed_str=seed,
+                    inbox_prefix=f"_INBOX.op.{self.name}",
+                    allow_reconnect=False,
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,
+                    error_cb=self._on_error,
+                    closed_cb=self._on_closed,
+                )
+        except (OSError, ValueError, nats.errors.Error) as exc:
+            await self.close()
+            raise self._unconnected(exc) from exc
+        if not self._client.is_connected:
+            raise self._unconnected(ConnectionError("it hung up"))
+
+    async def close(self) -> None:
+        """Hang up; one that never got through has nothing to hang up."""
+        if not (self._client.is_connected or self._client.is_connecting):
+            return
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await self._client.close()
+
+    @property
+    def failed(self) -> BaseException | None:
+        """Return what `heard` raised, which ends the listening."""
+        return self._client.failed
+
+    async def query(
+        self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
+    ) -> Reply:
+        return await self._ask("query", command, fields, patience_s)
+
+    async def control(
+        self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
+    ) -> Reply:
+        return await self._ask("control", command, fields, patience_s)
+
+    async def review(
+        self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
+    ) -> Reply:
+        return await self._ask("review", command, fields, patience_s)
+
+    async def listen(self, heard: Callable[[bytes], None]) -> None:
+        """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
+        self._client.on_failure = self.lost.set
+        subject = self._subjects.of("event", ">")
+        await self._client.listen(subject, lambda _subject, _reply, payload: heard(payload))
+        await self._client.flush()
+
+    async def _ask(self, verb: str, command: str, fields: Reply, patience_s: float) -> Reply:
+        payload = msgspec.json.encode({"command": command, **_given(fields)})
+        subject = self._subjects.of(verb, self.name)
+        answer: Reply | None = None
+        with anyio.CancelScope() as self._asking:
+            answer = await self._answer(subject, payload, patience_s)
+        if answer is None:
+            raise Failure(f"the bus does not let {self.name} do that: {self._complaint}", "refused")
+        if not answer.get("ok"):
+            raise Failure(str(answer.get("error", answer)), str(answer.get("code", "failed")))
+        return answer
+
+    async def _answer(self, subject: str, payload: bytes, patience_s: float) -> Reply:
+        try:
+            message = await self._client.request(subject, payload, timeout=patience_s)
+            return _read(message.data)
+        except nats.errors.NoRespondersError:
+            raise NotReachable(f"no safetyd listens at {self.address}; {START}") from None
+        except (TimeoutError, nats.errors.Error, OSError) as exc:
+            silence = f"safetyd at {self.address} gave no answer within {patience_s:g} s"
+            raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
+        except msgspec.DecodeError as exc:
+            raise Failure(f"the answer from {self.address} cannot be read: {exc}") from None
+
+    def _seed(self) -> str:
+        try:
+            return seed_in(self._key_file)
+        except (OSError, KeyUnusable) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else exc
+            raise Failure(
+                f"the key {self._key_file} of operator {self.name} cannot be used ({why}); "
+                "choose another with --key-file",
+                "no_key",
+            ) from None
+
+    def _unconnected(self, exc: Exception) -> Failure:
+        # nats-py ends with "no servers" and tells the cause to its callback only.
+        why = self._complaint or str(exc) or type(exc).__name__
+        if "authorization violation" in why.lower():
+            refusal = f"the bus at {self.address} refuses the key {self._key_file} of {self.name}"
+            return Failure(f"{refusal}; see `safetyd operator list`", "refused")
+        return NotReachable(f"no safetyd answers at {self.address} ({why}); {START}")
+
+    async def _on_error(self, exc: Exception) -> None:
+        if "authorization violation" in self._complaint.lower():
+            return  # what comes after it is only the line going dead
+        self._complaint = str(exc)
+        if "permissions violation" in self._complaint.lower():
+            self._asking.cancel()
+
+    async def _on_closed(self) -> None:
+        self.lost.set()
+
+
+@asynccontextmanager
+async def connected(place: Place) -> AsyncIterator[Operator]:
+    operator = await _through(place)
+    try:
+        yield operator
+    finally:
+        await operator.close()
+
+
+def query(place: Place, command: str, *, patience_s: float = ANSWER_S, **fields: object) -> Reply:
+    """Ask one question and return the answer."""
+
+    async def ask() -> Reply:
+        async with connected(place) as operator:
+            return await operator.query(command, patience_s=patience_s, **fields)
+
+    return anyio.run(ask)
+
+
+def control(place: Place, command: str, *, patience_s: float = ANSWER_S, **fields: object) -> Reply:
+    """Give one command and return what came of it."""
+
+    async def ask() -> Reply:
+        async with connected(place) as operator:
+            return await operator.control(command, patience_s=patience_s, **fields)
+
+    return anyio.run(ask)
+
+
+def _given(fields: Reply) -> Reply:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+async def _through(place: Place) -> Operator:
+    """Connect. A server that hangs up may have said why too late to be heard, so ask once more."""
+    operator = Operator(place)
+    try:
+        await operator.connect()
+    except NotReachable as exc:
+        if "reset by peer" not in str(exc).lower():
+            raise
+        operator = Operator(place)
+        await operator.connect()
+    return operator

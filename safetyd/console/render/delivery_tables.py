@@ -1,0 +1,170 @@
+"""What is said about messages: pure functions from answers to text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from safetyd.console.render.layout import duration, indented, table, when
+from safetyd.console.terminal_text import plain, several, whole
+
+View = Mapping[str, Any]
+
+ARRIVED: Final = frozenset({"accepted", "delivered"})
+MEANS: Final = {
+    "accepted": "accepted: the provider took it, whether it arrives is not known",
+    "delivered": "delivered",
+    "open": "not yet, and it is tried again",
+    "parked": "NOT sent; it waits until the channel is mended",
+    "undelivered": "NOT delivered",
+    "dead": "NOT sent, and given up",
+}
+# What an error says, and what to do about it.
+HINTS: Final = (
+    ("20003", "check account_sid and auth_token_file"),
+    ("535", "check username and password_file; many providers want an app password"),
+    ("authentic", "check username and password_file; many providers want an app password"),
+    ("certificate", "set ca_file if the server has a certificate of your own"),
+    ("wrong_version", 'the port begins without TLS: security = "starttls", or smtp_port = 465'),
+    ("starttls", 'set security = "tls" and smtp_port = 465 if the server wants TLS at once'),
+    ("timed out", "check host and port, and whether a firewall is between"),
+    ("name or service", "check the name of the host"),
+    ("name resolution", "check the name of the host"),
+    ("refused", "check host and port: nothing listens there"),
+    ("connect call failed", "check host and port: nothing listens there"),
+    ("401", "check the token or secret in the file"),
+    ("403", "check the token or secret in the file"),
+    ("404", "check the address"),
+    ("not permitted", "systemd's IPAddressDeny may be in the way: see docs/operations.md"),
+    ("helper", "run `safetyd desktop` in the session of the person"),
+)
+
+
+def arrived(row: View) -> bool:
+    return row["state"] in ARRIVED
+
+
+def went_well(row: View, click_wanted: bool) -> bool:  # noqa: FBT001 - one of two claims
+    return arrived(row) and (not click_wanted or bool(row["opened_at"]))
+
+
+def tested(rows: Sequence[View], *, waited_for_click: bool) -> str:
+    """Say of each test message what became of it, and what to do if it did not get through."""
+    lines: list[str] = []
+    for row in rows:
+        lines.append(f"{_lane(row)}: {_became(row)}")
+        if row["error"]:
+            lines.append(f"  {plain(row['error'])}")
+            lines += [f"  {hint}" for hint in _hints(row["error"])]
+        if waited_for_click and arrived(row):
+            when_ = f"pressed at {when(row['opened_at'])}" if row["opened_at"] else "not pressed"
+            lines.append(f"  the button on its page was {when_}")
+    return "\n".join(lines) or "No test message was made; see `safetyd notify channels`."
+
+
+def _lane(row: View) -> str:
+    return f"{plain(row['channel'])} to {plain(row['recipient'])}"
+
+
+def _became(row: View) -> str:
+    said = MEANS.get(row["state"], plain(row["state"]))
+    if not arrived(row):
+        return said
+    provider = f", {plain(row['provider_id'])}" if row["provider_id"] else ""
+    return f"{said}{_after(row)}{provider}"
+
+
+def _after(row: View) -> str:
+    took_s = row.get("took_s")
+    return "" if took_s is None else f" after {took_s:.1f} s"
+
+
+def _hints(error: str) -> Iterator[str]:
+    lowered = error.lower()
+    found = dict.fromkeys(hint for words, hint in HINTS if words in lowered)
+    yield from list(found)[:1]
+
+
+def outbox(view: View) -> str:
+    """Return messages and what waits, or that there is nothing."""
+    parts = []
+    if view["deliveries"]:
+        messages = ("id", "state", "channel", "to", "tells of", "when", "tries", "error")
+        parts.append(table((messages, *map(_message, view["deliveries"]))))
+    if view["waiting"]:
+        lanes = ("waiting for", "on", "items", "due")
+        parts.append(table((lanes, *map(_waiting, view["waiting"]))))
+    if view["unnotified"]:
+        parts.append(f"NOBODY WAS TOLD of {several(view['unnotified'], 'request')} that should be.")
+    return "\n\n".join(parts) or "No messages."
+
+
+def _message(row: View) -> tuple[str, ...]:
+    kinds = "/".join(map(plain, row["kinds"]))
+    what = f"{kinds} {row['refs'][0]}" if row["items"] == 1 else f"{row['items']} x {kinds}"
+    return (
+        plain(row["id"]),
+        plain(row["state"]),
+        plain(row["channel"]),
+        plain(row["recipient"]),
+        what,
+        when(row["at"]),
+        str(row["attempts"]),
+        plain(row["error"], 160),
+    )
+
+
+def _waiting(row: View) -> tuple[str, ...]:
+    return plain(row["recipient"]), plain(row["channel"]), str(row["items"]), when(row["due"])
+
+
+def channels(view: View) -> str:
+    if not view["channels"]:
+        return "No channel is configured, so nobody is told: see docs/notifications.md."
+    heading = ("channel", "kind", "state", "waiting", "last success", "last error")
+    rows = table((heading, *map(_channel, view["channels"])))
+    people = [line for person in view["recipients"] for line in _person(person)]
+    return "\n".join((rows, "", *people))
+
+
+def _channel(row: View) -> tuple[str, ...]:
+    ago = row["last_success_s_ago"]
+    return (
+        plain(row["name"]),
+        plain(row["kind"]),
+        _state(row),
+        str(row["waiting_high"] + row["waiting_normal"]),
+        "never" if ago is None else f"{duration(ago)} ago",
+        plain(row["last_error"], 160),
+    )
+
+
+def _state(row: View) -> str:
+    if not row["up"]:
+        return "DOWN, to be mended" if row["fuse"] == "parked" else "DOWN, tried now and then"
+    return "failing" if row["failing"] else "up"
+
+
+def _person(person: View) -> Iterator[str]:
+    yield f"{plain(person['name'])} on {', '.join(map(plain, person['channels']))}"
+    facts = [("quiet hours", f"{plain(person['quiet'])} {plain(person['timezone'])}")]
+    if person["quiet_until"]:
+        facts.append(("quiet now", f"until {when(person['quiet_until'])}"))
+    if list(person["agents"]) != ["*"]:
+        facts.append(("agents", ", ".join(map(plain, person["agents"]))))
+    if person["backup"]:
+        facts.append(("backup", plain(person["backup"])))
+    yield from indented(facts)
+
+
+def previews(view: View) -> str:
+    """Return what each channel would say, and when."""
+    if not view["previews"]:
+        return "No channel is configured: see docs/notifications.md."
+    return "\n\n".join("\n".join(_preview(shown)) for shown in view["previews"])
+
+
+def _preview(shown: View) -> Iterator[str]:
+    yield f"== {_lane(shown)}: {plain(shown['size'])}"
+    yield f"   {plain(shown['when'])}"
+    if shown["ladder"]:
+        yield f"   then {', '.join(map(plain, shown['ladder']))}"
+    yield from (f"   | {whole(line)}" for line in shown["text"].splitlines())

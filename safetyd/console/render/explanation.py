@@ -1,0 +1,122 @@
+"""The account of one proposal: what was answered, why, and what would have let it pass.
+
+Numbers of now, which may have been others then, follow the word `today`.
+"""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from safetyd.console.render.layout import indented, when
+from safetyd.console.terminal_text import document, plain
+
+View = Mapping[str, Any]
+
+_SAID: Final = {
+    "allow": "allowed",
+    "require_confirmation": "needs a person",
+    "block": "blocked",
+}
+_WITHHELD: Final = {
+    "stopped": "everything was stopped before it left",
+    "late": "writing it down took too long",
+}
+_THEN: Final = {"require_confirmation": "; and then by a person"}
+_COLUMNS: Final = 80
+_FIRST: Final = ("type", "text", "description", "rationale")
+
+
+def account(view: View) -> str:
+    lines = [f"Proposal {plain(view['id'])}"]
+    for decided in view["decisions"]:
+        lines += ["", *_decided(decided)]
+    for outcome in view.get("outcomes", ()):
+        lines += ["", _outcome(outcome)]
+    for withheld in view["withheld"]:
+        why = _WITHHELD.get(withheld["why"], plain(withheld["why"]))
+        lines += ["", f"{when(withheld['at'])} withheld (event {withheld['seq']}): {why}"]
+    return "\n".join(lines)
+
+
+def _outcome(outcome: View) -> str:
+    error = f": {plain(outcome['error'], 2000)}" if outcome["error"] else ""
+    went = "it was done" if outcome["ok"] else f"it failed{error}"
+    who = plain(outcome["agent"])
+    return f"{when(outcome['at'])} {who} reported (event {outcome['seq']}): {went}"
+
+
+def _decided(decided: View) -> Iterator[str]:
+    said = _SAID.get(decided["decision"], plain(decided["decision"]))
+    note = "" if decided["first"] else ", a dry run or a repeat, which takes nothing"
+    yield f"{when(decided['at'])} {said} (event {decided['seq']}{note})"
+    yield from _why(decided)
+    yield from indented(
+        (
+            ("agent", plain(decided["agent"])),
+            ("type", plain(decided["type"])),
+            ("judged", _judged(decided)),
+            ("digest", plain(decided["digest"])),
+        )
+    )
+    yield "  guards"
+    yield from (line for guard in decided["guards"] for line in _guard(guard))
+    yield "  proposed"
+    yield from (f"  {line}" for line in indented(_proposal(decided["proposal"])))
+
+
+def _judged(decided: View) -> str:
+    words = (decided["tier"], f"risk {decided['risk']}", decided["reversibility"])
+    return plain(", ".join(words))
+
+
+def _why(decided: View) -> Iterator[str]:
+    if decided["decided_by"] is None:
+        yield "  no guard restricted it"
+        return
+    yield from _folded(f"  {plain(decided['decided_by'])}: {plain(decided['reason'], 2000)}")
+    if decided["remedy"]:
+        yield from _folded(way_out(decided))
+
+
+def way_out(decided: View) -> str:
+    """Return what would have let a proposal pass, in one line."""
+    then = _THEN.get(decided["then"], "")
+    return f"  To be allowed: {plain(decided['remedy'], 4000)}{then}"
+
+
+def _guard(guard: View) -> Iterator[str]:
+    name = plain(guard["guard"])
+    if not guard["restricted"]:
+        stands = f"today: {plain(guard['now'])}" if guard["now"] else "did not restrict it"
+        yield from _folded(f"    {name}: {stands}")
+        return
+    said = _SAID.get(guard["decision"], plain(guard["decision"]))
+    rules = ", ".join(map(plain, (guard["rule"], *guard["also"])))
+    yield from _folded(f"    {name}: {said} by {rules}")
+    yield from _folded(f"      {plain(guard['reason'], 2000)}")
+    if guard["remedy"]:
+        yield from _folded(f"      allowed {plain(guard['remedy'], 2000)}")
+
+
+def _folded(line: str) -> list[str]:
+    """Fold a line so that it fits; what follows is indented by two more."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line.lstrip(),
+        _COLUMNS,
+        initial_indent=indent[2:],
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _proposal(proposal: View) -> Iterator[tuple[str, str]]:
+    rest = [name for name in proposal if name not in _FIRST]
+    for name in (*_FIRST, *rest):
+        if name in proposal:
+            yield plain(name, 40), _value(proposal[name])
+
+
+def _value(value: object) -> str:
+    return plain(value, 2000) if isinstance(value, str) else plain(document(value), 2000)

@@ -1,0 +1,182 @@
+"""What the guards say to people: pure functions from answers to text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from safetyd.console.render.layout import duration, names, some, table, when
+from safetyd.console.terminal_text import plain, several
+from safetyd.core.messages.money import dollars, nano
+from safetyd.core.party import KEYLESS
+
+EVERYBODY: Final = "*"  # the kernel that holds all agents
+
+TIERS: Final = (
+    "auto_allowed may run, requires_permission needs a person, prohibited is blocked;\n"
+    "[rules] and the other guards may restrict each of them further."
+)
+
+View = Mapping[str, Any]
+
+
+def unpaused(agent: str, reply: View) -> str:
+    if not reply["cleared"]:
+        return f"{plain(agent)} was not paused."
+    return f"{plain(agent)} may go on; it was paused by: {', '.join(map(plain, reply['cleared']))}."
+
+
+def safe_mode(view: View) -> str:
+    """Say who is in safe mode, by whom, why and how each is left; or how far away it is."""
+    if not view["active"]:
+        return _not_in_safe_mode(view)
+    lines = [line for hold in view["holds"] for line in _hold(hold)]
+    if more := len(view["agents"]) - len(view["holds"]):
+        all_of_them = "`safetyd safe-mode exit --all` ends it for all"
+        lines.append(f"  and {more} more: `safetyd safe-mode --json`; {all_of_them}")
+    return "\n".join(lines)
+
+
+def _hold(hold: View) -> Iterator[str]:
+    who, left_ms = _kernel(hold["agent"]), hold["cooldown_remaining_ms"]
+    why = f": {plain(hold['reason'])}" if hold["reason"] else ""
+    by = f"by {plain(hold['by'])} since {when(hold['since'])}"
+    leave = f"in {duration(left_ms / 1000)}" if left_ms else "now"
+    early = ", before that with --force --reason" if left_ms else ""
+    yield f"SAFE MODE: {who} may only read, {by}{why}"
+    yield f"  {leave} {_way_out(hold['agent'])} ends it{early}"
+
+
+def _way_out(kernel: object) -> str:
+    named = f"'{kernel}'" if kernel in {EVERYBODY, KEYLESS} else plain(kernel)
+    return f"`safetyd safe-mode exit --agent {named}`"
+
+
+def _not_in_safe_mode(view: View) -> str:
+    errors = several(view["consecutive_errors"], "error")
+    count = f"{errors} in a row, safe mode at {view['threshold']}"
+    if view["agent"]:
+        return f"{plain(view['agent'])} is not in safe mode ({plain(view['state'])}; {count})."
+    return f"Nobody is in safe mode (at most {count})."
+
+
+def left(agent: str | None, reply: View) -> str:
+    """Say who left safe mode, and what still holds those whom the command named."""
+    return "\n".join((_left(agent, reply), *_still(agent, reply)))
+
+
+def _left(agent: str | None, reply: View) -> str:
+    if reply["left"]:
+        return f"Out of safe mode: {some([_kernel(name) for name in reply['left']])}."
+    if agent is None:
+        return "Nobody was in safe mode."
+    return f"There was no safe mode of {_kernel(agent)} to leave."
+
+
+def _still(agent: str | None, reply: View) -> Iterator[str]:
+    still = reply["still"]
+    if reply["more"]:
+        yield f"{reply['more']} more are still in it: say it again."
+    elif EVERYBODY in still or (KEYLESS in still and agent not in {None, EVERYBODY}):
+        holder = EVERYBODY if EVERYBODY in still else KEYLESS
+        held = f"{_kernel(agent)} may still only read, as {_kernel(holder)}"
+        yield f"{held}: {_way_out(holder)} ends that."
+    elif still:
+        yield f"Still in one of their own: {names(still)}; `safetyd safe-mode` says more."
+
+
+def _kernel(name: object) -> str:
+    if name == KEYLESS:
+        return "all agents without a key"
+    return "everybody" if name == EVERYBODY else plain(name)
+
+
+def budgets(view: View) -> str:
+    """Return a line for each budget, then what was spent by agent, session and model."""
+    head = ("budget", "name", "agent", "spent", "set aside", "limit")
+    parts = [table((head, *map(_budget, view["budgets"])))]
+    if view["spending"]:
+        columns = ("agent", "session", "model", "spent")
+        parts.append(table((columns, *map(_spend, view["spending"]))))
+    if view["left_out"]:
+        parts.append(f"{several(view['left_out'], 'line')} with less in them left out.")
+    return "\n\n".join(parts)
+
+
+def raised(scope: str, reply: View) -> str:
+    may = f"{plain(scope)} may use {_usd(reply['limit'])} until {when(reply['until'])}"
+    if reply["used"] >= reply["limit"]:
+        return f"{may}, and it is STILL USED UP: {_usd(reply['used'])} is spent or set aside."
+    return f"{may}; {_usd(reply['used'])} of it is spent or set aside."
+
+
+def _budget(row: View) -> tuple[str, ...]:
+    limit = "none" if row["limit"] is None else _usd(row["limit"])
+    if row["limit"] is not None and row["raised"]:
+        limit += f" ({_usd(row['raised'])} of it added)"
+    amounts = (_usd(row["spent"]), _usd(row["reserved"]), limit)
+    return (plain(row["scope"]), _or_dash(row["id"]), _or_dash(row["agent"]), *amounts)
+
+
+def _spend(row: View) -> tuple[str, ...]:
+    names = (row["agent"], row["session"], row["model"])
+    return (*map(_or_dash, names), _usd(row["spent"]))
+
+
+def breakers(rows: Sequence[View], left_out: int = 0) -> str:
+    """Return a line for each breaker, those that are not closed first."""
+    if not rows:
+        return "No dependency has been called yet."
+    head = ("breaker", "state", "for", "calls", "failed", "why")
+    shown = table((head, *map(_breaker, rows)))
+    return f"{shown}\n\n{several(left_out, 'line')} left out." if left_out else shown
+
+
+def _breaker(row: View) -> tuple[str, ...]:
+    since = "" if row["open_s"] is None else f", {duration(row['open_s'])} ago"
+    why = f"{plain(row['reason'])}{since}" if row["reason"] else "-"
+    counted = row["state"] == "closed"  # of what is not, only probes count
+    counts = (str(row["calls"]), str(row["failures"])) if counted else ("-", "-")
+    state = plain(row["state"]).replace("_", " ")
+    return (plain(row["breaker"]), state, whom(row), *counts, why)
+
+
+def whom(row: View) -> str:
+    """Say for whom a breaker is."""
+    if row["agent"]:
+        return plain(row["agent"])
+    return "agents without a key" if row["keyless"] else "agents with keys"
+
+
+def types(view: View) -> str:
+    """Return the table of known types, then what to write to make the others known."""
+    head = ("type", "tier", "risk", "reversibility", "speaks to a person")
+    known = table((head, *map(_type, view["types"])))
+    return "\n".join((known, *_same(view["same_as"]), "", TIERS, *_unknown(view["unknown"])))
+
+
+def _type(row: View) -> tuple[str, ...]:
+    words = (row["type"], row["tier"], row["risk"], row["reversibility"])
+    return (*map(plain, words), "yes" if row["human"] else "-")
+
+
+def _same(names: Mapping[str, str]) -> Iterator[str]:
+    if names:
+        yield ""
+        yield table((("name", "same as"), *((plain(n), plain(names[n])) for n in names)))
+
+
+def _unknown(rows: Sequence[View]) -> Iterator[str]:
+    if rows:
+        yield ""
+        yield "Proposed, but not known. To make one known, put into the configuration:"
+    for row in rows:
+        yield ""
+        yield f"# {plain(row['type'])}: proposed {several(row['count'], 'time')}"
+        yield from map(plain, row["toml"].split("\n"))
+
+
+def _or_dash(name: str | None) -> str:
+    return plain(name) if name else "-"
+
+
+def _usd(amount: float) -> str:
+    return dollars(nano(amount))

@@ -1,0 +1,110 @@
+"""What people read: pure functions from answers to text. Words of agents go through `plain`."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from safetyd.console.terminal_text import plain
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Severity
+
+View = Mapping[str, Any]
+
+TENTHS_UNTIL_S: Final = 9.9
+
+_UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
+
+
+def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
+    """Return the verdict in one line, then what it means, rules, retry time and id, indented."""
+    facts: list[tuple[str, str]] = []
+    if answer.triggered_rules:
+        label = "rule" if len(answer.triggered_rules) == 1 else "rules"
+        facts.append((label, ", ".join(map(plain, answer.triggered_rules))))
+    if answer.retry_after_s is not None:
+        facts.append(("retry", f"in {_rounded_up(answer.retry_after_s)} s"))
+    facts.append(("id", plain(answer.id)))
+    notes = [f"  {note}" for note in _notes(answer, dry_run=dry_run)]
+    return "\n".join((_headline(answer, kind), *notes, *indented(facts)))
+
+
+def _rounded_up(seconds: float) -> str:
+    """Return a time after which trying again is not too early; below ten seconds with a decimal."""
+    if seconds > TENTHS_UNTIL_S:
+        return f"{math.ceil(seconds)}"
+    return f"{math.ceil(seconds * 10) / 10:.1f}"
+
+
+def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:
+    if dry_run:
+        yield "a dry run: nothing was consumed"
+    if answer.decision is not Severity.ASK:
+        return
+    if answer.request_id is None:
+        yield "a person would be asked"
+    else:
+        yield f"`safetyd show {plain(answer.request_id)}` has all of it, and how to answer"
+
+
+def _headline(answer: Decision, kind: str) -> str:
+    if answer.decision is Severity.ALLOW:
+        return f"PASSED: All safety checks passed for {plain(answer.agent)}:{plain(kind)}"
+    reason = plain(answer.reason or answer.cause, 2000)
+    if answer.decision is Severity.BLOCK:
+        return f"BLOCKED: {reason}"
+    request = f" ({plain(answer.request_id)})" if answer.request_id else ""
+    return f"WAITING: needs a person{request}: {reason}"
+
+
+def event(view: View) -> str:
+    """Return one SafetyEvent as one line."""
+    agent = f" {plain(view['agent_id'])}" if view.get("agent_id") else ""
+    facts = view.get("metadata") or {}
+    rule = f" [{plain(facts['rule'])}]" if "rule" in facts else ""
+    times = f" ({facts['count']} times)" if facts.get("count", 1) != 1 else ""
+    reason = f": {plain(view['reason'])}" if view.get("reason") else ""
+    return f"{when(view['timestamp'])} {plain(view['event_type'])}{agent}{rule}{reason}{times}"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Line up columns; the first row is the heading."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lined = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lined)
+
+
+def indented(facts: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a line each, names lined up."""
+    facts = list(facts)
+    width = max((len(name) for name, _ in facts), default=0)
+    return [f"  {name:<{width}}  {value}" for name, value in facts]
+
+
+def names(found: Sequence[str]) -> str:
+    return ", ".join(map(plain, found)) or "nobody"
+
+
+def some(found: Sequence[str], most: int = 10) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return f"{', '.join(map(plain, found[:most]))}{more}"
+
+
+def when(moment: object) -> str:
+    """Return a time of the wire as people read it, in UTC."""
+    try:
+        at = datetime.fromisoformat(str(moment))
+    except ValueError:
+        return plain(moment)
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def duration(seconds: float) -> str:
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,112 @@
+"""Requests as people read them in lists. Words of agents go through `plain`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from safetyd.console.render.layout import duration, table, when
+from safetyd.console.terminal_text import plain, several
+
+Row = Mapping[str, Any]
+
+UNTOLD: Final = "Nobody is told of requests: no channel is configured (docs/notifications.md)."
+WHAT_CHARS: Final = 60
+
+_URGENCIES: Final = ("high", "normal", "low")
+
+
+def telling(channels: Sequence[str], down: Sequence[str] = (), failing: Sequence[str] = ()) -> str:
+    """Say how people are told of what waits."""
+    if not channels:
+        return UNTOLD
+    marks = dict.fromkeys(failing, " (failing)") | dict.fromkeys(down, " (DOWN)")
+    return f"People are told by {', '.join(plain(c) + marks.get(c, '') for c in channels)}."
+
+
+def queue(rows: Sequence[Row], channels: Sequence[str], *, all_: bool = False) -> str:
+    """Return open requests, the most urgent first and of equals the oldest."""
+    if not rows:
+        return "Nothing waits for a person."
+    groups = [[row] for row in rows] if all_ else list(_groups(rows))
+    groups.sort(key=lambda group: min(_URGENCIES.index(row["urgency"]) for row in group))
+    heading = ("ID", "URGENCY", "LEFT", "AGENT", "WHAT")
+    shown = table([heading, *(_line(group) for group in groups)])
+    notes = [f"{several(len(rows), 'request')}; `safetyd show ID` has one in full."]
+    notes.append(telling(channels))
+    if len(groups) < len(rows):
+        notes.append("Types that nobody knows stand together; --all has a line for each.")
+    return "\n".join((shown, "", *notes))
+
+
+def _groups(rows: Sequence[Row]) -> Iterable[list[Row]]:
+    """Put together what one agent asks of one type that is not known."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        key = (row["agent"], row["type"]) if row["unknown"] else (row["id"],)
+        groups.setdefault(key, []).append(row)
+    return groups.values()
+
+
+def _line(group: Sequence[Row]) -> tuple[str, ...]:
+    """Return the line of a request, or of several by their first and the earliest end."""
+    first = group[0]
+    more = f" +{len(group) - 1}" if len(group) > 1 else ""
+    urgency = min((row["urgency"] for row in group), key=_URGENCIES.index)
+    ends = [row["left_s"] for row in group if row["left_s"] is not None]
+    return (
+        f"{plain(first['id'])}{more}",
+        plain(urgency),
+        duration(max(min(ends), 0.0)) if ends else "no end",
+        plain(first["agent"]),
+        f"{what(first)}{_notes(first)}",
+    )
+
+
+def what(row: Row) -> str:
+    """Return the type of an action and, in the agent's words, what it is."""
+    said = row.get("text") or row.get("description")
+    return f"{plain(row['type'] if 'type' in row else row['action'])}{_quoted(said)}"
+
+
+def _quoted(said: str | None) -> str:
+    return f' "{plain(said, WHAT_CHARS)}"' if said else ""
+
+
+def _notes(row: Row) -> str:
+    notes = (
+        "type not known" if row["unknown"] else "",
+        f"{several(row['repeats'], 'repeat')}" if row["repeats"] else "",
+        f"put off until {when(row['until'])}" if row["until"] else "",
+    )
+    said = ", ".join(note for note in notes if note)
+    return f" ({said})" if said else ""
+
+
+def history(rows: Sequence[Row]) -> str:
+    """Return how requests ended."""
+    if not rows:
+        return "No request has ended yet."
+    heading = ("ID", "ENDED", "HOW", "BY", "VIA", "TOOK", "AGENT", "WHAT")
+    return table([heading, *map(_past, rows)])
+
+
+def _past(row: Row) -> tuple[str, ...]:
+    words = f": {plain(row['words'])}" if row["words"] else ""
+    return (
+        plain(row["request_id"]),
+        when(row["decided_at"]),
+        plain(row["decision"]),
+        plain(row["decided_by"]),
+        plain(row["decided_via"]),
+        duration(row["response_time_seconds"]),
+        plain(row["agent"]),
+        f"{what(row)}{words}",
+    )
+
+
+def before(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a sentence for each earlier answer to the same kind of request."""
+    for row in rows:
+        words = f": {plain(row['words'])}" if row["words"] else ""
+        by = f"by {plain(row['decided_by'])} via {plain(row['decided_via'])}"
+        took = duration(row["response_time_seconds"])
+        yield f"{when(row['decided_at'])} {plain(row['decision'])} {by} after {took}{words}"

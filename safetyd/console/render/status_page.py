@@ -1,0 +1,179 @@
+"""How a daemon is: what is wrong first, then where everything is, then who is there."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from safetyd.console.causes import View, cause, ending
+from safetyd.console.render.agent_table import brief, limits, spent
+from safetyd.console.render.guard_tables import safe_mode, whom
+from safetyd.console.render.layout import duration, indented, some, when
+from safetyd.console.render.request_tables import telling
+from safetyd.console.terminal_text import plain, several
+from safetyd.core.messages.money import dollars, nano
+
+MAX_FINDINGS: Final = 5
+SETTINGS: Final = (
+    "`safetyd agents` shows what is left; after a change of settings, `safetyd reload`"
+)
+WELL = "All is well: nothing is stopped, paused, in safe mode or near a limit."
+
+
+def status(view: View) -> str:
+    title = f"safetyd {plain(view['version'])}: {plain(view['problem']) or 'healthy'}"
+    about = (title, *indented(_facts(view)), *pending(view))
+    wrong = list(_wrong(view)) or [WELL]
+    parts = (wrong, about, tuple(_agents(view)))
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def pending(view: View) -> Iterator[str]:
+    """Yield a sentence for each section whose change waits for the next start."""
+    for section in view.get("next_start", ()):
+        yield f"[{plain(section)}] has changed and takes effect at the next start"
+
+
+def _facts(view: View) -> Iterator[tuple[str, str]]:
+    decided = ", ".join(f"{count} {name}" for name, count in view["decisions"].items())
+    keyless = "welcome" if view["open_agents"] else "refused"
+    yield "pid", str(view["pid"])
+    yield "since", when(view["started"])
+    yield "bus", f"{plain(view['bus'])}{' (embedded)' if view['embedded'] else ''}"
+    yield "web", plain(view["web"])
+    yield "data", plain(view["data_dir"])
+    if view.get("config"):
+        yield "config", plain(view["config"])
+    yield "mode", f"{plain(view['mode'])}, profile {plain(view['profile'])}"
+    yield "agents", f"{view['agents']} known, {view['keys']} with a key; without one: {keyless}"
+    yield "decided", f"{decided} since the start"
+    yield "today", f"{spent(view['today'])}, all agents together"
+    if view["found"]:
+        found = several(view["found"], "finding")
+        yield "unusual", f"{found} in the last hour: `safetyd status --json`"
+    yield "log", several(view["seq"], "event")
+
+
+def _wrong(view: View) -> Iterator[str]:
+    """Yield what somebody should look at, the worst first."""
+    if view["problem"]:
+        yield f"NOTHING IS ALLOWED: {plain(view['problem'])}"
+    if view["stop"]["active"]:
+        yield from _stops(view["stop"])
+    if view["safe_mode"]["active"]:
+        yield safe_mode(view["safe_mode"])
+    yield from _pauses(view)
+    yield from _requests(view["requests"], view["failing"])
+    if view.get("wide_grants"):
+        yield f"WIDE: by {some(view['wide_grants'])} whatever an agent says passes"
+        yield "  `safetyd grants` shows what it lifts, `safetyd grant revoke ID` ends it"
+    yield from _breakers(view)
+    whose = {"day": "all agents together", "keyless": "all agents without a key"}
+    for budget in filter(None, (view["today"], view.get("keyless_today"))):
+        if _is_low(budget, view["warn_ratio"]):
+            yield from _budget(budget, whose[budget["scope"]])
+    yield from _near(view)
+    if view.get("config_problem"):
+        yield f"REFUSED: the newest configuration: {plain(view['config_problem'], 2000)}"
+        yield "  mend it, then `safetyd reload`; until then the last good one holds"
+    yield from _findings(view)
+
+
+def _stops(view: View) -> Iterator[str]:
+    """Yield what is stopped, a cause a line, and who has not acknowledged it."""
+    for stop in view["stops"]:
+        yield f"STOPPED: {cause(stop)}"
+        yield f"  {ending(stop)}"
+    heard, silent = (some(view[who]) or "nobody" for who in ("acknowledged", "silent"))
+    yield from indented((("heard it", heard), ("silent", silent)))
+
+
+def _pauses(view: View) -> Iterator[str]:
+    for pause in view["pauses"]:
+        reason = f": {plain(pause['reason'])}" if pause["reason"] else ""
+        by = f"by {plain(pause['by'])} since {when(pause['since'])}"
+        agent = plain(pause["agent"])
+        yield f"PAUSED: {agent} {by}{reason}"
+        if pause["source"] == "budget":
+            yield f"  approve its request to give it as much again: `safetyd list --agent {agent}`"
+        else:
+            yield f"  `safetyd unpause {agent}` ends it"
+    shown = {pause["agent"] for pause in view["pauses"]}
+    if more := len(view["paused"]) - len(shown):
+        yield f"  and {more} more: `safetyd status --json`"
+
+
+def _requests(view: View, failing: Sequence[str]) -> Iterator[str]:
+    if view["pending"]:
+        waiting = "1 request waits" if view["pending"] == 1 else f"{view['pending']} requests wait"
+        yield f"WAITING: {waiting} for a person, the oldest for {duration(view['oldest_s'])}"
+        told = telling(view["channels"], view["down"], failing)
+        yield f"  `safetyd list` shows what waits. {told}"
+    if view["unnotified"]:
+        yield f"UNTOLD: nobody knows of {several(view['unnotified'], 'request')}"
+        yield "  `safetyd notify outbox` shows what was not sent, and why"
+    for channel in view["down"]:
+        yield f"DOWN: {plain(channel)} takes no messages; `safetyd notify channels` says why"
+
+
+def _breakers(view: View) -> Iterator[str]:
+    for row in view["breakers"]:
+        state = plain(row["state"]).replace("_", " ")
+        why = f"{plain(row['reason'])}, {duration(row['open_s'])} ago"
+        yield f"BREAKER: {plain(row['breaker'])} is {state} for {whom(row)}: {why}"
+        wait_s = row["wait_s"]
+        tried = "it is tried now" if not wait_s else f"it is tried again in {duration(wait_s)}"
+        yield f"  {tried}, and closes by itself once that works"
+    if more := view["tripped"] - len(view["breakers"]):
+        yield f"  and {more} more: `safetyd breakers`"
+
+
+def _is_low(budget: View, warn_ratio: float) -> bool:
+    limit = budget["limit"]
+    return limit is not None and budget["spent"] + budget["reserved"] >= limit * warn_ratio
+
+
+def _budget(budget: View, whose: str) -> Iterator[str]:
+    """Yield what is used of somebody's money for the day, and what to do about it."""
+    used_up = nano(budget["spent"]) + nano(budget["reserved"]) >= nano(budget["limit"])
+    blocks = ": what needs money is blocked" if used_up else ""
+    yield f"BUDGET: {spent(budget)} is used today, {whose}{blocks}"
+    if budget["reserved"]:
+        aside = dollars(nano(budget["reserved"]))
+        yield f"  {aside} of it is only set aside, for actions without an outcome"
+    more = f"safetyd budgets raise {budget['scope']} AMOUNT --reason WHY"
+    yield f"  `{more}` adds to it until 00:00Z, the next day"
+
+
+def _near(view: View) -> Iterator[str]:
+    for title, reached in (("AT A LIMIT", True), ("NEAR A LIMIT", False)):
+        rows = [said for row in view["foremost"] if (said := limits(row, reached=reached))]
+        if rows:
+            yield f"{title}: {', '.join(rows)}"
+            yield f"  {SETTINGS}"
+
+
+def _findings(view: View) -> Iterator[str]:
+    """Yield what was unusual in the last hour and nobody has seen yet, but for what is low."""
+    worth = [found for found in view["findings"] if _is_news(found, view["pauses"])]
+    for found in worth[:MAX_FINDINGS]:
+        who = found["agent"] or found["breaker"] or "everybody"
+        severity = plain(found["severity"])
+        yield f"ANOMALY: {when(found['at'])} {severity}, {plain(who)}: {plain(found['message'])}"
+    if worth:
+        more = view["found"] - len(worth[:MAX_FINDINGS])
+        others = f"the other {more} of the last hour: `safetyd status --json`; " if more else ""
+        yield f"  {others}`safetyd ack` says that you have seen it"
+
+
+def _is_news(found: View, pauses: Sequence[View]) -> bool:
+    """Say whether to show a finding: not one that was seen, or stands in a pause's reason."""
+    if found["seen"] or found["severity"] == "low":
+        return False
+    told = ((pause["agent"], pause["reason"]) for pause in pauses if pause["source"] == "anomaly")
+    return (found["agent"], found["message"]) not in told
+
+
+def _agents(view: View) -> Iterator[str]:
+    if view["foremost"]:
+        yield brief(view["foremost"])
+    if more := view["agents"] - len(view["foremost"]):
+        yield f"and {more} more: `safetyd agents`"

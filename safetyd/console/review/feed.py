@@ -1,0 +1,137 @@
+"""What waits for a person, as it changes, over one connection after the other."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final
+
+import anyio
+import msgspec
+
+from safetyd.clock import Clock, uptime
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Operator, Reply, connected
+
+POLL_S: Final = 2.0
+RETRY_S: Final = 0.5
+BURST_S: Final = 0.05  # what happens together is asked for once
+MOST: Final = 1000  # requests that are listed
+
+Question = Callable[[Operator], Awaitable[Reply]]
+
+_NEWS: Final = (b'"PERMISSION_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue as it was last told of; `trouble` says why it may be otherwise by now."""
+
+    rows: tuple[Reply, ...] = ()
+    count: int = 0
+    at: float = 0.0  # when it was told of, by `uptime`
+    trouble: str = ""
+
+
+class Feed:
+    """A person's line for as long as they review. One question is under way at a time."""
+
+    def __init__(self, place: Place, told: Callable[[Waiting], None]) -> None:
+        self.observes = place.observes
+        self.waiting = Waiting()
+        self.grants = False  # whether the daemon knows them
+        self._place = place
+        self._told = told
+        self._operator: Operator | None = None
+        self._turn = anyio.Lock()  # a refusal by the bus does not say which question it is for
+        self._stale = anyio.Event()
+
+    async def run(self) -> None:
+        """Tell of the queue whenever it changes, until cancelled."""
+        while True:
+            try:
+                async with connected(self._place) as self._operator:
+                    await self._greet()
+                    await self._follow(self._operator)
+            except Failure as exc:
+                self._tell(msgspec.structs.replace(self.waiting, trouble=exc.message))
+            self._operator = None
+            await anyio.sleep(RETRY_S)
+
+    def look_again(self) -> None:
+        """Ask for the queue now rather than at the next turn."""
+        self._stale.set()
+
+    async def card(self, id_: str) -> Reply:
+        answer = await self._ask(lambda operator: operator.query("request", id=id_))
+        card: Reply = answer["request"]
+        return card
+
+    async def answer(self, command: str, row: Reply, **fields: object) -> Reply:
+        """Answer one request and return what came of it.
+
+        An approval names the digest that was shown, so that nothing else is approved.
+        """
+        digest = row["digest"] if command == "approve" else None
+        given: Reply = {"ids": [row["id"]], "digest": digest, "via": "tui", **fields}
+        reply = await self._ask(lambda operator: operator.review(command, **given))
+        result: Reply = reply["results"][0]
+        return result
+
+    async def _greet(self) -> None:
+        """Let the daemon know that a person is there, and learn what it can do."""
+        if not self.observes:
+            self.observes = not await self._may(lambda operator: operator.control("ack"))
+        self.grants = not self.observes and await self._may(lambda o: o.query("grants"))
+
+    async def _may(self, question: Question) -> bool:
+        """Say whether this person may ask that of this daemon, by asking it."""
+        try:
+            await self._ask(question)
+        except Failure as exc:
+            if exc.code not in {"refused", "unknown_command"}:
+                raise
+            return False
+        return True
+
+    async def _follow(self, operator: Operator) -> None:
+        await operator.listen(self._heard)
+        while True:
+            self._stale = anyio.Event()
+            await self._look()
+            with anyio.move_on_after(POLL_S):
+                await self._stale.wait()
+                await anyio.sleep(BURST_S)
+
+    async def _look(self) -> None:
+        rows: list[Reply] = []
+        while True:
+            after = rows[-1]["id"] if rows else ""
+            page = await self._page(after)
+            rows += page["requests"]
+            if not page["requests"] or len(rows) >= min(page["pending"], MOST):
+                break
+        count, now = max(page["pending"], len(rows)), Clock().now().at
+        self._tell(Waiting(rows=tuple(_as_of(now, row) for row in rows), count=count, at=uptime()))
+
+    async def _page(self, after: str) -> Reply:
+        return await self._ask(lambda operator: operator.query("pending", after=after))
+
+    async def _ask(self, question: Question) -> Reply:
+        async with self._turn:
+            if self._operator is None:
+                raise NotReachable("there is no connection now")
+            return await question(self._operator)
+
+    def _heard(self, payload: bytes) -> None:
+        if any(news in payload for news in _NEWS):
+            self._stale.set()
+
+    def _tell(self, waiting: Waiting) -> None:
+        self.waiting = waiting
+        self._told(waiting)
+
+
+def _as_of(now: datetime, row: Reply) -> Reply:
+    """Return a row without a deferral that is over."""
+    until = row["until"]
+    over = until is not None and datetime.fromisoformat(until) <= now
+    return {**row, "until": None} if over else row

@@ -1,0 +1,37 @@
+"""`safetyd review`: a screen to answer requests on."""
+
+import os
+import sys
+
+import anyio
+import click
+
+from safetyd.console.failure import WrongUsage
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import query
+from safetyd.console.options import reaches_daemon
+from safetyd.console.review.screen import Review
+
+
+@click.command()
+@reaches_daemon
+def review(place: Place) -> int:
+    """Review what waits for a person, on a screen of its own.
+
+    Requests come and go by themselves. Keys: a approve, d deny, v view, ? help, q quit.
+    """
+    if why := _unfit():
+        raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
+    query(place, "pending", limit=1)  # says what is wrong before the screen is taken
+    screen = Review(place)
+    anyio.run(screen.run_async)
+    return screen.return_code or 0
+
+
+def _unfit() -> str:
+    """Say why no screen can be drawn here, if none can."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "review needs a terminal, and this is none"
+    if os.environ.get("TERM", "dumb") in {"", "dumb"}:
+        return "the terminal cannot draw a screen (TERM is dumb)"
+    return ""

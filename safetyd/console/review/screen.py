@@ -1,0 +1,310 @@
+"""The screen on which people review: the queue, the card of one request, and the keys."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import ClassVar, Final, TypeVar
+
+import anyio.to_thread
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from safetyd.clock import Clock, uptime
+from safetyd.console.failure import Failure
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Reply
+from safetyd.console.review.detail import (
+    card,
+    chosen,
+    everything,
+    fitted,
+    heading,
+    line,
+    matches,
+    ordered,
+    outcomes,
+    unread,
+    whole,
+)
+from safetyd.console.review.dialogs import HELP, Grant, GrantTerms, Page, Words
+from safetyd.console.review.feed import Feed, Waiting
+from safetyd.console.review.sessions import sessions
+from safetyd.console.review.theme import CSS, Queue, coloured
+from safetyd.console.terminal_text import plain, several
+
+TICK_S: Final = 1.0
+WIDE: Final = 120  # columns from which the card stands beside the list
+MARGIN: Final = 6  # columns that a frame, its padding and a scroll bar take
+MIN_COLUMNS: Final = 20
+MAX_DIALOG: Final = 110  # columns, as below
+
+W = TypeVar("W", bound=Widget)
+
+_KEYS: Final = "[a] approve [d] deny [v] view diff [space] mark{} [?] help [q] quit"
+
+
+class Review(App[None]):
+    """Nothing is answered by one key: what would be answered is shown and confirmed first."""
+
+    CSS = CSS
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012 - as textual has it
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("a", "approve", "approve"),
+        ("d", "deny", "deny"),
+        ("g", "grant", "grant"),
+        ("v", "view", "view diff"),
+        ("space", "mark", "mark"),
+        ("j", "move('down')", "down"),
+        ("k", "move('up')", "up"),
+        ("t", "sessions", "sessions"),
+        ("slash", "filter", "filter"),
+        ("escape", "show_all", "show all"),
+        ("question_mark", "help", "help"),
+        ("q,ctrl+c", "quit", "quit"),
+    ]
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.feed = Feed(place, self._told)
+        self._place = place
+        self._marked: set[str] = set()
+        self._wanted = ""
+        self._card: Reply | None = None
+        self._card_at = 0.0
+        self._read: set[str] = set()  # requests of which all was shown
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="heading", markup=False)
+        with Container(id="panes"):
+            yield Queue(id="queue", markup=False)
+            with VerticalScroll(id="card", can_focus=False):
+                yield Static(id="text", classes="lines", markup=False)
+        yield Input(id="filter", placeholder="words to look for; Enter keeps, Esc shows all")
+        yield Static(id="said", markup=False)
+        yield Static(id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        self._queue.focus()
+        self.set_interval(TICK_S, self._tick)
+        self.run_worker(self.feed.run())
+        self._tick()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw_card)
+
+    def on_option_list_option_highlighted(self) -> None:
+        self._load_card()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.id == "filter":
+            self._wanted = event.value
+            self._list()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input.id == "filter":
+            self._queue.focus()
+
+    def action_move(self, where: str) -> None:
+        if where == "down":
+            self._queue.action_cursor_down()
+        else:
+            self._queue.action_cursor_up()
+
+    def action_turn(self, pages: int) -> None:
+        page = self._part("#card", VerticalScroll)
+        page.scroll_relative(y=pages * page.size.height, animate=False)
+
+    def action_mark(self) -> None:
+        row = self._selected
+        if row is not None:
+            self._marked ^= {row["id"]}
+            self._list()
+            self._queue.action_cursor_down()
+
+    def action_filter(self) -> None:
+        looked_for = self._part("#filter", Input)
+        looked_for.add_class("open")
+        looked_for.focus()
+
+    def action_show_all(self) -> None:
+        looked_for = self._part("#filter", Input)
+        looked_for.value = ""
+        looked_for.remove_class("open")
+        self._queue.focus()
+
+    def action_help(self) -> None:
+        self.push_screen(Page("How to review", Content(HELP)))
+
+    def action_view(self) -> None:
+        if self._card is not None:
+            text = coloured(everything(self._card, self.size.width - MARGIN))
+            self._read.add(self._card["id"])
+            self.push_screen(Page(plain(self._card["id"]), text))
+
+    @work
+    async def action_sessions(self) -> None:
+        told = await anyio.to_thread.run_sync(sessions, self._place.data_dir)
+        text = fitted(told, self.size.width - MARGIN)
+        await self.push_screen(Page("What sessions did, the newest first", coloured(text)))
+
+    @work
+    async def action_approve(self) -> None:
+        rows = self._to_answer()
+        if not self._have_read(rows):
+            return
+        words = await self._ask_words("Approve", rows, "a message for the agent, or none")
+        if words is not None:
+            await self._send("approve", rows, message=words)
+
+    @work
+    async def action_deny(self) -> None:
+        rows = self._to_answer()
+        words = await self._ask_words("Deny", rows, "why, for the agent to read")
+        if words is not None:
+            await self._send("deny", rows, reason=words)
+
+    @work
+    async def action_grant(self) -> None:
+        """Approve the selected request and permit the same for a while, one at a time."""
+        row = self._selected
+        if row is None or not self.feed.grants or not self._have_read([row]):
+            return
+        terms = await self.push_screen_wait(GrantTerms(chosen([row], self._dialog_columns)))
+        if terms is not None:
+            await self._send("approve", [row], grant=_granted(terms))
+
+    def _have_read(self, rows: Sequence[Reply]) -> bool:
+        """Say whether the person can have seen all of these; if not, tell them."""
+        missing = [row for row in rows if not row.get("whole") and row["id"] not in self._read]
+        if missing:
+            self._part("#said", Static).update(Content(unread(missing)))
+        return not missing
+
+    async def _ask_words(self, verb: str, rows: Sequence[Reply], hint: str) -> str | None:
+        """Return what the person says to it; None if they turn back, or if there is nothing."""
+        if not rows:
+            return None
+        question = f"{verb} {several(len(rows), 'request')}?"
+        return await self.push_screen_wait(
+            Words(question, chosen(rows, self._dialog_columns), hint)
+        )
+
+    async def _send(self, command: str, rows: Sequence[Reply], **fields: object) -> None:
+        """Answer one after the other, as far as the daemon confirms it, and say how it went."""
+        results: list[Reply] = []
+        trouble = ""
+        try:
+            for row in rows:
+                results.append(await self.feed.answer(command, row, **fields))
+                self._marked.discard(row["id"])
+        except Failure as exc:
+            trouble = f"{plain(row['id'])}: NOT CONFIRMED: {plain(exc.message)}"
+        self._part("#said", Static).update(Content(outcomes(results, len(rows), trouble)))
+        self.feed.look_again()
+
+    @property
+    def _queue(self) -> Queue:
+        return self._part("#queue", Queue)
+
+    def _part(self, name: str, kind: type[W]) -> W:
+        """Return a part of the screen, also while a dialog stands above it."""
+        return self.screen_stack[0].query_one(name, kind)
+
+    @property
+    def _dialog_columns(self) -> int:
+        return min(self.size.width * 9 // 10, MAX_DIALOG) - MARGIN
+
+    @property
+    def _rows(self) -> list[Reply]:
+        """The requests that are shown, in their order."""
+        rows = ordered(self.feed.waiting.rows)
+        return [row for row in rows if matches(row, self._wanted)]
+
+    @property
+    def _selected(self) -> Reply | None:
+        option = self._queue.highlighted_option
+        return next((row for row in self._rows if option and row["id"] == option.id), None)
+
+    def _to_answer(self) -> list[Reply]:
+        """Return the marked requests that are shown, or else the selected one."""
+        marked = [row for row in self._rows if row["id"] in self._marked]
+        if marked or self._selected is None:
+            return marked
+        return [self._selected]
+
+    @property
+    def _open(self) -> bool:
+        """Whether the screen is there; when it closes, a tick or an answer may still come."""
+        return bool(self.screen_stack) and bool(self.screen_stack[0].query("#heading"))
+
+    def _told(self, waiting: Waiting) -> None:
+        if not self._open:
+            return
+        known = {row["id"] for row in waiting.rows}
+        self._marked &= known
+        self._read &= known
+        self._list()
+        self._describe()
+
+    def _list(self) -> None:
+        """Show what waits now; the selected request stays selected while it is there."""
+        self._queue.show([(row["id"], self._line(row)) for row in self._rows])
+        if self._queue.highlighted is None and self._card is not None:
+            self._card = None
+            self._draw_card()
+
+    def _line(self, row: Reply) -> str:
+        passed_s = uptime() - self.feed.waiting.at
+        return line(row, passed_s, marked=row["id"] in self._marked)
+
+    def _tick(self) -> None:
+        """Let the time go on, for all that is counted down."""
+        if not self._open:
+            return
+        self._describe()
+        self._list()
+        self._draw_card()
+
+    def _describe(self) -> None:
+        waiting = self.feed.waiting
+        trouble = f"DISCONNECTED, trying again: {plain(waiting.trouble)}" if waiting.trouble else ""
+        told = heading(waiting.rows, waiting.count) if waiting.at else "connecting"
+        only = ", you may only look" if self.feed.observes else ""
+        wanted = f", filter: {plain(self._wanted)}" if self._wanted else ""
+        summary = trouble or f"Review as {self._place.name}: {told}{wanted}{only}"
+        self._part("#heading", Static).update(Content(summary))
+        keys = _KEYS.format(" [g] grant" if self.feed.grants else "")
+        self._part("#keys", Static).update(Content(keys))
+
+    def _draw_card(self) -> None:
+        pane = self._part("#text", Static)
+        if self._card is None:
+            pane.update(Content("" if self._rows else "Nothing waits for you."))
+            return
+        columns = max(pane.size.width, MIN_COLUMNS)
+        pane.update(coloured(card(self._card, uptime() - self._card_at, columns)))
+
+    @work(exclusive=True, group="card")
+    async def _load_card(self) -> None:
+        row = self._selected
+        if row is None:
+            return
+        if self._card is not None and self._card["id"] != row["id"]:
+            self._card = None  # rather no card than another's
+            self._draw_card()
+        with suppress(Failure):  # it has ended meanwhile, or the heading says what is wrong
+            self._card = await self.feed.card(row["id"])
+            self._card_at = uptime()
+            if whole(self._card):
+                self._read.add(row["id"])
+            self._draw_card()
+
+
+def _granted(terms: Grant) -> Reply:
+    return {"uses": terms.uses, "until": Clock().now().at + timedelta(hours=terms.hours)}

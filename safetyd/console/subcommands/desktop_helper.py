@@ -1,0 +1,259 @@
+"""`safetyd desktop`: a person's own helper, which shows on their desktop what safetyd tells.
+
+A daemon that runs as a service cannot reach anybody's session; this program lives in one. It
+answers with the operator's key, so a button counts as much as a command.
+"""
+
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import anyio
+import click
+import msgspec
+from anyio.abc import TaskGroup
+
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Operator, Reply, connected
+from safetyd.console.options import reaches_daemon
+from safetyd.console.terminal_text import plain
+from safetyd.host import session_bus
+from safetyd.notify.channel import Unavailable
+from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble, Bubbles
+from safetyd.notify.desktop.desktop_channel import keep
+from safetyd.notify.desktop.desktop_content import MAX_BODY, DesktopNotice, cut
+from safetyd.notify.desktop.desktop_outcome import outcome
+
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+MOST: Final = 64  # things to do; what comes then is told again by the daemon
+HIDE_S: Final = 1.0
+OPENER: Final = "xdg-open"
+
+Job = Callable[[], Awaitable[None]]
+
+_ENDS: Final = frozenset({"PERMISSION_DECIDED", "PERMISSION_EXPIRED"})
+_HEARD: Final = (b'"DESKTOP_NOTICE"', *(f'"{end}"'.encode() for end in _ENDS))
+
+
+class News(msgspec.Struct):
+    """What the helper reads of an event."""
+
+    event_type: str
+    notice: DesktopNotice | None = None
+    metadata: dict[str, object] = {}
+
+
+_read = msgspec.json.Decoder(News).decode
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="End when the first message was answered or closed.")
+@reaches_daemon
+def desktop(place: Place, *, once: bool) -> None:
+    """Show messages on this desktop until Ctrl-C.
+
+    The buttons of a message answer it. The daemon's file needs `helper = true` under
+    [notifications.desktop].
+    """
+    address = session_bus()
+    if not address:
+        raise Failure(
+            "there is no desktop session here (DBUS_SESSION_BUS_ADDRESS is not set); run it as "
+            "the person at the desktop, or `systemctl --user enable --now safetyd-desktop`",
+            "no_session_bus",
+        )
+    if failure := anyio.run(_serve, place, address, once):
+        raise failure
+
+
+async def _serve(place: Place, address: str, once: bool) -> Failure | None:  # noqa: FBT001 - called by anyio.run
+    """Return when a signal or `once` ends it, or what it could not go on with."""
+    async with anyio.create_task_group() as tasks:
+        helper = Helper(place, address, tasks, once=once)
+        tasks.start_soon(_end_on_signal, tasks)
+        tasks.start_soon(helper.work)
+        await helper.listen()
+    await helper.close()
+    return helper.failure
+
+
+async def _end_on_signal(tasks: TaskGroup) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+        async for _ in received:
+            tasks.cancel_scope.cancel()
+
+
+class Helper:
+    """Shows and answers, one thing at a time, over one connection after the other."""
+
+    def __init__(self, place: Place, address: str, tasks: TaskGroup, *, once: bool) -> None:
+        self.failure: Failure | None = None
+        self._place = place
+        self._tasks = tasks
+        self._once = once
+        self._bubbles = Bubbles(address, self._pressed, self._gone)
+        self._operator: Operator | None = None
+        self._shown: dict[str, DesktopNotice] = {}  # what can be answered, by key
+        self._put, self._todo = anyio.create_memory_object_stream[Job](MOST)
+        self._said = ""
+
+    async def listen(self) -> None:
+        """Hear what the daemon tells, and find it again whenever it was lost."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async with connected(self._place) as operator:
+                    await operator.listen(self._heard)
+                    self._operator, pause_s = operator, FIRST_PAUSE_S
+                    self._say(f"Showing what {operator.address} tells; Ctrl-C ends.")
+                    await operator.lost.wait()
+                self._say(f"the connection to {operator.address} broke")
+            except NotReachable as exc:
+                self._say(exc.message)
+            except Failure as exc:
+                self.failure = exc
+                self._tasks.cancel_scope.cancel()
+            self._operator = None
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def work(self) -> None:
+        async for job in self._todo:
+            await job()
+
+    async def close(self) -> None:
+        """Take away what could be answered: its buttons would do nothing any more."""
+        with anyio.move_on_after(HIDE_S, shield=True):
+            for key in tuple(self._shown):
+                await self._bubbles.hide(key)
+        await self._bubbles.close()
+        self._put.close()
+        self._todo.close()
+
+    def _heard(self, payload: bytes) -> None:
+        if not any(word in payload for word in _HEARD):
+            return
+        try:
+            news = _read(payload)
+        except msgspec.DecodeError as exc:
+            self._say(f"a message of the daemon cannot be read: {exc}")
+            return
+        if news.event_type == "DESKTOP_NOTICE" and news.notice is not None:
+            self._do(partial(self._show, self._own(news.notice)))
+        elif news.event_type in _ENDS and news.metadata.get("request_id") in self._shown:
+            self._do(partial(self._withdraw, str(news.metadata["request_id"])))
+
+    def _own(self, notice: DesktopNotice) -> DesktopNotice:
+        """Return a message with the buttons that this person may press."""
+        if not self._place.observes:
+            return notice
+        return msgspec.structs.replace(notice, actions=())
+
+    def _do(self, job: Job) -> bool:
+        """Say whether it will be done."""
+        try:
+            self._put.send_nowait(job)
+        except anyio.WouldBlock:
+            self._say("too much is to be done at once; some of it is left out")
+            return False
+        return True
+
+    async def _show(self, notice: DesktopNotice) -> None:
+        keep(self._shown, notice)
+        if not await self._up(notice.bubble(review=bool(shutil.which(OPENER)))):
+            return
+        try:
+            await self._ask(
+                lambda operator: operator.control("notify_shown", delivery=notice.delivery)
+            )
+        except Failure as exc:
+            self._say(exc.message)
+
+    async def _withdraw(self, key: str) -> None:
+        # Whoever has pressed a button meanwhile waits for the outcome.
+        if self._shown.pop(key, None):
+            await self._bubbles.hide(key)
+            self._end_once()
+
+    async def _review(self, notice: DesktopNotice) -> None:
+        """Open the page of a message; only who may answer is told where it is."""
+        try:
+            reply = await self._ask(
+                lambda operator: operator.control("notify_link", delivery=notice.delivery)
+            )
+        except Failure as exc:
+            self._say(exc.message)
+            return
+        self._tasks.start_soon(_open, str(reply["link"]))
+
+    async def _answer(self, notice: DesktopNotice, command: str) -> None:
+        """Answer, and show in the same place what came of it.
+
+        An approval names the digest that was shown, so that nothing else is approved.
+        """
+        digest = notice.digest if command == "approve" else None
+        given: Reply = {"ids": [notice.request_id], "digest": digest, "via": "desktop"}
+        try:
+            reply = await self._ask(lambda operator: operator.review(command, **given))
+        except Failure as exc:
+            await self._ask_again(notice, exc)
+            return
+        came = outcome(command, reply["results"][0])
+        about = "\n".join(filter(None, (came.detail, notice.summary)))
+        await self._up(Bubble(notice.key, came.summary, cut(about, MAX_BODY)))
+        self._end_once()
+
+    async def _ask_again(self, notice: DesktopNotice, exc: Failure) -> None:
+        self._say(exc.message)
+        keep(self._shown, notice)
+        again = notice.bubble(review=False)
+        why = cut(f"{plain(exc.message)}\n{notice.summary}", MAX_BODY)
+        await self._up(
+            again._replace(summary="No word from safetyd. Please answer again.", body=why)
+        )
+
+    async def _ask(self, question: Callable[[Operator], Awaitable[Reply]]) -> Reply:
+        if self._operator is None:
+            raise NotReachable("there is no connection to safetyd now")
+        return await question(self._operator)
+
+    async def _up(self, bubble: Bubble) -> bool:
+        """Say whether a bubble is up."""
+        try:
+            await self._bubbles.show(bubble)
+        except Unavailable as exc:
+            self._say(f"the desktop shows nothing: {exc}")
+            return False
+        return True
+
+    def _pressed(self, key: str, action: str) -> None:
+        notice = self._shown.get(key)
+        if notice is None:
+            return
+        if action == DEFAULT:
+            self._do(partial(self._review, notice))
+        elif action in {"approve", "deny"} and self._do(partial(self._answer, notice, action)):
+            del self._shown[key]
+
+    def _gone(self, key: str) -> None:
+        if self._shown.pop(key, None):
+            self._end_once()
+
+    def _end_once(self) -> None:
+        if self._once:
+            self._tasks.cancel_scope.cancel()
+
+    def _say(self, words: str) -> None:
+        """Tell whoever reads the log; the same trouble only once."""
+        if words != self._said:
+            click.echo(f"safetyd: {plain(words)}", err=True)
+        self._said = words
+
+
+async def _open(link: str) -> None:
+    """Open a page in the person's browser, which may take as long as it likes."""
+    await anyio.run_process([OPENER, link], check=False, stdout=None, stderr=None)

@@ -1,0 +1,68 @@
+"""`safetyd export`: the queue, the history and the configuration, as files for other programs."""
+
+from pathlib import Path
+
+import anyio
+import click
+import msgspec
+
+from safetyd.console.failure import Failure
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.options import reaches_daemon
+from safetyd.console.subcommands.list_requests import ended, waiting
+from safetyd.console.terminal_text import document, several
+from safetyd.daemon.config import ConfigError, load
+from safetyd.daemon.project_files import with_files
+
+
+@click.command()
+@click.argument("into", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@reaches_daemon
+def export(place: Place, into: Path) -> None:
+    """Write queue.json, history.json and config.json into DIR.
+
+    They are copies: nothing reads them back, and the daemon does not keep them up to date.
+    config.json has every setting of the file that the daemon was started with, as it is now.
+    """
+    requests, history, config = anyio.run(_read, place)
+    found = {"queue": requests, "history": history, "config": _settings(config)}
+    try:
+        into.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, content in found.items():
+            _write(into / f"{name}.json", content)
+    except OSError as exc:
+        raise Failure(f"{into} cannot be written: {exc.strerror}", "unwritable") from exc
+    counts = f"{several(len(requests), 'request')}, {several(len(history), 'answer')}"
+    click.echo(f"Wrote queue.json, history.json and config.json to {into}: {counts}.")
+
+
+async def _read(place: Place) -> tuple[list[Reply], list[Reply], str]:
+    """Return what waits, how the others ended, and where the configuration is."""
+    async with connected(place) as operator:
+        rows = await waiting(operator.query)
+        status = await operator.query("status")
+        return [_asked(row) for row in rows], await ended(operator.query), status["config"]
+
+
+def _asked(row: Reply) -> Reply:
+    """Return a request as the history calls things."""
+    return {"request_id": row["id"], "action": row["type"], **row}
+
+
+def _settings(path: str) -> object:
+    try:
+        loaded = load(Path(path) if path else None)
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc
+    settings = msgspec.to_builtins(loaded)
+    settings["projects"] = msgspec.to_builtins(with_files(loaded.policy()).projects)
+    return settings
+
+
+def _write(path: Path, content: object) -> None:
+    """Put a file in its place whole, readable by its owner only: it has what agents wrote."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.touch(mode=0o600)
+    draft.write_text(f"{document(content, indent=2)}\n")
+    draft.replace(path)

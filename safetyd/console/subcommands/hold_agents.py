@@ -1,0 +1,183 @@
+"""Ways into and out of pauses and safe mode, and what the guards have counted."""
+
+import anyio
+import click
+
+from safetyd.console.agent_list import everybody, unheard
+from safetyd.console.failure import BLOCKED, WrongUsage
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Reply, connected, control, query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render import guard_tables as render_guards
+from safetyd.console.render.guard_tables import EVERYBODY
+from safetyd.console.terminal_text import document, plain
+from safetyd.core.messages.money import MAX_USD
+from safetyd.core.party import KEYLESS
+from safetyd.operators.budget_commands import RAISED
+
+
+@click.command()
+@click.argument("agent")
+@click.argument("reason", default="")
+@reaches_daemon
+def pause(place: Place, agent: str, reason: str) -> int:
+    """Keep one agent from doing anything, reading included."""
+    _, stranger = anyio.run(_about, place, "pause", agent, reason)
+    click.echo(f"{plain(agent)} is paused.")
+    return _end(stranger, "The pause holds for that name anyway.")
+
+
+@click.command()
+@click.argument("agent")
+@reaches_daemon
+def unpause(place: Place, agent: str) -> None:
+    """Let an agent go on after a pause.
+
+    Every source of the pause is cleared: operators, anomalies, the budget.
+    """
+    reply, stranger = anyio.run(_about, place, "unpause", agent, "")
+    said = render_guards.unpaused(agent, reply)
+    click.echo(f"{stranger} It was not paused." if stranger and not reply["cleared"] else said)
+
+
+@click.command("safe-mode")
+@click.argument("action", type=click.Choice(["status", "enter", "exit"]), default="status")
+@click.option(
+    "--agent",
+    metavar="A",
+    help='Only this agent; "*" is everybody, "*keyless" are all agents without a key.',
+)
+@click.option("--all", "all_", is_flag=True, help="Leave safe mode wherever it is.")
+@click.option("--force", is_flag=True, help="Leave before the cooldown is over; needs a reason.")
+@click.option("--reason", default="", help="Why; it is recorded.")
+@json_option
+@reaches_daemon
+def safe_mode(  # noqa: PLR0913 - one option each
+    place: Place,
+    action: str,
+    agent: str | None,
+    reason: str,
+    *,
+    all_: bool,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Show safe mode, or put agents in it or let them go.
+
+    In safe mode an agent may only read. ACTION is status, enter or exit.
+    """
+    _check(action, reason, leaving=all_ or force, force=force)
+    if action == "enter":
+        return _enter(place, agent, reason, as_json=as_json)
+    if action == "exit":
+        reply = control(place, "safe_mode_exit", agent=agent, all=all_, force=force, reason=reason)
+        return _exit(reply, agent, as_json=as_json)
+    answer = query(place, "safe_mode", agent=None if agent == EVERYBODY else agent)
+    click.echo(document(answer) if as_json else render_guards.safe_mode(answer))
+    return 0
+
+
+def _check(action: str, reason: str, *, leaving: bool, force: bool) -> None:
+    """Refuse options that the action would not heed."""
+    if leaving and action != "exit":
+        raise WrongUsage("--all and --force are for `safetyd safe-mode exit`")
+    if force and not reason.strip():
+        raise WrongUsage("--force needs --reason")
+    if reason and action == "status":
+        raise WrongUsage("--reason is for enter and exit")
+
+
+def _enter(place: Place, agent: str | None, reason: str, *, as_json: bool) -> int:
+    whom, stranger = "Everybody", ""
+    if agent is None or agent == EVERYBODY:
+        reply = control(place, "safe_mode_enter", reason=reason)
+    elif agent == KEYLESS:
+        whom = "Every agent without a key"
+        reply = control(place, "safe_mode_enter", agent=agent, reason=reason)
+    else:
+        whom = plain(agent)
+        reply, stranger = anyio.run(_about, place, "safe_mode_enter", agent, reason)
+    said = f"{whom} is in safe mode: only reading is allowed."
+    click.echo(document(reply) if as_json else said)
+    return _end(stranger, "Safe mode holds for that name anyway.", err=as_json)
+
+
+def _exit(reply: Reply, agent: str | None, *, as_json: bool) -> int:
+    click.echo(document(reply) if as_json else render_guards.left(agent, reply))
+    return BLOCKED if reply["more"] else 0
+
+
+@click.command()
+@reaches_daemon
+def ack(place: Place) -> None:
+    """Say that a person is there.
+
+    What waits for somebody to be seen, as the no_human detector does, begins to wait anew.
+    """
+    control(place, "ack")
+    click.echo("Noted: somebody is there.")
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@reaches_daemon
+def budgets(place: Place, *, as_json: bool) -> None:
+    """Show what is spent and set aside, and the limits; or raise one."""
+    if click.get_current_context().invoked_subcommand is None:
+        answer = query(place, "budgets")
+        click.echo(document(answer) if as_json else render_guards.budgets(answer))
+
+
+@budgets.command("raise")
+@click.argument("scope", metavar="SCOPE")
+@click.argument("usd", metavar="AMOUNT", type=float)
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@json_option
+@reaches_daemon
+def budgets_raise(place: Place, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
+    """Permit AMOUNT more US dollars until midnight UTC.
+
+    SCOPE is day, keyless (all agents without a key), agent:NAME or model:NAME.
+    """
+    kind, _, name = scope.partition(":")
+    if kind not in RAISED:
+        raise WrongUsage(f"{scope!r} is no budget: use day, keyless, agent:NAME or model:NAME")
+    if not 0 < usd <= MAX_USD:
+        raise WrongUsage(f"AMOUNT is more than 0 and at most {MAX_USD:,.0f} US dollars")
+    reply = control(place, "budget_raise", scope=kind, name=name, usd=usd, reason=reason)
+    click.echo(document(reply) if as_json else render_guards.raised(scope, reply))
+    return BLOCKED if reply["used"] >= reply["limit"] else 0
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def breakers(place: Place, *, as_json: bool) -> None:
+    """Show the breakers and how their calls went."""
+    answer = query(place, "breakers")
+    shown = render_guards.breakers(answer["breakers"], answer["left_out"])
+    click.echo(document(answer) if as_json else shown)
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def types(place: Place, *, as_json: bool) -> None:
+    """Show the known types of action, and which are not known."""
+    answer = query(place, "types")
+    click.echo(document(answer) if as_json else render_guards.types(answer))
+
+
+async def _about(place: Place, command: str, agent: str, reason: str) -> tuple[Reply, str]:
+    """Give a command about one agent; return its answer, and a doubt about the name if any."""
+    async with connected(place) as operator:
+        reply = await operator.control(command, agent=agent, reason=reason)
+        rows = await everybody(operator.query)
+    return reply, unheard(agent, rows)
+
+
+def _end(stranger: str, anyway: str, *, err: bool = False) -> int:
+    if not stranger:
+        return 0
+    click.echo(f"{stranger} {anyway}", err=err)
+    return BLOCKED

@@ -1,0 +1,92 @@
+"""`list`, `show` and `log`: what waits for a person, and how it ended."""
+
+import shutil
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+import click
+
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Reply, connected, query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render.request_card import card
+from safetyd.console.render.request_tables import history, queue
+from safetyd.console.terminal_text import document
+
+MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files have them all
+
+Ask = Callable[..., Awaitable[Reply]]
+
+
+@click.command("list")
+@click.option("--agent", metavar="A", help="Only what this agent asks.")
+@click.option("--all", "all_", is_flag=True, help="A line each, also for types nobody knows.")
+@json_option
+@reaches_daemon
+def listed(place: Place, agent: str | None, *, all_: bool, as_json: bool) -> None:
+    """List what waits for a person, the most urgent first.
+
+    Requests of one agent for one type of action that is not known stand on one line.
+    """
+    rows, told = anyio.run(_waiting, place, agent)
+    shown = document({"ok": True, "requests": rows}) if as_json else queue(rows, told, all_=all_)
+    click.echo(shown)
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@json_option
+@reaches_daemon
+def show(place: Place, id_: str, *, as_json: bool) -> None:
+    """Show all that is known of one request. ID may be cut short as far as it names one."""
+    answer = query(place, "request", id=id_)
+    width = shutil.get_terminal_size().columns
+    click.echo(document(answer) if as_json else card(answer["request"], width))
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1, MAX_LOG), default=20, show_default=True)
+@json_option
+@reaches_daemon
+def log(place: Place, limit: int, *, as_json: bool) -> None:
+    """Show how requests ended, the newest first.
+
+    Each with who answered, how, and how long it took.
+    """
+    rows = anyio.run(_ended, place, limit)
+    click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
+
+
+async def _waiting(place: Place, agent: str | None) -> tuple[list[Reply], list[str]]:
+    """Return what waits, and the channels on which people are told."""
+    async with connected(place) as operator:
+        rows = await waiting(operator.query, agent)
+        first = await operator.query("pending", agent=agent, limit=1)
+        return rows, first["channels"]
+
+
+async def _ended(place: Place, limit: int) -> list[Reply]:
+    async with connected(place) as operator:
+        return await ended(operator.query, limit)
+
+
+async def waiting(ask: Ask, agent: str | None = None) -> list[Reply]:
+    """Return every open request, oldest first, however many questions that takes."""
+    answer = await ask("pending", agent=agent)
+    rows: list[Reply] = answer["requests"]
+    while answer["more"]:
+        answer = await ask("pending", agent=agent, after=rows[-1]["id"])
+        rows += answer["requests"]
+    return rows
+
+
+async def ended(ask: Ask, limit: int = MAX_LOG) -> list[Reply]:
+    """Return the newest ends of requests, at most `limit`."""
+    answer = await ask("history", limit=limit)
+    rows: list[Reply] = answer["history"]
+    while answer["more"] and len(rows) < limit:
+        left = limit - len(rows)
+        answer = await ask("history", limit=left, after=rows[-1]["request_id"])
+        rows += answer["history"]
+    return rows

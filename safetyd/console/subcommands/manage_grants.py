@@ -1,0 +1,93 @@
+"""Grants: listed, made and revoked; and the rules that people's answers suggest."""
+
+import anyio
+import click
+
+from safetyd.clock import Clock
+from safetyd.console.agent_list import everybody, unheard
+from safetyd.console.failure import BLOCKED
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Reply, connected, control, query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render import grant_list as render_grants
+from safetyd.console.render.layout import when
+from safetyd.console.terminal_text import document, plain, several
+from safetyd.console.time_input import until
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def grants(place: Place, *, as_json: bool) -> None:
+    """Show the grants in force, and what is left of each."""
+    answer = query(place, "grants")
+    click.echo(document(answer) if as_json else render_grants.grants(answer))
+
+
+@click.group()
+def grant() -> None:
+    """Permit a kind of action for a while, or end that."""
+
+
+@grant.command("add")
+@click.option("--agent", required=True, metavar="A", help="Whom it is for.")
+@click.option("--type", "type_", metavar="T", help="Only this type of action.")
+@click.option("--rule", metavar="R", help="A rule that it lifts, even if that blocks.")
+@click.option("--text", metavar="RE2", help="A pattern that all words of a proposal match.")
+@click.option("--path", "paths", multiple=True, metavar="GLOB", help="What each path matches.")
+@click.option("--uses", type=click.IntRange(1, 1000), required=True, help="How often, at most.")
+@click.option("--for", "for_", required=True, metavar="2h", help="How long, at most.")
+@click.option("--max-usd", type=click.FloatRange(min=0), help="What all of it may cost.")
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@reaches_daemon
+def grant_add(place: Place, agent: str, type_: str | None, for_: str, **terms: object) -> int:
+    """Permit a kind of action for a while, without asking each time.
+
+    A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
+    classify or of the gate's blocklist instead, even where it blocks; it then needs --text or
+    --path and has at most 20 uses and 24 h. The rule gate.own it lifts for one exact --text only.
+    Others have at most 7 days. None lets an agent speak to a person, and none lifts a stop, a
+    pause, safe mode, a limit, a budget or a breaker.
+    """
+    ends = until(for_, Clock().now().at)
+    reply, stranger = anyio.run(
+        _add, place, {**terms, "agent": agent, "type": type_, "until": ends}
+    )
+    uses = several(int(str(terms["uses"])), "use")
+    click.echo(f"{plain(reply['id'])}: {uses} for {plain(agent)} until {when(reply['until'])}.")
+    click.echo(f"It ends at once with `safetyd grant revoke {plain(reply['id'])}`.")
+    if not stranger:
+        return 0
+    click.echo(f"{stranger} The grant holds for that name anyway.")
+    return BLOCKED
+
+
+async def _add(place: Place, fields: Reply) -> tuple[Reply, str]:
+    async with connected(place) as operator:
+        reply = await operator.control("grant_add", **fields)
+        rows = await everybody(operator.query)
+    return reply, unheard(fields["agent"], rows)
+
+
+@grant.command("revoke")
+@click.argument("id_", metavar="ID")
+@click.option("--reason", default="", help="Why; it is recorded.")
+@reaches_daemon
+def grant_revoke(place: Place, id_: str, reason: str) -> None:
+    """End a grant at once."""
+    reply = control(place, "grant_revoke", id=id_, reason=reason)
+    click.echo(f"{plain(id_)} is revoked; {several(reply['left'], 'use')} had been left.")
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def suggestions(place: Place, *, as_json: bool) -> None:
+    """Show the rules that people's answers add up to.
+
+    An exact text of one agent, type and project that was approved five times and never denied
+    might be allowed; a kind of action that was only ever denied might be blocked. Nothing applies
+    by itself.
+    """
+    answer = query(place, "suggestions")
+    click.echo(document(answer) if as_json else render_grants.suggestions(answer))

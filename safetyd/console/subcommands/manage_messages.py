@@ -1,0 +1,200 @@
+"""Messages to people: whether they get through, what they say, and what to do when they do not."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import click
+
+from safetyd.console.failure import BLOCKED, Failure
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Operator, Reply, connected, control, query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render import delivery_tables as render_notify
+from safetyd.console.terminal_text import document, plain, several
+
+TEST_S: Final = 45.0  # no channel takes longer for one try
+LOOK_S: Final = 0.25
+ROTATE_S: Final = 15.0
+
+UNFINISHED: Final = frozenset({"open"})
+STATES: Final = click.Choice(
+    ["open", "parked", "accepted", "delivered", "undelivered", "dead", "cancelled", "expired"]
+)
+
+
+@click.group()
+def notify() -> None:
+    """Try how people are told, and see what was not told."""
+
+
+@notify.command()
+@click.argument("channels", nargs=-1, metavar="[CHANNEL]...")
+@click.option("--recipient", "recipients", multiple=True, metavar="NAME", help="Only to them.")
+@click.option(
+    "--wait-click", type=click.IntRange(1, 3600), metavar="S", help="Wait until a link is opened."
+)
+@json_option
+@reaches_daemon
+def test(
+    place: Place,
+    channels: tuple[str, ...],
+    recipients: tuple[str, ...],
+    wait_click: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Send a real test message through every channel, or those that are named.
+
+    It skips batches and quiet hours. With --wait-click it waits until somebody has opened the link
+    in it and pressed the button there, which proves the way back.
+    """
+    rows = anyio.run(_test, place, channels, recipients, wait_click)
+    if as_json:
+        click.echo(document({"deliveries": rows}))
+    else:
+        click.echo(render_notify.tested(rows, waited_for_click=wait_click is not None))
+    return (
+        0 if all(render_notify.went_well(row, wait_click is not None) for row in rows) else BLOCKED
+    )
+
+
+async def _test(
+    place: Place, channels: tuple[str, ...], recipients: tuple[str, ...], click_s: int | None
+) -> list[Reply]:
+    async with connected(place) as operator:
+        begun = await operator.control("notify_test", channels=channels, recipients=recipients)
+        wanted, note = len(begun["lanes"]), begun["note"]
+        click.echo(f"Sending {several(wanted, 'test message')}.", err=True)
+        rows = await _until(operator, note, TEST_S, lambda rows: _sent(rows, wanted))
+        if click_s is not None and any(render_notify.arrived(row) for row in rows):
+            click.echo(f"Open a link within {click_s} s and press the button there.", err=True)
+            rows = await _until(operator, note, click_s, _opened)
+        return rows
+
+
+async def _until(operator: Operator, note: str, patience_s: float, done: Any) -> list[Reply]:
+    """Look at what became of the messages until `done` says yes or patience ends."""
+    rows: list[Reply] = []
+    with anyio.move_on_after(patience_s):
+        while True:
+            rows = (await operator.query("outbox", ref=note))["deliveries"]
+            if done(rows):
+                break
+            await anyio.sleep(LOOK_S)
+    return rows
+
+
+def _sent(rows: list[Reply], wanted: int) -> bool:
+    """Say whether every message was tried: one that failed for now is tried again later."""
+    tried = [row for row in rows if row["state"] not in UNFINISHED or row["error"]]
+    return len(tried) >= wanted
+
+
+def _opened(rows: list[Reply]) -> bool:
+    return any(row["opened_at"] for row in rows)
+
+
+@notify.command()
+@click.option("--channel", metavar="NAME", help="Only on this channel.")
+@click.option(
+    "--urgency", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True
+)
+@click.option("--request", "request_id", metavar="ID", help="About this request, not a sample.")
+@click.option(
+    "--batch", type=click.IntRange(1, 1000), default=1, show_default=True, help="So many requests."
+)
+@click.option("--digest", is_flag=True, help="As after quiet hours.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the mail's HTML here."
+)
+@json_option
+@reaches_daemon
+def preview(
+    place: Place, out: Path | None, request_id: str | None, *, as_json: bool, **wanted: Any
+) -> None:
+    """Show what each channel would say, how long that is, and when it would be sent."""
+    answer = query(place, "preview", request=request_id, **wanted)
+    if out is not None:
+        _write_page(out, answer["previews"])
+    click.echo(document(answer) if as_json else render_notify.previews(answer))
+
+
+def _write_page(out: Path, previews: list[Reply]) -> None:
+    pages = [shown["html"] for shown in previews if shown["html"]]
+    if not pages:
+        raise Failure("no mail is configured, so there is no HTML to write", "no_channel")
+    try:
+        out.write_text(pages[0], encoding="utf-8")
+    except OSError as exc:
+        raise Failure(f"{out} cannot be written: {exc.strerror}", "unwritable") from exc
+
+
+@notify.command()
+@click.option("--state", type=STATES, help="Only messages in this state.")
+@json_option
+@reaches_daemon
+def outbox(place: Place, state: str | None, *, as_json: bool) -> None:
+    """List messages, the newest first, and what waits to become one."""
+    answer = query(place, "outbox", state=state)
+    click.echo(document(answer) if as_json else render_notify.outbox(answer))
+
+
+@notify.command()
+@json_option
+@reaches_daemon
+def channels(place: Place, *, as_json: bool) -> None:
+    """Show how every channel is, and who is told on which."""
+    answer = query(place, "channels")
+    click.echo(document(answer) if as_json else render_notify.channels(answer))
+
+
+@notify.command()
+@click.argument("id_", metavar="ID", default="")
+@click.option("--channel", default="", metavar="NAME", help="All messages of this channel.")
+@reaches_daemon
+def retry(place: Place, id_: str, channel: str) -> None:
+    """Try a message again, or all of a channel that was mended."""
+    reply = control(place, "notify_retry", id=id_, channel=channel)
+    click.echo(f"{several(reply['retried'], 'message')} will be tried again.")
+
+
+@notify.command()
+@click.argument("id_", metavar="ID")
+@reaches_daemon
+def drop(place: Place, id_: str) -> None:
+    """Give a message up; the request that it tells of stays open."""
+    reply = control(place, "notify_drop", id=id_)
+    click.echo(f"{plain(reply['id'])} is dropped.")
+
+
+@click.command()
+@click.argument("recipient", default="")
+@reaches_daemon
+def pair(place: Place, recipient: str) -> None:
+    """Print a link that lets one browser answer without codes.
+
+    It answers for RECIPIENT, the first one if none is named. Open the link in that browser within
+    ten minutes; it holds for 90 days.
+    """
+    reply = control(place, "pair", recipient=recipient)
+    click.echo(f"Open this in the browser of {plain(reply['recipient'])} within ten minutes:")
+    click.echo(f"  {plain(reply['link'])}")
+
+
+@click.group()
+def keys() -> None:
+    """Manage what decision links are signed with."""
+
+
+@keys.command()
+@click.option("--revoke-now", is_flag=True, help="Let every link that is out there die at once.")
+@reaches_daemon
+def rotate(place: Place, *, revoke_now: bool) -> None:
+    """Sign links with a new key; links that are out there work on for a week."""
+    control(place, "rotate_links", revoke_now=revoke_now, patience_s=ROTATE_S)
+    click.echo(
+        "Every link that was sent is dead; `safetyd list` shows what waits."
+        if revoke_now
+        else "New links have a new key; old ones work for a week."
+    )

@@ -1,0 +1,88 @@
+"""Commands that ask a running daemon and show what it answered."""
+
+from functools import partial
+from typing import Final
+
+import anyio
+import click
+from msgspec import to_builtins
+
+from safetyd.console.agent_list import everybody
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.locations import Place
+from safetyd.console.operator_connection import Reply, connected, query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render.agent_table import agents as listed
+from safetyd.console.render.explanation import account
+from safetyd.console.render.status_page import status as shown
+from safetyd.console.subcommands.read_records import some_files
+from safetyd.console.terminal_text import document
+from safetyd.core.engine.journal_lines import concerns
+from safetyd.journal.audit import find
+from safetyd.operators.explain import explain as explained
+from safetyd.operators.explain import story, untold
+
+SEARCH_S: Final = 30.0  # through all audit files
+SHOWN_BYTES: Final = 1024 * 1024
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def status(place: Place, *, as_json: bool) -> None:
+    """Show how the daemon is and what is stopped.
+
+    What is wrong comes first, then the agents that matter most; `safetyd agents` has all.
+    """
+    answer = query(place, "status")
+    click.echo(document(answer) if as_json else shown(answer))
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def agents(place: Place, *, as_json: bool) -> None:
+    """Show what agents do."""
+    rows = anyio.run(_everybody, place)
+    click.echo(document({"ok": True, "agents": rows}) if as_json else listed(rows))
+
+
+async def _everybody(place: Place) -> list[Reply]:
+    async with connected(place) as operator:
+        return await everybody(operator.query)
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@json_option
+@reaches_daemon
+def explain(place: Place, id_: str, *, as_json: bool) -> None:
+    """Say what was decided about a proposal, why, and what would have let it pass.
+
+    Guards that did not restrict it tell where they stand today. Without a daemon the audit files
+    are read, and only what was decided then is known.
+    """
+    try:
+        answer = query(place, "explain", id=id_, patience_s=SEARCH_S)
+    except NotReachable as exc:
+        answer = _from_files(place, id_, exc)
+    click.echo(document(answer) if as_json else account(answer))
+
+
+def _from_files(place: Place, id_: str, missing: NotReachable) -> Reply:
+    """Return what the audit files here say, if there are any."""
+    where = place.data_dir / "audit"
+    try:
+        some_files(where)
+    except Failure:
+        raise missing from None
+    if place.given:
+        raise missing
+    click.echo(f"No daemon answers; this is what the files in {where} say.", err=True)
+    try:
+        told = story(find(where, partial(concerns, id_=id_), SHOWN_BYTES), id_)
+    except OSError as exc:
+        raise Failure(f"{where} cannot be read: {exc.strerror}") from exc
+    if told is None:
+        raise Failure(f"no decision with id {id_!r} is in the audit files", "not_found")
+    return {"ok": True, **to_builtins(explained(told, untold, SHOWN_BYTES))}

@@ -1,0 +1,197 @@
+"""`check` and `propose`: what an agent would be told. Both speak as the agent."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+import click
+import msgspec
+
+from safetyd.bus.repeated import repeated
+from safetyd.client import Decision, Safety, Severity
+from safetyd.client.arguments import Options
+from safetyd.client.draft import Draft, new_id
+from safetyd.client.encoding import Malformed, encode
+from safetyd.client.encoding import check as read
+from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE, Failure
+from safetyd.console.locations import KEY_VARIABLE, Place
+from safetyd.console.operator_connection import query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render import layout as render
+from safetyd.console.render.explanation import way_out
+from safetyd.console.subcommands.unknown_fields import unknown_fields
+from safetyd.console.terminal_text import document
+from safetyd.core.messages.proposal import (
+    MAX_MESSAGE_BYTES,
+    MAX_TEXT_BYTES,
+    Proposal,
+    digest,
+    is_token,
+    shortest,
+)
+
+DEADLINE_S: Final = 5.0
+PERSON_S: Final = 3600.0
+
+_EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
+
+_NOT_ASKED: Final = {USAGE: "no_key", NOT_REACHABLE: "not_reachable"}
+
+_read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
+
+
+class _AgentThenType(click.Command):
+    """A command whose TYPE can only follow an AGENT."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return ["[OPTIONS]", "[AGENT [TYPE]]"]
+
+
+@click.command(cls=_AgentThenType)
+@click.argument("agent", default="unknown")
+@click.argument("kind", metavar="TYPE", default="unknown")
+@click.option("--text", default="", help="Exactly what would be executed, typed or sent.")
+@click.option("--path", "paths", multiple=True, help="A file it touches; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Only look: nothing is consumed, nobody is asked.")
+@click.option("--wait", is_flag=True, help="Wait for a person's answer, at most an hour.")
+@json_option
+@reaches_daemon
+def check(  # noqa: PLR0913 - the options of a command
+    place: Place,
+    agent: str,
+    kind: str,
+    text: str,
+    paths: Sequence[str],
+    *,
+    dry_run: bool,
+    wait: bool,
+    as_json: bool,
+) -> int:
+    """Ask, as an agent, whether an action may run.
+
+    This is a real proposal: it counts, and may ask a person. AGENT and TYPE are `unknown` if not
+    given.
+    """
+    said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
+    said |= {"dry_run": dry_run, "wait": wait}
+    answer = _ask(place, agent, {name: value for name, value in said.items() if value})
+    if as_json:
+        click.echo(document(_told(answer)))
+    else:
+        shown = render.decision(answer, kind, dry_run=dry_run)
+        click.echo("\n".join((shown, *_way_out(place, answer))))
+    return _exit_code(answer)
+
+
+@click.command()
+@click.argument("agent", default="unknown")
+@json_option
+@reaches_daemon
+def propose(place: Place, agent: str, *, as_json: bool) -> int:
+    """Propose the action that stands as JSON on standard input.
+
+    Prints the Decision as JSON, on one line with --json.
+    """
+    fields = _stdin()
+    for note in unknown_fields(fields):
+        click.echo(f"safetyd: {note}", err=True)
+    answer = _ask(place, agent, fields)
+    click.echo(document(_told(answer), indent=None if as_json else 2))
+    return _exit_code(answer)
+
+
+class _Speaker(Safety):
+    """A client that sends proposals as they were written, unknown fields and all."""
+
+    async def put(self, said: Draft) -> Decision:
+        patience_s = DEADLINE_S
+        if said.wait:
+            patience_s += PERSON_S if said.timeout_s is None else said.timeout_s
+        ends = anyio.current_time() + patience_s
+        refusal = self._refusal(said)
+        return await self._ask(said, ends) if refusal is None else refusal
+
+
+def _way_out(place: Place, answer: Decision) -> list[str]:
+    """Return what would let a block pass, for a person: at a terminal, with an operator's key.
+
+    The answer itself does not say it, because it is the agent's.
+    """
+    if answer.decision is not Severity.BLOCK or answer.seq is None or not sys.stdout.isatty():
+        return []
+    person = msgspec.structs.replace(place, key_file=None)  # the option names the agent's
+    try:
+        account = query(person, "explain", id=answer.id)
+    except Failure:
+        return []
+    own = (row for row in account["decisions"] if row["seq"] == answer.seq)
+    return [way_out(row) for row in own if row["remedy"]]
+
+
+def _ask(place: Place, agent: str, fields: dict[str, object]) -> Decision:
+    if not is_token(agent):
+        raise click.UsageError(f"{agent!r} is no agent's name: use 1 to 64 of A-Z a-z 0-9 _ -")
+    said = _draft(agent, fields)
+    key_file = place.agent_key(agent)
+    os.environ.pop(KEY_VARIABLE, None)  # the client would take an operator's for the agent's
+    where = Options(
+        url=place.given, key_file=key_file, data_dir=place.data_dir, prefix=place.prefix
+    )
+
+    async def ask() -> Decision:
+        async with _Speaker(agent, **where) as speaker:
+            return await speaker.put(said)
+
+    return anyio.run(ask)
+
+
+def _draft(agent: str, fields: dict[str, object]) -> Draft:
+    given = fields.get("id")
+    id_ = given if isinstance(given, str) and is_token(given) else new_id()
+    try:
+        payload = encode({**fields, "id": given or id_})
+        proposal = read(payload, Proposal)
+    except (Malformed, TypeError) as exc:
+        return Draft(agent=agent, id=id_, flaw=str(exc))
+    if len(proposal.text.encode()) > MAX_TEXT_BYTES:
+        return Draft(agent=agent, id=id_, flaw=f"text has more than {MAX_TEXT_BYTES} bytes")
+    return Draft(
+        agent=agent,
+        id=id_,
+        digest=digest(agent, _read_object(payload)),
+        payload=payload,
+        wait=proposal.wait,
+        timeout_s=proposal.timeout_s,
+    )
+
+
+def _stdin() -> dict[str, object]:
+    content = sys.stdin.buffer.read(MAX_MESSAGE_BYTES + 1)
+    if len(content) > MAX_MESSAGE_BYTES:
+        raise click.UsageError(f"standard input has more than {MAX_MESSAGE_BYTES} bytes")
+    if not content.strip():
+        raise click.UsageError("standard input is empty")
+    try:
+        fields = _read_object(content)
+        twice = repeated(content, fields)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise click.UsageError(f"standard input is not a JSON object: {exc}") from exc
+    if twice is not None:
+        raise click.UsageError(f"standard input has the key {twice!r} twice in one object")
+    return fields
+
+
+def _told(answer: Decision) -> dict[str, object]:
+    told: dict[str, object] = msgspec.to_builtins(answer)
+    code = _NOT_ASKED.get(_exit_code(answer))
+    if code:
+        told |= {"ok": False, "error": answer.reason, "code": code}
+    return told
+
+
+def _exit_code(answer: Decision) -> int:
+    if "client.unavailable" not in answer.triggered_rules:
+        return _EXIT[answer.decision]
+    return USAGE if "`safetyd agent add" in answer.reason else NOT_REACHABLE

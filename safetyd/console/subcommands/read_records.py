@@ -1,0 +1,146 @@
+"""`safetyd audit`: the files themselves, with or without a daemon."""
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from safetyd.console.failure import Failure
+from safetyd.console.locations import data_dir, look_into
+from safetyd.console.options import data_dir_option, json_option
+from safetyd.console.render.audit_lines import record
+from safetyd.console.render.layout import when
+from safetyd.console.terminal_text import document, several
+from safetyd.journal.audit import Broken, Numbered, Verified, files, tail, verify
+
+LOOK_S: Final = 0.25
+
+
+class _Dated(Numbered):
+    at: str = ""
+
+
+@click.group()
+def audit() -> None:
+    """Read and verify the audit files."""
+
+
+@audit.command("verify")
+@json_option
+@data_dir_option
+def verify_(directory: str | None, *, as_json: bool) -> None:
+    """Check that no line was changed, added or taken out."""
+    found = verified(data_dir(directory) / "audit")
+    if as_json:
+        click.echo(document({"ok": True, **msgspec.to_builtins(found)}))
+        return
+    records, paths = several(found.records, "record"), several(found.files, "file")
+    click.echo(f"The chain holds: {records} in {paths}.")
+    for gap in gaps(found):
+        click.echo(gap)
+    click.echo(f"  last seq   {found.last_seq}\n  last hash  {found.last_hash}")
+
+
+@audit.command("tail")
+@click.option("-n", "count", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("-f", "--follow", is_flag=True, help="Go on as lines are added, until Ctrl-C.")
+@json_option
+@data_dir_option
+def tail_(directory: str | None, count: int, *, follow: bool, as_json: bool) -> None:
+    """Show the last records. With --json, one a line."""
+    where = data_dir(directory) / "audit"
+    some_files(where)
+    try:
+        for line in _followed(where, count) if follow else tail(where, count):
+            click.echo(document(msgspec.json.decode(line)) if as_json else record(line))
+    except KeyboardInterrupt:
+        click.echo(err=True)
+    except msgspec.DecodeError as exc:
+        raise Failure(f"a line cannot be read: {exc}; try `safetyd audit verify`") from exc
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise Failure(f"{where} cannot be read: {exc}") from exc
+
+
+def verified(where: Path) -> Verified:
+    """Return what the chain holds, or raise `Failure` with the first place where it does not."""
+    some_files(where)
+    try:
+        try:
+            return verify(where)
+        except (Broken, msgspec.DecodeError):
+            return verify(where)  # a running daemon may have been in the middle of a line
+    except (Broken, msgspec.DecodeError) as exc:
+        said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
+        advice = "compare with your copy; do not overwrite it"
+        raise Failure(f"{said}; {advice}", "broken") from exc
+    except OSError as exc:
+        raise Failure(f"{where} cannot be read: {exc}") from exc
+
+
+def gaps(found: Verified) -> Iterator[str]:
+    """Say which records are not here although what is here fits together."""
+    before = max(0, found.first_seq - 1)
+    between = found.last_seq - before - found.records if found.records else 0
+    if before:
+        yield f"But it begins with event {found.first_seq}: what came before is not here."
+    if between:
+        missing = several(between, "record")
+        yield f"But there is a gap of {missing} in between: another daemon's audit files have them."
+
+
+def some_files(where: Path) -> None:
+    """Raise `Failure` if there is nothing to read, or no way to look."""
+    look_into(where)
+    if not files(where):
+        raise Failure(f"there are no audit files in {where}", "not_found")
+
+
+def _event_at(where: Path, place: str) -> str:
+    """Return number and time of the event on the line that a complaint begins with."""
+    name, number, *_ = *place.split(":", 2), ""
+    try:
+        with (where / name).open("rb") as file:
+            line = next(islice(file, int(number) - 1, None), b"")
+        view = msgspec.json.decode(line, type=_Dated)
+    except (OSError, ValueError, msgspec.DecodeError):
+        return ""
+    return f" (event {view.seq} of {when(view.at)})" if view.seq else ""
+
+
+def _followed(where: Path, count: int) -> Iterator[bytes]:
+    """Yield the last lines, then whatever is added, for ever."""
+    path = files(where)[-1]
+    offset = path.stat().st_size
+    seq = 0
+    for line in tail(where, count):
+        yield line
+        seq = _seq(line)
+    for line in _added(where, path, offset):
+        if _seq(line) > seq:
+            yield line
+
+
+def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
+    """Yield every line after `offset`, going over to the next file when there is one."""
+    while True:
+        later = [other for other in files(where) if other > path]
+        with path.open("rb") as file:
+            file.seek(offset)
+            lines = file.read().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        yield from whole
+        offset += sum(map(len, whole))
+        if later:
+            path, offset = later[0], 0
+        elif not whole:
+            time.sleep(LOOK_S)
+
+
+def _seq(line: bytes) -> int:
+    return msgspec.json.decode(line, type=Numbered).seq

@@ -1,0 +1,92 @@
+"""`safetyd config`: whether a file is right, and what it comes to."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from safetyd.console.failure import Failure
+from safetyd.console.options import json_option
+from safetyd.console.subcommands.toml import encode
+from safetyd.console.terminal_text import document, plain
+from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.policy import Policy
+from safetyd.daemon.config import Config, ConfigError, load
+from safetyd.daemon.project_files import with_files
+from safetyd.notify.problems import warnings as telling_warnings
+
+MAX_WARNING_CHARS: Final = 2000
+
+file_argument = click.argument("file", required=False, type=click.Path(path_type=Path))
+
+
+@click.group()
+def config() -> None:
+    """Check and show configuration."""
+
+
+@config.command("check")
+@file_argument
+@json_option
+def check(file: Path | None, *, as_json: bool) -> None:
+    """Name every mistake in FILE."""
+    loaded = _loaded(file)
+    warnings = [*_warnings(with_files(loaded.policy())), *telling_warnings(loaded.tables)]
+    said = f"{file} is right." if file else "No file was given; the defaults are right."
+    if as_json:
+        click.echo(document({"ok": True, "warnings": warnings} if warnings else {"ok": True}))
+        return
+    click.echo(said)
+    for warning in warnings:
+        click.echo(f"safetyd: warning: {plain(warning, MAX_WARNING_CHARS)}", err=True)
+
+
+@config.command("show")
+@file_argument
+@json_option
+def show(file: Path | None, *, as_json: bool) -> None:
+    """Print every setting that a start with FILE would use; without FILE the defaults.
+
+    A running daemon may have been started with another file, or not have read this one yet.
+    """
+    loaded = _loaded(file)
+    settings, projects = msgspec.to_builtins(loaded), with_files(loaded.policy()).projects
+    if as_json:
+        settings["projects"] = msgspec.to_builtins(projects)
+        click.echo(document(settings))
+        return
+    click.echo(encode(settings), nl=False)
+    for name, project in projects.items():
+        for line in _from_file(name, project):
+            click.echo(f"# {plain(line, MAX_WARNING_CHARS)}")
+
+
+@config.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of the file, for editors."""
+    click.echo(document(msgspec.json.schema(Config), indent=2))
+
+
+def _warnings(policy: Policy) -> Iterator[str]:
+    for name, project in policy.projects.items():
+        if project.file_broken:
+            key = f"projects.{name}.file"
+            yield f"{key}: {project.file}: {project.file_broken}; so everything in {name} is asked"
+
+
+def _from_file(name: str, project: ProjectConfig) -> Iterator[str]:
+    """Yield what a project's file adds, which is not part of the configuration."""
+    if project.from_file is not None:
+        yield f"[projects.{name}] is tightened by {project.file}:"
+        yield from filter(None, encode(msgspec.to_builtins(project.from_file)).splitlines())
+    elif project.file_broken:
+        yield f"everything in [projects.{name}] is asked: {project.file}: {project.file_broken}"
+
+
+def _loaded(file: Path | None) -> Config:
+    try:
+        return load(file)
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc

@@ -1,0 +1,207 @@
+"""`safetyd stop`: the command first, then the file, then who has heard it."""
+
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import click
+import msgspec
+
+from safetyd.clock import Clock
+from safetyd.console import stop_file
+from safetyd.console.agent_list import everybody, still_open, unheard
+from safetyd.console.failure import BLOCKED, Failure
+from safetyd.console.locations import Place, make_private, running
+from safetyd.console.operator_connection import Operator, Reply, connected
+from safetyd.console.options import reaches_daemon
+from safetyd.console.render.layout import indented, names
+from safetyd.console.terminal_text import plain
+
+WAIT_S: Final = 5.0
+LOOK_S: Final = 0.1
+COMMAND_S: Final = 60.0
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """Who knows of the stop after waiting for them."""
+
+    acknowledged: Sequence[str] = ()
+    silent: Sequence[str] = ()
+    known: bool = True  # False: the daemon did not say
+
+
+@click.command()
+@click.argument("reason", default="")
+@click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
+@reaches_daemon
+def stop(place: Place, reason: str, agent: str | None) -> int:
+    """Stop everything now, or one agent.
+
+    Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop].
+    """
+    if place.observes:
+        raise Failure(
+            f"the key {place.seed} is an observer's, who may look and not stop: use an operator's",
+            "refused",
+        )
+    try:
+        return anyio.run(_stop, place, reason, agent)
+    except Failure as exc:
+        wrong = exc
+    except Exception as exc:  # noqa: BLE001 - whatever went wrong, the file still stops
+        wrong = Failure(f"the daemon's answer makes no sense ({type(exc).__name__}: {exc})")
+    if agent is not None:
+        raise wrong
+    return _by_file(place, reason, wrong)
+
+
+async def _stop(place: Place, reason: str, agent: str | None) -> int:
+    async with connected(place) as operator:
+        reply = await operator.control("stop", reason=reason, agent=agent)
+        _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
+        lasts = bool(reply["journalled"])
+        if not lasts:
+            _say("It is in force, but not yet written down: the journal does not answer.")
+        status = await _status(operator)
+        files = [Path(file) for file in status.get("stop_files", ())]
+        path = files[0] if files else place.data_dir / stop_file.NAME
+        written = agent is None and _write(path, operator.name, reason, wordless=not lasts)
+        heard = await _wait(operator, agent, f"file:{path}" if written and files else "")
+        rows = await _agents(operator)
+    _tell(heard, rows, agent)
+    if not (lasts or written):
+        _say("A restart of the daemon would forget the stop: make room on its disk and stop again.")
+    if agent is None and not status:
+        _say("No [stop] commands were run: the daemon does not say which there are.")
+    commands = status.get("stop_commands", ()) if agent is None else ()
+    failed = [command for command in commands if not _run(command)]
+    ended = _end(heard, failed, agent, unheard(agent, rows))
+    return ended if lasts or written else BLOCKED
+
+
+def _by_file(place: Place, reason: str, wrong: Failure) -> int:
+    """Do what can be done without the daemon's word."""
+    try:
+        make_private(place.data_dir)
+        written = _write(place.data_dir / stop_file.NAME, _name(place), reason, wordless=True)
+    finally:
+        click.echo(f"safetyd: {plain(wrong.message, 2000)}", err=True)
+    if written:
+        _say(_holds(place))
+        _say("No daemon has acknowledged the stop, and no [stop] commands were run.")
+    else:
+        click.echo("Nothing was stopped.", err=True)
+    return wrong.exit_code
+
+
+def _name(place: Place) -> str:
+    try:
+        return place.name
+    except Failure:
+        return "somebody"
+
+
+def _holds(place: Place) -> str:
+    """Say from when the file stops."""
+    pid = running(place.data_dir)
+    if pid is None:
+        return "It will hold from the start of a daemon that looks there, as by default."
+    return f"The daemon with pid {pid} runs and obeys it at once if it looks there, as by default."
+
+
+def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
+    """Write the stop file; where there is no room for words, put it there without if need be."""
+    try:
+        stop_file.write(path, by, Clock().now().at, reason)
+    except OSError as exc:
+        if wordless and stop_file.put(path):
+            _say(f"The stop file is {path}, without who and why: {exc.strerror}.")
+            return True
+        click.echo(f"The stop file {path} cannot be written: {exc.strerror}.", err=True)
+        return False
+    _say(f"The stop file is {path}.")
+    return True
+
+
+async def _wait(operator: Operator, agent: str | None, source: str) -> Heard:
+    """Return who has heard, once all have or the time is over."""
+    heard = Heard(known=False)
+    with anyio.move_on_after(WAIT_S):
+        while True:
+            status = await _status(operator)
+            if status:
+                heard = _heard(status["stop"], agent)
+                sources = {stop["source"] for stop in status["stop"]["stops"]}
+                if not heard.silent and (not source or source in sources):
+                    break
+            await anyio.sleep(LOOK_S)
+    return heard
+
+
+async def _status(operator: Operator) -> Reply:
+    """Return the daemon's status; a stop holds also while it cannot be asked for one."""
+    try:
+        return await operator.query("status", patience_s=1.0)
+    except Failure:
+        return {}
+
+
+async def _agents(operator: Operator) -> list[Reply] | None:
+    """Return what is known of every agent; None if the daemon does not say."""
+    try:
+        return await everybody(partial(operator.query, patience_s=1.0))
+    except Failure:
+        return None
+
+
+def _heard(view: dict[str, Any], agent: str | None) -> Heard:
+    return Heard(
+        acknowledged=[name for name in view["acknowledged"] if agent in {None, name}],
+        silent=[name for name in view["silent"] if agent in {None, name}],
+    )
+
+
+def _tell(heard: Heard, rows: list[Reply] | None, agent: str | None) -> None:
+    if heard.known:
+        facts = [("acknowledged by", names(heard.acknowledged)), ("silent", names(heard.silent))]
+        _say("\n".join(indented(facts)))
+    else:
+        _say("The daemon does not say who has acknowledged it.")
+    if rows is None:
+        _say("It does not say either which allowed actions are still under way.")
+    elif left := still_open(rows, agent):
+        _say(left)
+
+
+def _run(command: str) -> bool:
+    """Run one of the operator's own commands with the operator's rights."""
+    try:
+        done = subprocess.run(command, shell=True, check=False, timeout=COMMAND_S)  # noqa: S602
+    except subprocess.TimeoutExpired:
+        _say(f"{plain(command)}: no end after {COMMAND_S:g} s")
+        return False
+    _say(f"{plain(command)}: exit code {done.returncode}")
+    return done.returncode == 0
+
+
+def _end(heard: Heard, failed: Sequence[str], agent: str | None, stranger: str) -> int:
+    if heard.silent:
+        _say(f"Not acknowledged by {names(heard.silent)}: look after them by hand.")
+    if failed:
+        _say(f"{len(failed)} of the [stop] commands failed.")
+    if stranger:
+        _say(f"{stranger} The stop holds for that name anyway.")
+    if heard.silent or failed or stranger or not heard.known:
+        return BLOCKED
+    _say(f"{plain(agent)} is halted" if agent else "All autonomous operations halted")
+    return 0
+
+
+def _say(words: str) -> None:
+    # A reader that has gone must not keep the rest of a stop from happening.
+    with suppress(BrokenPipeError):
+        click.echo(words)

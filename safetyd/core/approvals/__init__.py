@@ -1,0 +1,1 @@
+"""Requests to people, their answers, and grants."""

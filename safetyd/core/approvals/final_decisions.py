@@ -1,0 +1,94 @@
+"""How a request ends, as agents are told: the final answer to each proposal that it was about."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from safetyd.core.approvals.request import Request, State
+from safetyd.core.events.decision_events import Event, Released
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import ALLOW, BLOCK, Cause, strictest
+
+CAUSES: Final[dict[State, Cause]] = {
+    "denied": "human_denied",
+    "expired": "expired_no_response",
+    "cancelled": "cancelled",
+    "superseded": "superseded",
+}
+_MESSAGES: Final[dict[State, str]] = {
+    "approved": "A person approved this, once.",
+    "denied": "A person said no. Do not act and do not try another way.",
+    "expired": (
+        "Nobody answered in time, which is neither a yes nor a no. Do not act; you may ask again."
+    ),
+    "cancelled": "The question was withdrawn. Do not act.",
+    "superseded": "Another proposal took the place of this one. Do not act on this one.",
+}
+
+
+def conclusions(request: Request, pending: Decision, event: Event) -> Iterator[Decision]:
+    """Yield the final answers that `event` gives, the first proposal's first.
+
+    `pending` is what the first was told so far. Those that joined end superseded.
+    """
+    yield _first(request, pending, event)
+    for id_ in request.joined:
+        yield _ended(request, _of(pending, id_, event), "superseded")
+
+
+def _first(request: Request, pending: Decision, event: Event) -> Decision:
+    decision = _of(pending, request.asked.id, event)
+    if not isinstance(event, Released):
+        return _ended(request, decision, request.state)
+    if event.verdicts:
+        return _held(decision, event)
+    return msgspec.structs.replace(
+        decision,
+        decision=ALLOW,
+        cause="human_approved",
+        reason=_said(request, "approved"),
+        agent_message=_MESSAGES["approved"],
+        claim_required=decision.reversibility == "irreversible",
+        expires_at=request.valid_until,
+    )
+
+
+def _of(pending: Decision, id_: str, event: Event) -> Decision:
+    return msgspec.structs.replace(
+        pending, id=id_, status="final", expires_at=None, seq=event.seq, at=event.at
+    )
+
+
+def _ended(request: Request, decision: Decision, state: State) -> Decision:
+    return msgspec.structs.replace(
+        decision,
+        decision=BLOCK,
+        cause=CAUSES[state],
+        reason=_said(request, state),
+        agent_message=_MESSAGES[state],
+    )
+
+
+def _held(decision: Decision, event: Released) -> Decision:
+    """Return what the guards say now; the approval stays good for its time."""
+    headline = strictest(event.verdicts)
+    return msgspec.structs.replace(
+        decision,
+        decision=headline.decision,
+        cause=headline.cause,
+        reason=f"a person approved this, and yet: {headline.reason}",
+        retry_after_s=headline.retry_after_s,
+        limit_id=headline.limit_id,
+        agent_message="A person approved this, but it may not be done now. Propose it again later.",
+    )
+
+
+def _said(request: Request, state: State) -> str:
+    answer = request.answer
+    if state == "expired":
+        return "nobody answered in time"
+    if answer is None or state == "superseded":
+        return f"request {request.id} was {state}"
+    words = f": {answer.words}" if answer.words else ""
+    return f"{state} by {answer.by}{words}"

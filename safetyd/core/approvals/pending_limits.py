@@ -1,0 +1,78 @@
+"""How much may wait for people: of one agent, and of all agents without a key together."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from safetyd.core.approvals.request import ApprovalsConfig, size_of
+from safetyd.core.approvals.request_index import Register, Waiting
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.messages.verdict import BLOCK, Verdict
+
+
+class Bound(NamedTuple):
+    """What waits of somebody, and the most that may."""
+
+    whose: str
+    waiting: Waiting
+    most: int
+    most_bytes: int
+    rule: str
+    settings: tuple[str, str]  # of the number, and of the bytes
+
+
+def passed(proposed: Proposed, register: Register, config: ApprovalsConfig) -> Verdict | None:
+    """Return what one more request would pass, if anything."""
+    size = size_of(proposed.proposal)
+    for bound in _bounds(proposed, register, config):
+        if bound.waiting.count >= bound.most:
+            return _too_many(bound)
+        if bound.waiting.bytes + size > bound.most_bytes:
+            return _too_large(bound, size)
+    return None
+
+
+def _bounds(proposed: Proposed, register: Register, config: ApprovalsConfig) -> Iterator[Bound]:
+    yield Bound(
+        proposed.agent,
+        register.waiting(proposed.agent),
+        config.max_pending_per_agent,
+        config.max_pending_bytes_per_agent,
+        "approvals.agent",
+        ("approvals.max_pending_per_agent", "approvals.max_pending_bytes_per_agent"),
+    )
+    if proposed.keyless:
+        yield Bound(
+            "agents without a key",
+            register.keyless,
+            config.max_pending_keyless,
+            config.max_pending_bytes_keyless,
+            "approvals.keyless",
+            ("approvals.max_pending_keyless", "approvals.max_pending_bytes_keyless"),
+        )
+
+
+def _too_many(bound: Bound) -> Verdict:
+    count, setting = bound.waiting.count, bound.settings[0]
+    reason = f"{count} requests of {bound.whose} wait for a person, as many as {setting}"
+    return _refused(bound, bound.rule, reason, f"{setting} = {count + 1}")
+
+
+def _too_large(bound: Bound, size: int) -> Verdict:
+    needed, setting = bound.waiting.bytes + size, bound.settings[1]
+    reason = (
+        f"with this one, {needed:,} bytes of requests of {bound.whose} would wait for a person, "
+        f"more than the {bound.most_bytes:,} of {setting}"
+    )
+    return _refused(bound, f"{bound.rule}_bytes", reason, f"{setting} = {needed}")
+
+
+def _refused(bound: Bound, rule: str, reason: str, setting: str) -> Verdict:
+    return Verdict(
+        "approvals",
+        BLOCK,
+        rule,
+        f"{reason}: wait for answers",
+        cause="rate_limit",
+        limit_id=f"{rule}:{bound.whose}" if bound.rule == "approvals.agent" else rule,
+        remedy=f"once requests of {bound.whose} were answered, or with {setting}",
+    )

@@ -1,0 +1,299 @@
+"""The queue: requests that wait for a person, and approvals that may still be used."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import Kind
+from safetyd.core.actor import hearing, on
+from safetyd.core.approvals.request import (
+    MAX_JOINED,
+    UNPAUSE,
+    Answer,
+    ApprovalsConfig,
+    Request,
+    State,
+    unpause,
+)
+from safetyd.core.approvals.request_index import Register
+from safetyd.core.events.consequences import Allowed, Approved, Dropped
+from safetyd.core.events.decision_events import (
+    Answered,
+    Asking,
+    Cancelled,
+    Claimed,
+    ClockStepped,
+    Decided,
+    Deferred,
+    EscalationDenied,
+    Event,
+    Expired,
+    Lapsed,
+    Paused,
+    Proposed,
+    Released,
+    Superseded,
+    Ticked,
+    Unpaused,
+)
+from safetyd.core.events.event import steady, wall
+from safetyd.core.messages.verdict import ALLOW
+
+MAX_PER_TICK: Final = 64
+
+
+class Approvals(Register):
+    """Nothing is asked twice: a repeat of an action that is pending joins its request."""
+
+    name = "approvals"
+
+    def __init__(self, config: ApprovalsConfig) -> None:
+        super().__init__()
+        self._valid = timedelta(minutes=config.approved_valid_minutes)
+        self.hears = hearing(
+            on(Decided, self._decided),
+            on(Answered, self._answered),
+            on(Released, self._released),
+            on(Paused, self._paused),
+            on(Unpaused, self._unpaused),
+            on(Deferred, self._deferred),
+            on(Expired, self._expired),
+            on(Cancelled, self._cancelled),
+            on(Superseded, self._superseded),
+            on(Claimed, self._claimed),
+            on(Lapsed, self._lapsed),
+            on(ClockStepped, self._stepped),
+            on(Ticked, self._due),
+        )
+
+    def usable(self, proposed: Proposed, kind: Kind, action: bytes) -> Request | None:
+        """Return an approval that a proposal may use: the one it names, or its action's."""
+        named = proposed.proposal.request_id
+        if named is None:
+            found = self.same_action(proposed.agent, action)
+        else:
+            found = self._of_type(named, proposed.agent, kind)
+        return next((one for one in found if _may_use(proposed, action, one)), None)
+
+    def joinable(self, proposed: Proposed, action: bytes) -> Request | None:
+        """Return the open request that asks for all that a proposal would do."""
+        found = self.same_action(proposed.agent, action)
+        return next((r for r in found if r.pending and r.covers(action, proposed)), None)
+
+    def _of_type(self, request_id: str, agent: str, kind: Kind) -> Iterator[Request]:
+        request = self.find(request_id)
+        if request is not None and (request.agent, request.asked.type) == (agent, kind.type):
+            yield request
+
+    def _decided(self, event: Decided) -> None:
+        if event.asks is not None:
+            self._ask(event, event.asks)
+        elif event.uses is not None:
+            self._use(event.uses.request_id, event)
+
+    def _ask(self, event: Decided, asks: Asking) -> None:
+        known = self.find(asks.request_id)
+        if known is not None:
+            self._join(event, known)
+            return
+        request = Request(
+            id=asks.request_id,
+            asked=event,
+            action=asks.action,
+            urgency=asks.urgency,
+            deadline=asks.deadline,
+            ends_t=None if asks.deadline is None else steady(asks.deadline, event),
+        )
+        self.name_proposal(request, event.id)
+        self.put(request)
+
+    def _join(self, event: Decided, known: Request) -> None:
+        joined = known.joined
+        if len(joined) < MAX_JOINED:
+            known = self.name_proposal(known, event.id)
+            joined = (*joined, event.id)
+        self._change(known, repeats=known.repeats + 1, joined=joined)
+
+    def _use(self, request_id: str, event: Decided) -> None:
+        request = self.find(request_id)
+        if request is not None and request.unused:
+            request = self.name_proposal(request, event.id)
+            self._change(request, used=event.id, used_digest=event.digest)
+
+    def _change(self, request: Request, **fields: object) -> Request:
+        changed = msgspec.structs.replace(request, **fields)
+        self.put(changed)
+        return changed
+
+    def _answered(self, event: Answered) -> Sequence[Event]:
+        request = self.find(event.request_id)
+        if request is None or not request.pending:
+            return ()
+        answer = Answer(by=event.by, via=event.via, at=event.at, words=event.words)
+        if event.answer == "approved":
+            until = event.at + self._valid
+            ends = {"valid_until": until, "ends_t": steady(until, event)}
+            request = self._change(request, state="approved", answer=answer, **ends)
+            return self._approved(event, request)
+        request = self._change(request, state="denied", answer=answer)
+        return (_dropped(event, request), *_stays(event, request))
+
+    def _approved(self, event: Answered, request: Request) -> Sequence[Event]:
+        caused: list[Event] = []
+        if source := request.pauses:
+            caused.append(_unpaused(event, request, source))
+        if request.own:
+            self._change(request, used=request.asked.id)
+        else:
+            approved = Approved(at=event.at, t=event.t, request_id=request.id, waits=event.waits)
+            caused.append(approved)
+        return caused
+
+    def _paused(self, event: Paused) -> None:
+        """Ask people whether an agent that an anomaly paused may go on."""
+        if event.source != "anomaly":
+            return
+        request = unpause(event)
+        known = next(self.same_action(event.agent, request.action), None)
+        if known is not None:
+            self._change(known, repeats=known.repeats + 1)
+            return
+        self.put(request)
+
+    def _unpaused(self, event: Unpaused) -> Sequence[Event]:
+        """Ask no longer once the pause is over."""
+        request = next(self.same_action(event.agent, UNPAUSE.encode()), None)
+        if request is None or "anomaly" not in event.sources:
+            return ()
+        return (
+            Cancelled(
+                at=event.at,
+                t=event.t,
+                request_id=request.id,
+                by=event.by,
+                via="unpause",
+                reason=event.reason,
+            ),
+        )
+
+    def _released(self, event: Released) -> Sequence[Event]:
+        """Let the agent that waits have the approval, or keep it for who proposes the action."""
+        request = self.find(event.request_id)
+        if request is None or not request.unused:
+            return ()
+        # A permission is for a proposal that names it, so whoever waits has not used it yet.
+        if event.verdicts or not event.waits or request.asked.permission:
+            return (_dropped(event, request),)
+        self._change(request, used=request.asked.id)
+        return (_dropped(event, request), _allowed(event, request))
+
+    def _deferred(self, event: Deferred) -> None:
+        request = self.find(event.request_id)
+        if request is None or not request.pending:
+            return
+        before = request.until or event.at
+        deadline, ends_t = request.deadline, request.ends_t
+        if deadline is not None and event.until > before:
+            longer = event.until - before
+            deadline += longer
+            ends_t = None if ends_t is None else ends_t + longer.total_seconds()
+        self._change(request, deadline=deadline, ends_t=ends_t, until=event.until)
+
+    def _expired(self, event: Expired) -> Sequence[Event]:
+        answer = Answer(by="safetyd", via="time", at=event.at)
+        ends = (self._end(event, id_, "expired", answer) for id_ in event.request_ids)
+        return [dropped for end in ends for dropped in end]
+
+    def _cancelled(self, event: Cancelled) -> Sequence[Event]:
+        answer = Answer(by=event.by, via=event.via, at=event.at, words=event.reason)
+        return self._end(event, event.request_id, "cancelled", answer)
+
+    def _superseded(self, event: Superseded) -> Sequence[Event]:
+        answer = Answer(by=event.agent, via="bus", at=event.at, words=event.by_id)
+        return self._end(event, event.request_id, "superseded", answer)
+
+    def _claimed(self, event: Claimed) -> Sequence[Event]:
+        request = self.find(event.request_id)
+        if request is None or request.claimant is not None:
+            return ()
+        request = self._change(request, claimant=event.claimant)
+        if not request.unused:
+            return ()
+        self._change(request, used=event.id)
+        return (_allowed(event, request),)
+
+    def _lapsed(self, event: Lapsed) -> None:
+        for id_ in event.request_ids:
+            request = self.find(id_)
+            if request is not None and request.unused:
+                self._change(request, lapsed=True)
+
+    def _stepped(self, event: ClockStepped) -> None:
+        """Give nobody more time because the wall clock was put back."""
+        for request in self.ending():
+            before, ends_t = request.ends, request.ends_t
+            if before is not None and ends_t is not None and wall(ends_t, event) < before:
+                field = "deadline" if request.pending else "valid_until"
+                self._change(request, **{field: wall(ends_t, event)})
+
+    def _end(self, cause: Event, id_: str, state: State, answer: Answer) -> Sequence[Event]:
+        request = self.find(id_)
+        if request is None or not request.pending:
+            return ()
+        request = self._change(request, state=state, answer=answer)
+        return (_dropped(cause, request), *_stays(cause, request))
+
+    def _due(self, tick: Ticked) -> Sequence[Event]:
+        """Say whose time is over, the earliest first."""
+        expired, lapsed = self.due(tick.at, MAX_PER_TICK)
+        events: list[Event] = []
+        if expired:
+            events.append(Expired(at=tick.at, t=tick.t, request_ids=tuple(expired)))
+        if lapsed:
+            events.append(Lapsed(at=tick.at, t=tick.t, request_ids=tuple(lapsed)))
+        return events
+
+
+def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
+    in_time = request.valid_until is not None and not request.over(proposed.at, proposed.t)
+    # Whoever takes a name whose key was revoked does not take what was approved for it.
+    same = request.asked.keyless or not proposed.keyless
+    return request.unused and in_time and same and request.covers(action, proposed)
+
+
+def _allowed(cause: Event, request: Request) -> Allowed:
+    decided = msgspec.structs.replace(
+        request.asked, at=cause.at, t=cause.t, decision=ALLOW, verdicts=(), asks=None
+    )
+    return Allowed(at=cause.at, t=cause.t, decided=decided)
+
+
+def _unpaused(cause: Answered, request: Request, source: str) -> Unpaused:
+    return Unpaused(
+        at=cause.at,
+        t=cause.t,
+        agent=request.agent,
+        sources=(source,),
+        by=cause.by,
+        reason=cause.words,
+        approved=True,
+    )
+
+
+def _stays(cause: Event, request: Request) -> Iterator[EscalationDenied]:
+    """Yield that a pause stays, if that was asked."""
+    if request.pauses and request.state in {"denied", "expired"}:
+        yield EscalationDenied(
+            at=cause.at,
+            t=cause.t,
+            agent=request.agent,
+            request_id=request.id,
+            source=request.pauses,
+            why=request.state,
+        )
+
+
+def _dropped(cause: Event, request: Request) -> Dropped:
+    return Dropped(at=cause.at, t=cause.t, agent=request.agent, id=request.asked.id)

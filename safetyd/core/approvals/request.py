@@ -1,0 +1,251 @@
+"""One request: what a person was asked, what they answered, and what that still permits.
+
+    pending --> approved --> used, or lapsed when its time is over
+       |
+       +------> denied, expired, cancelled, superseded
+
+A pending request may be deferred: it stays pending and its deadline moves along.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.action_types import Kind
+from safetyd.core.events.decision_events import (
+    Answered,
+    Cancelled,
+    Decided,
+    Event,
+    Expired,
+    Paused,
+    Proposed,
+    Released,
+    Superseded,
+)
+from safetyd.core.events.notification_events import QuietHours
+from safetyd.core.messages.binding import no_dearer, permits
+from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES, Proposal, Urgency, digest
+from safetyd.core.messages.verdict import ASK, Verdict
+from safetyd.core.recipients import awake_until
+
+UNPAUSE: Final = "unpause"  # what people are asked when an anomaly paused an agent
+MAX_JOINED: Final = 64  # ids of repeats that are told the end; of more only the number is known
+URGENT_WAIT_S: Final = 900.0
+MAX_ASKED_S: Final = 30 * 86_400.0
+
+Minutes = Annotated[float, Meta(ge=0, le=525_600)]
+Pending = Annotated[int, Meta(ge=1, le=1_000_000)]
+Bytes = Annotated[int, Meta(ge=MAX_MESSAGE_BYTES)]
+State = Literal["pending", "approved", "denied", "expired", "cancelled", "superseded"]
+
+_ENDS: Final[dict[type[Event], State]] = {
+    Released: "approved",
+    Expired: "expired",
+    Cancelled: "cancelled",
+    Superseded: "superseded",
+}
+_LIVE: Final = re.compile(r"\b(prod|production|live)\b", re.IGNORECASE)
+_OPERATES: Final = frozenset(
+    {"deploy", "publish", "db_write", "drop_database", "start_service", "open_port"}
+)
+
+
+class ApprovalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    timeout_minutes: Minutes = 60.0  # wait = true; 0: as long as an agent may ask for
+    queued_timeout_minutes: Minutes = 10_080.0  # wait = false; 0: the same
+    approved_valid_minutes: Annotated[float, Meta(gt=0, le=525_600)] = 1440.0
+    max_pending_per_agent: Pending = 50
+    max_pending_bytes_per_agent: Bytes = 2 * 1024 * 1024
+    max_pending_keyless: Pending = 500  # of all agents without a key together
+    max_pending_bytes_keyless: Bytes = 16 * 1024 * 1024
+    urgent_cost_usd: Annotated[float, Meta(ge=0)] = 20.0
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Who ended a request, when and how; `words` are a message or a reason."""
+
+    by: str
+    via: str
+    at: datetime
+    words: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    id: str
+    asked: Decided  # the proposal, and what the guards thought of it
+    action: bytes
+    urgency: Urgency
+    deadline: datetime | None
+    state: State = "pending"
+    until: datetime | None = None  # deferred: nobody is reminded before
+    answer: Answer | None = None
+    repeats: int = 0
+    joined: tuple[str, ...] = ()  # ids of proposals of the same action
+    valid_until: datetime | None = None  # approved: may be used until then
+    used: str = ""  # the id of the proposal that used the approval
+    used_digest: str = ""
+    claimant: str | None = None
+    lapsed: bool = False
+    lost: tuple[str, ...] = ()  # ids that were used again since, for another request
+    ends_t: float | None = None  # the steady second at which its time is over
+
+    @property
+    def agent(self) -> str:
+        return self.asked.agent
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The proposals that it is about, the one that asked first."""
+        used = (self.used,) if self.used else ()
+        ids = (self.asked.id, *self.joined, *used)
+        return tuple(id_ for id_ in ids if id_ not in self.lost) if self.lost else ids
+
+    def digest_of(self, id_: str) -> str:
+        """Return the digest of the proposal that may be done under an id."""
+        return self.used_digest if id_ == self.used and self.used_digest else self.asked.digest
+
+    @property
+    def pending(self) -> bool:
+        return self.state == "pending"
+
+    @property
+    def unused(self) -> bool:
+        """Whether it is an approval that may still be used."""
+        return self.state == "approved" and not self.used and not self.lapsed
+
+    @property
+    def ends(self) -> datetime | None:
+        """When it is over if nobody does anything, as far as it is not over yet."""
+        if self.pending:
+            return self.deadline
+        return self.valid_until if self.unused else None
+
+    def over(self, at: datetime, t: float) -> bool:
+        """Say whether the time is over to answer it or, approved, to use it.
+
+        Either clock may say so: one stands still while nothing runs, the other can be put back.
+        """
+        wall = self.deadline if self.pending else self.valid_until
+        steady = self.ends_t
+        return (wall is not None and at >= wall) or (steady is not None and t >= steady)
+
+    @property
+    def pauses(self) -> str:
+        """The source of a pause that an approval clears, if any."""
+        if self.own:
+            return "anomaly"
+        return "budget" if "budget.session" in self.rules else ""
+
+    @property
+    def gives(self) -> str:
+        """What an approval gives beside the action, in words for the card."""
+        if self.pauses != "budget":
+            return ""
+        return "an approval also ends the pause and lets the session spend as much again"
+
+    @property
+    def own(self) -> bool:
+        """Whether safetyd asks to end a pause; an agent may call a proposal of its own the same."""
+        return self.asked.type == UNPAUSE and self.asked.id == self.id
+
+    def answered_by(self, event: Event) -> bool:
+        """Say whether this was the event that counted: the first one did."""
+        answer = self.answer
+        if answer is None or answer.at != event.at:
+            return False
+        if isinstance(event, Answered):
+            said = event.answer, event.by, event.via
+            return said == (self.state, answer.by, answer.via)
+        return self.state == _ENDS.get(type(event))
+
+    def covers(self, action: bytes, proposed: Proposed) -> bool:
+        """Say whether a proposal is what the person saw, or was asked to permit beforehand."""
+        seen, proposal = self.asked.proposal, proposed.proposal
+        if self.asked.permission and action != self.action:
+            return self.asked.resolved == proposed.resolved and permits(seen, proposal)
+        return action == self.action and no_dearer(seen, proposal)
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules that the person was shown; an approval sets exactly these aside."""
+        return frozenset(r for v in self.asked.verdicts for r in (v.rule, *v.also))
+
+
+def request_id(agent: str, id_: str, seq: int) -> str:
+    """Name a request, the same on every replay."""
+    name = f"{agent}\0{id_}\0{seq}".encode()
+    return f"req_{hashlib.sha256(name).hexdigest()[:12]}"
+
+
+def unpause(event: Paused) -> Request:
+    """Return what people are asked when an agent is paused; it has no deadline."""
+    id_ = request_id(event.agent, UNPAUSE, event.seq)
+    proposal = Proposal(type=UNPAUSE, id=id_, description=event.reason)
+    verdict = Verdict("pause", ASK, "pause.anomaly", event.reason)
+    asked = Decided(
+        seq=event.seq,
+        at=event.at,
+        t=event.t,
+        agent=event.agent,
+        proposal=proposal,
+        digest=digest(event.agent, {"type": UNPAUSE, "description": event.reason}),
+        decision=ASK,
+        type=UNPAUSE,
+        tier="requires_permission",
+        reversibility="reversible",
+        risk="high",
+        verdicts=(verdict,),
+    )
+    return Request(id=id_, asked=asked, action=UNPAUSE.encode(), urgency="normal", deadline=None)
+
+
+def deadline_of(
+    proposal: Proposal, at: datetime, config: ApprovalsConfig, quiet: QuietHours | None = None
+) -> datetime:
+    """Return until when an answer counts: the asker's own wish, else what is configured.
+
+    What is configured for agents that do not wait leaves out the `quiet` hours of who is asked.
+    Nothing waits for ever: 0 stands for the longest that may be wished.
+    """
+    if proposal.timeout_s is not None:
+        asked_s = min(proposal.timeout_s or MAX_ASKED_S, MAX_ASKED_S)
+        return at + timedelta(seconds=max(asked_s, 1.0))
+    minutes = config.timeout_minutes if proposal.wait else config.queued_timeout_minutes
+    if minutes and quiet is not None and not proposal.wait:
+        return awake_until(quiet, at, minutes * 60)
+    return at + timedelta(seconds=minutes * 60 or MAX_ASKED_S)
+
+
+def urgency_of(
+    proposal: Proposal, kind: Kind, deadline: datetime | None, at: datetime, urgent_cost_usd: float
+) -> Urgency:
+    """Raise the asker's urgency by one step at most, for what cannot wait or costs much."""
+    if proposal.urgency == "low":
+        return "normal" if kind.risk in {"high", "prohibited"} else "low"
+    if proposal.urgency == "high":
+        return "high"
+    soon = proposal.wait and deadline is not None and _seconds(deadline, at) <= URGENT_WAIT_S
+    dear = urgent_cost_usd > 0 and (proposal.cost_usd or 0.0) >= urgent_cost_usd
+    live = kind.type in _OPERATES and any(map(_LIVE.search, _words(proposal)))
+    return "high" if soon or dear or live else "normal"
+
+
+def size_of(proposal: Proposal) -> int:
+    """Return the bytes that a proposal takes when it is written down."""
+    return len(msgspec.json.encode(proposal))
+
+
+def _seconds(deadline: datetime, at: datetime) -> float:
+    return (deadline - at).total_seconds()
+
+
+def _words(proposal: Proposal) -> Sequence[str]:
+    target = proposal.target
+    named = () if target is None else (target.label, target.name, target.app, target.url)
+    return (proposal.text, *named, *proposal.paths)

@@ -1,0 +1,178 @@
+"""What people have to do with a decision: an approval that is used, or a request that is made."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from safetyd.core.action_types import Kind
+from safetyd.core.approvals.grants import Grants
+from safetyd.core.approvals.lifting import Look
+from safetyd.core.approvals.pending_limits import passed
+from safetyd.core.approvals.queue import Approvals
+from safetyd.core.approvals.request import (
+    ApprovalsConfig,
+    Request,
+    deadline_of,
+    request_id,
+    urgency_of,
+)
+from safetyd.core.events.decision_events import Asking, Proposed, Using
+from safetyd.core.events.notification_events import QuietHours, TellingConfig
+from safetyd.core.guards import Chain
+from safetyd.core.messages.binding import binding
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
+
+NOBODY: Final = TellingConfig()  # is told anything
+# For an agent that asks for a person: nothing less than a question is the answer.
+ASKED: Final = Verdict("approvals", ASK, "approvals.asked", "the agent asks for permission")
+# Whoever answers must know what would be done.
+UNTOLD: Final = Verdict(
+    "approvals",
+    BLOCK,
+    "approvals.text",
+    "an ask for this needs the exact text that would be done: add it as context.text",
+    remedy="with context.text in the ask",
+)
+
+
+class Involved(NamedTuple):
+    """What still restricts, and the request or approval that it leads to."""
+
+    verdicts: tuple[Verdict, ...]
+    asks: Asking | None = None
+    uses: Using | None = None
+    grants: tuple[str, ...] = ()
+
+
+class Askers:
+    """Turns restricting verdicts into questions to people, as far as people may lift them."""
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        grants: Grants,
+        guards: Chain,
+        config: ApprovalsConfig,
+        telling: TellingConfig = NOBODY,
+    ) -> None:
+        self._approvals = approvals
+        self._grants = grants
+        self._guards = guards
+        self._config = config
+        self._recipients = telling.recipients
+
+    def involve(
+        self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], seq: int
+    ) -> Involved:
+        """Set aside what grants and then an approval cover; put what then asks to people.
+
+        `seq` is the number of the decision, by which a new request is named.
+        """
+        look = self._without(proposed, kind, again=False)
+        left, grants = self._grants.lift(proposed, kind, verdicts, look)
+        if not left:
+            return Involved((), grants=grants)
+        involved = self._involve(proposed, kind, left, seq)
+        return involved._replace(grants=grants) if grants else involved
+
+    def granted_before(
+        self,
+        proposed: Proposed,
+        kind: Kind,
+        verdicts: tuple[Verdict, ...],
+        grants: tuple[str, ...],
+    ) -> tuple[Verdict, ...]:
+        """Return what these grants, if they still hold, leave of verdicts on what is approved."""
+        look = self._without(proposed, kind, again=True)
+        return self._grants.lift(proposed, kind, verdicts, look, only=grants).verdicts
+
+    def _without(self, proposed: Proposed, kind: Kind, *, again: bool) -> Look:
+        """Return what asks a guard as if some rules of it were not there."""
+        classify, gate = self._guards.classify, self._guards.gate
+
+        def look(guard: str, lifted: frozenset[str]) -> Verdict:
+            if guard == gate.name:
+                return gate.check_without(proposed, kind, lifted, again=again)
+            return classify.check_without(proposed, kind, lifted)
+
+        return look
+
+    def _involve(
+        self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], seq: int
+    ) -> Involved:
+        action = _action(proposed, kind, verdicts)
+        approval = self._approvals.usable(proposed, kind, action)
+        if approval is not None:
+            verdicts = unlifted(verdicts, approval)
+            if not verdicts:
+                return Involved((), uses=_using(approval))
+        if strictest(verdicts).decision is not ASK:
+            return Involved(verdicts)
+        known = self._approvals.joinable(proposed, action)
+        if known is not None:
+            return Involved(verdicts, _joining(known))
+        return self._ask(proposed, kind, verdicts, request_id(proposed.agent, proposed.id, seq))
+
+    def _ask(
+        self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], id_: str
+    ) -> Involved:
+        agent, config = proposed.agent, self._config
+        if (full := passed(proposed, self._approvals, config)) is not None:
+            return Involved((*verdicts, full))
+        deadline = deadline_of(proposed.proposal, proposed.at, config, self._quiet(agent))
+        return Involved(
+            verdicts,
+            Asking(
+                request_id=id_,
+                action=_action(proposed, kind, verdicts),
+                urgency=urgency_of(
+                    proposed.proposal, kind, deadline, proposed.at, config.urgent_cost_usd
+                ),
+                deadline=deadline,
+            ),
+        )
+
+    def _quiet(self, agent: str) -> QuietHours | None:
+        """Return the quiet hours of the first person who is told what an agent asks."""
+        told = (one for one in self._recipients if one.channels and one.hears_of(agent))
+        first = next(told, None)
+        return None if first is None else first.quiet
+
+
+def asked_for(proposal: Proposal, kind: Kind) -> Verdict:
+    """Return what is said of an ask for permission before any guard is asked."""
+    return UNTOLD if kind.in_text and not proposal.text else ASKED
+
+
+def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> bytes:
+    """Return what is the same action; of asks for permission, which say less, the same words."""
+    if ASKED in verdicts:
+        return proposed.digest.encode()
+    return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
+
+
+def _joining(known: Request) -> Asking:
+    return Asking(
+        request_id=known.id,
+        action=known.action,
+        urgency=known.urgency,
+        deadline=known.deadline,
+        joins=True,
+    )
+
+
+def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, ...]:
+    """Return what an approval does not lift: blocks, and rules that the person was not shown."""
+    shown = approval.rules
+    return tuple(
+        verdict
+        for verdict in verdicts
+        if verdict.decision is not ASK or not {verdict.rule, *verdict.also} <= shown
+    )
+
+
+def _using(approval: Request) -> Using:
+    answer, until = approval.answer, approval.valid_until
+    if answer is None or until is None:
+        raise AssertionError("only what was answered can be used")
+    return Using(request_id=approval.id, by=answer.by, until=until, words=answer.words)

@@ -1,0 +1,151 @@
+"""Suggestions: rules that the answers of people add up to. They are shown, and never applied.
+
+What might be blocked is a kind of action. What might be allowed is one exact text with nothing
+beside it, since nobody has seen any other.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.actor import Actor, hearing, on
+from safetyd.core.approvals.assurance import says_all
+from safetyd.core.approvals.queue import Approvals
+from safetyd.core.approvals.request import UNPAUSE, Request
+from safetyd.core.events.decision_events import Answered
+from safetyd.core.text.patterns import exactly
+
+MAX_KINDS: Final = 1_000  # that are counted; the one that was not answered for longest gives way
+ENOUGH: Final = 5  # answers of one sort and none of the other
+NAME_CHARS: Final = 64
+TEXT_CHARS: Final = 200  # of a text; a longer one nobody would read
+
+# What asks in the table of types; a rule that allows puts these aside and no others.
+_TABLE: Final = frozenset({"classify.high", "classify.unknown_type"})
+_not_in_names = re.compile(r"[^A-Za-z0-9_.-]+").sub
+
+
+class Count(msgspec.Struct):
+    """The answers to requests of one kind: the same agent, type and project, and perhaps text."""
+
+    agent: str
+    type: str
+    project: str | None
+    text: str | None = None  # None: whatever they said
+    approved: int = 0
+    by_table: int = 0  # of these, what nothing but the table of types asked about
+    denied: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+
+class HistoryState(msgspec.Struct):
+    kinds: dict[str, Count] = {}  # the one answered last comes last
+
+
+class Suggestion(NamedTuple):
+    """A rule that would have answered as people did, and what speaks for it."""
+
+    then: Literal["allow", "block"]
+    answers: Count
+    name: str
+    reason: str
+    toml: str
+
+
+class History(Actor):
+    """How people answered, by kind. It must hear of an answer after the queue did."""
+
+    name = "history"
+    _state: HistoryState
+
+    def __init__(self, approvals: Approvals, kinds: Kinds) -> None:
+        self._approvals = approvals
+        self._kinds = kinds
+        self._state = HistoryState()
+        self.hears = hearing(on(Answered, self._answered))
+
+    def suggestions(self, taken: Sequence[str] = ()) -> list[Suggestion]:
+        """Return the rules that people might want, but none that has a `taken` name."""
+        counts = self._state.kinds.values()
+        found = (_suggestion(count, self._kinds.named(count.type)) for count in counts)
+        return [each for each in found if each is not None and each.name not in taken]
+
+    def _answered(self, event: Answered) -> None:
+        request = self._approvals.find(event.request_id)
+        if request is None or request.asked.type == UNPAUSE or not request.answered_by(event):
+            return
+        self._add(event, request, None)
+        proposal = request.asked.proposal
+        if says_all(proposal) and len(proposal.text) <= TEXT_CHARS:
+            self._add(event, request, proposal.text)
+
+    def _add(self, event: Answered, request: Request, text: str | None) -> None:
+        count = self._count_of(request, text)
+        count.first_at, count.last_at = count.first_at or event.at, event.at
+        if event.answer == "denied":
+            count.denied += 1
+            return
+        count.approved += 1
+        count.by_table += self._by_table(request)
+
+    def _count_of(self, request: Request, text: str | None) -> Count:
+        asked, kinds = request.asked, self._state.kinds
+        project = asked.proposal.project
+        named = (asked.agent, asked.type, project)
+        key = json.dumps(named if text is None else (*named, text))
+        count = kinds.pop(key, None) or Count(asked.agent, asked.type, project, text)
+        kinds[key] = count
+        if len(kinds) > MAX_KINDS:
+            del kinds[next(iter(kinds))]
+        return count
+
+    def _by_table(self, request: Request) -> bool:
+        raised = self._kinds.of(request.asked.proposal).raised
+        return not raised and request.rules <= _TABLE
+
+
+def _suggestion(count: Count, kind: Kind) -> Suggestion | None:
+    if kind.human:
+        return None
+    if count.text is None:
+        if count.denied >= ENOUGH and not count.approved:
+            return _rule("block", count, f"denied {count.denied} times and never approved")
+    elif count.by_table >= ENOUGH and not count.denied and kind.risk != "prohibited":
+        return _rule("allow", count, f"approved {count.approved} times and never denied")
+    return None
+
+
+def _rule(then: Literal["allow", "block"], count: Count, reason: str) -> Suggestion:
+    exact = "" if count.text is None else hashlib.sha256(count.text.encode()).hexdigest()[:6]
+    parts = (then, count.agent, count.type, count.project or "")
+    name = _not_in_names("_", "_".join(filter(None, parts)))[: NAME_CHARS - 7]
+    name = f"{name}_{exact}" if exact else name
+    lines = (
+        "[[rules.custom]]",
+        f"name = {_quoted(name)}",
+        f"when = {{ {', '.join(_when(count))} }}",
+        f"then = {_quoted(then)}",
+        f"reason = {_quoted(reason)}",
+    )
+    return Suggestion(then, count, name, reason, "\n".join(lines))
+
+
+def _when(count: Count) -> Iterator[str]:
+    yield f"types = [{_quoted(count.type)}]"
+    yield f"agents = [{_quoted(count.agent)}]"
+    if count.project is not None:
+        yield f"projects = [{_quoted(count.project)}]"
+    if count.text is not None:
+        yield f"text = {_quoted(exactly(count.text))}"
+        yield "only_text = true"
+
+
+def _quoted(word: str) -> str:
+    return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,168 @@
+"""Answers already given, so that a repeated proposal is not decided twice.
+
+Answers are kept in generations that are frozen once full: a checkpoint encodes those in another
+thread while new answers go on arriving.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.events.decision_events import Asking, Decided, Proposed, Using
+from safetyd.core.messages.decision import Decision, Opinion
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, strictest
+
+MAX_ANSWERS: Final = 100_000
+GENERATION: Final = 2_000
+
+_MESSAGES: Final = {
+    Severity.ALLOW: "",
+    Severity.ASK: (
+        "This needs a person, and nobody can be asked yet. Do not act and do not try another way."
+    ),
+    Severity.BLOCK: "This is not permitted. Do not act and do not try another way.",
+}
+
+_decode_generations = msgspec.msgpack.Decoder(list[bytes]).decode
+_decode_answers = msgspec.msgpack.Decoder(list[Decision]).decode
+
+
+class DecisionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
+    recall_s: Annotated[float, Meta(ge=0, le=604_800)] = 600.0
+
+
+class Recall:
+    """The answers of the last `recall_s` seconds, at most 100,000 of them."""
+
+    def __init__(self, config: DecisionsConfig, mode: str, policy: str) -> None:
+        self._ttl = timedelta(seconds=config.ttl_s)
+        self._kept = timedelta(seconds=config.recall_s)
+        self._mode = mode
+        self._policy = policy
+        self._answers: dict[tuple[str, str], Decision] = {}
+        self._generations: list[list[Decision]] = [[]]
+
+    def find(self, proposed: Proposed) -> Decision | None:
+        """Return the answer that this agent's id already has, though it may be over."""
+        decision = self._answers.get((proposed.agent, proposed.id))
+        if decision is None or decision.at is None or proposed.at >= decision.at + self._kept:
+            return None
+        return decision
+
+    def lookup(self, id_: str) -> tuple[Decision, ...]:
+        """Return the remembered answers to `id_`, of whichever agent."""
+        return tuple(d for (_, known), d in self._answers.items() if known == id_)
+
+    def remember(self, decided: Decided) -> Decision:
+        """Build the answer to a decision and, if it was the id's first, keep it."""
+        decision = self.answer(decided)
+        if decided.first:
+            self.keep(decision)
+        return decision
+
+    def keep(self, decision: Decision) -> None:
+        """Let this be the answer to its id from now on."""
+        self._answers[decision.agent, decision.id] = decision
+        self._newest().append(decision)
+
+    def last(self, agent: str, id_: str) -> Decision | None:
+        """Return the last answer that was kept, however old it is."""
+        return self._answers.get((agent, id_))
+
+    def answer(self, decided: Decided) -> Decision:
+        """Build the answer to a decision."""
+        if decided.uses is not None:
+            return self._approved(decided, decided.uses)
+        if not decided.verdicts:
+            headline = _granted(decided.grants) if decided.grants else ALLOWED
+            return self._built(decided, headline, expires_at=decided.at + self._ttl)
+        decision = self._built(decided, strictest(decided.verdicts))
+        return decision if decided.asks is None else _pending(decision, decided.asks)
+
+    def save(self) -> Callable[[], bytes]:
+        *frozen, newest = self._generations
+        kept = (*frozen, newest.copy())
+        return lambda: msgspec.msgpack.encode([msgspec.msgpack.encode(part) for part in kept])
+
+    def load(self, saved: bytes) -> None:
+        self._generations = [_decode_answers(part) for part in _decode_generations(saved)]
+        self._answers = {(d.agent, d.id): d for part in self._generations for d in part}
+
+    def _newest(self) -> list[Decision]:
+        if len(self._generations[-1]) >= GENERATION:
+            self._generations.append([])
+            if len(self._generations) > MAX_ANSWERS // GENERATION:
+                self._forget(self._generations.pop(0))
+        return self._generations[-1]
+
+    def _forget(self, oldest: list[Decision]) -> None:
+        for decision in oldest:
+            # An id that was decided anew since stands in a later generation too.
+            if self._answers.get((decision.agent, decision.id)) is decision:
+                del self._answers[decision.agent, decision.id]
+
+    def _approved(self, decided: Decided, uses: Using) -> Decision:
+        words = f": {uses.words}" if uses.words else ""
+        decision = self._built(decided, ALLOWED, expires_at=uses.until)
+        return msgspec.structs.replace(
+            decision,
+            cause="human_approved",
+            reason=f"approved by {uses.by}{words}",
+            request_id=uses.request_id,
+            claim_required=decided.reversibility == "irreversible",
+        )
+
+    def _built(
+        self, decided: Decided, headline: Verdict, expires_at: datetime | None = None
+    ) -> Decision:
+        return Decision(
+            id=decided.id,
+            agent=decided.agent,
+            decision=decided.decision,
+            cause=headline.cause,
+            reason=headline.reason,
+            triggered_rules=_rules(decided.verdicts),
+            verdicts=_opinions(decided.verdicts),
+            tier=decided.tier,
+            risk=decided.risk,
+            reversibility=decided.reversibility,
+            retry_after_s=headline.retry_after_s,
+            limit_id=headline.limit_id,
+            agent_message=_MESSAGES[decided.decision],
+            digest=decided.digest,
+            expires_at=expires_at,
+            mode=self._mode,
+            policy=self._policy,
+            seq=decided.seq,
+            at=decided.at,
+        )
+
+
+def _pending(decision: Decision, asks: Asking) -> Decision:
+    return msgspec.structs.replace(
+        decision,
+        status="pending",
+        request_id=asks.request_id,
+        expires_at=asks.deadline,
+        agent_message="A person has been asked. Do not act and do not try another way.",
+    )
+
+
+def _granted(grants: tuple[str, ...]) -> Verdict:
+    return Verdict("grants", Severity.ALLOW, "", f"permitted by {' and '.join(grants)}")
+
+
+def _rules(verdicts: tuple[Verdict, ...]) -> tuple[str, ...]:
+    if not verdicts:
+        return ()
+    return tuple(rule for verdict in verdicts for rule in (verdict.rule, *verdict.also))
+
+
+def _opinions(verdicts: tuple[Verdict, ...]) -> tuple[Opinion, ...]:
+    if not verdicts:
+        return ()
+    return tuple(Opinion(v.guard, v.decision, v.rule, v.reason) for v in verdicts)

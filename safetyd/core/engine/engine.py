@@ -1,0 +1,400 @@
+"""An event in, everything it caused out: the one place where guards are asked and state changes."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import Kinds
+from safetyd.core.actor import Actor, Guard, Handler, counts
+from safetyd.core.approvals.final_decisions import conclusions
+from safetyd.core.approvals.grant_hints import worded
+from safetyd.core.approvals.grants import Grants
+from safetyd.core.approvals.queue import Approvals
+from safetyd.core.approvals.request import Request
+from safetyd.core.approvals.resolution import Askers, asked_for, unlifted
+from safetyd.core.approvals.suggestions import History
+from safetyd.core.decision_cache import Recall
+from safetyd.core.engine.evaluation import conflict, proposed_again, restricting
+from safetyd.core.engine.evaluation import decided as judged
+from safetyd.core.events.consequences import Approved
+from safetyd.core.events.decision_events import (
+    Answered,
+    Cancelled,
+    Decided,
+    Event,
+    Expired,
+    Moment,
+    Proposed,
+    Released,
+    Superseded,
+)
+from safetyd.core.guards import chain
+from safetyd.core.guards.keys import KeysGuard, Ties
+from safetyd.core.guards.stop import StopGuard
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import ALLOWED, BLOCK, Verdict, strictest
+from safetyd.core.open_actions import Actions
+from safetyd.core.outbox.outbox import Outbox
+from safetyd.core.policy import Configured, Policy
+from safetyd.core.reporting.reporter import Reporter
+from safetyd.core.reporting.session_transcripts import Transcripts
+from safetyd.core.sessions import Sessions
+
+MAX_CASCADE: Final = 1000
+CONCLUDING: Final = frozenset({Answered, Approved, Released, Expired, Cancelled, Superseded})
+SCHEMA: Final = 1
+
+
+class EngineError(Exception):
+    """The rules themselves went wrong; the process must end and start from its journal."""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the engine knows after event `seq`."""
+
+    schema: int
+    seq: int
+    policy: Policy
+    actors: dict[str, bytes]
+
+
+class Engine:
+    """The core as one object. Only one task may touch it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.seq = 0
+        self._build(policy)
+
+    @property
+    def stop(self) -> StopGuard:
+        return self.guards.stop
+
+    @property
+    def keys(self) -> KeysGuard:
+        return self.guards.keys
+
+    @property
+    def guard_names(self) -> tuple[str, ...]:
+        return tuple(guard.name for guard in self._guards)
+
+    def decide(
+        self, proposed: Proposed, *, permission: bool = False
+    ) -> tuple[Decision, Sequence[Event]]:
+        """Return the answer, and what must be journalled before anybody hears it.
+
+        With `permission` the agent asks for a person, whatever the guards think.
+        """
+        if proposed.proposal.dry_run:
+            return self._record(self._judge(proposed, first=False))
+        replaced = self._replaced(proposed, permission=permission)
+        known = self._known(proposed, replaced)
+        if known is not None and known.digest != proposed.digest:
+            return self._record(self._judge(proposed, (conflict(known),), first=False))
+        if known is None or replaced is not None or not self._stands(known, proposed):
+            superseded = self._supersede(replaced, proposed)
+            decided = self._judge(proposed, first=True, permission=permission)
+            decision, events = self._record(decided)
+            return decision, [*superseded, *events]
+        if known.allowed and (verdict := self._held(proposed)) is not ALLOWED:
+            return self._record(self._judge(proposed, (verdict,), first=False))
+        return known, ()
+
+    def handle(self, event: Event) -> list[Event]:
+        """Return the lasting events among `event` and everything it caused, in order."""
+        todo = [event]
+        lasting: list[Event] = []
+        for current in todo:
+            if len(todo) > MAX_CASCADE:
+                raise EngineError(f"{type(event).__name__} set off more than {MAX_CASCADE} events")
+            if current.lasting:
+                self.seq += 1
+                current.seq = self.seq
+                lasting.append(current)
+            for observe in self._listeners.get(type(current), ()):
+                if caused := observe(current):
+                    todo.extend(caused)
+            if type(current) is Configured:
+                self._reconfigure(current.policy)
+            elif type(current) in CONCLUDING:
+                todo.extend(self._look_again(current))
+                self._conclude(current)
+        return lasting
+
+    def replay(self, journal: Iterable[Event]) -> None:
+        """Rebuild state. Consequences are not recomputed: the journal has them."""
+        for event in journal:
+            if event.seq != self.seq + 1:
+                raise EngineError(f"event {event.seq} follows {self.seq}: the journal has a gap")
+            self.seq = event.seq
+            if counts(event):
+                self._replay(event)
+            if isinstance(event, Decided):
+                self.recall.remember(event)
+            elif isinstance(event, Configured):
+                self._reconfigure(event.policy)
+            elif type(event) in CONCLUDING:
+                self._conclude(event)
+
+    def _replay(self, event: Event) -> None:
+        """Tell everybody; of what that causes, only what is never written down follows again."""
+        todo = [event]
+        for current in todo:
+            for observe in self._listeners.get(type(current), ()):
+                if caused := observe(current):
+                    todo.extend(found for found in caused if not found.lasting)
+
+    def save(self) -> Callable[[], Checkpoint]:
+        """Freeze everything now; the function that is returned encodes it, in another thread."""
+        saved = {actor.name: actor.save() for actor in self._actors}
+        saved["recall"] = self.recall.save()
+        seq, policy = self.seq, self.policy
+        return lambda: Checkpoint(
+            schema=SCHEMA,
+            seq=seq,
+            policy=policy,
+            actors={name: encode() for name, encode in saved.items()},
+        )
+
+    @classmethod
+    def restore(cls, checkpoint: Checkpoint) -> "Engine":
+        """Return an engine that knows what the saved one knew."""
+        engine = cls(checkpoint.policy)
+        engine.seq = checkpoint.seq
+        engine._load(checkpoint.actors)
+        return engine
+
+    def _build(self, policy: Policy) -> None:
+        self.policy = policy
+        self.policy_digest = policy.digest()
+        self._kinds = Kinds(policy.types, policy.profile)
+        self.sessions = Sessions(policy.sessions)
+        self.guards = chain(
+            policy, self._kinds, self.sessions, Ties(self._holds_name, self._is_busy)
+        )
+        self.recall = Recall(policy.decisions, policy.mode, self.policy_digest)
+        self.actions = Actions(policy.sessions, self.guards.keys.known)
+        self.approvals = Approvals(policy.approvals)
+        self.grants = Grants()
+        self.history = History(self.approvals, self._kinds)
+        self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
+        self._askers = Askers(
+            self.approvals, self.grants, self.guards, policy.approvals, policy.telling
+        )
+        self._guards: tuple[Guard, ...] = tuple(self.guards)
+        self._actors: tuple[Actor, ...] = (
+            *self._guards,
+            self.sessions,
+            self.actions,
+            self.approvals,
+            self.grants,
+            self.history,
+            self.outbox,
+            Transcripts(self.sessions, self.actions, self.approvals, self.guards.budget),
+            Reporter(),
+        )
+        self._listeners = _listeners(self._actors)
+
+    def _is_busy(self, agent: str) -> bool:
+        return self.actions.is_busy(agent)
+
+    def _holds_name(self, agent: str) -> bool:
+        """Say whether forgetting a name would let its agent off, or leave a request without one."""
+        guards = self.guards
+        return (
+            guards.safe_mode.holds_alone(agent)
+            or bool(guards.pause.pauses(agent))
+            or guards.stop.holds_alone(agent)
+            or self.approvals.pending_count(agent) > 0
+        )
+
+    def _reconfigure(self, policy: Policy) -> None:
+        """Carry all state over to actors that follow the new rules."""
+        if policy != self.policy:
+            saved = self.save()().actors
+            self._build(policy)
+            self._load(saved)
+
+    def _load(self, saved: dict[str, bytes]) -> None:
+        for actor in self._actors:
+            # An actor that is newer than the checkpoint begins empty.
+            if actor.name in saved:
+                actor.load(saved[actor.name])
+        self.recall.load(saved["recall"])
+
+    def _record(self, decided: Decided) -> tuple[Decision, Sequence[Event]]:
+        events = self.handle(decided) if decided.first else self._write(decided)
+        if decided.grants:
+            events += [e for used in self.grants.uses(decided) for e in self.handle(used)]
+        return self.recall.remember(decided), events
+
+    def _write(self, event: Event) -> list[Event]:
+        self.seq += 1
+        event.seq = self.seq
+        return [event]
+
+    def _judge(
+        self,
+        proposed: Proposed,
+        ruled: Sequence[Verdict] = (),
+        *,
+        first: bool,
+        permission: bool = False,
+    ) -> Decided:
+        kind = self._kinds.of(proposed.proposal)
+        if permission:
+            ruled = (asked_for(proposed.proposal, kind), *ruled)
+        verdicts = (*ruled, *restricting(self._guards, proposed, kind))
+        decided = judged(proposed, kind, verdicts, first=first)
+        if not verdicts:
+            return decided
+        if first:
+            involved = self._askers.involve(proposed, kind, verdicts, self.seq + 1)
+            decided.verdicts, decided.asks, decided.uses, decided.grants = involved
+            decided.permission = permission
+            decided.decision = strictest(involved.verdicts).decision
+        if decided.decision is BLOCK:
+            decided.verdicts = tuple(worded(v, decided, kind) for v in decided.verdicts)
+        return decided
+
+    def _replaced(self, proposed: Proposed, *, permission: bool) -> Request | None:
+        """Return what the agent asks something else for.
+
+        It is the proposal that it names or, of a permission, what its id asked in other words.
+        """
+        named = proposed.proposal.supersedes or (proposed.id if permission else None)
+        request = self.approvals.of_proposal(proposed.agent, named) if named else None
+        if request is None or not request.pending:
+            return None
+        if named == proposed.id and request.asked.digest == proposed.digest:
+            return None
+        return request
+
+    def _supersede(self, request: Request | None, proposed: Proposed) -> Sequence[Event]:
+        if request is None:
+            return ()
+        return self.handle(
+            Superseded(
+                at=proposed.at,
+                t=proposed.t,
+                request_id=request.id,
+                agent=proposed.agent,
+                by_id=proposed.id,
+            )
+        )
+
+    def _known(self, proposed: Proposed, replaced: Request | None) -> Decision | None:
+        """Return the answer that says what an id stands for, unless that is to be replaced.
+
+        While it is pending that is so however old it is.
+        """
+        request = self.approvals.of_proposal(proposed.agent, proposed.id)
+        if request is None or not request.pending:
+            return self.recall.find(proposed)
+        return None if request is replaced else self._pending(request, proposed.id)
+
+    def _stands(self, known: Decision, proposed: Proposed) -> bool:
+        """Say whether an answer may be given again.
+
+        An approval that the id has not used yet is no answer: the proposal must use it up.
+        """
+        request = self.approvals.of_proposal(proposed.agent, proposed.id)
+        if request is not None and request.pending:
+            return True
+        if known.expires_at is not None and proposed.at >= known.expires_at:
+            return False
+        if request is None:
+            return not self._is_over(known)
+        return request.state != "approved" or request.used == proposed.id
+
+    def _pending(self, request: Request, id_: str) -> Decision:
+        """Return the answer to whoever asks again; that nobody could be told is said."""
+        answer = msgspec.structs.replace(self.recall.answer(request.asked), id=id_)
+        answer = self._in_own_words(answer, request)
+        if not self.outbox.undeliverable(request.id):
+            return answer
+        return msgspec.structs.replace(answer, cause="undeliverable")
+
+    def _is_over(self, known: Decision) -> bool:
+        """Say whether a pending answer is about a request that has ended without a word to it."""
+        request = self.approvals.find(known.request_id or "")
+        return known.status == "pending" and (request is None or not request.pending)
+
+    def approve_via(self, request: Request) -> tuple[str, ...]:
+        """Return the ways in which a request of this type may be approved, none if in every one."""
+        return self._kinds.of(request.asked.proposal).approve_via
+
+    def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
+        """Return what keeps an approved action from being begun now, or `ALLOWED`."""
+        chain = self.guards
+        guards = chain.stop, chain.pause, chain.mode, chain.safe_mode
+        proposed = proposed_again(asked, moment.at, moment.t)
+        return self._first_of(guards, proposed)
+
+    def _look_again(self, event: Event) -> Sequence[Event]:
+        """Ask the guards about what a person approved; blocks, and rules not shown, hold it."""
+        request = self.approvals.find(event.request_id) if isinstance(event, Approved) else None
+        if request is None or not isinstance(event, Approved):
+            return ()
+        asked = request.asked
+        proposed = proposed_again(asked, event.at, event.t)
+        kind = self._kinds.of(asked.proposal)
+        verdicts = tuple(restricting(self._guards, proposed, kind, again=True))
+        verdicts = self._askers.granted_before(proposed, kind, verdicts, asked.grants)
+        return (
+            Released(
+                at=event.at,
+                t=event.t,
+                request_id=request.id,
+                agent=asked.agent,
+                id=asked.id,
+                verdicts=unlifted(verdicts, request),
+                waits=event.waits,
+            ),
+        )
+
+    def _conclude(self, event: Event) -> None:
+        """Keep the final answers that an event gives."""
+        for request in self.concluded(event):
+            pending = self.recall.answer(request.asked)
+            for decision in conclusions(request, pending, event):
+                self.recall.keep(self._in_own_words(decision, request))
+
+    def _in_own_words(self, answer: Decision, request: Request) -> Decision:
+        """Let the answer to a proposal that joined a request be about what that one said."""
+        joined = (
+            None if answer.id == request.asked.id else self.recall.last(answer.agent, answer.id)
+        )
+        return answer if joined is None else msgspec.structs.replace(answer, digest=joined.digest)
+
+    def concluded(self, event: Event) -> Iterator[Request]:
+        """Yield the requests whose proposals have a final answer now."""
+        match event:
+            case Expired():
+                ids = event.request_ids
+            case Released() | Cancelled() | Superseded() | Answered(answer="denied"):
+                ids = (event.request_id,)
+            case _:
+                return
+        for id_ in ids:
+            request = self.approvals.find(id_)
+            # Whatever comes second finds a request that has ended, and ends nothing.
+            if request and request.answered_by(event):
+                yield request
+
+    def _held(self, proposed: Proposed) -> Verdict:
+        """Return what now forbids an allow that was given before."""
+        guards = self.guards.stop, self.guards.pause, self.guards.safe_mode
+        return self._first_of(guards, proposed)
+
+    def _first_of(self, guards: Iterable[Guard], proposed: Proposed) -> Verdict:
+        verdicts = restricting(guards, proposed, self._kinds.of(proposed.proposal))
+        return verdicts[0] if verdicts else ALLOWED
+
+
+def _listeners(actors: Iterable[Actor]) -> dict[type[Event], tuple[Handler, ...]]:
+    table: dict[type[Event], tuple[Handler, ...]] = {}
+    for actor in actors:
+        for kind, act in actor.hears.items():
+            table[kind] = (*table.get(kind, ()), act)
+    return table

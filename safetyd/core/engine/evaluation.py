@@ -1,0 +1,86 @@
+"""What the guards make of a proposal: one verdict each, and a decision of all of them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from safetyd.core.action_types import Kind
+from safetyd.core.actor import Guard
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, BLOCK, Verdict, strictest
+from safetyd.core.text.folding import masked
+
+
+def restricting(
+    guards: Iterable[Guard], proposed: Proposed, kind: Kind, *, again: bool = False
+) -> list[Verdict]:
+    """Ask every guard; return what restricts, in order. A guard that cannot answer blocks."""
+    verdicts: list[Verdict] = []
+    for guard in guards:
+        try:
+            verdict = (guard.check_again if again else guard.check)(proposed, kind)
+        except Exception as exc:  # noqa: BLE001 - whatever it is
+            verdict = _failed(guard, exc)
+        if verdict is not ALLOWED:
+            verdicts.append(verdict)
+    return verdicts
+
+
+def _failed(guard: Guard, exc: Exception) -> Verdict:
+    rule = f"{guard.name}.failed"
+    return Verdict(guard.name, BLOCK, rule, f"{rule}: {exc!r}", cause="guard_error")
+
+
+def conflict(known: Decision) -> Verdict:
+    """Refuse an id that stands for something else."""
+    reason = f"id {known.id} was used for another proposal at {known.at:%H:%M:%S}Z; use a new id"
+    return Verdict(
+        "recall",
+        BLOCK,
+        "recall.conflict",
+        reason,
+        cause="conflict",
+        remedy="with an id of its own",
+    )
+
+
+def decided(
+    proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], *, first: bool
+) -> Decided:
+    """Return the decision that the strictest verdict makes; secrets are masked in it."""
+    proposal = proposed.proposal
+    if verdicts and any(verdict.masks_text for verdict in verdicts):
+        proposal = msgspec.structs.replace(proposal, text=masked(proposal.text))
+    return Decided(
+        at=proposed.at,
+        t=proposed.t,
+        agent=proposed.agent,
+        proposal=proposal,
+        digest=proposed.digest,
+        decision=strictest(verdicts).decision if verdicts else ALLOW,
+        type=kind.type,
+        tier=kind.tier,
+        reversibility=kind.reversibility,
+        risk=kind.risk,
+        keyless=proposed.keyless,
+        priced_nano=proposed.priced_nano,
+        verdicts=verdicts,
+        first=first,
+        resolved=proposed.resolved,
+    )
+
+
+def proposed_again(asked: Decided, at: datetime, t: float) -> Proposed:
+    """Return what people were asked about as if it were proposed now."""
+    return Proposed(
+        at=at,
+        t=t,
+        agent=asked.agent,
+        proposal=asked.proposal,
+        digest=asked.digest,
+        keyless=asked.keyless,
+        priced_nano=asked.priced_nano,
+        resolved=asked.resolved,
+    )

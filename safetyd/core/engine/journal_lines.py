@@ -1,0 +1,126 @@
+"""The journal's format: one event, one line of JSON."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from safetyd.core.events.decision_events import (
+    AnomalyFound,
+    Answered,
+    AuditRecovered,
+    BreakerMoved,
+    BudgetMarked,
+    BudgetRaised,
+    Cancelled,
+    Claimed,
+    ClockStepped,
+    ConfigRejected,
+    Decided,
+    Deferred,
+    EscalationDenied,
+    Event,
+    Expired,
+    Forgotten,
+    KeysChanged,
+    Lapsed,
+    Overdue,
+    Paused,
+    PersonSeen,
+    Refused,
+    Released,
+    Reported,
+    Resumed,
+    SafeModeEntered,
+    SafeModeExited,
+    SafetyEvent,
+    SessionClosed,
+    Settled,
+    Stopped,
+    Superseded,
+    Transcribed,
+    Unpaused,
+    Withheld,
+)
+from safetyd.core.events.notification_events import (
+    Announced,
+    ChannelMoved,
+    Climbed,
+    Due,
+    LinkRevoked,
+    NotTold,
+    Told,
+    Unparked,
+)
+from safetyd.core.events.request_events import Granted, GrantEnded, GrantRevoked, GrantUsed
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.policy import Configured
+
+AnyEvent = (
+    Decided
+    | Refused
+    | Withheld
+    | Reported
+    | Settled
+    | Overdue
+    | SessionClosed
+    | Transcribed
+    | Stopped
+    | Resumed
+    | Paused
+    | Unpaused
+    | SafeModeEntered
+    | SafeModeExited
+    | BreakerMoved
+    | BudgetMarked
+    | BudgetRaised
+    | AnomalyFound
+    | PersonSeen
+    | Forgotten
+    | KeysChanged
+    | Configured
+    | ConfigRejected
+    | ClockStepped
+    | AuditRecovered
+    | Answered
+    | Cancelled
+    | Claimed
+    | Deferred
+    | Expired
+    | Lapsed
+    | Released
+    | Superseded
+    | Granted
+    | GrantUsed
+    | GrantRevoked
+    | GrantEnded
+    | EscalationDenied
+    | Due
+    | Told
+    | NotTold
+    | Unparked
+    | ChannelMoved
+    | Climbed
+    | Announced
+    | LinkRevoked
+    | SafetyEvent
+)
+
+encode: Callable[[Event], bytes] = msgspec.json.Encoder().encode
+decode: Callable[[bytes], Event] = msgspec.json.Decoder(AnyEvent).decode
+decode_batch: Callable[[bytes], list[Event]] = msgspec.json.Decoder(AnyEvent).decode_lines
+
+
+def concerns(line: bytes, id_: str) -> bool:
+    """Say whether a line tells of the proposal with this id."""
+    if msgspec.json.encode(id_) not in line:
+        return False
+    try:
+        event = decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    match event:
+        case Decided() | Withheld():
+            return event.id == id_
+        case Reported(telemetry=Outcome(id=named)):
+            return named == id_
+    return False

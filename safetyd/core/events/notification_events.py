@@ -1,0 +1,185 @@
+"""Telling people: who can be told how, what is due to be sent, and what came of it.
+
+    waiting --Due--> open --Told--> accepted or delivered
+                      |
+                      +--NotTold--> dead, cancelled, expired; quiet: it waits again
+                      |
+                      +--NotTold--> parked --Unparked--> open
+
+The core knows people and channels by name only; addresses and secrets stay in the shell.
+"""
+
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.events.decision_events import Event
+from safetyd.core.messages.proposal import Urgency
+
+SHOWN: Final = 20  # things that one message tells of; of more it gives the number
+
+ChannelKind = Literal["desktop", "email", "sms", "webhook", "chat"]
+ItemKind = Literal["request", "reminder", "last_call", "expired", "alert", "summary", "test"]
+DeliveryState = Literal[
+    "open",
+    "parked",
+    "accepted",
+    "delivered",
+    "undelivered",
+    "dead",
+    "cancelled",
+    "expired",
+    "quiet",
+]
+Strategy = Literal["all", "sequential"]
+BatchMode = Literal["trailing", "leading"]
+Summaries = Literal["each", "review", "off"]
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+TimeOfDay = Annotated[
+    str,
+    Meta(
+        pattern=r"^([01]\d|2[0-3]):[0-5]\d$",
+        extra_json_schema={"description": 'a time of day such as "23:00"'},
+    ),
+]
+
+
+class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From `start` until `end` by the wall clock of a zone; equal ones are never."""
+
+    start: TimeOfDay = "23:00"
+    end: TimeOfDay = "07:00"
+    days: tuple[Day, ...] = ()  # on which such hours begin; none named: every day
+    timezone: str = "UTC"
+
+
+class Recipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person, or everybody behind a shared channel."""
+
+    name: str
+    channels: tuple[str, ...]  # where they can be reached, in the order of preference
+    quiet: QuietHours = QuietHours()
+    agents: tuple[str, ...] = ("*",)  # whose requests and alerts; globs
+    backup: str = ""  # the recipient who is told when this one does not answer
+
+    def hears_of(self, agent: str | None) -> bool:
+        """Say whether this agent's requests and alerts are theirs; what concerns all always is."""
+        return agent is None or any(fnmatchcase(agent, known) for known in self.agents)
+
+
+class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is told, and how often; with nobody to tell, nothing of it happens."""
+
+    recipients: tuple[Recipient, ...] = ()
+    channels: dict[str, ChannelKind] = {}  # every one that is configured, in order
+    strategy: Strategy = "all"
+    min_urgency: Urgency = "low"
+    batch_interval_s: float = 60.0
+    batch_mode: BatchMode = "trailing"
+    alert_batch_s: float = 600.0
+    summaries: Summaries = "each"
+    quiet_bypass: Literal["high", "none"] = "high"
+
+
+class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One thing that somebody is told of: a request by its id, or a note by its own."""
+
+    kind: ItemKind
+    ref: str
+    step: int = 0  # of the ladder
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What is no request: an alert, the summary of a session, a test."""
+
+    id: str
+    kind: ItemKind
+    urgency: Urgency
+    title: str
+    text: str
+    at: datetime
+    agent: str | None = None
+    count: int = 1  # how often it was noted
+
+
+class Due(Event, kw_only=True, omit_defaults=True, tag="due"):
+    """One message to one recipient on one channel is to be sent.
+
+    `items` are what it shows, first of agents with a key; `more` others are told by number only.
+    What else was ripe in the same lane is not told, and waits for the next message.
+    """
+
+    delivery: str
+    recipient: str
+    channel: str
+    urgency: Urgency
+    items: tuple[Item, ...]
+    more: int = 0
+    left: int = 0  # how much waits for the next message
+    digest: bool = False  # of what had to wait for the end of quiet hours
+    held_back: int = 0  # things below the least urgency since the last message
+    expires: datetime | None = None
+
+
+class Told(Event, kw_only=True, omit_defaults=True, tag="told"):
+    """A channel took a message; only some can say that it arrived."""
+
+    delivery: str
+    channel: str
+    state: Literal["accepted", "delivered"]
+    provider_id: str = ""
+    attempts: int = 1
+    took_s: float = 0.0
+
+
+class NotTold(Event, kw_only=True, omit_defaults=True, tag="not_told"):
+    """A message was given up, or waits for an operator (`parked`) or the morning (`quiet`)."""
+
+    delivery: str
+    channel: str
+    state: Literal["dead", "undelivered", "parked", "cancelled", "expired", "quiet"]
+    error: str = ""
+    attempts: int = 0
+    by: str = ""  # the operator who dropped it
+
+
+class Unparked(Event, kw_only=True, tag="unparked"):
+    """Messages are tried again that an error of their channel had stopped."""
+
+    deliveries: tuple[str, ...]
+    by: str
+
+
+class ChannelMoved(Event, kw_only=True, omit_defaults=True, tag="channel_moved"):
+    """A channel takes nothing any more, or takes messages again."""
+
+    channel: str
+    up: bool
+    why: str = ""
+
+
+class Climbed(Event, kw_only=True, tag="climbed"):
+    """Steps of requests' ladders came due: a reminder, the backup, a last call."""
+
+    steps: tuple[Item, ...]
+
+
+class Announced(Event, kw_only=True, omit_defaults=True, tag="announced"):
+    """Somebody wants people told of something that no other event says: a test, for one."""
+
+    note: Note
+    recipients: tuple[str, ...] = ()  # none named: all
+    channels: tuple[str, ...] = ()  # none named: all
+
+
+class LinkRevoked(Event, kw_only=True, omit_defaults=True, tag="link_revoked"):
+    """A link is dead because somebody tried codes on it."""
+
+    delivery: str
+    request_id: str
+    recipient: str
+    why: str

@@ -1,0 +1,257 @@
+"""Anomalies: what is unusual is told, and what is dangerously so pauses its agent or stops all.
+
+Detectors look at first decisions, outcomes, what agents say of themselves, and breakers. The
+proposal that raises a severe finding is itself blocked; what comes after is for pause and stop.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import Kind
+from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.events.consequences import NameForgotten
+from safetyd.core.events.decision_events import (
+    AnomalyFound,
+    BreakerMoved,
+    BudgetRaised,
+    Decided,
+    Event,
+    Forgotten,
+    Moment,
+    Paused,
+    PersonSeen,
+    Proposed,
+    Reported,
+    Resumed,
+    SafeModeEntered,
+    SafeModeExited,
+    Settled,
+    Stopped,
+    Ticked,
+    Unpaused,
+)
+from safetyd.core.guards.anomaly.agent_profile import Agent, AnomalyConfig, Detectors, Gauges
+from safetyd.core.guards.anomaly.findings import SEVERE, Condition
+from safetyd.core.guards.anomaly.presence import HumanConfig, People, by_a_person, nobody_for
+from safetyd.core.guards.anomaly.response import Concern, Looked, raised, response, would_raise
+from safetyd.core.guards.anomaly.trips import Trips, trips_of
+from safetyd.core.messages.telemetry import Commit, Iteration, Metrics
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
+from safetyd.core.party import KEYLESS
+
+MAX_FINDINGS: Final = 100
+
+
+class AnomalyState(msgspec.Struct):
+    agents: dict[str, Agent] = {}
+    trips: dict[str, Trips] = {}  # by breaker, the one that tripped longest ago first
+    people: People = msgspec.field(default_factory=People)
+    findings: list[AnomalyFound] = []
+    epoch: int = 0  # of stops and resumes
+
+
+class AnomalyGuard(Guard):
+    name = "anomaly"
+    _state: AnomalyState
+
+    def __init__(self, config: AnomalyConfig, human: HumanConfig) -> None:
+        self._config = config
+        self._human = human
+        self._detectors = Detectors(config)
+        self._severe = self._detectors.severe
+        self._state = AnomalyState()
+        self.hears = hearing(
+            on(Decided, self._decided),
+            on(Settled, self._settled),
+            on(Reported, self._reported),
+            on(BreakerMoved, self._tripped),
+            on(AnomalyFound, self._found),
+            on(Ticked, self._alone),
+            on(PersonSeen, self._done),
+            on(BudgetRaised, self._done),
+            on(Stopped, self._done),
+            on(Resumed, self._done),
+            on(Paused, self._done),
+            on(Unpaused, self._done),
+            on(SafeModeEntered, self._done),
+            on(SafeModeExited, self._done),
+            on(Forgotten, self._done),
+            on(NameForgotten, self._gone),
+        )
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(self._state.agents)
+
+    @property
+    def findings(self) -> tuple[AnomalyFound, ...]:
+        """Return the last findings, oldest first."""
+        return tuple(self._state.findings)
+
+    def gauges(self, agent: str, t: float) -> Gauges:
+        known = self._state.agents.get(agent) or Agent()
+        return known.gauges(t, self._config.error_rate.at_least)
+
+    def holding(self, agent: str, t: float) -> dict[str, int]:
+        """Return an agent's conditions that hold, and how often each was seen to so far."""
+        return (self._state.agents.get(agent) or Agent()).holding(t)
+
+    def since_human_s(self, t: float) -> float:
+        return self._state.people.away_s(t)
+
+    def seen(self, found: AnomalyFound) -> bool:
+        """Say whether a person gave a command after a finding."""
+        seen_t = self._state.people.seen_t
+        return seen_t is not None and seen_t > found.t
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:
+        if self._severe and (blocked := self._blocked(proposed, kind)):
+            return blocked
+        if self._human.confirm_after_h and kind.reversibility == "irreversible":
+            return self._unattended(proposed.t)
+        return ALLOWED
+
+    def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:  # noqa: ARG002
+        return ALLOWED  # it was looked at when it was asked about
+
+    def now(self, decided: Decided, moment: Moment) -> str:
+        holding = self.holding(decided.agent, moment.t).items()
+        said = (f"{id_} holds, seen {count} times" for id_, count in holding)
+        return ", ".join(said) or "nothing unusual"
+
+    def _blocked(self, proposed: Proposed, kind: Kind) -> Verdict | None:
+        """Return a block if this proposal would raise a severe finding."""
+        agent, reads = self._state.agents.get(proposed.agent) or Agent(), kind.read_only
+        history, detectors = agent.history.copy(), self._detectors
+        detectors.remember(history, proposed, kind.type, reads=reads)
+        skewed = [(id_, found) for id_, found in detectors.skewed(proposed) if found]
+        severe = [
+            (f"anomaly.{id_}", found)
+            for id_, found in (*detectors.holding(history, reads=reads), *skewed)
+            if found.severity in SEVERE
+            if would_raise(agent.conditions.get(id_), proposed.t, found)
+        ]
+        if not severe:
+            return None
+        (rule, first), *others = severe
+        also = tuple(other for other, _ in others)
+        remedy = all_of(found.remedy for _, found in severe)
+        return Verdict(
+            "anomaly", Severity.BLOCK, rule, first.message, "anomaly", also, remedy=remedy
+        )
+
+    def _unattended(self, t: float) -> Verdict:
+        if not self._state.people.away(self._human.confirm_after_h, t):
+            return ALLOWED
+        reason = f"{nobody_for(self.since_human_s(t))}: what cannot be undone is asked about"
+        return Verdict(
+            "anomaly",
+            Severity.ASK,
+            "human.confirm_after_h",
+            reason,
+            remedy="once a person gave a command, such as `safetyd ack`",
+        )
+
+    def _decided(self, event: Decided) -> Sequence[Event]:
+        if event.verdicts and event.stranger:
+            return ()
+        agent = self._agent(event.agent)
+        reads = event.reversibility == "read_only"
+        self._detectors.remember(agent.history, event, event.type, reads=reads)
+        looked = self._detectors.proposed(agent, reads=reads)
+        if event.proposal.at is not None:
+            looked += self._detectors.skewed(event)
+        if event.type == "dispatch" and event.decision is ALLOW:
+            numbers = agent.counted()
+            numbers.dispatches.add(event.t, 1.0)
+            looked += self._detectors.iterated(numbers, event.t)
+        return self._raised(event, agent.conditions, looked, event.agent) if looked else ()
+
+    def _settled(self, event: Settled) -> Sequence[Event]:
+        agent = self._state.agents.get(event.agent)
+        if agent is None:
+            return ()
+        looked = self._detectors.settled(agent.counted(), event)
+        baseline = agent.baseline(event.model or "")
+        compared = self._detectors.compared(baseline, event)
+        return [
+            *self._raised(event, agent.conditions, looked, event.agent),
+            *self._raised(event, baseline.conditions, compared, event.agent),
+        ]
+
+    def _reported(self, event: Reported) -> Sequence[Event]:
+        # Names without a key are bounded, and only their proposals make them known.
+        if event.keyless and event.agent not in self._state.agents:
+            return ()
+        agent = self._agent(event.agent)
+        looked: list[Looked] = []
+        match event.telemetry:
+            case Iteration():
+                numbers = agent.counted()
+                numbers.rounds.add(event.t, 1.0)
+                looked = self._detectors.iterated(numbers, event.t)
+            case Metrics() as metrics:
+                looked = self._detectors.told(agent.counted(), metrics, event.t)
+            case Commit(files_changed=int(files)):
+                numbers = agent.counted()
+                numbers.files = files
+                looked = self._detectors.committed(numbers, event.t)
+        return self._raised(event, agent.conditions, looked, event.agent)
+
+    def _tripped(self, event: BreakerMoved) -> Sequence[Event]:
+        detector = self._config.breaker_oscillation
+        if not detector.enabled or event.state != "open":
+            return ()
+        whose = event.agent or (KEYLESS if event.keyless else "")
+        trips = trips_of(self._state.trips, f"{whose} {event.breaker}")
+        trips.add(event.t, detector.trips)
+        looked: list[Looked] = [(detector.id, detector.found(event.breaker, trips, event.t))]
+        concern = Concern(self._state.epoch, event.agent, event.breaker)
+        return raised(event, trips.conditions, looked, concern)
+
+    def _alone(self, tick: Ticked) -> Sequence[Event]:
+        """Say that nobody is there, and enter safe mode if that is wished."""
+        people, detector = self._state.people, self._config.no_human
+        if people.seen_t is None:
+            return (PersonSeen(at=tick.at, t=tick.t, by="safetyd", how="first start"),)
+        caused: list[Event] = []
+        if detector.enabled and (found := detector.found(people, tick.t)):
+            caused += response(tick, detector.id, found, Concern(self._state.epoch))
+        if not people.safe_mode and people.away(self._human.safe_mode_after_h, tick.t):
+            reason = nobody_for(people.away_s(tick.t))
+            caused.append(SafeModeEntered(at=tick.at, t=tick.t, by="safetyd", reason=reason))
+        return caused
+
+    def _found(self, event: AnomalyFound) -> None:
+        self._state.findings.append(event)
+        del self._state.findings[:-MAX_FINDINGS]
+        if event.rule == f"anomaly.{self._config.no_human.id}":
+            self._state.people.told_t = event.t
+
+    def _done(self, event: Event) -> None:
+        """Take note of what an operator or another guard did."""
+        if by_a_person(event):
+            self._state.people.see(event.t)
+        match event:
+            case Stopped() | Resumed():
+                self._state.epoch = max(self._state.epoch, event.epoch)
+            case SafeModeEntered(agent=None):
+                self._state.people.safe_mode = True
+            case SafeModeExited(agent=None):
+                self._state.people.safe_mode = False
+
+    def _gone(self, event: NameForgotten) -> None:
+        self._state.agents.pop(event.agent, None)
+
+    def _agent(self, name: str) -> Agent:
+        agent = self._state.agents.get(name)
+        if agent is None:
+            agent = self._state.agents[name] = Agent()
+        return agent
+
+    def _raised(
+        self, event: Event, conditions: dict[str, Condition], looked: Sequence[Looked], agent: str
+    ) -> list[Event]:
+        return raised(event, conditions, looked, Concern(self._state.epoch, agent))

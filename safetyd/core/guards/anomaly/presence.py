@@ -1,0 +1,81 @@
+"""When a person was last seen, and what happens if nobody is."""
+
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.events.decision_events import (
+    BudgetRaised,
+    Event,
+    Forgotten,
+    Paused,
+    PersonSeen,
+    Resumed,
+    SafeModeEntered,
+    SafeModeExited,
+    Stopped,
+    Unpaused,
+)
+from safetyd.core.guards.anomaly.findings import Detector, Found
+
+HOUR_S: Final = 3600.0
+DAY_S: Final = 86_400.0
+
+# What stands in `by` where it was no person.
+_MACHINES: Final = frozenset({"safetyd", "file", "environment"})
+
+Hours = Annotated[float, Meta(ge=0)]
+
+
+class HumanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is done when no person has been seen for so long; 0 is never."""
+
+    confirm_after_h: Hours = 0.0  # irreversible proposals that would pass ask again
+    safe_mode_after_h: Hours = 0.0
+
+
+class People(msgspec.Struct):
+    seen_t: float | None = None
+    told_t: float | None = None  # when nobody was last said to be there
+    safe_mode: bool = False  # everybody is in safe mode
+
+    def away_s(self, t: float) -> float:
+        """Return how long nobody has been seen; the first start counts as seen."""
+        return 0.0 if self.seen_t is None else t - self.seen_t
+
+    def away(self, hours: float, t: float) -> bool:
+        """Say whether nobody was seen for more than so many hours; 0 is never."""
+        return hours > 0 and self.away_s(t) > hours * HOUR_S
+
+    def see(self, t: float) -> None:
+        self.seen_t = t if self.seen_t is None else max(t, self.seen_t)
+        self.told_t = None
+
+
+class NoHuman(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Found once a day."""
+
+    id: ClassVar[str] = "no_human"
+
+    after_h: Annotated[float, Meta(gt=0)] = 24.0
+
+    def found(self, people: People, t: float) -> Found | None:
+        if not people.away(self.after_h, t):
+            return None
+        if people.told_t is not None and t < people.told_t + DAY_S:
+            return None
+        return Found(self.severity, nobody_for(people.away_s(t)))
+
+
+def nobody_for(seconds: float) -> str:
+    return f"No person seen for {int(seconds / HOUR_S)} h"
+
+
+def by_a_person(event: Event) -> bool:
+    """Say whether only a person can have caused this."""
+    if isinstance(event, Stopped | Paused):
+        return event.source == "operator"
+    if isinstance(event, Resumed | Unpaused | SafeModeEntered | SafeModeExited | Forgotten):
+        return event.by not in _MACHINES
+    return isinstance(event, PersonSeen | BudgetRaised)

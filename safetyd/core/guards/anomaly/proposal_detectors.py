@@ -1,0 +1,167 @@
+"""What an agent proposes: the same again and again, one type, too fast, or at an odd time.
+
+Detectors are asked about a history that ends with the proposal. They are asked about every one, so
+`until_t` says cheaply whether a condition holds, and `found` is only called to tell somebody.
+"""
+
+import math
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.guards.anomaly.findings import RANK, Detector, Found, Level
+from safetyd.core.messages.verdict import after
+
+MAX_ACTIONS: Final = 64  # different actions whose times are kept
+NEVER: Final = -math.inf
+# Types that are repeated while waiting.
+PATIENT: Final = frozenset({"scroll", "key", "wait"})
+
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class History(msgspec.Struct):
+    """What is remembered of one agent's proposals; patient types and reading count apart."""
+
+    t: float = 0.0  # of the last proposal, as is its type
+    type: str = ""
+    # Proposals of types that are not patient.
+    last: bytes = b""  # the last action's key
+    in_a_row: int = 0  # how often it was proposed without another in between
+    times: dict[bytes, list[float]] = {}  # when actions were last proposed, oldest first
+    # Acts: proposals that are not only to read.
+    acts: int = 0
+    act_t: float = 0.0  # of the last act, as are its type and key
+    act_type: str = ""
+    act: bytes = b""
+    one_type: int = 0  # how many in a row, to the last, were of one type
+    one_action: int = 0
+    rapid: int = 0  # how many in a row came soon after one another
+
+    def add(self, key: bytes, times: int) -> None:
+        """Take in an action at `t`, of a type that is not patient; `times` of each are kept."""
+        if key == self.last:
+            self.in_a_row += 1
+        else:
+            self.last, self.in_a_row = key, 1
+            self.times[key] = self.times.pop(key) if key in self.times else self._room()
+        known = self.times[key]
+        if len(known) >= times:
+            del known[: len(known) + 1 - times]
+        known.append(self.t)
+
+    def act_on(self, key: bytes, gap_s: float) -> None:
+        """Take in an act at `t`."""
+        self.acts += 1
+        self.one_type = self.one_type + 1 if self.type == self.act_type else 1
+        self.one_action = self.one_action + 1 if key == self.act else 1
+        self.rapid = self.rapid + 1 if self.t - self.act_t < gap_s else 1
+        self.act_t, self.act_type, self.act = self.t, self.type, key
+
+    def copy(self) -> "History":
+        times = {key: list(known) for key, known in self.times.items()}
+        return msgspec.structs.replace(self, times=times)
+
+    def _room(self) -> list[float]:
+        if len(self.times) >= MAX_ACTIONS:
+            del self.times[next(iter(self.times))]
+        return []
+
+
+class RapidIdentical(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ClassVar[str] = "rapid_identical"
+
+    count: Annotated[int, Meta(ge=2, le=100)] = 5
+    within_s: Seconds = 10.0
+
+    def until_t(self, history: History) -> float:
+        times = history.times[history.last]
+        return times[-self.count] + self.within_s if len(times) >= self.count else NEVER
+
+    def found(self, history: History) -> Found:
+        message = f"{history.type} {self.count} times in {self.within_s:g} s"
+        until_t = self.until_t(history)
+        remedy = after(until_t - history.t)
+        return Found(self.severity, f"Rapid identical requests: {message}", until_t, remedy)
+
+
+class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ClassVar[str] = "repeated_action"
+
+    max: Count = 5
+
+    def until_t(self, history: History) -> float:
+        return math.inf if history.in_a_row > self.max else NEVER
+
+    def found(self, history: History) -> Found:
+        message = f"Repeated action: {history.type} {history.in_a_row} times"
+        return Found(self.severity, message, remedy="after another action")
+
+
+class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of the last acts are of one type."""
+
+    id: ClassVar[str] = "loop_action_type"
+
+    severity: Level = "low"
+    same_action_severity: Level = "medium"  # at least this if they are also the same action
+    last: Count = 10
+    at_least: Count = 5
+
+    @property
+    def most_severe(self) -> Level:
+        return max(self.severity, self.same_action_severity, key=RANK.__getitem__)
+
+    def until_t(self, history: History) -> float:
+        alike = history.one_type
+        loops = alike >= self.at_least and (alike >= self.last or alike == history.acts)
+        return math.inf if loops else NEVER
+
+    def found(self, history: History) -> Found:
+        looked_at = min(history.acts, self.last)
+        severity = self.most_severe if history.one_action >= looked_at else self.severity
+        message = f"Potential loop detected: same action repeated {looked_at} times"
+        return Found(severity, message, remedy="after an action of another type")
+
+
+class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of the last acts came soon after one another."""
+
+    id: ClassVar[str] = "rapid_actions"
+
+    severity: Level = "low"
+    last: Count = 10
+    at_least: Count = 5
+    gap_s: Seconds = 5.0
+
+    def until_t(self, history: History) -> float:
+        soon = history.rapid
+        rapid = soon >= self.at_least and (soon >= self.last or soon == history.acts)
+        return math.inf if rapid else NEVER
+
+    def found(self, history: History) -> Found:  # noqa: ARG002
+        remedy = f"{self.gap_s:g} s after the act before it"
+        return Found(self.severity, "Unusually rapid actions detected", remedy=remedy)
+
+
+class TimeSkew(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ClassVar[str] = "time_skew"
+
+    severity: Level = "low"
+    max_s: Seconds = 30.0
+
+    def found(self, skew_s: float) -> Found | None:
+        if abs(skew_s) <= self.max_s:
+            return None
+        remedy = f"with an `at` within {self.max_s:g} s of the daemon's clock"
+        return Found(self.severity, f"Time skew: {abs(skew_s):.0f} s", remedy=remedy)
+
+
+def skew_s(theirs: datetime, ours: datetime) -> float:
+    """Return how far a proposal's own time is from ours."""
+    if theirs.tzinfo is None:
+        theirs = theirs.replace(tzinfo=UTC)
+    return (theirs - ours).total_seconds()

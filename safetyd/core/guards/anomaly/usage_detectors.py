@@ -1,0 +1,174 @@
+"""What an agent uses up and breaks: rounds, money, files and errors.
+
+What it says of itself counts where it is more than we know, for an hour.
+"""
+
+import math
+from typing import Annotated, ClassVar, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.guards.anomaly.findings import Detector, Found
+
+HOUR_S: Final = 3600.0
+SLOT_S: Final = 60.0
+
+Told = Literal["iterations", "cost", "files", "errors"]
+Count = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class Hour(msgspec.Struct):
+    """A sum over the last hour, kept by the minute: an amount may count up to one too long."""
+
+    first_t: list[float] = []
+    last_t: list[float] = []
+    amounts: list[float] = []
+
+    def add(self, t: float, amount: float) -> None:
+        expired = self._expired(t)
+        del self.first_t[:expired], self.last_t[:expired], self.amounts[:expired]
+        if self.first_t and t < self.first_t[-1] + SLOT_S:
+            self.last_t[-1] = t
+            self.amounts[-1] += amount
+            return
+        self.first_t.append(t)
+        self.last_t.append(t)
+        self.amounts.append(amount)
+
+    def total(self, t: float) -> float:
+        # Rounded, so that fifty dimes are five dollars and not a hair more.
+        return round(sum(self.amounts[self._expired(t) :]), 9)
+
+    def above_until_t(self, most: float) -> float:
+        """Return when the sum is no more than `most` if nothing is added."""
+        left = sum(self.amounts)
+        for last_t, amount in zip(self.last_t, self.amounts, strict=True):
+            left -= amount
+            if round(left, 9) <= most:
+                return last_t + HOUR_S
+        return -math.inf
+
+    def _expired(self, t: float) -> int:
+        for index, last_t in enumerate(self.last_t):
+            if last_t > t - HOUR_S:
+                return index
+        return len(self.last_t)
+
+
+class Numbers(msgspec.Struct):
+    """What is known of one agent."""
+
+    rounds: Hour = msgspec.field(default_factory=Hour)  # that it told of
+    dispatches: Hour = msgspec.field(default_factory=Hour)  # that it was allowed
+    cost: Hour = msgspec.field(default_factory=Hour)
+    failed: list[bool] = []  # the last outcomes
+    outcomes: int = 0
+    last_cost: float = 0.0
+    rising: int = 0  # how many in a row, to the last, cost more than the one before
+    files: int = 0  # of the last commit
+    told: dict[str, float] = {}
+    told_t: dict[str, float] = {}
+
+    def settle(self, t: float, cost: float, *, failed: bool, last: int) -> None:
+        """Take note of an outcome; `last` is how many are kept to tell errors by."""
+        self.cost.add(t, cost)
+        self.failed.append(failed)
+        del self.failed[:-last]
+        self.rising = self.rising + 1 if self.outcomes and cost > self.last_cost else 1
+        self.outcomes += 1
+        self.last_cost = cost
+
+    def tell(self, what: Told, number: float | None, t: float) -> None:
+        if number is not None:
+            self.told[what] = number
+            self.told_t[what] = t
+
+    def told_of(self, what: Told, t: float) -> float:
+        """Return what the agent said in the last hour, or 0."""
+        return self.told[what] if t - self.told_t.get(what, -math.inf) < HOUR_S else 0.0
+
+    def iterations(self, t: float) -> float:
+        ours = max(self.rounds.total(t), self.dispatches.total(t))
+        return max(ours, self.told_of("iterations", t))
+
+    def hourly_cost(self, t: float) -> float:
+        return max(self.cost.total(t), self.told_of("cost", t))
+
+    def files_changed(self, t: float) -> float:
+        return max(self.files, self.told_of("files", t))
+
+    def error_ratio(self, t: float, at_least: int = 1) -> float:
+        known = len(self.failed) >= at_least
+        return max(sum(self.failed) / len(self.failed) if known else 0.0, self.told_of("errors", t))
+
+
+class EscalatingCost(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Each of the last outcomes cost more than the one before."""
+
+    id: ClassVar[str] = "escalating_cost"
+
+    last: Count = 10
+    at_least: Count = 5
+
+    def found(self, numbers: Numbers) -> Found | None:
+        looked_at = min(numbers.outcomes, self.last)
+        if looked_at < self.at_least or numbers.rising < looked_at:
+            return None
+        return Found(self.severity, "Escalating resource usage detected")
+
+
+class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ClassVar[str] = "iterations_per_hour"
+
+    max: Annotated[float, Meta(ge=0)] = 20.0
+
+    def found(self, numbers: Numbers, t: float) -> Found | None:
+        iterations = numbers.iterations(t)
+        if iterations <= self.max:
+            return None
+        until_t = math.inf
+        if numbers.told_of("iterations", t) <= self.max:
+            ours = (numbers.rounds, numbers.dispatches)
+            until_t = max(hour.above_until_t(self.max) for hour in ours)
+        return Found(self.severity, f"High iteration velocity: {iterations:g}/hr", until_t)
+
+
+class CostPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ClassVar[str] = "cost_per_hour"
+
+    max_usd: Annotated[float, Meta(ge=0)] = 5.0
+
+    def found(self, numbers: Numbers, t: float) -> Found | None:
+        usd = numbers.hourly_cost(t)
+        if usd <= self.max_usd:
+            return None
+        told = numbers.told_of("cost", t) > self.max_usd
+        until_t = math.inf if told else numbers.cost.above_until_t(self.max_usd)
+        return Found(self.severity, f"High API cost: ${usd:.2f}/hr", until_t)
+
+
+class FilesPerCommit(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ClassVar[str] = "files_per_commit"
+
+    max: Annotated[int, Meta(ge=0)] = 10
+
+    def found(self, numbers: Numbers, t: float) -> Found | None:
+        files = numbers.files_changed(t)
+        if files <= self.max:
+            return None
+        return Found(self.severity, f"Many file changes: {files:g} files")
+
+
+class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ClassVar[str] = "error_rate"
+
+    max: Annotated[float, Meta(ge=0, le=1)] = 0.05
+    last: Count = 100
+    at_least: Count = 20
+
+    def found(self, numbers: Numbers, t: float) -> Found | None:
+        ratio = numbers.error_ratio(t, self.at_least)
+        if ratio <= self.max:
+            return None
+        return Found(self.severity, f"High error rate: {ratio:.1%}")

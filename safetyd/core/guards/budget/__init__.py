@@ -1,0 +1,1 @@
+"""Money: what is spent, set aside and left."""

@@ -1,0 +1,172 @@
+"""What the ledger is made of: accounts, and the bounds on how many there are.
+
+Chains, sessions and models are the agents' words. So many of them have an account of their own and
+further ones share one, so that nothing that was spent is ever dropped to make room.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from safetyd.core.messages.money import MAX_SUM
+from safetyd.core.party import party
+
+MAX_NAMES: Final = 65  # chains, and sessions, of one agent: what it may name, and the implicit one
+MAX_MODELS: Final = 1000
+MAX_LINES: Final = 256  # sessions and models of one agent, for people to look at
+FORGET_CHAIN_S: Final = 86_400.0
+
+_SHARED: Final = ""
+
+
+class Account(msgspec.Struct, gc=False, omit_defaults=True):
+    """Nano-dollars of one chain, session, day, agent or model."""
+
+    spent: int = 0
+    reserved: int = 0
+    raised: int = 0  # how far people have lifted the limit
+    heard_t: float = 0.0
+    warned_nano: int = 0  # the highest limit that people were warned of
+    exceeded_nano: int = 0  # and the highest that they know to be used up
+
+    @property
+    def used(self) -> int:
+        return self.spent + self.reserved
+
+    def lacks(self, limit: int, need: int) -> bool:
+        """Say whether a limit is reached, or would be exceeded by `need`."""
+        room = limit + self.raised - self.spent - self.reserved
+        return room <= 0 or room < need
+
+    def fits(self, limit: int, nano: int) -> int:
+        """Return how much of an amount a limit has room for; 0 is no limit."""
+        return min(nano, max(limit + self.raised - self.used, 0)) if limit else nano
+
+    def lift(self, nano: int) -> None:
+        self.raised = min(self.raised + nano, MAX_SUM)
+
+    def permit(self, nano: int) -> None:
+        """Lift the limit, and let people be told anew when that is used."""
+        self.lift(nano)
+        self.warned_nano = self.exceeded_nano = 0
+
+    def reserve(self, nano: int) -> None:
+        self.reserved = min(self.reserved + nano, MAX_SUM)
+
+    def release(self, nano: int) -> None:
+        self.reserved = max(self.reserved - nano, 0)
+
+    def spend(self, nano: int) -> None:
+        self.spent = min(self.spent + nano, MAX_SUM)
+
+
+class Payer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Whose money it is: the accounts that one proposal or outcome counts in."""
+
+    agent: str
+    session: str = ""
+    chain: str | None = None
+    model: str | None = None
+    keyless: bool = False
+
+    @property
+    def party(self) -> str:
+        return party(self)
+
+
+class Reservation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    nano: int
+    day: int
+    payer: Payer
+    session_over: bool = False
+
+
+class Books(msgspec.Struct):
+    """The accounts of one agent."""
+
+    chains: dict[str, Account] = {}  # longest unheard first
+    sessions: dict[str, Account] = {}
+    reservations: dict[str, Reservation] = {}  # by the proposal's id
+    lines: dict[tuple[str, str], int] = {}  # spent by session and model, oldest first
+    paused: bool = False
+    asked: str | None = None  # the session that people were asked about
+    asked_nano: int = 0  # and its limit
+
+    def note(self, session: str, model: str, nano: int) -> None:
+        self.lines[session, model] = min(self.lines.pop((session, model), 0) + nano, MAX_SUM)
+        if len(self.lines) > MAX_LINES:
+            del self.lines[next(iter(self.lines))]
+
+
+class Part(msgspec.Struct):
+    """What counts against one party's share of a day, and of a model's day.
+
+    Of an agent with a key that is what it used beyond what was set aside; of all others together
+    it is everything.
+    """
+
+    total: Account = msgspec.field(default_factory=Account)
+    models: dict[str, Account] = {}
+
+
+class Day(msgspec.Struct):
+    """The accounts of one UTC day, which all agents share."""
+
+    number: int = 0
+    total: Account = msgspec.field(default_factory=Account)
+    agents: dict[str, Account] = {}
+    models: dict[str, Account] = {}
+    parts: dict[str, Part] = {}  # by party
+
+
+# Stand for what does not exist where it is only read.
+NOTHING: Final = Account()
+NO_BOOKS: Final = Books()
+NO_DAY: Final = Day()
+NO_PART: Final = Part()
+
+
+def found(accounts: dict[str, Account], name: str, most: int) -> Account:
+    """Return the account that a name has or would share, to read."""
+    account = accounts.get(name)
+    if account is None and len(accounts) >= most:
+        account = accounts.get(_SHARED)
+    return account or NOTHING
+
+
+def found_chain(chains: dict[str, Account], name: str, t: float) -> Account:
+    account = found(chains, name, MAX_NAMES)
+    return NOTHING if _forgotten(account, t) else account
+
+
+def fullest(accounts: Iterable[tuple[str, Account]]) -> tuple[str, Account] | None:
+    """Return the account with the least left below the limit that all of them have."""
+    return max(accounts, key=lambda named: named[1].used - named[1].raised, default=None)
+
+
+def live_chains(chains: dict[str, Account], t: float) -> Iterator[tuple[str, Account]]:
+    return (named for named in chains.items() if not _forgotten(named[1], t))
+
+
+def opened(accounts: dict[str, Account], name: str, most: int) -> str:
+    """Make sure that a name has an account; return the name that it goes by."""
+    key = name if name in accounts or len(accounts) < most else _SHARED
+    if key not in accounts:
+        accounts[key] = Account()
+    return key
+
+
+def opened_chain(chains: dict[str, Account], name: str, t: float) -> str:
+    """Do the same for a chain that was heard now, and forget those unheard for a day."""
+    if chains and next(iter(chains.values())).heard_t + FORGET_CHAIN_S <= t:
+        for old in [known for known, account in chains.items() if _forgotten(account, t)]:
+            del chains[old]
+    key = opened(chains, name, MAX_NAMES)
+    chains[key] = account = chains.pop(key)
+    account.heard_t = t
+    return key
+
+
+def _forgotten(chain: Account, t: float) -> bool:
+    return chain.heard_t + FORGET_CHAIN_S <= t and not chain.reserved

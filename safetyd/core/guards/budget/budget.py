@@ -1,0 +1,367 @@
+"""Budgets: what a proposal may cost is set aside when it is allowed, and settled by its outcome.
+
+Each scope (chain, session, day, and per day agent and model) refuses what does not fit beside all
+that is spent and set aside in it. So however many actions are under way at once, what was allowed
+never exceeds a limit by its estimates, and what was spent never becomes less.
+
+What a party reports beyond what was set aside is everybody's up to its share. Names without a key
+can be made up, so of theirs everything counts against one share as soon as others have keys.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.action_types import Kind
+from safetyd.core.actor import Guard, hearing, later, on
+from safetyd.core.events.consequences import Dropped, NameForgotten
+from safetyd.core.events.decision_events import (
+    BudgetRaised,
+    Decided,
+    Event,
+    Moment,
+    Overdue,
+    Paused,
+    Proposed,
+    SessionClosed,
+    Settled,
+    Unpaused,
+)
+from safetyd.core.guards.budget.accounts import NOTHING, Account, Payer
+from safetyd.core.guards.budget.ledger import NO_SHARES, Ledger, Limits, Shares
+from safetyd.core.guards.budget.limits import SCOPES, Scope, Spend, Standing
+from safetyd.core.guards.budget.limits_part import ProjectLimits
+from safetyd.core.guards.projects import ProjectConfig, Usd
+from safetyd.core.messages.money import nano
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Verdict, all_of, strictest
+from safetyd.core.party import KEYLESS, Others
+
+Counted = Proposed | Decided | Settled
+
+_PAID: Final = frozenset({"model_call", "dispatch", "purchase"})  # types that need money
+
+
+class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits in US dollars; 0 is none."""
+
+    chain_usd: Usd = 5.0
+    session_usd: Usd = 10.0
+    day_usd: Usd = 50.0
+    agent_usd: Usd = 0.0  # per UTC day, as is the model's
+    model_usd: Usd = 0.0
+    warn_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    default_cost_usd: Usd = 0.0  # of a proposal that names neither cost nor tokens
+    party_share: Annotated[float, Meta(gt=0, le=1)] = 0.5  # of a day, while others have keys
+
+
+class Budget(Guard):
+    """The guard. `session_usd` holds the agents whose sessions have a limit of their own.
+
+    `others` says whether a party must leave a part of the day to agents with keys.
+    """
+
+    name = "budget"
+
+    def __init__(
+        self,
+        config: BudgetConfig,
+        session_usd: Mapping[str, float],
+        projects: Mapping[str, ProjectConfig],
+        others: Others,
+    ) -> None:
+        self._others = others
+        self._shares: Shares = (
+            nano(config.day_usd * config.party_share),
+            nano(config.model_usd * config.party_share),
+        )
+        self._limits = _limits(config, config.session_usd)
+        self._own = {agent: _limits(config, own) for agent, own in session_usd.items()}
+        self._projects = {
+            name: ProjectLimits(projects[name], self._limits, self._own) for name in projects
+        }
+        self._warn_ratio = config.warn_ratio
+        self._default = nano(config.default_cost_usd)
+        self._ledger = Ledger()
+        self.hears = hearing(
+            on(Decided, self._decided),
+            later(self._decided),
+            on(Dropped, self._dropped),
+            on(Settled, self._settled),
+            on(Overdue, self._overdue),
+            on(SessionClosed, self._closed),
+            on(Unpaused, self._unpaused),
+            on(BudgetRaised, self._raised),
+            on(NameForgotten, self._forgotten),
+        )
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:
+        need = self._estimate(proposed)
+        limits = self._own.get(proposed.agent, self._limits)
+        if proposed.proposal.project is not None:
+            limits = self._limits_of(proposed)
+        shares = self._shares_of(keyless=proposed.keyless)
+        if self._affords(proposed, limits, shares, need):
+            return ALLOWED
+        if not need and _is_free(proposed.proposal, kind):
+            chain, session, *_ = limits
+            limits, shares = (chain, session, 0, 0, 0), NO_SHARES
+            if self._affords(proposed, limits, shares, need):
+                return ALLOWED
+        return self._refusal(proposed, limits, shares, need)
+
+    def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
+        """Look at the day alone: chain and session have had the money set aside since."""
+        if not self._ledger.holds(proposed.agent, proposed.id):
+            return self.check(proposed, kind)
+        _, _, *of_day = self._limits_of(proposed)
+        day, agent, model = of_day
+        need, limits = self._estimate(proposed), (0, 0, day, agent, model)
+        shares = self._shares_of(keyless=proposed.keyless)
+        if self._affords(proposed, limits, shares, need):
+            return ALLOWED
+        return self._refusal(proposed, limits, shares, need)
+
+    def now(self, decided: Decided, moment: Moment) -> str:
+        shares = self._shares_of(keyless=decided.keyless)
+        touched = self._touched(_payer(decided), moment, self._limits_of(decided), shares)
+        return ", ".join(standing.now() for standing in touched if standing.base) or "no limits"
+
+    def standings(self, at: datetime) -> Iterator[Standing]:
+        """Yield every budget that was touched, today's first."""
+        number = at.toordinal()
+        day, name = self._ledger.day(number), self._ledger.date(number).isoformat()
+        _, _, of_day, of_agent, of_model = self._limits
+        yield Standing("day", name, None, day.total, of_day)
+        for agent, account in day.agents.items():
+            yield Standing("agent", agent, agent, account, of_agent)
+        for model, account in day.models.items():
+            yield Standing("model", model, None, account, of_model)
+        for party, part in day.parts.items():
+            shares = self._shares_of(keyless=party == KEYLESS)
+            yield from _of_party(party, part.total, part.models, shares)
+        for agent in self._ledger.agents:
+            yield from self._standings_of(agent)
+
+    def raisable(self, scope: str, name: str, at: datetime) -> tuple[Standing, ...]:
+        """Return what an operator raises for the day, as far as there is a limit."""
+        payer = Payer(name, model=name if scope == "model" else None, keyless=scope == "keyless")
+        shares = self._shares_of(keyless=payer.keyless)
+        touched = self._touched(payer, Moment(at, 0.0), self._limits, shares)
+        scopes = {"agent", "share"} if scope == "agent" else {scope}
+        return tuple(found for found in touched if found.scope in scopes and found.base)
+
+    def fullest(self, agent: str, t: float) -> Iterator[Standing]:
+        """Yield the chain and the session that an agent has the least left in, as far as it has."""
+        fullest, limits = self._ledger.fullest(agent, t), self._own.get(agent, self._limits)
+        for scope, found, limit in zip(SCOPES, fullest, limits, strict=False):
+            if found is not None:
+                yield Standing(scope, found[0], agent, found[1], limit)
+
+    def day_of(self, agent: str, at: datetime) -> Standing:
+        """Return an agent's part of the day."""
+        account = self._ledger.day(at.toordinal()).agents.get(agent, NOTHING)
+        return Standing("agent", agent, agent, account, self._limits[3])
+
+    def spending(self) -> Iterator[Spend]:
+        """Yield what was spent by agent, session and model; of each agent the latest 256."""
+        for agent, books in self._ledger.agents.items():
+            for (session, model), spent in books.lines.items():
+                yield Spend(agent, session, model, spent)
+
+    def save(self) -> Callable[[], bytes]:
+        return self._ledger.save()
+
+    def load(self, saved: bytes) -> None:
+        self._ledger.load(saved)
+
+    def _estimate(self, event: Proposed | Decided) -> int:
+        said_usd, priced_nano = event.proposal.cost_usd, event.priced_nano
+        if said_usd is None and priced_nano is None:
+            return self._default
+        return _larger(said_usd, priced_nano, self._default)
+
+    def _affords(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> bool:
+        if not self._ledger.affords(proposed, limits, need):
+            return False
+        return shares is NO_SHARES or not self._ledger.over_share(proposed, shares, need)
+
+    def _refusal(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> Verdict:
+        touched = self._touched(_payer(proposed), proposed, limits, shares)
+        verdicts = [standing.verdict(need) for standing in touched if standing.refuses(need)]
+        first = strictest(verdicts)
+        also = tuple(verdict.rule for verdict in verdicts if verdict is not first)
+        remedy = all_of(verdict.remedy for verdict in verdicts)
+        return msgspec.structs.replace(first, also=also, remedy=remedy) if also else first
+
+    def _decided(self, event: Decided) -> Sequence[Event]:
+        if event.verdicts and event.stranger:
+            return ()  # what may not be known gets no accounts
+        need, allowed = self._estimate(event), event.decision is ALLOW
+        if allowed and not need and self._ledger.is_free(event):
+            return ()
+        payer = _payer(event)
+        self._ledger.begin(event.at.toordinal())
+        if allowed:
+            self._ledger.release_pending(event.agent, event.id)
+            self._ledger.reserve(payer, event.id, need, event.t)
+            return self._warnings(payer, event, need)
+        for verdict in event.verdicts:
+            if verdict.guard == self.name:
+                return self._refused(event, {verdict.rule, *verdict.also}, need)
+        if need and event.asks is not None and not event.asks.joins:
+            self._ledger.reserve(payer, event.id, need, event.t, pending=True)
+            return ()
+        self._ledger.hear(payer, event.t)
+        return ()
+
+    def _refused(self, event: Decided, rules: set[str], need: int) -> Sequence[Event]:
+        caused: list[Event] = []
+        payer, limits = self._ledger.open(_payer(event), event.t), self._limits_of(event)
+        shares = self._shares_of(keyless=event.keyless)
+        for standing in self._touched(payer, event, limits, shares):
+            if standing.rule not in rules:
+                continue
+            if standing.account.exceeded_nano < standing.base:
+                standing.account.exceeded_nano = standing.base
+                caused.append(standing.mark("exceeded", event, need))
+            asks = standing.scope == "session" and event.decision is ASK
+            if asks and self._ledger.pause(event.agent, standing.id, standing.base):
+                caused.append(_paused(event, standing.reason(need)))
+        return caused
+
+    def _settled(self, event: Settled) -> Sequence[Event]:
+        self._ledger.begin(event.at.toordinal())
+        payer = Payer(event.agent, event.session, event.chain, event.model, event.keyless)
+        shares = self._shares_of(keyless=event.keyless)
+        self._ledger.hear(payer, event.t)
+        held = self._ledger.release(event.agent, event.id or "")
+        cost = _larger(event.cost_usd, event.priced_nano, held.nano if held else 0)
+        if held is None or not held.nano:  # without a reservation it is today's money
+            self._ledger.spend_unreserved(payer, cost, event.t, shares)
+        else:
+            self._ledger.spend(self._ledger.named(held, event.model), cost, shares)
+        return self._warnings(payer, event, 0)
+
+    def _dropped(self, event: Dropped) -> None:
+        self._ledger.release_pending(event.agent, event.id)
+
+    def _overdue(self, event: Overdue) -> None:
+        for id_ in event.ids:
+            self._ledger.spend_reserved(event.agent, id_)
+
+    def _closed(self, event: SessionClosed) -> None:
+        self._ledger.close(event.agent, event.session)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._ledger.forget(event.agent)
+
+    def _unpaused(self, event: Unpaused) -> None:
+        """Let the session that people were asked about spend as much again, if they approved it."""
+        if "budget" in event.sources:
+            self._ledger.unpause(event.agent, raises=event.approved)
+
+    def _raised(self, event: BudgetRaised) -> None:
+        self._ledger.begin(event.at.toordinal())
+        self._ledger.lift(event.scope, event.id, nano(event.usd))
+
+    def _warnings(self, payer: Payer, event: Decided | Settled, need: int) -> Sequence[Event]:
+        number = event.at.toordinal()
+        limits, shares = self._limits_of(event), self._shares_of(keyless=event.keyless)
+        accounts = self._ledger.find(payer, number, event.t)
+        part = self._ledger.part(payer, number)
+        if not any(map(self._warns, (*accounts, *part), (*limits, *shares))):
+            return ()
+        warned: list[Event] = []
+        for standing in self._touched(payer, event, limits, shares):
+            if self._warns(standing.account, standing.base):
+                standing.account.warned_nano = standing.base
+                warned.append(standing.mark("warning", event, need))
+        return warned
+
+    def _warns(self, account: Account | None, limit: int) -> bool:
+        if account is None or account.warned_nano >= limit:
+            return False
+        return account.used >= (limit + account.raised) * self._warn_ratio
+
+    def _touched(
+        self, payer: Payer, event: Event | Moment, limits: Limits, shares: Shares
+    ) -> Iterator[Standing]:
+        """Yield the budgets that a proposal or outcome counts in."""
+        number = event.at.toordinal()
+        today = self._ledger.date(number).isoformat()
+        ids = (payer.chain, payer.session, today, payer.agent, payer.model)
+        accounts = self._ledger.find(payer, number, event.t)
+        for scope, id_, account, limit in zip(SCOPES, ids, accounts, limits, strict=True):
+            if account is not None:
+                agent = None if scope in {"day", "model"} else payer.agent
+                yield Standing(scope, id_ or "", agent, account, limit)
+        total, of_model = self._ledger.part(payer, number)
+        models = {} if payer.model is None else {payer.model: of_model}
+        yield from _of_party(payer.party, total, models, shares)
+
+    def _shares_of(self, *, keyless: bool) -> Shares:
+        return self._shares if self._others(keyless=keyless) else NO_SHARES
+
+    def _limits_of(self, event: Counted) -> Limits:
+        # An outcome does not say which project it is of; its proposal was held to the project's.
+        project = None if isinstance(event, Settled) else event.proposal.project
+        own = None if project is None else self._projects.get(project)
+        return self._own.get(event.agent, self._limits) if own is None else own.of(event.agent)
+
+    def _standings_of(self, agent: str) -> Iterator[Standing]:
+        of_chain, of_session, *_ = self._own.get(agent, self._limits)
+        for chain, account in self._ledger.agents[agent].chains.items():
+            yield Standing("chain", chain, agent, account, of_chain)
+        for session, account in self._ledger.agents[agent].sessions.items():
+            yield Standing("session", session, agent, account, of_session)
+
+
+def _limits(config: BudgetConfig, session_usd: float) -> Limits:
+    return (
+        nano(config.chain_usd),
+        nano(session_usd),
+        nano(config.day_usd),
+        nano(config.agent_usd),
+        nano(config.model_usd),
+    )
+
+
+def _payer(event: Proposed | Decided) -> Payer:
+    said = event.proposal
+    return Payer(event.agent, said.session or "", said.chain, said.model, event.keyless)
+
+
+def _of_party(
+    party: str, total: Account, models: Mapping[str, Account], shares: Shares
+) -> Iterator[Standing]:
+    """Yield a party's shares of the day and of models, as far as they are limited."""
+    of_day, of_model = shares
+    keyless = party == KEYLESS
+    scope: Scope = "keyless" if keyless else "share"
+    agent = None if keyless else party
+    if of_day:
+        yield Standing(scope, agent or "", agent, total, of_day)
+    for model, account in models.items() if of_model else ():
+        yield Standing(scope, model if keyless else f"{party}/{model}", agent, account, of_model)
+
+
+def _is_free(proposal: Proposal, kind: Kind) -> bool:
+    """Say whether an action whose estimate is nothing needs no money."""
+    return proposal.model is proposal.provider is None and kind.type not in _PAID
+
+
+def _larger(said_usd: float | None, priced_nano: int | None, neither: int) -> int:
+    """Return the larger of what the agent says and what its tokens cost, as far as given."""
+    if said_usd is None:
+        return neither if priced_nano is None else priced_nano
+    return max(nano(said_usd), priced_nano or 0)
+
+
+def _paused(cause: Decided, reason: str) -> Paused:
+    return Paused(
+        at=cause.at, t=cause.t, agent=cause.agent, source="budget", by="safetyd", reason=reason
+    )

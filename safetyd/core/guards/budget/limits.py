@@ -1,0 +1,130 @@
+"""One budget as it stands, and what is said about it."""
+
+from typing import Final, Literal, NamedTuple
+
+from safetyd.core.events.decision_events import BudgetMarked, Event
+from safetyd.core.guards.budget.accounts import Account
+from safetyd.core.messages.money import cents_down, cents_up, dollars, usd
+from safetyd.core.messages.verdict import Severity, Verdict
+
+Scope = Literal["chain", "session", "day", "agent", "model", "keyless", "share"]
+SCOPES: Final[tuple[Scope, ...]] = ("chain", "session", "day", "agent", "model")
+
+
+_FRESH: Final[dict[Scope, str]] = {
+    "chain": "in another chain",
+    "session": "in another session",
+    "day": "from 00:00Z",
+    "agent": "from 00:00Z",
+    "model": "from 00:00Z",
+    "keyless": "from 00:00Z",
+    "share": "from 00:00Z",
+}
+
+
+class Standing(NamedTuple):
+    """What is spent, set aside and permitted in one scope. Amounts are nano-dollars."""
+
+    scope: Scope
+    id: str  # of the day its date, of the implicit session ""
+    agent: str | None  # None: all agents share it
+    account: Account
+    base: int  # the limit that is configured; 0 is none
+
+    @property
+    def rule(self) -> str:
+        return f"budget.{self.scope}"
+
+    @property
+    def spent(self) -> int:
+        return self.account.spent
+
+    @property
+    def reserved(self) -> int:
+        return self.account.reserved
+
+    @property
+    def limit(self) -> int:
+        """What is permitted, with what people have added; 0 is no limit."""
+        return self.base + self.account.raised if self.base else 0
+
+    def refuses(self, need: int) -> bool:
+        # What an agent with a key sets aside does not count against its share.
+        need = 0 if self.scope == "share" else need
+        return bool(self.base) and self.account.lacks(self.base, need)
+
+    def verdict(self, need: int) -> Verdict:
+        """Return what is said to a proposal that does not fit; only a session's budget asks."""
+        decision = Severity.ASK if self.scope == "session" else Severity.BLOCK
+        named = self.id and self.scope != "day"
+        limit_id = f"{self.rule}:{self.id}" if named else self.rule
+        return Verdict(
+            "budget",
+            decision,
+            self.rule,
+            self.reason(need),
+            cause="budget",
+            limit_id=limit_id,
+            remedy=self.remedy(need),
+        )
+
+    def reason(self, need: int) -> str:
+        used, limit = self.account.used, dollars(self.limit)
+        if self.scope == "share":
+            beyond = f"{self.agent} used {dollars(used)} today that was not set aside"
+            return f"{beyond}: its share of what all may spend is {limit}"
+        said = f"{self.scope} budget of {limit}"
+        if self.scope == "keyless":
+            said = f"budget of {limit} for all agents without a key"
+        if used >= self.limit:
+            return f"{said} is used up: {dollars(used)} used"
+        needs = f"{dollars(used)} used, this needs about {dollars(need)}"
+        return f"{said} would be exceeded: {needs}"
+
+    def remedy(self, need: int) -> str:
+        """Say what would make it fit: a larger limit, a smaller estimate, or a fresh account."""
+        room = self.limit - self.account.used
+        needed = self.account.used - self.account.raised + max(need, 1)
+        if self.scope == "share":
+            return f"after `safetyd budgets raise agent:{self.agent}`, or {_FRESH['share']}"
+        ways = [f"with {self._key} of at least {dollars(cents_up(needed))}"]
+        if self.scope == "keyless":
+            ways = ["with a key", "after `safetyd budgets raise keyless`"]
+        if room > 0:
+            ways.append(f"at an estimate of at most {dollars(cents_down(room))}")
+        if need <= self.base:
+            ways.append(_FRESH[self.scope])
+        return ", or ".join(ways)
+
+    @property
+    def _key(self) -> str:
+        # A chain's, a session's and an agent's limit may stand in other tables as well.
+        return f"budget.{self.scope}_usd" if self.agent is None else f"{self.scope}_usd"
+
+    def now(self) -> str:
+        """Say what is used of what is permitted."""
+        named = f"{self.scope} {self.id}" if self.id and self.scope != "day" else self.scope
+        return f"{named} {dollars(self.account.used)} of {dollars(self.limit)}"
+
+    def mark(self, mark: Literal["warning", "exceeded"], cause: Event, need: int) -> BudgetMarked:
+        return BudgetMarked(
+            at=cause.at,
+            t=cause.t,
+            mark=mark,
+            scope=self.scope,
+            id=self.id,
+            spent=usd(self.spent),
+            reserved=usd(self.reserved),
+            limit=usd(self.limit),
+            estimate=usd(need),
+            agent=self.agent,
+        )
+
+
+class Spend(NamedTuple):
+    """What one agent spent in one session on one model, in nano-dollars."""
+
+    agent: str
+    session: str
+    model: str
+    spent: int

@@ -1,0 +1,1 @@
+"""What kind of action this is."""

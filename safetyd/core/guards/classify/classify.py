@@ -1,0 +1,114 @@
+"""Which types of action pass, are asked about or are prohibited, by the table and the rules.
+
+It remembers two things: memory operations per session, and types that nobody knows.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import tzinfo
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.actor import Guard, hearing, on
+from safetyd.core.events.consequences import NameForgotten
+from safetyd.core.events.decision_events import Decided, Moment, Proposed, SessionClosed
+from safetyd.core.guards.classify.benches import Bench, benches
+from safetyd.core.guards.classify.rule_sets import MAX_SESSIONS, MEMORY, Book, Layer, Setting
+from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict
+
+MAX_UNKNOWN: Final = 256
+
+
+class ClassifyState(msgspec.Struct):
+    memory: dict[str, dict[str, int]] = {}  # allowed in live sessions, by agent and session
+    unknown: dict[str, int] = {}  # the first types that were not known, and how often
+
+
+class Classify(Guard):
+    name = "classify"
+    _state: ClassifyState
+
+    def __init__(
+        self,
+        rules: RulesConfig,
+        projects: Mapping[str, ProjectConfig],
+        kinds: Kinds,
+        *,
+        mode: str,
+        profile: str,
+        timezone: tzinfo,
+    ) -> None:
+        self._known = kinds.known
+        setting = Setting(kinds=kinds, mode=mode, timezone=timezone, coding=profile == "coding")
+        base = Book(rules, (Layer(rules, setting),), setting)
+        self._base = Bench((base,))
+        self._projects = {name: benches(name, projects[name], base) for name in projects}
+        self._state = ClassifyState()
+        self.hears = hearing(
+            on(Decided, self._count),
+            on(SessionClosed, self._closed),
+            on(NameForgotten, self._forgotten),
+        )
+
+    def check(self, proposed: Proposed, kind: Kind) -> Verdict:
+        proposal = proposed.proposal
+        bench = self._base if proposal.project is None else self._bench(proposed)
+        plain = kind.type in bench.plain and not kind.raised
+        placed = proposal.paths or (proposal.text and kind.commands)
+        if plain and (not placed or bench.well_placed(proposed, kind)):
+            return ALLOWED
+        return bench.judge(proposed, kind, self._memory_used(proposed))
+
+    def check_without(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str]) -> Verdict:
+        """Return the same as if some rules that block were not there."""
+        memory_used = self._memory_used(proposed)
+        return self._bench(proposed).judge(proposed, kind, memory_used, lifted)
+
+    def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
+        kind = self._known.get(decided.type)
+        if kind is None:
+            return f"{decided.type} is not a known type"
+        return f"{kind.type}: {kind.tier}, {kind.risk}, {kind.reversibility}"
+
+    def unknown_types(self) -> dict[str, int]:
+        """Return the types that were proposed and are not known, and how often each was."""
+        return self._state.unknown.copy()
+
+    def load(self, saved: bytes) -> None:
+        super().load(saved)
+        # New rules may have made some of them known.
+        unknown = self._state.unknown
+        self._state.unknown = {name: n for name, n in unknown.items() if name not in self._known}
+
+    def _bench(self, proposed: Proposed) -> Bench:
+        project = self._projects.get(proposed.proposal.project or "")
+        return self._base if project is None else project.of(proposed.agent)
+
+    def _memory_used(self, proposed: Proposed) -> float:
+        mine = self._state.memory.get(proposed.agent, {})
+        full = len(mine) >= MAX_SESSIONS
+        return mine.get(proposed.proposal.session or "", float("inf") if full else 0)
+
+    def _closed(self, event: SessionClosed) -> None:
+        mine = self._state.memory.get(event.agent, {})
+        mine.pop(event.session, None)
+        if not mine:
+            self._state.memory.pop(event.agent, None)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.memory.pop(event.agent, None)
+
+    def _count(self, event: Decided) -> None:
+        if event.type not in self._known and not event.stranger:
+            unknown = self._state.unknown
+            if event.type in unknown or len(unknown) < MAX_UNKNOWN:
+                unknown[event.type] = unknown.get(event.type, 0) + 1
+        if event.type.startswith(MEMORY) and event.decision is ALLOW:
+            mine = self._state.memory.setdefault(event.agent, {})
+            session = event.proposal.session or ""
+            if session in mine or len(mine) < MAX_SESSIONS:
+                mine[session] = mine.get(session, 0) + 1

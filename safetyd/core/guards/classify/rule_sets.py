@@ -1,0 +1,252 @@
+"""What the table of types says of a proposal, and what an operator's rules make of it.
+
+A book is one set of rules in force. The first of these that applies replaces the table's verdict,
+but never one that the agent's own words raised: a custom rule that blocks, `require_permission`,
+a custom rule that asks or allows, `allow_push_to`, `allow_without_permission`. A project's rules
+come before the global ones, except that custom rules that block do so everywhere. Paths and the
+cap on memory operations then ask at least.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import tzinfo
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.guards.classify import rule_verdicts as wording
+from safetyd.core.guards.rules import Case, ProjectRules, Rule, RuleLists, RulesConfig
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
+from safetyd.core.text.path_globs import (
+    EXCEPT,
+    UNFOLLOWED,
+    Globs,
+    Place,
+    likely,
+    path_words,
+    place,
+    reached,
+)
+
+NONE: Final[AbstractSet[str]] = frozenset()
+MEMORY: Final = "memory_"
+# Live sessions of one agent whose memory operations are counted: there can be no more.
+MAX_SESSIONS: Final = 65
+MAX_REMEMBERED: Final = 256  # verdicts on unknown types, which are costly to word
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What rules are read against: the same for all of them."""
+
+    kinds: Kinds
+    mode: str
+    timezone: tzinfo
+    coding: bool
+
+
+class Layer:
+    """The lists of one `[rules]` table."""
+
+    def __init__(self, lists: RuleLists, setting: Setting) -> None:
+        kinds = setting.kinds
+        rules = [Rule(each, kinds, setting.mode, setting.timezone) for each in lists.custom]
+        self.blocking = [rule for rule in rules if rule.verdict.decision is Severity.BLOCK]
+        self.milder = [rule for rule in rules if rule.verdict.decision is not Severity.BLOCK]
+        self._required = frozenset(kinds.named(name).type for name in lists.require_permission)
+        allowed = map(kinds.named, lists.allow_without_permission)
+        self._allowed = frozenset(kind.type for kind in allowed if not _prohibited(kind))
+        self._push_to = frozenset(lists.allow_push_to)
+
+    def ruling(self, case: Case) -> Verdict | None:
+        """Return what replaces the table's verdict, if anything here does."""
+        kind = case.kind
+        if kind.type in self._required:
+            return wording.required(kind)
+        for rule in self.milder:
+            # One that does not name a prohibited type was not written to loosen it.
+            if (not _prohibited(kind) or kind.type in rule.types) and rule.matches(case):
+                return rule.verdict
+        pushes = kind.type == "push" and case.proposal.remote in self._push_to
+        return ALLOWED if pushes or kind.type in self._allowed else None
+
+    def restricts(self, type_: str) -> bool:
+        """Say whether something here may restrict proposals of a type."""
+        rules = [*self.blocking, *(rule for rule in self.milder if rule.verdict is not ALLOWED)]
+        return type_ in self._required or any(not r.types or type_ in r.types for r in rules)
+
+
+class Book:
+    """One set of rules in force. `plain` are the types that no rule here can restrict."""
+
+    def __init__(
+        self, config: RulesConfig, layers: Sequence[Layer], setting: Setting, root: str = ""
+    ) -> None:
+        self._config = config
+        self._layers = layers
+        self._setting = setting
+        self._root = root
+        self._sensitive = Globs(config.sensitive_paths, ignore_case=True)
+        self._protected = Globs(config.protected_paths, ignore_case=True)
+        either = (*config.sensitive_paths, *config.protected_paths)
+        self._either = Globs([g for g in either if not g.startswith(EXCEPT)], ignore_case=True)
+        self._unknown: dict[str, Verdict] = {}
+        self.plain = frozenset(_plain(setting.kinds.known, layers))
+
+    def within(self, rules: ProjectRules, root: str) -> "Book":
+        """Return this book as a project with `rules` of its own and a root has it."""
+        layers = (Layer(rules, self._setting), *self._layers)
+        return Book(_over(self._config, rules), layers, self._setting, root)
+
+    def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
+        """Say that no path, nor a word of a command that may be one, is a reason to ask."""
+        proposal = proposed.proposal
+        said = path_words(proposal.text) if proposal.text and kind.commands else ()
+        if not self._root and self._either.miss((*proposal.paths, *proposed.resolved, *said)):
+            return True
+        return not any(self._misplaced(proposed, kind))
+
+    def judge(
+        self, proposed: Proposed, kind: Kind, memory_used: float, lifted: AbstractSet[str]
+    ) -> Iterator[Verdict]:
+        """Yield everything that restricts, the rules first; those that are `lifted` do not."""
+        if kind.raised or kind.type not in self.plain:
+            verdict = self._ruled(Case(proposed, kind, self._places(proposed)), lifted)
+            if verdict is not ALLOWED:
+                yield verdict
+        yield from self._misplaced(proposed, kind)
+        cap = self._config.memory_per_session
+        if kind.type.startswith(MEMORY) and memory_used >= cap:
+            yield wording.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
+
+    def _ruled(self, case: Case, lifted: AbstractSet[str]) -> Verdict:
+        ruling, table = self._ruling(case, lifted), self._table(case)
+        if table.rule in lifted:
+            table = ALLOWED
+        if ruling is None:
+            verdict = table
+        elif case.kind.raised:
+            verdict = strictest((ruling, table))
+        else:
+            verdict = ruling
+        if verdict is not ALLOWED:
+            return self._with_remedy(verdict, case)
+        if case.kind.human and not self._may_speak(case):
+            return wording.human(case, self._config)
+        return verdict
+
+    def _with_remedy(self, verdict: Verdict, case: Case) -> Verdict:
+        """Say what would let it pass: what a rule wants, and what the table does without it."""
+        own = self._setting.kinds.named(case.kind.type)
+        ways = (
+            verdict.remedy,
+            wording.tamer() if case.kind.raised else "",
+            "" if self._deletes_at_home(case) else _permitted(own),
+            wording.speaking(case, self._config),
+        )
+        return msgspec.structs.replace(verdict, remedy=all_of(filter(None, ways)))
+
+    def _ruling(self, case: Case, lifted: AbstractSet[str]) -> Verdict | None:
+        for layer in self._layers:
+            for rule in layer.blocking:
+                if rule.verdict.rule not in lifted and rule.matches(case):
+                    return rule.verdict
+        rulings = (layer.ruling(case) for layer in self._layers)
+        return next((ruling for ruling in rulings if ruling is not None), None)
+
+    def _table(self, case: Case) -> Verdict:
+        kind = case.kind
+        if _prohibited(kind):
+            by_type = _prohibited(self._setting.kinds.named(kind.type))
+            means = Severity(self._config.prohibited_means)
+            return wording.prohibited(kind, means, by_type=by_type)
+        if not kind.known:
+            return self._unknown.get(kind.type) or self._word_unknown(kind)
+        if _passes(kind) or self._deletes_at_home(case):
+            return ALLOWED
+        return wording.high(kind)
+
+    def _word_unknown(self, kind: Kind) -> Verdict:
+        verdict = wording.unknown(kind, self._setting.kinds)
+        if len(self._unknown) < MAX_REMEMBERED:
+            self._unknown[kind.type] = verdict
+        return verdict
+
+    def _deletes_at_home(self, case: Case) -> bool:
+        """Say whether it deletes nothing but files below the project's root, to write code."""
+        if not self._setting.coding or case.kind.type != "delete_file" or case.kind.raised:
+            return False
+        return bool(case.places) and all(p.local not in {None, "."} for p in case.places)
+
+    def _may_speak(self, case: Case) -> bool:
+        config = self._config
+        if not config.allow_human_communication or not config.known_contacts:
+            return config.allow_human_communication
+        target = case.proposal.target
+        return target is not None and target.name in config.known_contacts
+
+    def _places(self, proposed: Proposed) -> tuple[Place, ...]:
+        root = self._root
+        given = [place(path, root) for path in proposed.proposal.paths]
+        return (*given, *(reached(path, root) for path in proposed.resolved if path))
+
+    def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
+        if UNFOLLOWED in proposed.resolved:
+            yield wording.unfollowed(len(proposed.proposal.paths))
+        for where in self._places(proposed):
+            if self._root and where.local is None:
+                yield wording.outside(where, self._root)
+            if glob := self._sensitive.find(where):
+                yield wording.sensitive(where, glob)
+            elif not kind.read_only and (glob := self._protected.find(where)):
+                yield wording.protected(where, glob)
+        if proposed.proposal.text and kind.commands:
+            yield from self._named(proposed.proposal.text, kind)
+
+    def _named(self, text: str, kind: Kind) -> Iterator[Verdict]:
+        """Yield what is wrong with paths that a command names."""
+        words = dict.fromkeys(path_words(text))
+        places = [where for word in words for where in likely(word, self._root)]
+        if self._either.miss((where.path for where in places), resolved=True) and not self._root:
+            return
+        for where in places:
+            # What is typed may be a secret itself.
+            shown = "" if kind.type == "type" else where.given
+            if glob := self._sensitive.find(where):
+                yield wording.sensitive_word(shown, glob)
+            elif glob := self._protected.find(where):
+                yield wording.protected_word(shown, glob)
+
+
+def _over(base: RulesConfig, rules: ProjectRules) -> RulesConfig:
+    """Return the settings of `base` as a project changes them."""
+    changes = {
+        name: value
+        for name in RulesConfig.__struct_fields__
+        if name not in RuleLists.__struct_fields__ and (value := getattr(rules, name)) is not None
+    }
+    return msgspec.structs.replace(base, **changes)
+
+
+def _plain(known: Mapping[str, Kind], layers: Sequence[Layer]) -> Iterator[str]:
+    for name, kind in known.items():
+        passes = _passes(kind) and not kind.human and not name.startswith(MEMORY)
+        if passes and not any(layer.restricts(name) for layer in layers):
+            yield name
+
+
+def _prohibited(kind: Kind) -> bool:
+    return "prohibited" in {kind.risk, kind.tier}
+
+
+def _permitted(kind: Kind) -> str:
+    """Say what would let a type pass; empty if it does."""
+    if _passes(kind):
+        return ""
+    return wording.typed(kind) if _prohibited(kind) or not kind.known else wording.listed(kind)
+
+
+def _passes(kind: Kind) -> bool:
+    """Say whether risk and tier both let it pass; an operator may have set them apart."""
+    return kind.tier == "auto_allowed" and kind.risk in {"low", "medium"}

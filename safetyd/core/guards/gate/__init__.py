@@ -1,0 +1,1 @@
+"""What the words and paths of an action say."""

@@ -1,0 +1,233 @@
+"""What is safetyd's own: its name, its files and keys, its place on the bus and on the web.
+
+Only a person acts on these, so an action that names them is blocked. They are found by words, and
+there are other ways to spell them; commands of safetyd that only read pass.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import msgspec
+import re2
+
+from safetyd.core.action_types import Kind
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.messages.proposal import Observation, Proposal, Target, canonical
+from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
+from safetyd.core.text.folding import forms
+from safetyd.core.text.path_globs import Globs, path_words, place
+from safetyd.core.text.patterns import PatternConfig, PatternSet
+
+OWN: Final = "gate.own"
+ABOVE: Final = "gate.own_above"
+REWORDED: Final = "with a text that does not name it"
+NONE: Final[AbstractSet[str]] = frozenset()
+
+_SHOWN_CHARS: Final = 200
+_NAME: Final = "safetyd"
+_KEYS: Final = ("operator.nk", "operator.token", "links.json")
+_SEED: Final = ".nk"
+_STOP_FILE: Final = "EMERGENCY_STOP"
+_SWITCH: Final = "AI_COMPANY_ENABLED"  # its other name holds safetyd's
+
+# What a shell takes out of a word: quotes, and variables that are empty.
+_UNSEEN: Final = r"(?:\\\n?|\$?['\"]|`|\$[@*]|\$\{\w*\}|\$\(\))*"
+_SLASH: Final = r"/(?:\.?/)*"
+# Where a path begins, by whatever root of a process, and where the name of a file ends.
+_BEGIN: Final = r"(?:\A|[^\w.\-/~}]|\s-\w)(?:/proc/[\w/-]+/root)?"
+_END: Final = r"(?:[^\w.\-]|\z)"
+_MANY: Final = r"(?:\*|\{[^{}\s]*\})"
+_ONE: Final = r"(?:\?|\[[^\]\s]+\])"
+# Patterns of a shell that stand for the name, as far as three of its letters in a row show.
+_WILD_NAME: Final = "|".join(
+    (
+        rf"\bsaf(?:e|{_ONE})(?:t|{_ONE})(?:y|{_ONE})(?:d|{_ONE})",
+        rf"(?:s|{_ONE})(?:a|{_ONE})(?:f|{_ONE})(?:e|{_ONE})tyd\b",
+        rf"\bsafe?t?y?{_MANY}(?:\B|(?:(?:(?:(?:f?e)?t)?y)?d)\b)",
+        rf"{_MANY}a?f?e?tyd\b",
+    )
+)
+
+_is_reading = re.compile(
+    r"safetyd (?:status|list|show|explain|check|log|doctor|types)(?: +[\w@%+=:,./-]+)* *\Z",
+    re.ASCII,
+).match
+_is_name = re.compile(r"\W*safetyd(?:\.service)?\W*\Z", re.IGNORECASE).match
+_is_screen = re.compile(r"\W*safetyd\b", re.IGNORECASE).match
+_NO_TARGET: Final = Target()
+_NO_OBSERVATION: Final = Observation()
+_below_home = re.compile(r"/(?:root|(?:home|Users)/[^/]+)/(.+)\Z").match
+
+
+class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a daemon has what is its own. It finds that out itself; there is no setting."""
+
+    directories: tuple[str, ...] = ()  # absolute, by each of their names
+    files: tuple[str, ...] = ()  # stop files and keys that lie elsewhere
+    settings: tuple[str, ...] = ()  # what may be read, but not changed
+    addresses: tuple[str, ...] = ()  # as host:port
+    prefix: str = "safety.v1"  # of its subjects
+
+
+class Own:
+    """Looks for what is safetyd's own in what a proposal says and in the paths that it gives."""
+
+    def __init__(self, config: OwnConfig, roots: Mapping[str, str]) -> None:
+        self._roots = {project: root for project, root in roots.items() if root}
+        named = list(_named(config))
+        self._whose = tuple(whose for whose, _ in named)
+        self._patterns = PatternSet(
+            [PatternConfig(name=f"own_{n}", pattern=p) for n, (_, p) in enumerate(named)]
+        )
+        files = tuple(_globs(config))
+        self._files = Globs(files, ignore_case=True)
+        self._with_settings = Globs((*files, *config.settings), ignore_case=True)
+        self._above = frozenset(_above(config.directories))
+
+    def judge(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str] = NONE) -> Verdict:
+        """Block what names or touches anything here; only what a text names can be lifted."""
+        proposal = proposed.proposal
+        placed = self._placed(proposed, kind) if proposal.paths else ALLOWED
+        if placed.decision is BLOCK:
+            return placed
+        if whose := self._in_target(proposal, kind):
+            return _names(f"target names {whose}", "with another target")
+        if proposal.text and OWN not in lifted and (whose := self._said(proposal, kind)):
+            return _names(f"text names {whose}", REWORDED)
+        return placed
+
+    def _said(self, proposal: Proposal, kind: Kind) -> str:
+        """Return what the text names, if it does something."""
+        text, root = proposal.text, self._root(proposal)
+        hits = self._patterns.find((text,) if text.isascii() else forms((text,)))
+        if not (hits or root or ".." in text) or not kind.acts or _is_reading(text):
+            return ""
+        if hits:
+            return self._whose[hits[0]]
+        return "one of safetyd's files" if self._winds_to(text, root) else ""
+
+    def _winds_to(self, text: str, root: str) -> bool:
+        """Say whether a path in a text leads here from a root, or by way of `..`."""
+        words = dict.fromkeys(path_words(text))
+        winding = (word for word in words if root or (".." in word and word[0] in "/~$"))
+        places = [place(word, root) for word in winding]
+        owned = self._with_settings
+        if owned.miss((where.path for where in places), resolved=True):
+            return False
+        return any(map(owned.find, places))
+
+    def _in_target(self, proposal: Proposal, kind: Kind) -> str:
+        """Return what an action is aimed at; safetyd's name in a label says nothing."""
+        target, seen = proposal.target, proposal.observation
+        if not kind.acts or (target is None and seen is None and proposal.extra is None):
+            return ""
+        target, seen = target or _NO_TARGET, seen or _NO_OBSERVATION
+        said = (target.label, target.name, target.role, target.url, target.app, seen.url)
+        hits = self._patterns.find(forms((*said, target.window, _written(proposal.extra))))
+        whose = (self._whose[hit] for hit in hits if self._whose[hit] != _NAME)
+        itself = any(map(_is_name, (target.name, target.app)))
+        screen = any(map(_is_screen, (target.window, seen.window_title)))
+        return _NAME if itself or screen else next(whose, "")
+
+    def _placed(self, proposed: Proposed, kind: Kind) -> Verdict:
+        proposal = proposed.proposal
+        paths, root = (*proposal.paths, *proposed.resolved), self._root(proposal)
+        if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
+            return ALLOWED
+        owned = self._files if kind.read_only else self._with_settings
+        verdict = ALLOWED
+        for given in paths:
+            where = place(given, root)
+            if owned.find(where):
+                return _touches(given)
+            if where.path in self._above and not kind.read_only:
+                verdict = _holds(given)
+        return verdict
+
+    def _root(self, proposal: Proposal) -> str:
+        return self._roots.get(proposal.project, "") if proposal.project else ""
+
+
+def _written(extra: object) -> str:
+    """Return the fields that nobody knows as they were written: a file may stand in any."""
+    if extra is None:
+        return ""
+    return bytes(extra if isinstance(extra, msgspec.Raw) else canonical(extra)).decode()
+
+
+def _named(config: OwnConfig) -> Iterator[tuple[str, str]]:
+    """Yield what is safetyd's own, in words, and a pattern that finds it in a text."""
+    yield _NAME, f"{_spelt(_NAME)}|{_WILD_NAME}"
+    for key in _KEYS:
+        yield "a key of safetyd", rf"\b{_spelt(key)}\b"
+    yield "a key of safetyd", rf"{_spelt(_SEED)}\b"
+    yield "safetyd's stop file", _spelt(_STOP_FILE)
+    yield "safetyd's switch", _spelt(_SWITCH)
+    yield "safetyd's bus", rf"\b{_spelt(config.prefix)}\."
+    yield "safetyd's bus", r"\b(?:p?kill|killall)\b[^\n]*\bnats"
+    for path in config.directories:
+        for name in _names_of(path):
+            yield "safetyd's data directory", name + _END
+    for path in (*config.files, *config.settings):
+        for name in _names_of(path):
+            yield "one of safetyd's files", name + _END
+    for path in config.files:
+        # A plain word, such as stop, has other meanings.
+        if not (name := path.rpartition("/")[2]).isalpha():
+            yield "one of safetyd's files", rf"\b{_spelt(name)}{_END}"
+    for address in config.addresses:
+        yield "safetyd's address", rf"{_spelt(address)}\b"
+
+
+def _names_of(path: str) -> Iterator[str]:
+    """Yield patterns for a path as it is, and from a home."""
+    yield _BEGIN + _spelt(path)
+    if below := _below_home(path):
+        yield rf"(?:~[\w.-]*|\$HOME|\$\{{HOME\}}){_UNSEEN}{_spelt('/' + below[1])}"
+
+
+def _spelt(name: str) -> str:
+    """Return a pattern for a name in whatever quotes a shell would take out of it."""
+    return _UNSEEN.join(_SLASH if char == "/" else re2.escape(char) for char in name)
+
+
+def _globs(config: OwnConfig) -> Iterator[str]:
+    for path in config.directories:
+        yield from (f"{name}/**" for name in _homes(path))
+    for path in config.files:
+        yield from _homes(path)
+    yield from ("**/operator.nk", "**/operator.token", "**/keys/links.json", "**/*.nk")
+    yield f"**/{_STOP_FILE}"
+
+
+def _homes(path: str) -> Iterator[str]:
+    yield path
+    if below := _below_home(path):
+        yield from (f"{home}/{below[1]}" for home in ("~*", "$HOME", "${HOME}"))
+
+
+def _above(directories: tuple[str, ...]) -> Iterator[str]:
+    for directory in directories:
+        above, slash, _ = directory.rpartition("/")
+        while slash:
+            yield above or "/"
+            above, slash, _ = above.rpartition("/")
+
+
+def _names(what: str, remedy: str) -> Verdict:
+    reason = f"Own: the {what}, and only a person acts on that"
+    return Verdict("gate", BLOCK, OWN, reason, remedy=remedy)
+
+
+def _touches(path: str) -> Verdict:
+    shown = repr(path[:_SHOWN_CHARS])
+    reason = f"Own: {shown} is safetyd's own, and only a person touches that"
+    return Verdict("gate", BLOCK, OWN, reason, remedy=f"without {shown}")
+
+
+def _holds(path: str) -> Verdict:
+    shown = repr(path[:_SHOWN_CHARS])
+    reason = f"Own: {shown} holds safetyd's own files"
+    return Verdict("gate", ASK, ABOVE, reason, remedy=f"without {shown}")

@@ -1,0 +1,171 @@
+"""What the steps of the gate are made of."""
+
+from collections.abc import Callable, Container, Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import GUI, Kind
+from safetyd.core.messages.proposal import Observation, Proposal, Target
+from safetyd.core.messages.verdict import Severity, Verdict, all_of, strictest
+from safetyd.core.text.folding import deception, forms
+from safetyd.core.text.patterns import AnyPattern, PatternSet
+
+_NO_TARGET: Final = Target()
+_NO_OBSERVATION: Final = Observation()
+_MOST_DECIMALS: Final = 15
+
+
+class Watch:
+    """A list of patterns, and the verdict that a match of each brings."""
+
+    def __init__(
+        self,
+        rule: str,
+        why: str,
+        patterns: Sequence[AnyPattern],
+        then: Severity = Severity.ASK,
+        remedy: str = "with words that do not match",
+    ) -> None:
+        self.patterns = PatternSet(patterns)
+        self._verdicts = tuple(
+            Verdict(
+                "gate",
+                known.then or then,
+                f"{rule}:{known.name}",
+                f"{why} {known.pattern}",
+                remedy=f"{remedy} {known.pattern}",
+            )
+            for known in self.patterns.patterns
+        )
+
+    def found(self, words: Sequence[str]) -> list[Verdict]:
+        return [self._verdicts[number] for number in self.patterns.find(words)]
+
+    def rules_of(self, patterns: Container[str]) -> frozenset[str]:
+        both = zip(self.patterns.patterns, self._verdicts, strict=True)
+        return frozenset(verdict.rule for known, verdict in both if known.pattern in patterns)
+
+
+class Expectation:
+    """Which app or window an agent should be in. A GUI type must say where it acts."""
+
+    def __init__(
+        self, what: str, given: Callable[[Proposal], list[str]], holds: Callable[[str], bool]
+    ) -> None:
+        self._what = what
+        self._given = given
+        self._holds = holds
+
+    def missed(self, proposal: Proposal, kind: Kind) -> list[Verdict]:
+        given = self._given(proposal)
+        wrong = [place for place in given if not self._holds(place)]
+        if not wrong and (given or kind.type not in GUI):
+            return []
+        found = f"found {wrong[0]!r}" if wrong else "the proposal does not say where it acts"
+        reason = f"Window: expected {self._what}, {found}"
+        remedy = f"with target and observation in {self._what}"
+        return [Verdict("gate", Severity.ASK, "gate.window", reason, remedy=remedy)]
+
+
+def expectations(app: str | None, window_pattern: str | None) -> tuple[Expectation, ...]:
+    """Return what is expected; None or an empty string expects nothing."""
+    expected = []
+    if app:
+        expected.append(Expectation(f"app {app!r}", _apps, _equals(app)))
+    if window_pattern:
+        titles = PatternSet((window_pattern,))
+        expected.append(
+            Expectation(
+                f"a window like {window_pattern}",
+                _windows,
+                lambda title: bool(titles.find((title,))),
+            )
+        )
+    return tuple(expected)
+
+
+def words(proposal: Proposal) -> tuple[str, ...]:
+    """Return all that the gate reads, in every form: the text and what the target is called."""
+    text = proposal.text
+    if proposal.target is None and text.isascii() and text.isprintable():
+        return (text,)
+    return forms(_fields(proposal))
+
+
+def text_words(proposal: Proposal) -> tuple[str, ...]:
+    return forms(_fields(proposal)[:1])
+
+
+def target_words(proposal: Proposal) -> tuple[str, ...]:
+    return forms(_fields(proposal)[1:])
+
+
+def deceptive(proposal: Proposal, said: Sequence[str]) -> list[Verdict]:
+    if all(map(str.isascii, said)):
+        return []
+    why = next(filter(None, map(deception, _fields(proposal))), "")
+    if not why:
+        return []
+    reason = f"Suspicious Unicode: {why}"
+    remedy = "with words of one alphabet each"
+    if why.startswith("U+"):
+        remedy = f"without the character {why.partition(' ')[0]} or others like it"
+    return [Verdict("gate", Severity.ASK, "gate.suspicious_unicode", reason, remedy=remedy)]
+
+
+def unsure(reason: str, threshold: float) -> Verdict:
+    remedy = f"with confidence >= {threshold}"
+    return Verdict("gate", Severity.ASK, "gate.confidence", reason, "low_confidence", remedy=remedy)
+
+
+def compared(confidence: float, threshold: float) -> str:
+    """Say whether a confidence passes."""
+    if confidence >= threshold:
+        return f"Passed: {beside(confidence, threshold)}"
+    return f"Failed: {beside(confidence, threshold)} (escalate to human)"
+
+
+def beside(confidence: float, threshold: float) -> str:
+    """Put both beside one another, with as many decimals as it takes to see which is larger."""
+    for decimals in range(_MOST_DECIMALS):
+        is_, needed = f"{confidence:.{decimals}%}", f"{threshold:.{decimals}%}"
+        if is_ != needed or confidence == threshold:
+            break
+    return f"{is_} {'>=' if confidence >= threshold else '<'} {needed}"
+
+
+def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
+    """Make one verdict of many: the strictest, with the rules of the others."""
+    first = strictest(found)
+    also = tuple(dict.fromkeys(v.rule for v in found if v.rule != first.rule))
+    if len(found) == 1 and not masks_text:
+        return first
+    remedy = all_of(verdict.remedy for verdict in found)
+    return msgspec.structs.replace(first, also=also, masks_text=masks_text, remedy=remedy)
+
+
+def merged(found: Sequence[Verdict]) -> Verdict:
+    """Make one of verdicts that each name further rules: the strictest, with all that matched."""
+    one = together(found, masks_text=any(verdict.masks_text for verdict in found))
+    matched = dict.fromkeys(rule for verdict in found for rule in (verdict.rule, *verdict.also))
+    return msgspec.structs.replace(one, also=tuple(r for r in matched if r != one.rule))
+
+
+def _fields(proposal: Proposal) -> tuple[str, str, str]:
+    target = proposal.target or _NO_TARGET
+    return proposal.text, target.label, target.name
+
+
+def _apps(proposal: Proposal) -> list[str]:
+    target, seen = proposal.target or _NO_TARGET, proposal.observation or _NO_OBSERVATION
+    return list(filter(None, (target.app, seen.app_name)))
+
+
+def _windows(proposal: Proposal) -> list[str]:
+    target, seen = proposal.target or _NO_TARGET, proposal.observation or _NO_OBSERVATION
+    return list(filter(None, (target.window, seen.window_title)))
+
+
+def _equals(app: str) -> Callable[[str], bool]:
+    return lambda other: other.casefold() == app.casefold()

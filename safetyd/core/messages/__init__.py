@@ -1,0 +1,1 @@
+"""What agents and the daemon say to each other."""

@@ -1,0 +1,168 @@
+"""Allowed actions under way, and which outcome counts for each: the first, once.
+
+An outcome without an id counts as well; one for a proposal that was refused, is unknown or has
+already been settled does not.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, takewhile
+from typing import Final
+
+import msgspec
+
+from safetyd.core.actor import Actor, hearing, later, on
+from safetyd.core.events.consequences import NameForgotten
+from safetyd.core.events.decision_events import Decided, Event, Overdue, Reported, Settled, Ticked
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.messages.verdict import ALLOW
+from safetyd.core.sessions import SessionsConfig
+
+MAX_PER_TICK: Final = 64
+# More than this under way for one agent: the oldest are given up as overdue, so many at a time.
+MAX_UNDER_WAY: Final = 1024
+GIVEN_UP: Final = 64
+
+
+class Action(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What is needed of a proposal once its outcome comes."""
+
+    t: float
+    type: str
+    session: str = ""
+    chain: str | None = None
+    task: str | None = None
+    model: str | None = None
+    dependency: str | None = None
+    provider: str | None = None
+
+
+class ActionsState(msgspec.Struct):
+    under_way: dict[str, dict[str, Action]] = {}  # by agent and id, oldest first
+
+
+class Actions(Actor):
+    """What was allowed and has no outcome yet. Others hear `Settled` and `Overdue`.
+
+    `known` takes the words off an outcome that nobody is to remember.
+    """
+
+    name = "actions"
+    _state: ActionsState
+
+    def __init__(self, config: SessionsConfig, known: Callable[[Settled], Settled]) -> None:
+        self._known = known
+        self._timeout_s = config.outcome_timeout_s
+        self._state = ActionsState()
+        self.hears = hearing(
+            on(Decided, self._begun),
+            later(self._begun),
+            on(Reported, self._outcome),
+            on(Settled, self._settled),
+            on(Overdue, self._given_up),
+            on(Ticked, self._overdue),
+            on(NameForgotten, self._forgotten),
+        )
+
+    def under_way(self, agent: str) -> tuple[str, ...]:
+        """Return the ids of an agent's actions that have no outcome yet, oldest first."""
+        return tuple(self._state.under_way.get(agent, ()))
+
+    def is_busy(self, agent: str) -> bool:
+        return agent in self._state.under_way
+
+    @property
+    def total(self) -> int:
+        """Return how many actions of all agents have no outcome yet."""
+        return sum(map(len, self._state.under_way.values()))
+
+    def find(self, agent: str, id_: str | None) -> Action | None:
+        """Return an agent's action that has no outcome yet."""
+        return self._state.under_way.get(agent, {}).get(id_ or "")
+
+    def _begun(self, event: Decided) -> Sequence[Event]:
+        if event.decision is not ALLOW:
+            return ()
+        proposal = event.proposal
+        mine = self._state.under_way.get(event.agent)
+        if mine is None:
+            mine = self._state.under_way[event.agent] = {}
+        mine[event.id] = Action(
+            event.t,
+            event.type,
+            proposal.session or "",
+            proposal.chain,
+            proposal.task,
+            proposal.model,
+            proposal.dependency,
+            proposal.provider,
+        )
+        if len(mine) < MAX_UNDER_WAY + GIVEN_UP:
+            return ()
+        oldest = tuple(islice(mine, GIVEN_UP))
+        return (Overdue(at=event.at, t=event.t, agent=event.agent, ids=oldest),)
+
+    def _outcome(self, event: Reported) -> Sequence[Event]:
+        outcome = event.telemetry
+        if not isinstance(outcome, Outcome):
+            return ()
+        if outcome.id is None:
+            action: Action | None = Action(event.t, outcome.action_type or "")
+        else:
+            action = self.find(event.agent, outcome.id)
+        return () if action is None else (self._known(_settled(event, outcome, action)),)
+
+    def _settled(self, event: Settled) -> None:
+        self._ended(event.agent, (event.id or "",))
+
+    def _given_up(self, event: Overdue) -> None:
+        self._ended(event.agent, event.ids)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.under_way.pop(event.agent, None)
+
+    def _ended(self, agent: str, ids: Iterable[str]) -> None:
+        mine = self._state.under_way.get(agent, {})
+        for id_ in ids:
+            mine.pop(id_, None)
+        if not mine:
+            self._state.under_way.pop(agent, None)
+
+    def _overdue(self, tick: Ticked) -> Sequence[Event]:
+        begun_t = tick.t - self._timeout_s
+        late: list[Event] = []
+        for agent, mine in self._state.under_way.items():
+            if len(late) >= MAX_PER_TICK:
+                break
+            if ids := _begun_by(begun_t, mine):
+                late.append(Overdue(at=tick.at, t=tick.t, agent=agent, ids=ids))
+        return late
+
+
+def _begun_by(t: float, actions: dict[str, Action]) -> tuple[str, ...]:
+    """Return the oldest of the actions that were allowed at `t` or before."""
+    return tuple(islice(takewhile(lambda id_: actions[id_].t <= t, actions), GIVEN_UP))
+
+
+def _settled(event: Reported, outcome: Outcome, action: Action) -> Settled:
+    named = outcome.id is not None
+    return Settled(
+        at=event.at,
+        t=event.t,
+        agent=event.agent,
+        ok=outcome.ok,
+        id=outcome.id,
+        type=action.type,
+        session=action.session if named else outcome.session or "",
+        chain=action.chain,
+        task=action.task if named else outcome.task,
+        model=action.model or outcome.model,
+        dependency=outcome.dependency or action.dependency,
+        failed_dependency=not outcome.ok and outcome.dependency is not None,
+        cost_usd=outcome.cost_usd,
+        tokens=outcome.tokens,
+        priced_nano=event.priced_nano,
+        latency_ms=outcome.latency_ms,
+        files_changed=outcome.files_changed,
+        allowed_t=action.t if named else None,
+        keyless=event.keyless,
+    )

@@ -1,0 +1,193 @@
+"""Deliveries that are under way or kept, and the notes that they tell of."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from safetyd.core.events.notification_events import DeliveryState, Due, Item, Note, NotTold, Told
+from safetyd.core.messages.proposal import Urgency
+from safetyd.core.outbox.delivery_queue import key
+
+MAX_CLOSED: Final = 10_000
+MAX_PAST: Final = 1_000  # notes that were told
+MAX_NOTES: Final = 5_000  # that wait or were told; the oldest give way
+MAX_ITEMS: Final = 1_000  # that are kept of a closed one
+
+
+class Delivery(msgspec.Struct, kw_only=True):
+    """One message to one recipient on one channel."""
+
+    id: str
+    recipient: str
+    channel: str
+    urgency: Urgency
+    items: tuple[Item, ...]  # all that it tells of, first those that it shows
+    shown: int
+    left: int = 0  # how much waited for the next message
+    digest: bool
+    held_back: int
+    at: datetime
+    expires: datetime | None
+    state: DeliveryState = "open"
+    error: str = ""
+    attempts: int = 0
+    provider_id: str = ""
+    told_at: datetime | None = None
+    revoked: tuple[str, ...] = ()  # requests whose links in it are dead
+
+    @property
+    def lane(self) -> str:
+        return key(self.recipient, self.channel)
+
+    @property
+    def under_way(self) -> bool:
+        return self.state in {"open", "parked"}
+
+    @property
+    def arrived(self) -> bool:
+        """Whether it did, as far as anybody can say."""
+        return self.state in {"accepted", "delivered"}
+
+
+class Kept(msgspec.Struct):
+    deliveries: dict[str, Delivery] = {}  # oldest first
+    notes: dict[str, Note] = {}
+    past: dict[str, None] = {}  # notes that nothing under way tells of; longest first
+    over: dict[str, None] = {}  # notes of what is so no longer
+    of_channels: dict[str, None] = {}  # notes of channels that fail or work again
+
+
+class Deliveries:
+    """Finds them by their ids and by what they tell of. Closed ones are forgotten in time."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self._under_way: dict[str, None] = {}
+        self._about: dict[str, dict[str, None]] = {}
+        for delivery in kept.deliveries.values():
+            self._index(delivery)
+
+    def find(self, id_: str) -> Delivery | None:
+        return self._kept.deliveries.get(id_)
+
+    def all(self) -> Iterator[Delivery]:
+        """Yield what is kept, newest first."""
+        return reversed(self._kept.deliveries.values())
+
+    def under_way(self) -> Iterator[Delivery]:
+        """Yield what is open or parked, oldest first."""
+        return (self._kept.deliveries[id_] for id_ in self._under_way)
+
+    def about(self, ref: str) -> Iterator[Delivery]:
+        return (self._kept.deliveries[id_] for id_ in self._about.get(ref, ()))
+
+    def note(self, ref: str) -> Note | None:
+        return self._kept.notes.get(ref)
+
+    def add(self, event: Due, items: tuple[Item, ...]) -> Delivery:
+        delivery = Delivery(
+            id=event.delivery,
+            recipient=event.recipient,
+            channel=event.channel,
+            urgency=event.urgency,
+            items=items,
+            shown=len(event.items),
+            left=event.left,
+            digest=event.digest,
+            held_back=event.held_back,
+            at=event.at,
+            expires=event.expires,
+        )
+        self._kept.deliveries[delivery.id] = delivery
+        self._index(delivery)
+        return delivery
+
+    def told(self, delivery: Delivery, event: Told) -> None:
+        delivery.state, delivery.told_at = event.state, event.at
+        delivery.attempts, delivery.error = event.attempts, ""
+        delivery.provider_id = event.provider_id or delivery.provider_id
+        self._close(delivery)
+
+    def not_told(self, delivery: Delivery, event: NotTold) -> None:
+        delivery.state, delivery.error = event.state, event.error
+        delivery.attempts = event.attempts or delivery.attempts
+        if not delivery.under_way:
+            self._close(delivery)
+
+    def cancel(self, delivery: Delivery, why: str) -> None:
+        delivery.state, delivery.error = "cancelled", why
+        self._close(delivery)
+        self.shorten(delivery)
+
+    def shorten(self, delivery: Delivery) -> None:
+        """Keep no more of a closed one than is needed, once everybody took note of its end."""
+        self._unlist(delivery, delivery.items[MAX_ITEMS:])
+        delivery.items = delivery.items[:MAX_ITEMS]
+
+    def keep(self, note: Note) -> str | None:
+        """Keep a note; return one that has to go for it, if any."""
+        notes = self._kept.notes
+        notes[note.id] = note
+        if len(notes) <= MAX_NOTES:
+            return None
+        oldest = next(iter(notes))
+        self._forget_note(oldest)
+        return oldest
+
+    def count(self, note: Note) -> None:
+        """Take note that it happened once more."""
+        self._kept.notes[note.id] = msgspec.structs.replace(note, count=note.count + 1)
+
+    def end(self, ref: str) -> None:
+        """Take note that it is no use telling of it any more."""
+        self._kept.over[ref] = None
+
+    def ended(self, ref: str) -> bool:
+        return ref in self._kept.over
+
+    def of_channel(self, ref: str) -> None:
+        """Take note that a note is about a channel."""
+        self._kept.of_channels[ref] = None
+
+    def only_of_channels(self, delivery: Delivery) -> bool:
+        """Say whether a message tells of nothing but channels."""
+        return all(item.ref in self._kept.of_channels for item in delivery.items)
+
+    def release(self, ref: str) -> None:
+        """Forget a note in time, which nothing waits to tell of, once nothing is telling of it."""
+        if ref not in self._kept.notes or any(d.under_way for d in self.about(ref)):
+            return
+        past = self._kept.past
+        past.pop(ref, None)
+        past[ref] = None
+        if len(past) > MAX_PAST:
+            self._forget_note(next(iter(past)))
+
+    def _index(self, delivery: Delivery) -> None:
+        if delivery.under_way:
+            self._under_way[delivery.id] = None
+        for item in delivery.items:
+            self._about.setdefault(item.ref, {})[delivery.id] = None
+
+    def _close(self, delivery: Delivery) -> None:
+        self._under_way.pop(delivery.id, None)
+        if len(self._kept.deliveries) - len(self._under_way) > MAX_CLOSED:
+            self._forget(next(d for d in self._kept.deliveries.values() if not d.under_way))
+
+    def _forget(self, delivery: Delivery) -> None:
+        del self._kept.deliveries[delivery.id]
+        self._unlist(delivery, delivery.items)
+
+    def _unlist(self, delivery: Delivery, items: tuple[Item, ...]) -> None:
+        for item in items:
+            ids = self._about[item.ref]
+            ids.pop(delivery.id, None)
+            if not ids:
+                del self._about[item.ref]
+
+    def _forget_note(self, ref: str) -> None:
+        del self._kept.notes[ref]
+        for kept in (self._kept.past, self._kept.over, self._kept.of_channels):
+            kept.pop(ref, None)

@@ -1,0 +1,96 @@
+"""The ladder: what follows a request that nobody answers.
+
+    low      a reminder at half the time given
+    normal   reminders after 15 minutes, 1 hour, 4 hours, then every morning at 08:00Z; a last call
+             before the end
+    high     reminders after 5 and 15 minutes, then every half hour up to an hour and a half;
+             from the second on the backup is told as well
+
+A step that comes within two minutes of the end, or of what was said before, is left out.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+
+from safetyd.core.messages.proposal import Urgency
+
+APART: Final = timedelta(minutes=2)
+
+_DAY: Final = timedelta(days=1)
+_HALF_A_DAY: Final = timedelta(hours=12)
+_MORNING_HOUR: Final = 8  # UTC
+_REMINDERS: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4))
+_URGENT: Final = tuple(timedelta(minutes=minutes) for minutes in (5, 15, 30, 60, 90))
+_LAST_CALL: Final = timedelta(minutes=10)
+_EARLY_LAST_CALL: Final = timedelta(hours=1)  # when the time given is over a day
+
+
+class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    at: datetime
+    kind: Literal["reminder", "last_call"] = "reminder"
+    backup: bool = False  # the recipients' backups are told as well
+
+
+def next_step(
+    urgency: Urgency, asked: datetime, deadline: datetime | None, after: datetime
+) -> Step | None:
+    """Return what comes next if something was said at `after`: its asking, or a step."""
+    earliest = after + APART
+    match urgency:
+        case "low":
+            step = _low(asked, deadline, earliest)
+        case "normal":
+            step = _normal(asked, deadline, earliest)
+        case _:
+            step = _high(asked, earliest)
+    late = step is not None and deadline is not None and step.at > deadline - APART
+    return None if late else step
+
+
+def steps(urgency: Urgency, asked: datetime, deadline: datetime | None) -> Iterator[Step]:
+    """Yield the whole ladder; without a deadline it may not end."""
+    after = asked
+    while (step := next_step(urgency, asked, deadline, after)) is not None:
+        yield step
+        after = step.at
+
+
+def _low(asked: datetime, deadline: datetime | None, earliest: datetime) -> Step | None:
+    if deadline is None:
+        return None
+    half = asked + (deadline - asked) / 2
+    return Step(half) if half >= earliest else None
+
+
+def _normal(asked: datetime, deadline: datetime | None, earliest: datetime) -> Step | None:
+    reminder = _reminder(asked, earliest)
+    if deadline is None:
+        return Step(reminder)
+    early = deadline - asked > _DAY
+    last_call = deadline - (_EARLY_LAST_CALL if early else _LAST_CALL)
+    if reminder < last_call:
+        return Step(reminder)
+    return Step(last_call, "last_call") if last_call >= earliest else None
+
+
+def _reminder(asked: datetime, earliest: datetime) -> datetime:
+    for wait in _REMINDERS:
+        if asked + wait >= earliest:
+            return asked + wait
+    return _next_morning(max(earliest, asked + _REMINDERS[-1] + _HALF_A_DAY))
+
+
+def _next_morning(earliest: datetime) -> datetime:
+    """Return a time that is the same for all, so that many reminders are one message."""
+    morning = earliest.replace(hour=_MORNING_HOUR, minute=0, second=0, microsecond=0)
+    return morning if morning >= earliest else morning + _DAY
+
+
+def _high(asked: datetime, earliest: datetime) -> Step | None:
+    for wait in _URGENT:
+        if asked + wait >= earliest:
+            return Step(asked + wait, backup=wait > _URGENT[0])
+    return None

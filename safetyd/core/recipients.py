@@ -1,0 +1,102 @@
+"""Quiet hours: from one time of the wall clock until another, wherever that clock jumps.
+
+Such hours begin when the clock first shows their start or more, and end when it first shows their
+end or more. So a time that the clock leaves out is reached where it goes on, and one that it shows
+twice counts the first time.
+"""
+
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache, lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from safetyd.core.events.notification_events import Day, QuietHours
+
+# A year of time is the most that can be configured, and with eight hours awake it takes three.
+MAX_DAYS: Final = 3 * 366
+_KEPT: Final = 4 * MAX_DAYS
+_SECOND: Final = timedelta(seconds=1)
+_DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+Window = tuple[datetime, datetime]
+
+
+def quiet_until(hours: QuietHours, at: datetime) -> datetime | None:
+    """Return when the quiet hours around `at` are over, in UTC; None: it is not quiet then."""
+    if hours.start == hours.end:
+        return None
+    release = None
+    # Where the clock leaves out all that is between them, one night follows upon another.
+    while (ends := _end(hours, release or at)) is not None:
+        release = ends
+    return release
+
+
+def awake_until(hours: QuietHours, at: datetime, seconds: float) -> datetime:
+    """Return when so many seconds have passed since `at` that were not quiet.
+
+    After three years all time counts, quiet or not.
+    """
+    now, left = at, timedelta(seconds=seconds)
+    if hours.start != hours.end:
+        first = _wall_date(hours, at) - 1
+        for day in range(first, first + MAX_DAYS):
+            begins, ends = _window(hours, day) or (now, now)
+            awake = max(begins - now, timedelta())
+            if awake >= left:
+                break
+            now, left = max(now, ends), left - awake
+    return now + left
+
+
+def _end(hours: QuietHours, at: datetime) -> datetime | None:
+    today = _wall_date(hours, at)
+    # Tomorrow's may have begun if the clock was put back over midnight since.
+    for day in (today - 1, today, today + 1):
+        window = _window(hours, day)
+        if window is not None and window[0] <= at < window[1]:
+            return window[1]
+    return None
+
+
+def _wall_date(hours: QuietHours, at: datetime) -> int:
+    return at.astimezone(_zone(hours.timezone)).toordinal()
+
+
+@lru_cache(_KEPT)
+def _window(hours: QuietHours, day: int) -> Window | None:
+    """Return the quiet hours that begin on a day, if any do; days do not overlap."""
+    begins_on = date.fromordinal(day)
+    if hours.days and _DAYS[begins_on.weekday()] not in hours.days:
+        return None
+    start, end = time.fromisoformat(hours.start), time.fromisoformat(hours.end)
+    ends_on = begins_on if start < end else begins_on + timedelta(days=1)
+    zone = _zone(hours.timezone)
+    return _first(begins_on, start, zone), _first(ends_on, end, zone)
+
+
+def _first(day: date, shown: time, zone: ZoneInfo) -> datetime:
+    """Return the first instant at which the wall clock shows a time of a day, or a later one."""
+    wall = datetime.combine(day, shown, zone)
+    instant = wall.astimezone(UTC)
+    # Aware times of one zone are compared as its wall clock shows them.
+    if instant.astimezone(zone) == wall:
+        return instant
+    return _jump(wall.replace(fold=1).astimezone(UTC), instant, zone)
+
+
+def _jump(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
+    """Return the second, between two instants, from which on the clock is ahead."""
+    late = after.astimezone(zone).utcoffset()
+    while (apart := (after - before) // _SECOND) > 1:
+        middle = before + apart // 2 * _SECOND
+        if middle.astimezone(zone).utcoffset() == late:
+            after = middle
+        else:
+            before = middle
+    return after
+
+
+@cache
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)

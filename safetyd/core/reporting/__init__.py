@@ -1,0 +1,1 @@
+"""SafetyEvents, transcripts and summaries."""

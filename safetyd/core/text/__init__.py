@@ -1,0 +1,1 @@
+"""Text of agents: folded, searched by patterns and by globs of paths."""

@@ -1,0 +1,179 @@
+"""Lists of patterns, each compiled into one set that looks for all of them at once.
+
+Patterns are RE2: linear in the text, without look-around and back-references. Case is ignored
+and `.` matches a newline.
+"""
+
+import re
+import string
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+import re2
+
+from safetyd.core.messages.verdict import Severity
+
+MAX_UNBOUNDED: Final = 10
+
+_is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
+# What is escaped or in brackets is skipped, so that group 1 is a wildcard without an end.
+_WILDCARD: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\.(?:[*+]|\{\d+,\}))", re.DOTALL)
+_PLAIN: Final = frozenset(f"{string.ascii_letters}{string.digits} _-/=:,@%")
+_ANCHOR: Final = re.compile(r"[$^]|\\[Az]")
+
+
+class PatternConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A pattern with a name for rule ids. `then` may change what a match means."""
+
+    name: str
+    pattern: str
+    then: Severity | None = None
+
+
+AnyPattern = str | PatternConfig
+
+
+class PatternSet:
+    """A list of patterns that can be looked for.
+
+    One whose `then` is allow stays in the list, but is not looked for. `ValueError` names every
+    pattern that RE2 refuses, and why.
+    """
+
+    def __init__(self, patterns: Sequence[AnyPattern]) -> None:
+        if wrong := problems(patterns):
+            raise ValueError("; ".join(message for _, message in wrong))
+        self.patterns = named(patterns)
+        self._numbers = _sought(self.patterns)
+        self.sought = [self.patterns[number].pattern for number in self._numbers]
+        self._match: Callable[[bytes], list[int] | None] = _compiled(self.sought).Match
+        self._anchored = any(map(_ANCHOR.search, self.sought))
+
+    def find(self, forms: Sequence[str]) -> list[int]:
+        """Return the places in the list of the patterns that match one of `forms`, in order."""
+        if not forms:
+            return []
+        if len(forms) == 1:
+            hits = self._match(forms[0].encode("utf-8", "replace"))
+        elif self._anchored or self._match("\n".join(forms).encode("utf-8", "replace")):
+            # Joined forms may match where no single one does.
+            hits = [
+                hit for form in forms for hit in self._match(form.encode("utf-8", "replace")) or ()
+            ]
+        else:
+            return []
+        return sorted({self._numbers[hit] for hit in hits}) if hits else []
+
+
+class Sieve:
+    """Several lists at once, for saying quickly that none of them matches."""
+
+    def __init__(self, lists: Sequence[PatternSet]) -> None:
+        self._lists = lists
+        sought = [pattern for known in lists for pattern in known.sought]
+        self._match: Callable[[bytes], list[int] | None] | None = None
+        if not list(_set_problems(sought)) and not any(map(_ANCHOR.search, sought)):
+            self._match = _compiled(sought).Match
+
+    def passes(self, forms: Sequence[str]) -> bool:
+        """Say that no list matches any of `forms`; False means that the lists must look."""
+        if self._match is None:
+            return not any(known.find(forms) for known in self._lists)
+        return not self._match("\n".join(forms).encode("utf-8", "replace"))
+
+
+def exactly(text: str) -> str:
+    """Return the pattern that matches a text and nothing else, in plain ASCII."""
+    return f"(?-i)^{literally(text)}$"
+
+
+def literally(text: str) -> str:
+    """Return a text as it stands in a pattern, in plain ASCII."""
+    return "".join(map(_literal, text))
+
+
+def _literal(char: str) -> str:
+    if char in _PLAIN:
+        return char
+    return f"\\{char}" if "!" <= char <= "~" else f"\\x{{{ord(char):x}}}"
+
+
+def named(patterns: Sequence[AnyPattern]) -> tuple[PatternConfig, ...]:
+    """Name each plain string by its place: the first is `custom_1`."""
+    return tuple(
+        PatternConfig(name=f"custom_{number}", pattern=pattern)
+        if isinstance(pattern, str)
+        else pattern
+        for number, pattern in enumerate(patterns, 1)
+    )
+
+
+def problems(patterns: Sequence[AnyPattern]) -> list[tuple[str, str]]:
+    """Return what is wrong, each with its place in the list, such as `[3]`; empty: all of it."""
+    wrong = list(_single_problems(named(patterns)))
+    if wrong:
+        return wrong
+    known = named(patterns)
+    sought = [known[number].pattern for number in _sought(known)]
+    return [("", message) for message in _set_problems(sought)]
+
+
+def _single_problems(patterns: Sequence[PatternConfig]) -> Iterator[tuple[str, str]]:
+    taken: dict[str, int] = {}
+    for number, pattern in enumerate(patterns):
+        if not _is_name(pattern.name):
+            yield f"[{number}]", f"{pattern.name!r} is no name: use A-Z a-z 0-9 _ . -, at most 64"
+        if taken.setdefault(pattern.name, number) != number:
+            yield f"[{number}]", f"{pattern.name} is already the name of another pattern"
+        if why := _refusal(pattern.pattern):
+            yield f"[{number}]", f"pattern {pattern.name}, {pattern.pattern!r}: {why}"
+
+
+def _set_problems(sought: Sequence[str]) -> Iterator[str]:
+    unbounded = sum(map(_wildcards, sought))
+    if unbounded > MAX_UNBOUNDED:
+        yield (
+            f"{unbounded} unbounded .* or .+ in one list, and at most {MAX_UNBOUNDED} are fast "
+            "enough: write .{0,80} instead"
+        )
+        return
+    try:
+        _compiled(sought)
+    except re2.error:
+        yield "the patterns are too large to be looked for together: use fewer or simpler ones"
+
+
+def _sought(patterns: Sequence[PatternConfig]) -> list[int]:
+    return [n for n, pattern in enumerate(patterns) if pattern.then is not Severity.ALLOW]
+
+
+def _wildcards(pattern: str) -> int:
+    return sum(map(bool, _WILDCARD.findall(pattern)))
+
+
+def _refusal(pattern: str) -> str:
+    if not pattern:
+        return "it is empty and would match everything"
+    try:
+        re2.compile(pattern, _options())
+    except re2.error as exc:
+        return b"".join(exc.args).decode(errors="replace")
+    return ""
+
+
+def _compiled(patterns: Sequence[str]) -> re2.Set:
+    """Compile, or raise `re2.error`. A set that did not compile crashes the process in `Match`."""
+    together = re2.Set.SearchSet(_options())
+    for pattern in patterns:
+        together.Add(pattern)
+    together.Compile()
+    return together
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.case_sensitive = False
+    options.dot_nl = True
+    options.log_errors = False
+    return options

@@ -1,0 +1,1 @@
+"""Configuration, and everything put together from it."""

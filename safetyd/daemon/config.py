@@ -1,0 +1,309 @@
+"""Configuration: TOML into frozen structs that live beside the code they configure.
+
+A file with mistakes is refused whole, and every mistake is named with the file, the key, its value
+and what would be allowed. Secrets that were put into the file by mistake are not repeated.
+"""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, get_args, get_origin
+from zoneinfo import available_timezones
+
+import msgspec
+import msgspec.inspect as mi
+
+from safetyd.agents.emergency_stop import StopConfig
+from safetyd.agents.pricing import PricesConfig
+from safetyd.bus.connections import BusConfig
+from safetyd.core.action_types import Kinds, TypeConfig
+from safetyd.core.approvals.request import ApprovalsConfig
+from safetyd.core.decision_cache import DecisionsConfig
+from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
+from safetyd.core.guards.anomaly.presence import HumanConfig
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.guards.circuit import BreakerConfig
+from safetyd.core.guards.classify import rule_checks as rule_problems
+from safetyd.core.guards.cooldown import CooldownConfig
+from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, problems
+from safetyd.core.guards.iterations import IterationsConfig
+from safetyd.core.guards.mode import ModesConfig
+from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, ProjectTable
+from safetyd.core.guards.rate import RateConfig
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.guards.scores import ScoresConfig
+from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
+from safetyd.core.sessions import SessionsConfig
+from safetyd.journal.audit import AuditConfig
+from safetyd.notify import problems as telling_problems
+from safetyd.notify.address_book import Tables
+from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
+from safetyd.web.http_server import WebConfig, web_problems
+
+_SHOWN_CHARS: Final = 80
+# An nkey seed, or what stands before the @ of an address.
+_SECRET: Final = re.compile(r"\bS[A-Z][A-Z2-7]{56}\b|(?<=//)[^/@\s]+(?=@)")
+
+_NOUNS: Final[dict[type[mi.Type], str]] = {
+    mi.IntType: "a whole number",
+    mi.FloatType: "a number",
+    mi.StrType: "a text",
+    mi.BoolType: "true or false",
+    mi.VarTupleType: "a list",
+}
+
+Table = Mapping[str, object]
+
+
+class ConfigError(Exception):
+    """The operator's configuration is wrong; `errors` has a line for each mistake."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that an operator can set."""
+
+    mode: Mode = "production"
+    profile: Profile = "strict"
+    bus: BusConfig = BusConfig()
+    web: WebConfig = WebConfig()
+    audit: AuditConfig = AuditConfig()
+    stop: StopConfig = StopConfig()
+    notifications: NotificationsConfig = NotificationsConfig()
+    recipients: tuple[RecipientConfig, ...] = ()
+    types: dict[str, TypeConfig] = {}
+    rules: RulesConfig = RulesConfig()
+    projects: dict[str, ProjectTable] = {}
+    modes: ModesConfig = ModesConfig()
+    safe_mode: SafeModeConfig = SafeModeConfig()
+    gate: GateConfig = GateConfig()
+    confidence: ConfidenceConfig = ConfidenceConfig()
+    scores: ScoresConfig = ScoresConfig()
+    iterations: IterationsConfig = IterationsConfig()
+    cooldown: CooldownConfig = CooldownConfig()
+    rate: RateConfig = RateConfig()
+    budget: BudgetConfig = BudgetConfig()
+    prices: PricesConfig = PricesConfig()
+    breaker: BreakerConfig = BreakerConfig()
+    anomaly: AnomalyConfig = AnomalyConfig()
+    human: HumanConfig = HumanConfig()
+    agents: dict[str, AgentConfig] = {}
+    approvals: ApprovalsConfig = ApprovalsConfig()
+    decisions: DecisionsConfig = DecisionsConfig()
+    sessions: SessionsConfig = SessionsConfig()
+
+    @property
+    def tables(self) -> Tables:
+        """Who is told, and how."""
+        return Tables(self.notifications, self.recipients)
+
+    def policy(self) -> Policy:
+        """Return the part that the rules are made of, as far as this file alone says it."""
+        same = {name: getattr(self, name) for name in _SHARED}
+        return Policy(
+            timezone=self.notifications.timezone,
+            max_agents=self.bus.max_agents,
+            projects={name: _unread(table) for name, table in self.projects.items()},
+            **same,
+        )
+
+
+_SHARED: Final = tuple(
+    name
+    for name in Policy.__struct_fields__
+    if name in Config.__struct_fields__ and name != "projects"
+)
+
+
+def _unread(table: ProjectTable) -> ProjectConfig:
+    return ProjectConfig(**{name: getattr(table, name) for name in table.__struct_fields__})
+
+
+def load(path: Path | None) -> Config:
+    """Read a file, or return the defaults without one."""
+    if path is None:
+        return Config()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError([f"{path}: cannot be read: {exc.strerror}"]) from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError([f"{path}: not UTF-8: {exc.reason} at byte {exc.start}"]) from exc
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Config:
+    """Read the text of a file that errors call `name`."""
+    try:
+        return _parsed(text)
+    except ConfigError as exc:
+        raise ConfigError([f"{name}: {error}" for error in exc.errors]) from exc
+
+
+def _parsed(text: str) -> Config:
+    table = _toml(text)
+    errors = list(_errors(table))
+    if errors:
+        raise ConfigError(errors)
+    return msgspec.convert(table, Config)
+
+
+def parse_project(text: str) -> ProjectSettings:
+    """Read the text of a project's file; its errors do not name it."""
+    table = _toml(text)
+    errors = list(_struct_errors(ProjectSettings, table, ""))
+    if not errors:
+        settings = msgspec.convert(table, ProjectSettings)
+        errors = [f"{key}: {why}" for key, why in rule_problems.file_problems(settings.rules)]
+        errors += [f"gate.{key}: {why}" for key, why in problems(settings.gate)]
+    if errors:
+        raise ConfigError(errors)
+    return settings
+
+
+def _toml(text: str) -> Table:
+    try:
+        return tomllib.loads(text)
+    except ValueError as exc:  # also a number with thousands of digits
+        raise ConfigError([f"not TOML: {exc}"]) from exc
+
+
+def _errors(table: Table) -> Iterator[str]:
+    """Name what has the wrong shape, and what contradicts itself in the sections that are left."""
+    sound: dict[str, object] = {}
+    for key, value in table.items():
+        wrong = list(_struct_errors(Config, {key: value}, ""))
+        yield from wrong
+        if not wrong:
+            sound[key] = value
+    yield from _meaning_errors(msgspec.convert(sound, Config))
+
+
+def _meaning_errors(config: Config) -> Iterator[str]:
+    for key, problem in problems(config.gate):
+        yield f"gate.{key}: {problem}"
+    for name, project in config.projects.items():
+        for key, problem in problems(project.gate):
+            yield f"projects.{name}.gate.{key}: {problem}"
+    try:
+        kinds = Kinds(config.types, config.profile)
+    except ValueError as exc:
+        yield str(exc)
+    else:
+        for key, problem in rule_problems.problems(config.rules, config.projects, kinds):
+            yield f"{key}: {problem}"
+    yield from web_problems(config.web)
+    yield from _telling_errors(config)
+    yield from _bus_errors(config.bus)
+
+
+def _telling_errors(config: Config) -> Iterator[str]:
+    for key, problem in telling_problems.problems(config.tables):
+        yield f"{key} {problem}"
+    if config.notifications.timezone not in {"", *available_timezones()}:
+        shown = _shown(config.notifications.timezone)
+        yield f"notifications.timezone is {shown}; it must be an IANA name such as Europe/Berlin"
+
+
+def _bus_errors(bus: BusConfig) -> Iterator[str]:
+    if bus.url and not bus.key_file:
+        yield "bus.key_file is empty; with bus.url it must be the path of the daemon's nkey seed"
+    if bus.key_file and not bus.url:
+        shown = _shown(bus.key_file)
+        why = "the embedded server has a key of its own"
+        yield f"bus.key_file is {shown}; without bus.url it must be empty: {why}"
+
+
+def _struct_errors(kind: type[msgspec.Struct], value: object, path: str) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        switch = isinstance(value, bool) and "enabled" in kind.__struct_fields__
+        hint = f": write `enabled = {_shown(value)}` under [{path}]" if switch else ""
+        yield f"{path} is {_shown(value)}; it must be a table{hint}"
+        return
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for key, inner in value.items():
+        if key in fields:
+            yield from _value_errors(fields[key].type, inner, _joined(path, key))
+        else:
+            yield f"{_joined(path, key)} is not a setting; {_meant(key, fields)}"
+    for key, field in fields.items():
+        if field.required and key not in value:
+            yield f"{_joined(path, key)} is missing; it must be {_words(mi.type_info(field.type))}"
+
+
+def _value_errors(kind: object, value: object, path: str) -> Iterator[str]:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield from _struct_errors(kind, value, path)
+    elif get_origin(kind) is dict and isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _value_errors(get_args(kind)[1], inner, _joined(path, key))
+    elif get_origin(kind) is tuple and isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _value_errors(get_args(kind)[0], inner, f"{path}[{number}]")
+    elif get_origin(kind) is tuple and isinstance(value, Mapping) and _table_of(kind):
+        yield f"{path} is one table; it must be a list of tables: write [[{path}]]"
+    elif isinstance(value, Mapping) and (table := _table_of(kind)):
+        yield from _struct_errors(table, value, path)
+    elif not _fits(value, kind):
+        yield f"{path} is {_shown(value)}; it must be {_words(mi.type_info(kind))}"
+
+
+def _table_of(kind: object) -> type[msgspec.Struct] | None:
+    """Return the struct of a union such as `str | PatternConfig`."""
+    structs = (k for k in get_args(kind) if isinstance(k, type) and issubclass(k, msgspec.Struct))
+    return next(structs, None)
+
+
+def _fits(value: object, kind: object) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _words(kind: mi.Type) -> str:
+    """Say what is allowed."""
+    match kind:
+        case mi.Metadata(type=inner, extra_json_schema=extra):
+            return str((extra or {}).get("description") or _words(inner))
+        case mi.UnionType(types=types):
+            return " or ".join(_words(t) for t in types if not isinstance(t, mi.NoneType))
+        case mi.LiteralType(values=values):
+            return f"one of {', '.join(map(str, values))}"
+        case mi.EnumType(cls=cls):
+            return f"one of {', '.join(str(member.value) for member in cls)}"
+        case _:
+            return _NOUNS.get(type(kind), "a table") + _bounds(kind)
+
+
+def _bounds(kind: mi.Type) -> str:
+    if isinstance(kind, mi.StrType):
+        return " that is not empty" if kind.min_length else ""
+    if not isinstance(kind, mi.IntType | mi.FloatType):
+        return ""
+    limits = (("at least", kind.ge), ("above", kind.gt), ("at most", kind.le), ("below", kind.lt))
+    said = " and ".join(f"{words} {limit}" for words, limit in limits if limit is not None)
+    return f", {said}" if said else ""
+
+
+def _meant(key: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+
+
+def _joined(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _shown(value: object) -> str:
+    """Return a value as TOML would have it, or its beginning."""
+    text = _SECRET.sub("***", json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"

@@ -1,0 +1,186 @@
+"""The configuration and keys in force, and taking on new ones: all of them or none."""
+
+import logging
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from safetyd.agents.intake import BOUNDS, Intake
+from safetyd.agents.prices import price_list
+from safetyd.bus.door import Door
+from safetyd.bus.flood_gate import Flooding
+from safetyd.bus.keyring import Keyring, public_key, seed_in
+from safetyd.bus.question_limits import Askers
+from safetyd.bus.server_config import Users
+from safetyd.core.guards.gate.own_resources import OwnConfig
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
+from safetyd.core.policy import Policy
+from safetyd.daemon.config import Config, load
+from safetyd.daemon.project_files import with_files
+from safetyd.host import session_bus, system_zone
+from safetyd.notify.address_book import telling
+from safetyd.notify.problems import warnings
+
+# What is built once; a change to it waits for the next start.
+BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
+
+_LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
+
+AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
+
+log = logging.getLogger("safetyd.settings")
+
+
+def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Policy:
+    """Read the files of projects; return the rules that hold for a daemon with its files there."""
+    for warning in warnings(config.tables):
+        log.warning("%s", warning)
+    policy = replace(_telling(config), own=_own(config, data_dir, path))
+    policy = with_files(_guarding(policy))
+    for name, project in policy.projects.items():
+        if project.file_broken:
+            log.warning(
+                "everything in project %r is asked about: %s: %r",
+                name,
+                project.file,
+                project.file_broken,
+            )
+    return policy
+
+
+def _telling(config: Config) -> Policy:
+    """Add who is told, and the system's zone where the file names none."""
+    policy, zone = config.policy(), system_zone()
+    told = telling(config.tables, zone=zone, desktop=bool(session_bus()))
+    return replace(policy, timezone=policy.timezone or zone, telling=told)
+
+
+def _own(config: Config, data_dir: Path, path: Path | None) -> OwnConfig:
+    """Say where the daemon's own things are, by each name that agents may give them."""
+    files = [data_dir / name for name in config.stop.files]
+    files += [Path(config.bus.key_file)] if config.bus.key_file else []
+    return OwnConfig(
+        directories=_named(data_dir),
+        files=tuple(dict.fromkeys(name for file in files for name in _named(file))),
+        settings=_named(path) if path else (),
+        addresses=tuple(_addresses(config)),
+        prefix=config.bus.prefix,
+    )
+
+
+def _named(path: Path) -> tuple[str, ...]:
+    """Return a path from the root as it is given, and where it leads if that is elsewhere."""
+    given = os.path.abspath(path)  # noqa: PTH100 - agents may go by the name of a link
+    return tuple(dict.fromkeys((given, str(path.resolve()))))
+
+
+def _addresses(config: Config) -> Iterator[str]:
+    web = config.web
+    for host, port in ((web.host, web.port), (web.links_host, web.links_port)):
+        if port:
+            yield from (f"{name}:{port}" for name in dict.fromkeys((host, *_LOCAL)))
+    if config.bus.url:
+        yield from (urlsplit(url).netloc.rpartition("@")[2] for url in config.bus.url.split(","))
+
+
+def _guarding(policy: Policy) -> Policy:
+    """Make the daemon's own files sensitive, whatever the operator's lists say."""
+    ours = tuple(f"{path}/**" for path in policy.own.directories)
+    projects = {
+        name: replace(project, rules=_with_paths(project.rules, ours))
+        if project.rules.sensitive_paths is not None
+        else project
+        for name, project in policy.projects.items()
+    }
+    return replace(policy, rules=_with_paths(policy.rules, ours), projects=projects)
+
+
+def _with_paths(rules: AnyRules, paths: tuple[str, ...]) -> AnyRules:
+    every = dict.fromkeys((*(rules.sensitive_paths or ()), *paths))
+    return replace(rules, sensitive_paths=tuple(every))
+
+
+class Settings:
+    """What an operator has set: a file and a directory of keys."""
+
+    def __init__(self, config: Config, path: Path | None, data_dir: Path) -> None:
+        self.config = config
+        self.data_dir = data_dir
+        self.keyring = Keyring(data_dir / "keys")
+        self.intake = Intake(config.rate.attempts_per_second)
+        self.prices = price_list(config.prices)
+        self.path = path and path.absolute()  # for those who look from elsewhere
+        self.policy = policy_of(config, data_dir, self.path)
+        self.door = Door()
+        self.askers = Askers()
+        self.flooding = Flooding(BOUNDS)  # of agents with a key
+        self._keyed: frozenset[str] = frozenset()
+        self._names: dict[str, str] = {}
+        self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
+
+    @property
+    def stop_files(self) -> tuple[Path, ...]:
+        return tuple(self.data_dir / name for name in self.config.stop.files)
+
+    @property
+    def keys(self) -> int:
+        """Return how many agents have a key."""
+        return len(self._keyed)
+
+    def has_key(self, agent: str) -> bool:
+        return agent in self._keyed
+
+    def name_of(self, key: str) -> str:
+        """Return who has this public key."""
+        return self._names.get(key, key)
+
+    def seed(self) -> str:
+        """Return the daemon's own nkey seed."""
+        key_file = self.config.bus.key_file
+        return seed_in(Path(key_file) if key_file else self.keyring.daemon)
+
+    def users(self) -> Users:
+        """Read the keys as they are now."""
+        agents = dict(self.keyring.public("agents"))
+        operators = dict(self.keyring.public("operators"))
+        observers = dict(self.keyring.public("observers"))
+        self._keyed = frozenset(agents)
+        named = (agents.items(), operators.items(), observers.items())
+        self._names = {key: name for name, key in chain(*named)}
+        return Users(
+            daemon=public_key(self.keyring.daemon),
+            agents=agents,
+            operators=operators,
+            observers=observers,
+            open_agents=self.config.bus.keyless,
+            door_open=self.door.open,
+            shut=self.askers.flooding.shut,
+            shut_agents=self.flooding.shut,
+        )
+
+    def reload(self) -> None:
+        """Take on the file as it is now; raise `ConfigError` and change nothing if it is wrong."""
+        self.adopt(self.read())
+
+    def read(self) -> Config:
+        """Return what the file says now, and change nothing."""
+        return load(self.path)
+
+    def adopt(self, fresh: Config) -> None:
+        """Let a configuration be in force, but for what is built once."""
+        self.next_start = self._kept_back(fresh)
+        for name in self.next_start:
+            log.warning("[%s] has changed and takes effect at the next start", name)
+        kept = {name: getattr(self.config, name) for name in BUILT_ONCE}
+        self.config = replace(fresh, **kept)
+        self.intake = Intake(fresh.rate.attempts_per_second)
+        self.prices = price_list(fresh.prices)
+        self.policy = policy_of(self.config, self.data_dir, self.path)
+
+    def _kept_back(self, fresh: Config) -> tuple[str, ...]:
+        return tuple(n for n in BUILT_ONCE if getattr(fresh, n) != getattr(self.config, n))

@@ -1,0 +1,1 @@
+"""From a message to its durable effect."""

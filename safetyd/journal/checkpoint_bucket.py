@@ -1,0 +1,62 @@
+"""Checkpoints on a bus of your own: a daemon on another machine needs them to take over.
+
+The journal is trimmed below the older of two, so they must lie where every daemon can read them.
+"""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import nats.js.errors
+from nats.js import JetStreamContext
+from nats.js.object_store import ObjectStore
+
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.journal.checkpoints import KEPT, Checkpoints
+
+BUCKET: Final = "SAFETY_CHECKPOINTS"
+MAX_BYTES: Final = 128 * 1024**2
+PATIENCE_S: Final = 30.0
+
+log = logging.getLogger("safetyd.shelf")
+
+
+class Shelf:
+    """The two newest checkpoints in an object store."""
+
+    def __init__(self, client: HardenedClient) -> None:
+        self._js: JetStreamContext = client.jetstream(timeout=PATIENCE_S)
+        self._store: ObjectStore | None = None
+
+    async def fetch(self, checkpoints: Checkpoints) -> None:
+        """Bring what another daemon left here into the local directory."""
+        store = await self._open()
+        have = {path.name for path in checkpoints.paths()}
+        for name in await self._names(store):
+            if name not in have:
+                found = await store.get(name)
+                checkpoints.adopt(name, found.data or b"")
+                log.info("checkpoint %s was left here by another daemon", name)
+
+    async def put(self, path: Path, content: bytes) -> None:
+        """Store a checkpoint and drop those that are no longer needed."""
+        store = await self._open()
+        await store.put(path.name, content)
+        for old in (await self._names(store))[KEPT:]:
+            await store.delete(old)
+
+    async def _open(self) -> ObjectStore:
+        if self._store is None:
+            try:
+                self._store = await self._js.object_store(BUCKET)
+            except nats.js.errors.NotFoundError:
+                self._store = await self._js.create_object_store(BUCKET, max_bytes=MAX_BYTES)
+        return self._store
+
+    async def _names(self, store: ObjectStore) -> list[str]:
+        """Return what is there, newest first."""
+        try:
+            entries = await store.list(ignore_deletes=True)
+        except nats.js.errors.NotFoundError:
+            return []
+        return sorted((entry.name for entry in entries if entry.name), reverse=True)

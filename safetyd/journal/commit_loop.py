@@ -1,0 +1,218 @@
+"""From letters to answers: decide, journal, mirror to the audit file, and only then tell.
+
+While one batch is being written the next is under way behind it and the engine decides into a
+third, so that neither the disk nor the processor waits for the other. There is no way back: an
+append is written, or another daemon owns the journal and this one ends.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from safetyd.clock import Clock, uptime
+from safetyd.core.engine.engine import Checkpoint, Engine
+from safetyd.core.engine.journal_lines import encode
+from safetyd.core.events.decision_events import ClockStepped, Event
+from safetyd.journal.audit import Audit
+from safetyd.journal.mailbox import STALLED_S, Letter, Mailbox
+from safetyd.journal.stream import MAX_BATCH_BYTES, Append, Journal
+
+ALLOW_LEAVES_WITHIN_S: Final = 2.0
+RESTS: Final = 3.0  # times as long as a slice of a question took
+AUDIT_AGAIN_S: Final = 0.25
+# One input makes at most a 64 KiB proposal's line and a few short ones.
+INPUT_BYTES: Final = 80 * 1024
+
+log = logging.getLogger("safetyd.writer")
+
+Outlet = Callable[[Sequence[Event]], None]
+
+
+class Batch:
+    """Lines that are written together, and the letters that wait for it."""
+
+    def __init__(self) -> None:
+        self.letters: list[Letter] = []
+        self.events: list[Event] = []
+        self.lines: list[bytes] = []
+        self.bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self.bytes > MAX_BATCH_BYTES - INPUT_BYTES
+
+    def add(self, events: Sequence[Event]) -> None:
+        for event in events:
+            line = encode(event)
+            self.lines.append(line)
+            self.bytes += len(line) + 1
+        self.events += events
+
+
+class Frozen(NamedTuple):
+    """The engine's state at the end of a batch; `take` gets it with the batch's stream sequence."""
+
+    t: float
+    encode_engine: Callable[[], Checkpoint]
+    take: Callable[[int, "Frozen"], None]
+
+
+class Sent(NamedTuple):
+    """A batch on its way into the journal; one without lines waits only for those before it."""
+
+    batch: Batch
+    append: Append | None
+    frozen: Frozen | None
+
+
+class Writer:
+    """The only place that touches the engine."""
+
+    def __init__(
+        self, mailbox: Mailbox, engine: Engine, journal: Journal, audit: Audit, clock: Clock
+    ) -> None:
+        self.mailbox = mailbox
+        self.engine = engine
+        self._journal = journal
+        self._audit = audit
+        self._clock = clock
+        self._open = Batch()
+        self._filled = anyio.Event()
+        self._room = anyio.Event()
+        self._freeze: Callable[[int, Frozen], None] | None = None
+        self.outlets: list[Outlet] = []
+        self.appended: Callable[[float, int], None] = _ignore
+        self.after: Callable[[], None] = _nothing
+        self.audit_problem = ""
+        self._under_way: deque[float] = deque()  # when each batch was sent
+        self._told_seq = journal.last  # the stream sequence of the newest batch that was told
+
+    @property
+    def unwritten_s(self) -> float:
+        """Return for how long the oldest batch under way has been waiting, 0.0 without one."""
+        return uptime() - self._under_way[0] if self._under_way else 0.0
+
+    @property
+    def server_owes_s(self) -> float:
+        """Return the same if it is the journal's server that is waited for."""
+        return 0.0 if self.audit_problem else self.unwritten_s
+
+    @property
+    def stalled(self) -> str:
+        """Return why new proposals would wait too long, or nothing."""
+        if self.unwritten_s <= STALLED_S:
+            return ""
+        return self.problem or f"the journal has not answered for {self.unwritten_s:.1f} s"
+
+    @property
+    def problem(self) -> str:
+        """Return why nothing can be written down now, or nothing."""
+        return self._journal.problem or self.audit_problem
+
+    def freeze_next(self, take: Callable[[int, Frozen], None]) -> None:
+        """Hand the engine's state at the next batch boundary to `take`, once that is durable."""
+        self._freeze = take
+
+    async def decide(self) -> None:
+        """Put letters to the engine for ever, as far as the open batch has room."""
+        while True:
+            await self.mailbox.wait()
+            if self._open.full:
+                self._room = anyio.Event()
+                await self._room.wait()
+            self._open_letters()
+            self._filled.set()
+
+    async def answer(self) -> None:
+        """Put people's questions to the engine for ever, and leave most of the time to agents."""
+        while True:
+            await self.mailbox.wait_for_question()
+            begun = uptime()
+            self._open_question()
+            await anyio.sleep(RESTS * (uptime() - begun))
+
+    async def commit(self) -> None:
+        """Send batches to the journal for ever, each while the one before it is under way."""
+        send, receive = anyio.create_memory_object_stream[Sent](0)
+        async with send, receive, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._deliver, receive)
+            while True:
+                await self._filled.wait()
+                self._filled = anyio.Event()
+                batch, self._open = self._open, Batch()
+                self._room.set()
+                await send.send(self._sent(batch))
+
+    def _open_letters(self) -> None:
+        batch, engine, (moment, stepped_s) = self._open, self.engine, self._clock.read()
+        if stepped_s:
+            # Before anything happens by the new time, or that would be shifted as well.
+            stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
+            batch.add(engine.handle(stepped))
+        while not batch.full and (letter := self.mailbox.take()) is not None:
+            batch.add(letter.open(engine, moment))
+            batch.letters.append(letter)
+
+    def _open_question(self) -> None:
+        """Go on with one question, so that proposals wait for a slice of it at most."""
+        question = self.mailbox.take_question()
+        if question is None:
+            return
+        question.open(self.engine, self._clock.now())
+        if question.done:
+            self._open.letters.append(question)
+            self._filled.set()
+        else:
+            self.mailbox.put_back(question)
+
+    def _sent(self, batch: Batch) -> Sent:
+        frozen = None
+        if self._freeze is not None:
+            frozen = Frozen(self._clock.now().t, self.engine.save(), self._freeze)
+            self._freeze = None
+        append = self._journal.send(b"\n".join(batch.lines)) if batch.lines else None
+        self._under_way.append(uptime())
+        return Sent(batch, append, frozen)
+
+    async def _deliver(self, under_way: MemoryObjectReceiveStream[Sent]) -> None:
+        async for sent in under_way:
+            await self._tell(sent)
+
+    async def _tell(self, sent: Sent) -> None:
+        """Wait until a batch is written, mirror it, and let its answers go."""
+        batch, began = sent.batch, self._under_way[0]
+        if sent.append is not None:
+            self._told_seq = await self._journal.settle(sent.append)
+            self.appended(uptime() - began, len(batch.lines))
+            await self._mirror(batch)
+        self._under_way.popleft()
+        late = uptime() - began > ALLOW_LEAVES_WITHIN_S
+        for letter in batch.letters:
+            letter.deliver(late=late)
+        self.after()
+        for outlet in self.outlets:
+            outlet(batch.events)
+        if sent.frozen is not None:
+            sent.frozen.take(self._told_seq, sent.frozen)
+
+    async def _mirror(self, batch: Batch) -> None:
+        while True:
+            try:
+                self._audit.append(batch.lines, batch.events[-1].seq)
+            except OSError as exc:
+                self.audit_problem = f"the audit file cannot be written: {exc}"
+                log.error("%s", self.audit_problem)  # noqa: TRY400 - the cause is in the text
+                await anyio.sleep(AUDIT_AGAIN_S)
+            else:
+                self.audit_problem = ""
+                return
+
+
+def _ignore(_seconds: float, _events: int) -> None: ...
+
+
+def _nothing() -> None: ...

@@ -1,0 +1,122 @@
+"""Checkpoints, and forgetting the part of the journal that they make needless."""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import nats.errors
+
+from safetyd.clock import uptime
+from safetyd.journal.audit import Audit
+from safetyd.journal.checkpoint_bucket import Shelf
+from safetyd.journal.checkpoints import Checkpoints, Saved
+from safetyd.journal.commit_loop import Frozen, Writer
+from safetyd.journal.letters import EventLetter
+from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.stream import Journal
+
+LOOK_S: Final = 1.0
+EVERY_S: Final = 600.0
+EVERY_EVENTS: Final = 100_000
+FORCED_AT: Final = 0.5
+# How often the stream's size is asked for.
+MEASURED_EVENTS: Final = 20_000
+
+log = logging.getLogger("safetyd.keeper")
+
+
+class Keeper:
+    """Saves the engine now and then."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        journal: Journal,
+        audit: Audit,
+        checkpoints: Checkpoints,
+        shelf: Shelf | None = None,
+    ) -> None:
+        self._writer = writer
+        self._mailbox: Mailbox = writer.mailbox
+        self._journal = journal
+        self._audit = audit
+        self._checkpoints = checkpoints
+        self._shelf = shelf
+        self._older = 0  # stream sequence of the checkpoint before the newest
+        self._newest = 0  # and of the newest
+        self._saving = anyio.Lock()
+        self._saved_seq = 0
+        self._saved_at = uptime()
+        self._measured_seq = 0
+
+    def begin(self, saved: Saved | None) -> None:
+        """Go on from the checkpoint that the start used."""
+        if saved is not None:
+            self._newest = saved.stream_seq
+            self._saved_seq = saved.engine.seq
+
+    async def run(self) -> None:
+        while True:
+            await anyio.sleep(LOOK_S)
+            if await self._due():
+                await self.save()
+
+    async def save(self) -> None:
+        """Write a checkpoint of the next batch boundary, then trim below the one before it."""
+        async with self._saving:
+            stream_seq, frozen = await self._freeze()
+            self._saved_at = uptime()
+            try:
+                saved, path = await anyio.to_thread.run_sync(self._write, stream_seq, frozen)
+                if self._shelf is not None:
+                    await self._shelf.put(path, await anyio.Path(path).read_bytes())
+            except (OSError, nats.errors.Error, TimeoutError) as exc:
+                log.error("no checkpoint could be written, the journal stays whole: %s", exc)  # noqa: TRY400 - the cause is in the text
+                return
+            self._saved_seq = saved.engine.seq
+            if saved.stream_seq > self._newest:
+                self._older, self._newest = self._newest, saved.stream_seq
+            await self._trim()
+
+    async def _trim(self) -> None:
+        try:
+            await self._journal.trim(self._older)
+        except (nats.errors.Error, TimeoutError) as exc:
+            log.warning("the journal was not trimmed and will be next time: %s", exc)
+
+    async def _due(self) -> bool:
+        new = self._writer.engine.seq - self._saved_seq
+        if new <= 0:
+            return False
+        if new >= EVERY_EVENTS or uptime() - self._saved_at >= EVERY_S:
+            return True
+        return await self._crowded()
+
+    async def _crowded(self) -> bool:
+        if self._writer.engine.seq - self._measured_seq < MEASURED_EVENTS:
+            return False
+        self._measured_seq = self._writer.engine.seq
+        try:
+            return await self._journal.used() > FORCED_AT
+        except (nats.errors.Error, TimeoutError):
+            return False
+
+    async def _freeze(self) -> tuple[int, Frozen]:
+        taken: list[tuple[int, Frozen]] = []
+        done = anyio.Event()
+
+        def take(stream_seq: int, frozen: Frozen) -> None:
+            taken.append((stream_seq, frozen))
+            done.set()
+
+        self._writer.freeze_next(take)
+        self._mailbox.put(EventLetter(lambda _engine, _moment: None, lambda: None))
+        await done.wait()
+        return taken[0]
+
+    def _write(self, stream_seq: int, frozen: Frozen) -> tuple[Saved, Path]:
+        saved = Saved(stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine())
+        self._audit.sync()
+        return saved, self._checkpoints.write(saved)

@@ -1,0 +1,102 @@
+"""What a start rebuilds: the engine from checkpoint and journal, and the audit file's end."""
+
+import logging
+from typing import Final
+
+import msgspec
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import decode_batch
+from safetyd.core.events.decision_events import Event
+from safetyd.core.policy import Policy
+from safetyd.journal.audit import Audit
+from safetyd.journal.checkpoints import Checkpoints, Saved
+from safetyd.journal.stream import Journal
+
+_LOST: Final = (
+    "the journal was lost or replaced. Put it back, or move audit files and checkpoints away to "
+    "begin anew"
+)
+
+log = logging.getLogger("safetyd.state")
+
+
+class JournalTrimmed(Exception):
+    """The journal begins after the newest checkpoint that can be read."""
+
+
+class JournalLost(Exception):
+    """The journal ends before the audit file or a checkpoint does."""
+
+
+class Restored(msgspec.Struct):
+    """An engine that knows everything, and where it came from."""
+
+    engine: Engine
+    checkpoint: Saved | None
+    replayed: int
+    t: float
+
+
+async def restore(
+    policy: Policy, checkpoints: Checkpoints, journal: Journal, audit: Audit
+) -> Restored:
+    """Bring the engine and the audit file to the journal's end."""
+    saved = _newest(checkpoints)
+    engine = Engine(policy) if saved is None else Engine.restore(saved.engine)
+    after = 0 if saved is None else saved.stream_seq
+    t = 0.0 if saved is None else saved.t
+    if after > journal.last:
+        raise JournalLost(
+            f"a checkpoint was taken at batch {after}, but the journal ends with {journal.last}: "
+            + _LOST
+        )
+    if audit.seq < engine.seq:
+        await _mirror(journal, audit, engine.seq)
+    replayed = 0
+    async for sequence, batch in journal.replay(after):
+        events = decode_batch(batch)
+        if not replayed and events[0].seq != engine.seq + 1:
+            raise JournalTrimmed(
+                f"the journal goes on with event {events[0].seq} (batch {sequence}), but the "
+                f"newest readable checkpoint ends at {engine.seq}"
+            )
+        engine.replay(events)
+        _append_missing(audit, batch, events)
+        replayed += len(events)
+        t = events[-1].t
+    if audit.seq > engine.seq:
+        raise JournalLost(
+            f"the audit file ends with event {audit.seq}, but the journal with {engine.seq}: "
+            + _LOST
+        )
+    return Restored(engine, saved, replayed, t)
+
+
+def _newest(checkpoints: Checkpoints) -> Saved | None:
+    for saved in checkpoints.load():
+        if isinstance(saved, Saved):
+            return saved
+        log.error("checkpoint left out, the one before is used: %s", saved)
+    return None
+
+
+async def _mirror(journal: Journal, audit: Audit, up_to: int) -> None:
+    """Write to the audit file what the checkpoint already knows."""
+    async for _, batch in journal.replay(max(0, await journal.first() - 1)):
+        events = decode_batch(batch)
+        _append_missing(audit, batch, events)
+        if events[-1].seq >= up_to:
+            return
+
+
+def _append_missing(audit: Audit, batch: bytes, events: list[Event]) -> None:
+    lines = batch.split(b"\n")
+    missing = [line for line, event in zip(lines, events, strict=True) if event.seq > audit.seq]
+    if not missing:
+        return
+    first = events[-1].seq - len(missing) + 1
+    if first > audit.seq + 1:
+        log.warning("events %d to %d are in another audit file", audit.seq + 1, first - 1)
+        audit.skip_to(first - 1)
+    audit.append(missing, events[-1].seq)

@@ -1,0 +1,265 @@
+"""The log that everything is rebuilt from: one JetStream stream, one message per batch of lines.
+
+Every append names the sequence it expects to follow, so of two daemons only one can write. An
+append whose answer was lost is sent again until there is one; "wrong last sequence" is never
+believed by itself, because the repeat of an append that did arrive is told the same.
+"""
+
+import asyncio
+import enum
+from collections.abc import AsyncIterator
+from typing import Final
+
+import anyio
+import msgspec
+import nats.errors
+import nats.js.api as js_api
+import nats.js.errors
+from nats.js import JetStreamContext
+
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.bus.subjects import STREAM, Subjects
+from safetyd.clock import uptime
+
+MAX_BATCH_BYTES: Final = 192 * 1024
+ANSWER_S: Final = 1.0
+AGAIN_S: Final = 0.1
+WATCH_S: Final = 0.5
+READ_AHEAD: Final = 256
+
+_WRONG_LAST: Final = (10070, 10071)  # message id, sequence
+_CHECKED: Final = (
+    "subjects",
+    "storage",
+    "discard",
+    "retention",
+    "max_age",
+    "max_msgs_per_subject",
+    "persist_mode",
+    "deny_delete",
+)
+
+
+class Displaced(Exception):
+    """Another daemon writes this journal; this one must answer nothing more."""
+
+
+class JournalUnusable(Exception):
+    """The stream cannot hold a journal; the text says what is wrong with it."""
+
+
+class ApiError(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class Ack(msgspec.Struct):
+    seq: int = 0
+    error: ApiError | None = None
+
+
+_decode_ack = msgspec.json.Decoder(Ack).decode
+
+
+class Append:
+    """A batch that was sent; `written` gets its stream sequence."""
+
+    def __init__(self, number: int, message_id: str, batch: bytes) -> None:
+        self.number = number
+        self.message_id = message_id
+        self.batch = batch
+        self.written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+
+class Journal:
+    """Append and replay over one connection."""
+
+    def __init__(self, client: HardenedClient, subjects: Subjects, boot_id: str) -> None:
+        self._client = client
+        self._js: JetStreamContext = client.jetstream(timeout=5)
+        # A question to a server that has died meanwhile must not delay the next attempt.
+        self._asking: JetStreamContext = client.jetstream(timeout=ANSWER_S)
+        self._subjects = subjects
+        self._boot_id = boot_id
+        self._inbox = f"_INBOX.daemon.{boot_id}"
+        self._sent = 0
+        self._under_way: dict[int, Append] = {}  # by number, in the order they were sent
+        self._settling = anyio.Lock()
+        self._seen = 0.0
+        self.last = 0  # the stream sequence of the newest batch that is known to be written
+        self.problem = ""  # why what is under way is not written yet
+
+    async def open(self, max_bytes: int, replicas: int = 1) -> None:
+        """Make the stream if it is not there, and find its end."""
+        await self._client.handle(f"{self._inbox}.*", self._answered)
+        wanted = js_api.StreamConfig(
+            name=STREAM,
+            subjects=[self._subjects.of("journal", "*")],
+            storage=js_api.StorageType.FILE,
+            discard=js_api.DiscardPolicy.NEW,
+            max_bytes=max_bytes,
+            retention=js_api.RetentionPolicy.LIMITS,
+            max_age=0,
+            max_msgs_per_subject=-1,
+            deny_delete=True,
+            num_replicas=replicas,
+            allow_direct=True,
+        )
+        try:
+            info = await self._js.stream_info(STREAM)
+        except nats.js.errors.NotFoundError:
+            info = await self._js.add_stream(wanted)
+        _check(info.config, wanted)
+        self.last = info.state.last_seq if info.state.messages else 0
+
+    def send(self, batch: bytes) -> Append:
+        """Send a batch that follows all that were sent before."""
+        self._sent += 1
+        append = Append(self._sent, f"{self._boot_id}-{self._sent}", batch)
+        self._under_way[append.number] = append
+        self._client.send(self._command(append))
+        return append
+
+    async def settle(self, append: Append) -> int:
+        """Return the stream sequence once the batch would survive a power cut."""
+        with anyio.move_on_after(ANSWER_S):
+            return await asyncio.shield(append.written)
+        async with self._settling:
+            while not append.written.done():
+                if not await self._find_out():
+                    self.problem = self.problem or "the journal's server does not answer"
+                await self._send_again()
+        return append.written.result()
+
+    async def append(self, batch: bytes) -> int:
+        """Send a batch and wait until it is written."""
+        return await self.settle(self.send(batch))
+
+    @property
+    def unseen_s(self) -> float:
+        """Return how long ago the log was last known to be this daemon's."""
+        return uptime() - self._seen
+
+    async def watch(self) -> None:
+        """See for ever that the log is this daemon's; raise `Displaced` when it is not."""
+        while True:
+            await self._find_out()
+            await anyio.sleep(WATCH_S)
+
+    async def replay(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield every batch after a stream sequence, with its own, up to the end."""
+        if self.last <= after:
+            return
+        config = js_api.ConsumerConfig(
+            deliver_policy=js_api.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=after + 1,
+            ack_policy=js_api.AckPolicy.NONE,
+            inactive_threshold=60,
+        )
+        subscription = await self._js.pull_subscribe(
+            self._subjects.journal, stream=STREAM, config=config
+        )
+        sequence = after
+        while sequence < self.last:
+            for message in await subscription.fetch(READ_AHEAD, timeout=5):
+                sequence = message.metadata.sequence.stream
+                yield sequence, message.data
+        await subscription.unsubscribe()
+
+    async def first(self) -> int:
+        """Return the oldest stream sequence that is still there."""
+        return (await self._js.stream_info(STREAM)).state.first_seq
+
+    async def used(self) -> float:
+        """Return which share of its bytes the stream holds."""
+        info = await self._js.stream_info(STREAM)
+        return info.state.bytes / info.config.max_bytes if info.config.max_bytes else 0.0
+
+    async def trim(self, below: int) -> None:
+        """Forget what came before a stream sequence; the newest batch always stays."""
+        if 0 < below <= self.last:
+            await self._js.purge_stream(STREAM, seq=below)
+
+    def _answered(self, subject: bytes, _reply: bytes, payload: bytes) -> None:
+        number = int(subject[subject.rfind(b".") + 1 :])
+        if number not in self._under_way:
+            return
+        try:
+            ack = _decode_ack(payload)
+        except msgspec.DecodeError:
+            return  # no responders: an empty body
+        if ack.error is None:
+            self._written(number, ack.seq)
+        elif ack.error.err_code not in _WRONG_LAST:
+            self.problem = ack.error.description
+
+    def _written(self, number: int, sequence: int) -> None:
+        """Take note that a batch is written, and with it all before it, which it follows."""
+        before = [n for n in self._under_way if n <= number]
+        for place, earlier in enumerate(reversed(before)):
+            append = self._under_way.pop(earlier)
+            if not append.written.done():
+                append.written.set_result(sequence - place)
+        self.last = sequence
+        self.problem = ""
+
+    async def _find_out(self) -> bool:
+        """Ask the log itself which of the batches under way it holds; False if it does not say."""
+        asked, known = uptime(), self.last
+        found = await self._end()
+        if found is None:
+            return False
+        sequence, message_id = found
+        ours = [n for n, append in self._under_way.items() if append.message_id == message_id]
+        if ours:
+            self._written(ours[0], sequence)
+        elif not known <= sequence <= self.last:  # more may have been written since it was asked
+            raise Displaced(f"another daemon wrote batch {sequence} of the journal")
+        self._seen = asked
+        return True
+
+    async def _end(self) -> tuple[int, str] | None:
+        """Return sequence and id of the newest batch, 0 in an empty log; None if nobody says."""
+        try:
+            last = await self._asking.get_last_msg(STREAM, self._subjects.journal)
+        except nats.js.errors.NotFoundError:
+            return 0, ""
+        except (nats.errors.Error, TimeoutError, OSError):
+            return None
+        return last.seq or 0, (last.headers or {}).get("Nats-Msg-Id", "")
+
+    async def _send_again(self) -> None:
+        under_way = tuple(self._under_way.values())
+        if not under_way:
+            return
+        if self._client.send(b"".join(map(self._command, under_way))):
+            with anyio.move_on_after(ANSWER_S):
+                await asyncio.shield(under_way[-1].written)
+        if not under_way[-1].written.done():
+            await anyio.sleep(AGAIN_S)
+
+    def _command(self, append: Append) -> bytes:
+        before = [earlier for earlier in self._under_way.values() if earlier.number < append.number]
+        fence = f"Nats-Expected-Last-Subject-Sequence: {self.last + len(before)}\r\n"
+        if before:
+            # If the one before was refused, another daemon's batch may stand where it should.
+            fence += f"Nats-Expected-Last-Msg-Id: {before[-1].message_id}\r\n"
+        headers = f"NATS/1.0\r\nNats-Msg-Id: {append.message_id}\r\n{fence}\r\n".encode()
+        line = (
+            f"HPUB {self._subjects.journal} {self._inbox}.{append.number} "
+            f"{len(headers)} {len(headers) + len(append.batch)}\r\n"
+        ).encode()
+        return b"".join((line, headers, append.batch, b"\r\n"))
+
+
+def _check(found: js_api.StreamConfig, wanted: js_api.StreamConfig) -> None:
+    """Refuse a stream that would forget, or lose in a power cut, what it acknowledged."""
+    for name in _CHECKED:
+        has, must = (_plain(getattr(config, name)) for config in (found, wanted))
+        if has != must:
+            raise JournalUnusable(f"stream {STREAM} has {name} = {has}; it must be {must}")
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, enum.Enum) else value

@@ -1,0 +1,183 @@
+"""Transcripts as files: one for each session that is over, named after its start.
+
+The journal has every transcript first. `.written` holds the number of the last event that is a
+file, so that what a crash or a full disk kept from becoming one is made up for from the audit
+files.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from safetyd.core.engine.journal_lines import decode
+from safetyd.core.events.decision_events import Event, Transcribed
+from safetyd.core.messages.transcript import Transcript
+from safetyd.journal.audit import Opened, files
+
+DIRECTORY: Final = "transcripts"
+MAX_WAITING: Final = 256
+AGAIN_S: Final = 5.0
+
+_WRITTEN: Final = ".written"
+_TOLD: Final = b'{"event":"transcribed",'
+_NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d-\d{6})(?:-(\d+))?")
+
+log = logging.getLogger("safetyd.transcripts")
+
+
+class Filed(Transcript, frozen=True, kw_only=True, gc=False):
+    """What a file holds: a transcript, and the number of the event that told it."""
+
+    seq: int
+
+
+class TranscriptFiles:
+    """Writes what it is told of in another thread, in order and each once."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._directory = data_dir / DIRECTORY
+        self._audit = data_dir / "audit"
+        self._waiting: list[Transcribed] = []
+        self._behind = True  # the audit files may have more than was told here
+        self._told = anyio.Event()
+        self._told.set()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Take note of transcripts; more than can wait are read from the audit files later."""
+        for event in events:
+            if type(event) is Transcribed:
+                if len(self._waiting) < MAX_WAITING:
+                    self._waiting.append(event)
+                else:
+                    self._behind = True
+                self._told.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._told.wait()
+            self._told = anyio.Event()
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        told, self._waiting = self._waiting, []
+        behind, self._behind = self._behind, False
+        try:
+            await anyio.to_thread.run_sync(self._write, told, behind)
+        except OSError as exc:
+            log.error("transcripts cannot be written, and will be later: %s", exc)  # noqa: TRY400 - the cause is in the text
+            self._behind = True
+            await anyio.sleep(AGAIN_S)
+            self._told.set()
+
+    def _write(self, told: Iterable[Transcribed], behind: bool) -> None:  # noqa: FBT001 - a thread's
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        written = self.written
+        if behind:
+            for event in told_since(self._audit, written):
+                written = self._file(event, written)
+        for event in told:
+            written = self._file(event, written)
+
+    @property
+    def written(self) -> int:
+        """The number of the last event that is a file."""
+        try:
+            return int((self._directory / _WRITTEN).read_text())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def _file(self, event: Transcribed, written: int) -> int:
+        if event.seq <= written:
+            return written
+        path = self._free(event)
+        if path is not None:
+            filed = {**msgspec.structs.asdict(event.transcript), "seq": event.seq}
+            data = msgspec.json.format(msgspec.json.encode(filed), indent=2)
+            _write_whole(path, data + b"\n")
+        _write_whole(self._directory / _WRITTEN, b"%d\n" % event.seq)
+        return event.seq
+
+    def _free(self, event: Transcribed) -> Path | None:
+        """Return the first name that is free, or None if the event is a file already.
+
+        A crash may have come between a file and `.written`: then it is the last of its name.
+        """
+        start = f"{event.transcript.started_at:%Y-%m-%d-%H%M%S}"
+        last, path = None, self._directory / f"{start}.json"
+        numbers = count(2)
+        while path.exists():
+            last, path = path, self._directory / f"{start}-{next(numbers)}.json"
+        return None if last is not None and _seq(last) == event.seq else path
+
+
+def names(directory: Path) -> list[str]:
+    """Return what the transcripts of a directory are called, oldest first."""
+    found = (_NAME.fullmatch(path.stem) for path in directory.glob("*.json"))
+    return [name[0] for name in sorted(filter(None, found), key=_order)]
+
+
+def read(directory: Path, name: str) -> Filed:
+    """Return a transcript; raises OSError or `msgspec.DecodeError`."""
+    return msgspec.json.decode((directory / f"{name}.json").read_bytes(), type=Filed)
+
+
+def told_since(audit: Path, seq: int) -> Iterator[Transcribed]:
+    """Yield the transcripts that the audit files tell of after event `seq`, in order."""
+    for path in _later(files(audit), seq):
+        with path.open("rb") as file:
+            for line in file:
+                event = _transcribed(line) if line.startswith(_TOLD) else None
+                if event is not None and event.seq > seq:
+                    yield event
+
+
+def _later(paths: Sequence[Path], seq: int) -> list[Path]:
+    """Leave out the files that end with event `seq` or before, as the one after each says."""
+    return [path for path, after in pairwise(paths) if not _begins_by(after, seq)] + [*paths[-1:]]
+
+
+def _begins_by(path: Path, seq: int) -> bool:
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        return msgspec.json.decode(line, type=Opened).after_seq <= seq
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False  # `safetyd audit verify` complains of it
+
+
+def _transcribed(line: bytes) -> Transcribed | None:
+    """Return what a line tells; one that is torn or damaged tells nothing."""
+    try:
+        event = decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return event if isinstance(event, Transcribed) else None
+
+
+def _order(name: re.Match[str]) -> tuple[str, int]:
+    return name[1], int(name[2] or 1)
+
+
+def _seq(path: Path) -> int:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Filed).seq
+    except (OSError, msgspec.DecodeError):
+        return 0  # somebody else's: it stays as it is
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)

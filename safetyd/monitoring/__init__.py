@@ -1,0 +1,1 @@
+"""Metrics, log, and SafetyEvents on the bus."""

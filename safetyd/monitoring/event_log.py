@@ -1,0 +1,152 @@
+"""The log on standard error: what was restricted or risky, what guards found, what is no event."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from time import gmtime
+from typing import Final
+
+from safetyd.clock import uptime
+from safetyd.core.events.decision_events import (
+    Decided,
+    Event,
+    Refused,
+    Resumed,
+    SafetyEvent,
+    Stopped,
+)
+from safetyd.core.messages.verdict import Severity, strictest
+
+ALLOWS_S: Final = 1.0
+
+# What is told of by these has no line of its own.
+_LEVELS: Final[Mapping[str, int]] = {
+    "AGENT_PAUSED": logging.WARNING,
+    "AGENT_RESUMED": logging.INFO,
+    "BUDGET_RAISED": logging.INFO,
+    "CHANNEL_DOWN": logging.ERROR,
+    "CHANNEL_UP": logging.INFO,
+    "ANOMALY_DETECTED": logging.WARNING,
+    "CIRCUIT_RESET": logging.INFO,
+    "CIRCUIT_TRIPPED": logging.WARNING,
+    "CLOCK_STEPPED": logging.INFO,
+    "CONFIG_REJECTED": logging.INFO,
+    "CONFIG_RELOADED": logging.INFO,
+    "COST_BUDGET_EXCEEDED": logging.WARNING,
+    "COST_WARNING": logging.WARNING,
+    "KEYS_CHANGED": logging.INFO,
+    "NOTIFICATION_FAILED": logging.ERROR,
+    "OUTCOME_UNKNOWN": logging.INFO,
+    "SAFE_MODE_ENTERED": logging.WARNING,
+    "SAFE_MODE_EXITED": logging.INFO,
+}
+_TOLD: Final = frozenset({Refused, Resumed, SafetyEvent, Stopped})
+
+log = logging.getLogger("safetyd")
+
+
+def set_up(*, verbose: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    # The journal of systemd puts the time before each line itself.
+    time = "" if "JOURNAL_STREAM" in os.environ else "%(asctime)s.%(msecs)03dZ "
+    formatter = logging.Formatter(f"{time}%(levelname)-7s %(name)s: %(message)s")
+    formatter.converter, formatter.default_time_format = gmtime, "%Y-%m-%dT%H:%M:%S"
+    formatter.default_msec_format = ""
+    handler.setFormatter(formatter)
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG if verbose else logging.INFO)
+    log.propagate = False
+
+
+class EventLog:
+    """Writes what was journalled.
+
+    Each restricting decision has a line, and so has what guards, operators and detectors did.
+    Allowed actions of medium or higher risk have one per agent, type and second, with a count and
+    the last id, because a line takes over 10 µs. Of agents' words only short names are written.
+    """
+
+    def __init__(self, now: Callable[[], float] = uptime) -> None:
+        self._now = now
+        self._since = 0.0
+        self._allows: dict[tuple[str, str], tuple[int, Decided]] = {}  # not yet told, and the last
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Write what there is to say; it is called every second at least, if with nothing."""
+        verbose = log.isEnabledFor(logging.DEBUG)
+        for event in events:
+            if type(event) is Decided:
+                if event.decision is not Severity.ALLOW or verbose:
+                    _decision(event)
+                elif event.risk != "low" and event.first:
+                    self._allowed(event)
+            elif type(event) in _TOLD:
+                _happened(event)
+        if self._allows and self._now() >= self._since + ALLOWS_S:
+            self._count()
+
+    def _allowed(self, event: Decided) -> None:
+        key = event.agent, event.type
+        known = self._allows.get(key)
+        if known is not None:
+            self._allows[key] = known[0] + 1, event
+            return
+        if not self._allows:
+            self._since = self._now()
+        self._allows[key] = 0, event
+        _allow(event, 1)
+
+    def _count(self) -> None:
+        """Tell of those that went on, and let go of those that did not."""
+        self._since = self._now()
+        went_on = {key: last for key, last in self._allows.items() if last[0]}
+        for count, event in went_on.values():
+            _allow(event, count)
+        self._allows = {key: (0, event) for key, (_, event) in went_on.items()}
+
+
+def _decision(event: Decided) -> None:
+    log.info(
+        "%s agent=%s type=%r rule=%r id=%s seq=%d",
+        event.decision,
+        event.agent,
+        event.type,
+        strictest(event.verdicts).rule,
+        event.id,
+        event.seq,
+    )
+
+
+def _allow(event: Decided, count: int) -> None:
+    log.info(
+        "allow agent=%s type=%r risk=%s count=%d id=%s seq=%d",
+        event.agent,
+        event.type,
+        event.risk,
+        count,
+        event.id,
+        event.seq,
+    )
+
+
+def _happened(event: Event) -> None:
+    match event:
+        case Refused():
+            log.info("refused agent=%s cause=%s count=%d", event.agent, event.cause, event.count)
+        case Stopped():
+            log.warning("stopped by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
+        case Resumed():
+            log.warning("resumed by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
+        case SafetyEvent() if event.event_type in _LEVELS:
+            log.log(_level(event), "%s%s: %r", event.event_type, _facts(event), event.reason)
+
+
+def _level(event: SafetyEvent) -> int:
+    return logging.INFO if event.metadata.get("severity") == "low" else _LEVELS[event.event_type]
+
+
+def _facts(event: SafetyEvent) -> str:
+    agent = "" if event.agent_id is None else f" agent={event.agent_id}"
+    facts = {"breaker": event.breaker_id, **event.metadata}
+    return agent + "".join(f" {k}={v!r}" for k, v in facts.items() if v is not None)

@@ -1,0 +1,163 @@
+"""Counts for Prometheus: plain numbers on the path of a decision, labelled only when scraped."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from safetyd.core.events.decision_events import (
+    AnomalyFound,
+    Answered,
+    Decided,
+    Event,
+    Reported,
+    Settled,
+)
+from safetyd.core.events.notification_events import NotTold, Told
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Cause, Severity
+from safetyd.monitoring.counters import Histogram, Tallies
+
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500)
+
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
+
+
+class Metrics(Collector):
+    """Everything that is scraped. The gauges ask whoever knows."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+        self._decisions: dict[tuple[Severity, Cause], int] = {}
+        self._verdicts: dict[tuple[str, Severity], int] = {}
+        self._judged = 0
+        self._seconds = Histogram(SECONDS)
+        self._append_seconds = Histogram(SECONDS)
+        self._batch_events = Histogram(SIZES)
+        self.stopped: Callable[[], bool] = bool
+        self.malformed: Callable[[], int] = int
+        self.audit_bytes: Callable[[], int] = int
+        self.guards: Callable[[], Sequence[str]] = tuple
+        self.gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
+        self.tallies = Tallies()
+        self.reload_ok = True
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def decided(self, decision: Decision, seconds: float) -> None:
+        key = decision.decision, decision.cause
+        self._decisions[key] = self._decisions.get(key, 0) + 1
+        self._seconds.add(seconds)
+
+    def refused(self, cause: Cause) -> None:
+        key = Severity.BLOCK, cause
+        self._decisions[key] = self._decisions.get(key, 0) + 1
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Take note of what was journalled."""
+        for event in events:
+            if type(event) is Decided:
+                self._judged += 1
+                for verdict in event.verdicts:
+                    key = verdict.guard, verdict.decision
+                    self._verdicts[key] = self._verdicts.get(key, 0) + 1
+                if event.type == "dispatch":
+                    self.tallies.dispatched(event)
+            elif type(event) is Settled:
+                self.tallies.settled(event)
+            elif type(event) is Reported:
+                self.tallies.reported(event)
+            elif type(event) is AnomalyFound:
+                self.tallies.found(event)
+            elif type(event) is Answered:
+                self.tallies.answered(event)
+            elif type(event) is Told or type(event) is NotTold:
+                self.tallies.messaged(event)
+
+    def appended(self, seconds: float, events: int) -> None:
+        self._append_seconds.add(seconds)
+        self._batch_events.add(events)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many decisions of each kind left since the start."""
+        counts = dict.fromkeys((severity.value for severity in Severity), 0)
+        for (severity, _), count in self._decisions.items():
+            counts[severity.value] += count
+        return counts
+
+    def render(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def slices(self) -> Iterator[bytes]:
+        """Yield what `render` returns a piece at a time, some of them empty."""
+        for family in self._families():
+            yield b"" if family is None else generate_latest(_Only(family))
+
+    def collect(self) -> Iterator[Family]:
+        return (family for family in self._families() if family is not None)
+
+    def _families(self) -> Iterator[Family | None]:
+        yield self._decision_counts()
+        yield self._seconds.family("safetyd_decision_seconds", "From receipt to reply.")
+        yield self._guard_verdicts()
+        yield self._append_seconds.family("safetyd_journal_append_seconds", "One durable append.")
+        yield self._batch_events.family("safetyd_journal_batch_events", "Events in one append.")
+        yield _gauge("safetyd_emergency_stop_active", "1 while any stop holds.", self.stopped())
+        yield _gauge(
+            "safetyd_config_last_reload_successful", "0 after a refused reload.", self.reload_ok
+        )
+        malformed = CounterMetricFamily("safetyd_malformed", "Messages that were not understood.")
+        malformed.add_metric([], self.malformed())
+        yield malformed
+        audit = CounterMetricFamily("safetyd_audit_bytes", "Bytes written to the audit files.")
+        audit.add_metric([], self.audit_bytes())
+        yield audit
+        yield from self.tallies.families()
+        yield from self.gauges()
+        yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
+
+    def _decision_counts(self) -> CounterMetricFamily:
+        family = CounterMetricFamily(
+            "safetyd_decisions", "Decisions that left.", labels=["decision", "cause"]
+        )
+        for (severity, cause), count in self._decisions.items():
+            family.add_metric([severity, cause], count)
+        return family
+
+    def _guard_verdicts(self) -> CounterMetricFamily:
+        family = CounterMetricFamily(
+            "safetyd_guard_verdicts", "What each guard said.", labels=["guard", "decision"]
+        )
+        for guard in self.guards():
+            restricted = 0
+            for severity in (Severity.ASK, Severity.BLOCK):
+                count = self._verdicts.get((guard, severity), 0)
+                restricted += count
+                family.add_metric([guard, severity], count)
+            family.add_metric([guard, Severity.ALLOW], max(0, self._judged - restricted))
+        return family
+
+
+class _Only(CollectorRegistry):
+    """A registry of one family."""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__()
+        self._family = family
+
+    def collect(self) -> Iterator[Family]:
+        yield self._family
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text)
+    family.add_metric([], float(value))
+    return family

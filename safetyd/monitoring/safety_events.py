@@ -1,0 +1,28 @@
+"""SafetyEvents on the bus, for people, logs and dashboards."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from safetyd.bus.publisher import Post
+from safetyd.bus.subjects import Subjects
+from safetyd.core.events.decision_events import Event, SafetyEvent
+
+
+class Notices:
+    """An outlet of the journal: what is told was written down before."""
+
+    def __init__(self, post: Post, subjects: Subjects) -> None:
+        self._post = post
+        self._subjects = subjects
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if type(event) is SafetyEvent:
+                self._post.tell(self._subjects.of("event", event.event_type), told(event))
+
+
+def told(event: SafetyEvent) -> dict[str, object]:
+    """Return a SafetyEvent with exactly the fields of the contract."""
+    fields = msgspec.structs.asdict(event)
+    return {key: value for key, value in fields.items() if key not in {"seq", "at", "t"}}

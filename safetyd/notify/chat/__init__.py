@@ -1,0 +1,1 @@
+"""Webhooks, ntfy, and chats by apprise."""

@@ -1,0 +1,1 @@
+"""Delivery: queues, retries and a breaker for each channel."""

@@ -1,0 +1,312 @@
+"""The way of messages to one channel: one courier each, so that a slow channel delays no other.
+
+A courier tries, waits and tries again; what becomes of a message is reported once. It keeps to
+the channel's limits, and what is urgent goes first.
+"""
+
+import logging
+import math
+import random
+from collections.abc import Callable
+from typing import Final, Literal, NoReturn, Protocol
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+import msgspec
+
+from safetyd.core.messages.proposal import Urgency
+from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
+from safetyd.notify.delivery.attempt import Outcome, attempt, one_line
+from safetyd.notify.delivery.channel_breaker import Fuse, FuseState
+from safetyd.notify.delivery.pace import Turns
+from safetyd.notify.delivery.retry_queue import Errand, delay_s, spent
+from safetyd.notify.message import Notice
+
+log = logging.getLogger("safetyd.notify")
+
+SLEEP_S: Final = 30.0  # at most, so that a machine that was suspended notices
+
+Unsent = Literal["cancelled", "expired", "quiet"]
+End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
+
+
+class Office(Protocol):
+    """Whom couriers ask for messages and report to. It never waits."""
+
+    def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
+        """Return the message as it would be now, or why it is not to be sent; None: it is gone."""
+        ...
+
+    def told(
+        self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
+    ) -> None:
+        """Hear that the channel took a message at the last of some attempts."""
+        ...
+
+    def not_told(self, delivery: str, channel: str, state: End, error: str, attempts: int) -> None:
+        """Hear that a message is not tried any more."""
+        ...
+
+    def moved(self, channel: str, *, up: bool, why: str) -> None:
+        """Hear that a channel takes nothing any more, or takes messages again."""
+        ...
+
+
+class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a channel does, for people who ask."""
+
+    name: str
+    up: bool
+    waiting_high: int
+    waiting_normal: int
+    under_way: int
+    oldest_s: float | None
+    last_success_s_ago: float | None
+    last_error: str
+    failing: bool  # the last try did not succeed
+    fuse: FuseState
+    next_try_s: float | None  # None: nothing waits, or it waits for something else than time
+
+
+class Counts(msgspec.Struct):
+    """What a courier did since it began."""
+
+    outcomes: dict[str, int] = {}  # by the state that was reported
+    attempts: int = 0
+    ambiguous: int = 0
+    attempt_s: float = 0.0  # all attempts together
+
+
+class Courier:
+    """Delivers for one channel. `now` is steady seconds; `up` is what was last reported of it.
+
+    `chance` gives numbers from 0 to 1 that spread the tries.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        office: Office,
+        now: Callable[[], float],
+        *,
+        up: bool = True,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.counts = Counts()
+        self._channel = channel
+        self._limits = channel.limits
+        self._office = office
+        self._now = now
+        self._chance = chance
+        self._up = up
+        self._fuse = Fuse(up=up)
+        self._turns = Turns(self._limits, self._fuse)
+        self._known: dict[str, Errand] = {}  # in the order in which they were put
+        self._number = 0
+        self._last_success: float | None = None
+        self._last_error = ""
+        self._failing = False
+        self._running = False
+        self._woken = anyio.Event()
+        self._rested = anyio.Event()
+
+    def put(self, delivery: str, urgency: Urgency, recipient: str, *, again: bool = False) -> None:
+        """Take on a delivery; one that is known already stays as it is."""
+        known = self._known.get(delivery)
+        if known is not None:
+            known.wanted = True
+            return
+        self._number += 1
+        now = self._now()
+        errand = Errand(
+            delivery=delivery,
+            recipient=recipient,
+            urgent=urgency == "high",
+            number=self._number,
+            since=now,
+            again=again,
+            copies=int(again),
+        )
+        self._known[delivery] = errand
+        self._turns.put(errand, now)
+        self._woken.set()
+
+    def drop(self, delivery: str) -> None:
+        """Forget a delivery that nobody wants any more; a try that is under way goes on."""
+        errand = self._known.get(delivery)
+        if errand is None:
+            return
+        if delivery in self._turns.under_way:
+            errand.wanted = False
+            return
+        del self._known[delivery]
+        self._turns.drop(errand)
+
+    def replace(self, channel: Channel) -> None:
+        """Use a channel that was opened anew from now on."""
+        self._channel = channel
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last try did not succeed."""
+        return self._failing
+
+    def forget_error(self) -> None:
+        """Take note that somebody says that the channel is mended."""
+        self._last_error, self._failing = "", False
+
+    def park(self, why: str) -> None:
+        """Try nothing until somebody mends the channel."""
+        self._fails(why)
+        self._fuse.park()
+        self._tell_move()
+
+    def tried(self, delivery: str) -> tuple[int, str]:
+        """Return how often a delivery was tried so far, and what came of the last try."""
+        errand = self._known.get(delivery)
+        return (0, "") if errand is None else (errand.tries, errand.error)
+
+    def mend(self) -> None:
+        """Try everything that waits without further delay: one first, if the channel was down."""
+        self._fuse.mend()
+        self._turns.hurry()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Deliver until cancelled; tries that are under way then end unreported."""
+        self._running = True
+        try:
+            async with anyio.create_task_group() as tasks:
+                await self._deliver(tasks)
+        finally:
+            self._running = False
+            self._rested.set()
+
+    async def finish(self, grace_s: float) -> None:
+        """Return once what is under way and what is due has been tried, or the grace is over.
+
+        It is called while `run` runs, and does not end it.
+        """
+        self._rested = anyio.Event()
+        self._woken.set()
+        with anyio.move_on_after(grace_s):
+            if self._running:
+                await self._rested.wait()
+
+    def state(self) -> ChannelState:
+        now = self._now()
+        waiting = [
+            each.urgent for id_, each in self._known.items() if id_ not in self._turns.under_way
+        ]
+        oldest = next(iter(self._known.values()), None)
+        next_s = self._turns.next_at(now) - now
+        return ChannelState(
+            name=self._channel.name,
+            up=self._up,
+            waiting_high=sum(waiting),
+            waiting_normal=len(waiting) - sum(waiting),
+            under_way=len(self._turns.under_way),
+            oldest_s=None if oldest is None else now - oldest.since,
+            last_success_s_ago=None if self._last_success is None else now - self._last_success,
+            last_error=self._last_error,
+            failing=self._failing,
+            fuse=self._fuse.state,
+            next_try_s=None if math.isinf(next_s) else next_s,
+        )
+
+    async def _deliver(self, tasks: anyio.abc.TaskGroup) -> NoReturn:
+        while True:
+            self._woken = anyio.Event()
+            while (errand := self._turns.take(self._now())) is not None:
+                self._begin(errand, tasks)
+                # Thousands may be of no use any more, and others need the loop.
+                await anyio.lowlevel.checkpoint()
+            if not self._turns.under_way:
+                self._rested.set()
+            await self._sleep()
+
+    async def _sleep(self) -> None:
+        """Return when it may be somebody's turn."""
+        now = self._now()
+        with anyio.move_on_after(min(SLEEP_S, self._turns.next_at(now) - now)):
+            await self._woken.wait()
+
+    def _begin(self, errand: Errand, tasks: anyio.abc.TaskGroup) -> None:
+        composed = self._office.compose(errand.delivery, again=errand.again)
+        if not isinstance(composed, Notice):
+            self._end(errand, composed or "cancelled", "")
+            return
+        errand.tries += 1
+        self.counts.attempts += 1
+        self._turns.began(errand, self._now())
+        tasks.start_soon(self._carry, errand, composed)
+
+    async def _carry(self, errand: Errand, notice: Notice) -> None:
+        began = self._now()
+        try:
+            outcome = await attempt(self._channel, notice)
+        finally:
+            took_s = self._now() - began
+            self.counts.attempt_s += took_s
+            self._turns.ended(errand)
+            self._woken.set()
+        self._settle(errand, outcome, took_s)
+
+    def _settle(self, errand: Errand, outcome: Outcome, took_s: float) -> None:
+        now = self._now()
+        if isinstance(outcome, Receipt):
+            self._told(errand, outcome, now, took_s)
+            return
+        self._fails(one_line(outcome))
+        errand.error = self._last_error
+        match outcome:
+            case Unavailable():
+                self._fuse.failed(now)
+                self._put_back(errand, outcome, now)
+            case Undeliverable():
+                self._fuse.answered(now)
+                self._end(errand, "dead", self._last_error)
+            case Misconfigured():
+                self._fuse.park()
+                self._end(errand, "parked", self._last_error)
+        self._tell_move()
+
+    def _fails(self, error: str) -> None:
+        if not self._failing:
+            log.warning("channel %s fails: %s", self._channel.name, error)
+        self._last_error, self._failing = error, True
+
+    def _told(self, errand: Errand, receipt: Receipt, now: float, took_s: float) -> None:
+        self._last_success, self._failing = now, False
+        self._fuse.answered(now)
+        self._forget(errand, receipt.state)
+        self._office.told(errand.delivery, self._channel.name, receipt, errand.tries, took_s)
+        self._tell_move()
+
+    def _put_back(self, errand: Errand, failure: Unavailable, now: float) -> None:
+        """Let it be tried again later, unless it was tried often enough or nobody wants it."""
+        errand.again |= failure.ambiguous
+        errand.copies += failure.ambiguous
+        self.counts.ambiguous += failure.ambiguous
+        if not errand.wanted:
+            self._forget(errand, "cancelled")
+        elif spent(errand, failure, self._limits):
+            self._end(errand, "dead", self._last_error)
+        else:
+            wait_s = delay_s(errand, failure, self._limits, self._chance())
+            self._turns.put(errand, now + wait_s)
+
+    def _end(self, errand: Errand, state: End, error: str) -> None:
+        self._forget(errand, state)
+        self._office.not_told(errand.delivery, self._channel.name, state, error, errand.tries)
+
+    def _forget(self, errand: Errand, state: str) -> None:
+        del self._known[errand.delivery]
+        self.counts.outcomes[state] = self.counts.outcomes.get(state, 0) + 1
+
+    def _tell_move(self) -> None:
+        if self._fuse.up is not self._up:
+            self._up = self._fuse.up
+            why = "" if self._up else self._last_error
+            self._office.moved(self._channel.name, up=self._up, why=why)

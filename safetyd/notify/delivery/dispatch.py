@@ -1,0 +1,228 @@
+"""From the journal to the channels and back: a courier for each, and what they report.
+
+What is due is handed over once it is durable, and what came of it is an event again. After a
+restart, and after a reload, everything that nobody has reported on is handed over anew.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import anyio
+
+from safetyd.clock import Clock
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.journal.letters import EventLetter, Make
+from safetyd.journal.mailbox import Mailbox
+from safetyd.notify.channel import Channel, Receipt
+from safetyd.notify.compose import Composer, NotNow
+from safetyd.notify.delivery.channel_worker import ChannelState, Courier
+from safetyd.notify.message import Notice
+from safetyd.notify.registry import Broken
+
+CLOSE_S: Final = 2.0
+
+log = logging.getLogger("safetyd.notify")
+
+OpenChannels = Callable[[Iterable[str] | None], Awaitable[Mapping[str, Channel]]]
+
+
+class Dispatch:
+    """What the couriers ask, and whom they report to."""
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        mailbox: Mailbox,
+        clock: Clock,
+        composer: Composer,
+        open_channels: OpenChannels,
+    ) -> None:
+        self._engine = engine
+        self._mailbox = mailbox
+        self._clock = clock
+        self._composer = composer
+        self._open_channels = open_channels
+        self._channels: dict[str, Channel] = {}
+        self._ailing: set[str] = set()  # channels that are to be opened anew
+        self._couriers: dict[str, Courier] = {}
+        self._changed = anyio.Event()
+        self._called = anyio.Event()
+
+    async def run(self) -> None:
+        """Deliver for ever; begin anew with the channels that are configured after `renew`."""
+        while True:
+            self._changed = anyio.Event()
+            self._channels = dict(await self._open_channels(None))
+            try:
+                await self._deliver()
+            finally:
+                await _close(self._channels.values())
+
+    async def _deliver(self) -> None:
+        self._couriers = {
+            name: Courier(channel, self, self._t, up=name not in self._engine().outbox.down)
+            for name, channel in self._channels.items()
+        }
+        async with anyio.create_task_group() as tasks:
+            for name, courier in self._couriers.items():
+                tasks.start_soon(courier.run)
+                _park_broken(courier, self._channels[name])
+            tasks.start_soon(self._nurse)
+            for delivery in tuple(self._engine().outbox.open()):
+                self._hand_over(delivery, again=True)
+            await self._changed.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _nurse(self) -> None:
+        """Open channels anew that somebody says are mended."""
+        while True:
+            self._called = anyio.Event()
+            ailing, self._ailing = self._ailing, set()
+            for name, channel in (await self._open_channels(ailing)).items() if ailing else ():
+                before, self._channels[name] = self._channels[name], channel
+                await _close([before])
+                courier = self._couriers[name]
+                courier.replace(channel)
+                courier.mend()
+            await self._called.wait()
+
+    def renew(self) -> None:
+        """Take on the channels as they are configured now."""
+        self._changed.set()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Hand over what is due; an outlet of the journal."""
+        for event in events:
+            if type(event) is Due:
+                delivery = self._engine().outbox.find(event.delivery)
+                if delivery is not None:
+                    self._hand_over(delivery)
+
+    def retry(self, deliveries: Sequence[Delivery]) -> None:
+        """Try again what an error of its channel had stopped."""
+        self.mend({delivery.channel for delivery in deliveries})
+        for delivery in deliveries:
+            self._hand_over(delivery)
+
+    def mend(self, channels: set[str]) -> None:
+        """Let channels try without further delay what waits for them.
+
+        One that does not work is opened anew first, since its secrets may have been mended.
+        """
+        for name in channels & self._couriers.keys():
+            courier = self._couriers[name]
+            if courier.failing:
+                courier.forget_error()
+                self._ailing.add(name)
+                self._called.set()
+            else:
+                courier.mend()
+
+    def channel(self, name: str) -> Channel | None:
+        return self._channels.get(name)
+
+    def drop(self, delivery: Delivery) -> None:
+        if courier := self._couriers.get(delivery.channel):
+            courier.drop(delivery.id)
+
+    def tried(self, delivery: Delivery) -> tuple[int, str]:
+        """Return how often a message was tried that is not over, and its last error."""
+        courier = self._couriers.get(delivery.channel)
+        return (0, "") if courier is None else courier.tried(delivery.id)
+
+    def states(self) -> list[ChannelState]:
+        return [courier.state() for courier in self._couriers.values()]
+
+    async def finish(self, grace_s: float) -> None:
+        """Let what is under way end, and what is due be tried once, within the grace."""
+        async with anyio.create_task_group() as tasks:
+            for courier in self._couriers.values():
+                tasks.start_soon(courier.finish, grace_s)
+
+    def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
+        try:
+            return self._composer.compose(delivery, self._clock.now().at, again=again)
+        except Exception:  # one message that cannot be put into words must not end the others
+            log.exception("message %s cannot be put into words", delivery)
+            found = self._engine().outbox.find(delivery)
+            channel = "" if found is None else found.channel
+            self.not_told(delivery, channel, "dead", "it cannot be put into words; see the log", 0)
+            return None
+
+    def told(
+        self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
+    ) -> None:
+        def made(_engine: Engine, moment: Moment) -> Told:
+            return Told(
+                at=moment.at,
+                t=moment.t,
+                delivery=delivery,
+                channel=channel,
+                state=receipt.state,
+                provider_id=receipt.provider_id,
+                attempts=attempts,
+                took_s=round(took_s, 3),
+            )
+
+        self._report(made)
+
+    def not_told(
+        self,
+        delivery: str,
+        channel: str,
+        state: Literal["dead", "parked", "cancelled", "expired", "quiet"],
+        error: str,
+        attempts: int,
+    ) -> None:
+        def made(engine: Engine, moment: Moment) -> NotTold | None:
+            found = engine.outbox.find(delivery)
+            if found is None or not found.under_way:
+                return None  # somebody dropped it, or it has been reported before
+            return NotTold(
+                at=moment.at,
+                t=moment.t,
+                delivery=delivery,
+                channel=channel,
+                state=state,
+                error=error,
+                attempts=attempts,
+            )
+
+        self._report(made)
+
+    def moved(self, channel: str, *, up: bool, why: str) -> None:
+        def made(_engine: Engine, moment: Moment) -> ChannelMoved:
+            return ChannelMoved(at=moment.at, t=moment.t, channel=channel, up=up, why=why)
+
+        self._report(made)
+
+    def _t(self) -> float:
+        return self._clock.now().t
+
+    def _hand_over(self, delivery: Delivery, *, again: bool = False) -> None:
+        # What has no courier yet is handed over when its channel is open.
+        if courier := self._couriers.get(delivery.channel):
+            courier.put(delivery.id, delivery.urgency, delivery.recipient, again=again)
+
+    def _report(self, make: Make) -> None:
+        self._mailbox.put(EventLetter(make, _nothing))
+
+
+async def _close(channels: Iterable[Channel]) -> None:
+    for channel in channels:
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await channel.close()
+
+
+def _park_broken(courier: Courier, channel: Channel) -> None:
+    """Let it be known at once that a channel cannot work."""
+    if isinstance(channel, Broken):
+        courier.park(channel.why)
+
+
+def _nothing() -> None:
+    pass

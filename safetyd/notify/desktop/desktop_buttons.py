@@ -1,0 +1,111 @@
+"""The desktop that the daemon itself lives on: what buttons do, and what is taken away again."""
+
+import shutil
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Protocol
+
+import anyio
+
+from safetyd.bus.keyring import LOCAL_OPERATOR
+from safetyd.core.approvals.request import Request
+from safetyd.core.events.decision_events import Answered, Cancelled, Event, Expired, Superseded
+from safetyd.journal.mailbox import Mailbox
+from safetyd.notify.channel import Unavailable
+from safetyd.notify.desktop.desktop_outcome import outcome
+from safetyd.operators.reviews import ApproveCommand, DenyCommand, Review
+
+MOST: Final = 64  # things to do; of more the oldest are left out
+OPENER: Final = "xdg-open"
+VIA: Final = "desktop"
+
+Job = Callable[[], Awaitable[object]]
+
+
+class Shows(Protocol):
+    """A desktop, as far as answers concern it."""
+
+    async def tell(self, request_id: str, outcome: str) -> None: ...
+
+    async def withdraw(self, request_id: str) -> None: ...
+
+
+class OwnDesktop:
+    """`channel` is the desktop that is open now, if there is one."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        waits: Callable[[Request], bool],
+        channel: Callable[[], Shows | None],
+    ) -> None:
+        self._mailbox = mailbox
+        self._waits = waits
+        self._channel = channel
+        self._todo: deque[Job] = deque(maxlen=MOST)
+        self._woken = anyio.Event()
+
+    @property
+    def opener(self) -> Callable[[str], None] | None:
+        """What opens a page, where a program for that is installed."""
+        return self._opened if shutil.which(OPENER) else None
+
+    async def run(self) -> None:
+        """Do what is to be done, for ever."""
+        while True:
+            while self._todo:
+                with suppress(Unavailable):  # a desktop that is gone shows nothing any more
+                    await self._todo.popleft()()
+            self._woken = anyio.Event()
+            await self._woken.wait()
+
+    def answered(self, request_id: str, approve: bool, digest: str) -> None:  # noqa: FBT001
+        """Take the answer of somebody who pressed a button."""
+        ids = (request_id,)
+        command = (
+            ApproveCommand(ids=ids, digest=digest, via=VIA)
+            if approve
+            else DenyCommand(ids=ids, via=VIA)
+        )
+        told = partial(self._told, request_id, "approve" if approve else "deny")
+        for letter in Review(LOCAL_OPERATOR, command, self._waits, told).letters():
+            self._mailbox.put(letter)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Take away what was answered elsewhere, or is over."""
+        desktop = self._channel()
+        if desktop is not None:
+            for request_id in _ended(events):
+                self._do(partial(desktop.withdraw, request_id))
+
+    def _told(self, request_id: str, command: str, answer: object) -> None:
+        desktop = self._channel()
+        if desktop is not None and isinstance(answer, Mapping):
+            came = outcome(command, _first(answer))
+            said = f"{came.summary} {came.detail}".strip()
+            self._do(partial(desktop.tell, request_id, said))
+
+    def _opened(self, link: str) -> None:
+        self._do(partial(anyio.run_process, [OPENER, link], check=False))
+
+    def _do(self, job: Job) -> None:
+        self._todo.append(job)
+        self._woken.set()
+
+
+def _first(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    result: Mapping[str, Any] = answer["results"][0]
+    return result
+
+
+def _ended(events: Sequence[Event]) -> Iterator[str]:
+    for event in events:
+        match event:
+            case Answered() if event.via != VIA:
+                yield event.request_id
+            case Cancelled() | Superseded():
+                yield event.request_id
+            case Expired():
+                yield from event.request_ids

@@ -1,0 +1,116 @@
+"""Messages on a person's desktop: shown by the daemon itself, or by `safetyd desktop` there."""
+
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from safetyd.notify.channel import MINUTE_S, Limits, Rate, Receipt, Unavailable
+from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble, Bubbles
+from safetyd.notify.desktop.desktop_content import (
+    MAX_SUMMARY,
+    DesktopNotice,
+    cut,
+    payload,
+    rendered,
+)
+from safetyd.notify.message import Notice
+
+LIMITS: Final = Limits(deadline_s=3.0, rates=(Rate(10, MINUTE_S),), delays_s=(1.0, 5.0, 15.0))
+HELPER_S: Final = 2.9  # less than a try has, so that what is wrong can be said
+HIDE_S: Final = 1.0
+MOST: Final = 256  # messages whose buttons work
+
+Answered = Callable[[str, bool, str], None]  # the request, whether it is approved, its digest
+
+
+class Desktop:
+    """The channel of a daemon that lives in the person's own session.
+
+    `answered` hears of Approve and Deny, `opened` of the link to be opened for Review.
+    """
+
+    name = "desktop"
+    limits = LIMITS
+
+    def __init__(
+        self, address: str, answered: Answered, opened: Callable[[str], None] | None = None
+    ) -> None:
+        self._bubbles = Bubbles(address, self._pressed, self._gone)
+        self._answered = answered
+        self._opened = opened
+        self._shown: dict[str, DesktopNotice] = {}
+
+    async def send(self, notice: Notice) -> Receipt:
+        shown = rendered(notice)
+        keep(self._shown, shown)
+        number = await self._bubbles.show(shown.bubble(review=self._opened is not None))
+        return Receipt("delivered", str(number))
+
+    async def tell(self, request_id: str, outcome: str) -> None:
+        """Show what came of an answer where the question was."""
+        about = self._shown.pop(request_id, None)
+        body = about.summary if about else ""
+        await self._bubbles.show(Bubble(request_id, cut(outcome, MAX_SUMMARY), body))
+
+    async def withdraw(self, request_id: str) -> None:
+        """Take a question away that was answered elsewhere."""
+        self._shown.pop(request_id, None)
+        await self._bubbles.hide(request_id)
+
+    async def close(self) -> None:
+        # Buttons that do nothing any more would be a lie.
+        with anyio.move_on_after(HIDE_S, shield=True):
+            for key in tuple(self._shown):
+                await self._bubbles.hide(key)
+        await self._bubbles.close()
+
+    def _pressed(self, key: str, action: str) -> None:
+        notice = self._shown.get(key)
+        if notice is None:
+            return
+        if action == DEFAULT and self._opened is not None:
+            self._opened(notice.link)
+        elif action in {"approve", "deny"}:
+            self._answered(notice.request_id, action == "approve", notice.digest)
+
+    def _gone(self, key: str) -> None:
+        self._shown.pop(key, None)
+
+
+class DesktopHelpers:
+    """The channel of a daemon outside of the person's session: helpers show what it publishes."""
+
+    name = "desktop"
+    limits = LIMITS
+
+    def __init__(self, publish: Callable[[dict[str, object]], None]) -> None:
+        self._publish = publish
+        self._waiting: dict[str, anyio.Event] = {}  # by delivery
+
+    async def send(self, notice: Notice) -> Receipt:
+        arrived = self._waiting.setdefault(notice.delivery, anyio.Event())
+        try:
+            self._publish(payload(notice))
+            with anyio.move_on_after(HELPER_S):
+                await arrived.wait()
+                return Receipt("delivered")
+        finally:
+            self._waiting.pop(notice.delivery, None)
+        raise Unavailable("no desktop helper is connected; run `safetyd desktop`")
+
+    def shown(self, delivery: str) -> None:
+        """Take note that a helper shows it; that may be said late, or by several."""
+        if delivery in self._waiting:
+            self._waiting[delivery].set()
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection of its own."""
+
+
+def keep(shown: dict[str, DesktopNotice], notice: DesktopNotice) -> None:
+    """Add a message to those whose buttons work; the oldest goes when there are too many."""
+    shown.pop(notice.key, None)
+    shown[notice.key] = notice
+    if len(shown) > MOST:
+        del shown[next(iter(shown))]

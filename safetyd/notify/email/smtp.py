@@ -1,0 +1,181 @@
+"""How a mail server is made to take a message.
+
+A connection is made for each message, since one that was given up is of no use to the next. Mail
+and password travel encrypted or not at all, except to this machine itself.
+"""
+
+import base64
+import contextlib
+import ssl
+from ipaddress import ip_address
+from typing import Final, Literal
+
+import anyio
+import anyio.to_thread
+from aiosmtplib import (
+    SMTP,
+    SMTPDataError,
+    SMTPException,
+    SMTPRecipientRefused,
+    SMTPResponseException,
+)
+
+from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
+from safetyd.notify.sanitize import one_line
+
+# Together they are less than the deadline of a try, so that it is known which of them was missed.
+CONNECT_S: Final = 10.0  # with encryption and login
+ENVELOPE_S: Final = 5.0
+CONTENT_S: Final = 13.0
+GOODBYE_S: Final = 1.0
+
+_LOGIN_NEEDED: Final = frozenset({530, 534, 535, 538})
+_PERMANENT: Final = 500
+_WORDS: Final = 200  # characters of what a server says
+
+Problem = Unavailable | Undeliverable | Misconfigured
+
+
+class Submission:
+    """The server that takes our mail. `login` is a name, perhaps empty, and a password."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        security: Literal["starttls", "tls", "none"],
+        *,
+        login: tuple[str, str] = ("", ""),
+        own_name: str,
+        ca_file: str = "",
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._security = security
+        self._username, self._password = login
+        self._own_name = own_name
+        self._ca_file = ca_file
+        self._context: ssl.SSLContext | None = None
+
+    async def take(self, sender: str, recipient: str, content: bytes) -> str:
+        """Return what the server said when it took the message, or raise one of three errors."""
+        client = await self._client()
+        try:
+            return await self._hand_over(client, sender, recipient, content)
+        except (SMTPException, OSError) as exc:
+            raise self._problem(exc) from None
+        finally:
+            client.close()
+
+    async def _hand_over(self, client: SMTP, sender: str, recipient: str, content: bytes) -> str:
+        with anyio.fail_after(CONNECT_S):
+            await client.connect()
+        with anyio.fail_after(ENVELOPE_S):
+            await client.mail(sender)
+            await client.rcpt(recipient)
+        try:
+            with anyio.fail_after(CONTENT_S):
+                reply = await client.data(content)
+        except (TimeoutError, ConnectionError):
+            why = f"{self._where} did not say whether it took the message"
+            raise Unavailable(why, ambiguous=True) from None
+        await _say_goodbye(client)
+        return reply.message
+
+    async def _client(self) -> SMTP:
+        if self._security == "none" and not _loopback(self._host):
+            raise Misconfigured(f"{self._where} is another machine, so mail must be encrypted")
+        return SMTP(
+            hostname=self._host,
+            port=self._port,
+            username=self._username or None,
+            password=self._password if self._username else None,
+            local_hostname=self._own_name,
+            timeout=CONTENT_S,
+            use_tls=self._security == "tls",
+            start_tls=self._security == "starttls",
+            tls_context=await self._tls(),
+        )
+
+    async def _tls(self) -> ssl.SSLContext:
+        if self._context is None:
+            try:
+                self._context = await anyio.to_thread.run_sync(_trusting, self._ca_file)
+            except OSError as exc:
+                why = f"notifications.email.ca_file: {self._ca_file}: {exc.strerror}"
+                raise Misconfigured(why) from None
+        return self._context
+
+    @property
+    def _where(self) -> str:
+        return f"{self._host}:{self._port}"
+
+    def _problem(self, exc: SMTPException | OSError) -> Problem:
+        """Return which of the three errors it is, in words that hold no password."""
+        fault = _tls_fault(exc)
+        if fault is not None:
+            return Misconfigured(f"{self._where}: {self._told(fault)}")
+        if isinstance(exc, SMTPResponseException):
+            return _refusal(exc)(f"{self._where}: {exc.code} {self._told(exc.message)}")
+        if isinstance(exc, TimeoutError) and not str(exc):
+            return Unavailable(f"{self._where} did not answer in time")
+        if isinstance(exc, OSError):
+            return Unavailable(f"{self._where}: {self._told(str(exc))}")
+        # The server lacks something that we insist on: STARTTLS, or a way to log in.
+        return Misconfigured(f"{self._where}: {self._told(str(exc))}")
+
+    def _told(self, words: str) -> str:
+        """Return what a server said; some repeat what they were told."""
+        for secret in filter(None, _spellings(self._username, self._password)):
+            words = words.replace(secret, "[password]")
+        return one_line(words, _WORDS)
+
+
+async def _say_goodbye(client: SMTP) -> None:
+    """Leave politely; the message is taken, and no late answer may make it look otherwise."""
+    with (
+        anyio.move_on_after(GOODBYE_S, shield=True),
+        contextlib.suppress(SMTPException, OSError),
+    ):
+        await client.quit()
+
+
+def _refusal(exc: SMTPResponseException) -> type[Problem]:
+    if exc.code < _PERMANENT:
+        return Unavailable
+    if exc.code in _LOGIN_NEEDED or not isinstance(exc, SMTPRecipientRefused | SMTPDataError):
+        return Misconfigured  # it would refuse every other message too
+    return Undeliverable
+
+
+def _tls_fault(exc: Exception) -> str | None:
+    """Say what is wrong with the encryption, if that is what failed."""
+    for error in (exc, exc.__cause__):
+        hung_up = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
+        if isinstance(error, ssl.SSLError) and not hung_up:
+            return getattr(error, "verify_message", "") or str(error)
+    return None
+
+
+def _trusting(ca_file: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    return context
+
+
+def _spellings(username: str, password: str) -> tuple[str, ...]:
+    """Return a password as it is sent: as it is, and in the two ways to log in."""
+    if not password:
+        return ()
+    sent = (password, f"\0{username}\0{password}")
+    return (password, *(base64.b64encode(each.encode()).decode() for each in sent))
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,122 @@
+"""Links in messages, and what they need: keys, codes, and browsers that are paired."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+import anyio
+import msgspec
+
+from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
+from safetyd.clock import Clock
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.notification_events import Due
+from safetyd.daemon.settings import Settings
+from safetyd.journal.letters import Carried, Plan
+from safetyd.notify.links.sent_links import LinkBook
+from safetyd.notify.links.signing_keys import LinkKeys
+from safetyd.notify.links.tokens import LinkKey, Signer
+from safetyd.operators.commands import refused
+from safetyd.unusable import Unusable
+
+KEYS_LOOK_S: Final = 3600.0
+# Codes are told apart from those of so many others; with more waiting, two may be alike.
+COMPARED: Final = 200
+
+log = logging.getLogger("safetyd.links")
+
+
+class PairCommand(msgspec.Struct, kw_only=True):
+    recipient: str = ""  # empty: the first
+
+
+class RotateCommand(msgspec.Struct, kw_only=True):
+    revoke_now: bool = False
+
+
+class Linking:
+    """Makes links and knows them again. `base_url` is set once it is known."""
+
+    def __init__(self, settings: Settings, clock: Clock, engine: Callable[[], Engine]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._engine = engine
+        self._keys = LinkKeys(settings.data_dir / "keys" / "links.json")
+        self.base_url = ""
+        self.signer = Signer(_first(self._keys, clock.now().at))
+        self.book = LinkBook(self.signer, lambda: engine().outbox)
+
+    @property
+    def here_only(self) -> bool:
+        """Whether links open on this machine only."""
+        return not self._settings.config.web.public_url
+
+    def link(self, delivery: str, ref: str, recipient: str) -> str:
+        return f"{self.base_url}/d/{self.signer.token(delivery, ref, recipient)}"
+
+    def code(self, request_id: str, recipient: str) -> str:
+        others = (request.id for request in islice(self._engine().approvals.pending(), COMPARED))
+        return self.signer.shortest_code(request_id, recipient, others)
+
+    async def run(self) -> None:
+        """Look after the keys for ever."""
+        self.book.rebuild(self._engine().outbox.deliveries())
+        while True:
+            await anyio.sleep(KEYS_LOOK_S)
+            self.renew()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Take note of messages that are sent; an outlet of the journal."""
+        for event in events:
+            if type(event) is Due:
+                delivery = self._engine().outbox.find(event.delivery)
+                if delivery is not None:
+                    self.book.note(delivery)
+
+    def renew(self) -> None:
+        """Take on keys that changed or are due to; those in use stay if that cannot be."""
+        try:
+            self._take_on(self._keys.keys(self._clock.now().at))
+        except (OSError, KeyUnusable) as exc:
+            log.error("links keep their keys: %s", exc)  # noqa: TRY400 - it is known why
+
+    def pair(self, _by: str, command: PairCommand) -> Plan:
+        """Return a link that lets a browser answer for somebody."""
+
+        def plan(engine: Engine, moment: Moment) -> Carried:
+            names = [person.name for person in engine.policy.telling.recipients]
+            name = command.recipient or (names[0] if names else LOCAL_OPERATOR)
+            if names and name not in names:
+                error = f"{name!r} is not one of {', '.join(names)}"
+                return Carried((), refused("not_found", error))
+            link = f"{self.base_url}/d/{self.signer.pairing(name, moment.at)}"
+            return Carried((), {"ok": True, "recipient": name, "link": link})
+
+        return plan
+
+    def rotate(self, by: str, command: RotateCommand) -> Plan:
+        """Sign with a new key."""
+
+        def plan(_engine: Engine, moment: Moment) -> Carried:
+            try:
+                self._take_on(self._keys.rotate(moment.at, revoke_now=command.revoke_now))
+            except (OSError, KeyUnusable) as exc:
+                return Carried((), refused("unusable", str(exc)))
+            log.warning("links have a new key by=%r revoked=%s", by, command.revoke_now)
+            return Carried((), {"ok": True})
+
+        return plan
+
+    def _take_on(self, keys: Sequence[LinkKey]) -> None:
+        self.signer.take_on(keys)
+        self.book.rebuild(self._engine().outbox.deliveries())
+
+
+def _first(keys: LinkKeys, at: datetime) -> Sequence[LinkKey]:
+    try:
+        return keys.keys(at)
+    except KeyUnusable as exc:
+        raise Unusable(str(exc)) from exc

@@ -1,0 +1,112 @@
+"""What links open: the messages that were sent, found by the ids of their tokens."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Protocol
+
+from safetyd.core.events.notification_events import Item
+from safetyd.notify.links.signing_keys import LINK_TIME
+from safetyd.notify.links.tokens import MESSAGE_BYTES, Signer
+
+LIST_TIME: Final = timedelta(days=1)
+MAX_NOTED: Final = 20_000  # as many messages as the outbox keeps, under two keys
+
+_OPENED: Final = frozenset({"request", "reminder", "last_call", "expired", "test"})
+
+
+class Message(Protocol):
+    """What is asked of a delivery."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def recipient(self) -> str: ...
+    @property
+    def channel(self) -> str: ...
+    @property
+    def items(self) -> tuple[Item, ...]: ...
+    @property
+    def at(self) -> datetime: ...
+
+
+class Sent(Protocol):
+    """What is asked of the outbox."""
+
+    def find(self, delivery: str) -> Message | None: ...
+
+    def revoked(self, delivery: str, request_id: str) -> bool: ...
+
+
+class Link(NamedTuple):
+    """What one token opens, for whom, and the message that it came in."""
+
+    delivery: str
+    request_id: str  # empty: the list of the message
+    recipient: str
+    channel: str
+    sent: datetime
+    listed: tuple[str, ...]  # the requests that the message is about
+    test: bool = False  # it opens no request: somebody tries whether links work
+
+    @property
+    def via(self) -> str:
+        """How an answer through it is given, for the record."""
+        return f"link:{self.channel}"
+
+    @property
+    def expires(self) -> datetime:
+        return self.sent + (LINK_TIME if self.request_id else LIST_TIME)
+
+
+class LinkBook:
+    """Knows messages by what their tokens begin with.
+
+    `outbox` returns the engine's own, which is another one after a reload. It and `find` are for
+    whoever may touch the engine.
+    """
+
+    def __init__(self, signer: Signer, outbox: Callable[[], Sent]) -> None:
+        self._signer = signer
+        self._outbox = outbox
+        self._deliveries: dict[bytes, str] = {}  # the longest known first
+
+    def __len__(self) -> int:
+        return len(self._deliveries)
+
+    def note(self, message: Message) -> None:
+        """Take note of a message that is sent; the longest known gives way to one too many."""
+        for begins in self._signer.message_ids(message.id, message.recipient):
+            self._deliveries[begins] = message.id
+        while len(self._deliveries) > MAX_NOTED:
+            del self._deliveries[next(iter(self._deliveries))]
+
+    def rebuild(self, messages: Iterable[Message]) -> None:
+        """Forget everything and take note of these, the newest first: at start, for new keys."""
+        self._deliveries.clear()
+        for message in reversed(list(messages)):
+            self.note(message)
+
+    def find(self, token_id: bytes) -> Link | None:
+        """Return what a token opens, None if it was revoked or nobody remembers its message."""
+        delivery = self._deliveries.get(token_id[:MESSAGE_BYTES])
+        message = None if delivery is None else self._outbox().find(delivery)
+        if message is None:
+            return None
+        opened = {item.ref: item.kind == "test" for item in message.items if item.kind in _OPENED}
+        for ref in ("", *opened):
+            if token_id in self._signer.token_ids(message.id, ref, message.recipient):
+                return self._live(message, ref, opened)
+        return None
+
+    def _live(self, message: Message, ref: str, opened: Mapping[str, bool]) -> Link | None:
+        if self._outbox().revoked(message.id, ref):
+            return None
+        return Link(
+            delivery=message.id,
+            request_id=ref,
+            recipient=message.recipient,
+            channel=message.channel,
+            sent=message.at,
+            listed=tuple(ref for ref, test in opened.items() if not test),
+            test=opened.get(ref, False),
+        )

@@ -1,0 +1,182 @@
+"""The part of the daemon that tells people: links, messages and channels, put together."""
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from safetyd.clock import Clock
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.notification_events import Unparked
+from safetyd.daemon.settings import Settings
+from safetyd.host import session_bus
+from safetyd.journal.letters import EventLetter
+from safetyd.journal.mailbox import Mailbox
+from safetyd.notify.address_book import Tables, address_of, persons, privacy_of
+from safetyd.notify.channel import Channel, Misconfigured
+from safetyd.notify.compose import Composer, Letterbox
+from safetyd.notify.delivery.dispatch import Dispatch
+from safetyd.notify.desktop.desktop_buttons import OwnDesktop
+from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
+from safetyd.notify.links.link_issuer import Linking, PairCommand, RotateCommand
+from safetyd.notify.outbox_control import (
+    DropCommand,
+    LinkCommand,
+    Orders,
+    OutboxQuestion,
+    RetryCommand,
+    ShownCommand,
+    TestCommand,
+)
+from safetyd.notify.registry import Surroundings, open_channels, secret
+from safetyd.notify.samples import PreviewQuestion, Samples
+from safetyd.notify.sms.delivery_reports import Arrivals
+from safetyd.notify.sms.sms_channel import Sms
+from safetyd.operators.commands import FromFields, read
+from safetyd.operators.views.asking import Questions, always, asking
+from safetyd.web.twilio_hooks import Twilio
+
+Waits = Callable[[Request], bool]
+
+log = logging.getLogger("safetyd.notify")
+
+
+class Notifier:
+    """What the daemon starts, feeds with events and asks."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        mailbox: Mailbox,
+        clock: Clock,
+        engine: Callable[[], Engine],
+        waits: Waits,
+        publish: Callable[[dict[str, object]], None],
+    ) -> None:
+        self._settings = settings
+        self._mailbox = mailbox
+        self._clock = clock
+        self._engine = engine
+        self._publish = publish
+        self.links = Linking(settings, clock, engine)
+        self.composer = Composer(engine, self.links, self._letterbox)
+        self.dispatch = Dispatch(engine, mailbox, clock, self.composer, self._open_channels)
+        self._own_desktop = OwnDesktop(mailbox, waits, self._desktop)
+        self._arrivals = Arrivals(engine, mailbox, self._sms, clock.now)
+        self._opened: dict[str, datetime] = {}  # test messages whose link was used
+        orders = Orders(self.dispatch, self._shown, self._opened.get, self.links.link)
+        samples = Samples(self.composer, lambda: settings.config.notifications)
+        self.plans: Mapping[str, FromFields] = {
+            "notify_test": read(TestCommand, orders.test),
+            "notify_retry": read(RetryCommand, orders.retry),
+            "notify_drop": read(DropCommand, orders.drop),
+            "notify_shown": read(ShownCommand, orders.shown),
+            "notify_link": read(LinkCommand, orders.link),
+            "pair": read(PairCommand, self.links.pair),
+            "rotate_links": read(RotateCommand, self.links.rotate),
+        }
+        self.questions: Questions = {
+            "outbox": asking(OutboxQuestion, orders.outbox),
+            "channels": always(orders.channels),
+            "preview": asking(PreviewQuestion, samples.previews),
+        }
+
+    async def run(self) -> None:
+        """Deliver, and look after keys and what was accepted, for ever."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.dispatch.run)
+            tasks.start_soon(self._arrivals.run)
+            tasks.start_soon(self._own_desktop.run)
+            tasks.start_soon(self.links.run)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Hand over what is due; an outlet of the journal."""
+        self.links.observe(events)
+        self.dispatch.observe(events)
+        self._own_desktop.observe(events)
+
+    def renew(self, by: str) -> None:
+        """Take on changed channels and keys; what waited for a channel to be mended is tried."""
+        self.links.renew()
+        parked = tuple(delivery.id for delivery in self._engine().outbox.deliveries("parked"))
+
+        def made(_engine: Engine, moment: Moment) -> Event | None:
+            if not parked:
+                return None
+            return Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)
+
+        self._mailbox.put(EventLetter(made, self.dispatch.renew))
+
+    def link_used(self, delivery: str, at: datetime) -> None:
+        """Take note that the link of a test message led back."""
+        self._opened[delivery] = at
+
+    def twilio(self) -> Twilio:
+        """Return what Twilio's calls are judged by, as it is configured now."""
+        config = self._settings.config
+        sms = config.notifications.sms
+        token = ""
+        if sms.enabled:
+            try:
+                token = secret(sms.auth_token_file, self._directories)
+            except Misconfigured:
+                token = ""
+        recipient_of = partial(_recipient_of, config.tables)
+        return Twilio(token, config.web.public_url, recipient_of, sms.max_risk, sms.privacy)
+
+    @property
+    def _directories(self) -> tuple[Path, ...]:
+        given = os.environ.get("CREDENTIALS_DIRECTORY", "")  # by systemd
+        return (*((Path(given),) if given else ()), self._settings.data_dir)
+
+    async def _open_channels(self, only: Iterable[str] | None) -> Mapping[str, Channel]:
+        """Open these channels, or all that are configured."""
+        settings = self._settings
+        names = settings.policy.telling.channels if only is None else only
+        public = settings.config.web.public_url.rstrip("/")
+        around = Surroundings(
+            host=socket.gethostname() or "localhost",
+            session_bus=session_bus(),
+            sms_callback=f"{public}/hooks/sms/status" if public.startswith("https") else "",
+            answered=self._own_desktop.answered,
+            opened=self._own_desktop.opener,
+            publish=self._publish,
+            directories=self._directories,
+        )
+        return await open_channels(names, settings.config.notifications, around)
+
+    def _sms(self) -> Sms | None:
+        channel = self.dispatch.channel("sms")
+        return channel if isinstance(channel, Sms) else None
+
+    def _shown(self, delivery: str) -> None:
+        channel = self.dispatch.channel("desktop")
+        if isinstance(channel, DesktopHelpers):
+            channel.shown(delivery)
+
+    def _desktop(self) -> Desktop | None:
+        channel = self.dispatch.channel("desktop")
+        return channel if isinstance(channel, Desktop) else None
+
+    def _letterbox(self, recipient: str, channel: str) -> Letterbox:
+        tables = self._settings.config.tables
+        settings = tables.notifications
+        return Letterbox(
+            address=address_of(tables, recipient, channel),
+            privacy=privacy_of(tables, channel),
+            codes=channel != "ntfy" or settings.ntfy.include_code,
+            reply_risk=settings.sms.max_risk if channel == "sms" else None,
+        )
+
+
+def _recipient_of(tables: Tables, number: str) -> str:
+    """Return whose number it is, empty if it is nobody's."""
+    found = (person.name for person in persons(tables) if number and person.sms == number)
+    return next(found, "")

@@ -1,0 +1,269 @@
+"""What people ask of the notifier: a test, a look at what would be sent, another try.
+
+Each is checked when it is read and planned when its turn comes, as all commands are.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.notification_events import (
+    Announced,
+    DeliveryState,
+    Note,
+    NotTold,
+    Unparked,
+)
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.journal.letters import Carried, Plan
+from safetyd.notify.delivery.channel_worker import ChannelState
+from safetyd.operators.commands import Refusal, refused
+from safetyd.operators.views.paging import View, fitting
+
+TEST: Final = "This is a test: nothing is waiting for you. Open the link to see that it leads back."
+
+Names = tuple[str, ...]
+
+
+class TestCommand(msgspec.Struct, kw_only=True):
+    channels: Names = ()
+    recipients: Names = ()
+
+
+class RetryCommand(msgspec.Struct, kw_only=True):
+    """One message, or all that wait for a channel to be mended."""
+
+    id: str = ""
+    channel: str = ""
+
+
+class DropCommand(msgspec.Struct, kw_only=True):
+    id: str
+
+
+class ShownCommand(msgspec.Struct, kw_only=True):
+    delivery: str
+
+
+class LinkCommand(msgspec.Struct, kw_only=True):
+    delivery: str
+
+
+class OutboxQuestion(msgspec.Struct, kw_only=True):
+    state: DeliveryState | None = None
+    ref: str = ""  # only what tells of this request or note
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class Couriers(Protocol):
+    """What the orders need of who delivers."""
+
+    def states(self) -> list[ChannelState]: ...
+
+    def retry(self, deliveries: list[Delivery]) -> None: ...
+
+    def mend(self, channels: set[str]) -> None: ...
+
+    def tried(self, delivery: Delivery) -> tuple[int, str]: ...
+
+    def drop(self, delivery: Delivery) -> None: ...
+
+
+class Orders:
+    """The commands and questions about messages, by their names."""
+
+    def __init__(
+        self,
+        couriers: Couriers,
+        shown: Callable[[str], None],
+        opened: Callable[[str], datetime | None],
+        link: Callable[[str, str, str], str],
+    ) -> None:
+        self._couriers = couriers
+        self._shown = shown  # a desktop shows a delivery
+        self._opened = opened  # when a delivery's link was used
+        self._link = link  # of a delivery, what it is about, and the recipient
+
+    def test(self, by: str, command: TestCommand) -> Plan:
+        def plan(engine: Engine, moment: Moment) -> Carried:
+            lanes = list(_lanes(engine, command))
+            if not lanes:
+                return Carried((), refused("no_channel", _nobody(engine, command)))
+            self._couriers.mend({lane["channel"] for lane in lanes})
+            id_ = f"note_{secrets.token_hex(6)}"
+            note = Note(
+                id=id_,
+                kind="test",
+                urgency="normal",
+                title=f"Test by {by}",
+                text=TEST,
+                at=moment.at,
+            )
+            announced = Announced(
+                at=moment.at,
+                t=moment.t,
+                note=note,
+                recipients=command.recipients,
+                channels=command.channels,
+            )
+            return Carried((announced,), {"ok": True, "note": id_, "lanes": lanes})
+
+        return plan
+
+    def retry(self, by: str, command: RetryCommand) -> Plan:
+        if bool(command.id) == bool(command.channel):
+            raise Refusal("invalid", "name one message or one channel")
+
+        def plan(engine: Engine, moment: Moment) -> Carried:
+            found = [
+                delivery
+                for delivery in engine.outbox.deliveries()
+                if delivery.state in {"open", "parked"}
+                and (delivery.id == command.id or delivery.channel == command.channel)
+            ]
+            if command.id and not found:
+                error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
+                return Carried((), refused("not_found", error))
+            if not found:
+                self._couriers.mend({command.channel})
+            self._couriers.retry(found)
+            parked = tuple(delivery.id for delivery in found if delivery.state == "parked")
+            unparked = Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)
+            return Carried((unparked,) if parked else (), {"ok": True, "retried": len(found)})
+
+        return plan
+
+    def drop(self, by: str, command: DropCommand) -> Plan:
+        def plan(engine: Engine, moment: Moment) -> Carried:
+            found = engine.outbox.find(command.id)
+            if found is None or found.state not in {"open", "parked"}:
+                error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
+                return Carried((), refused("not_found", error))
+            self._couriers.drop(found)
+            dropped = NotTold(
+                at=moment.at,
+                t=moment.t,
+                delivery=found.id,
+                channel=found.channel,
+                state="cancelled",
+                by=by,
+            )
+            return Carried((dropped,), {"ok": True, "id": found.id})
+
+        return plan
+
+    def shown(self, _by: str, command: ShownCommand) -> Plan:
+        """Take note that somebody's desktop shows a message."""
+
+        def plan(_engine: Engine, _moment: Moment) -> Carried:
+            self._shown(command.delivery)
+            return Carried((), {"ok": True})
+
+        return plan
+
+    def link(self, _by: str, command: LinkCommand) -> Plan:
+        """Say where the page of a message is: of the one thing that it tells of, or of the list."""
+
+        def plan(engine: Engine, _moment: Moment) -> Carried:
+            found = engine.outbox.find(command.delivery)
+            if found is None:
+                return Carried((), refused("not_found", f"{command.delivery}: no such message"))
+            ref = found.items[0].ref if len(found.items) == 1 else ""
+            link = self._link(found.id, ref, found.recipient)
+            return Carried((), {"ok": True, "link": link})
+
+        return plan
+
+    def outbox(self, engine: Engine, moment: Moment, asked: OutboxQuestion) -> View:
+        """Return messages, newest first, and what waits to become one."""
+        stuck = {state.name: state.last_error for state in filter(_stuck, self._couriers.states())}
+        found = (
+            self._row(delivery, stuck)
+            for delivery in engine.outbox.deliveries(asked.state)
+            if not asked.ref or any(item.ref == asked.ref for item in delivery.items)
+        )
+        rows = fitting(row for row, _ in zip(found, range(asked.limit), strict=False))
+        waiting = [
+            {"recipient": recipient, "channel": channel, "items": count, "due": due}
+            for recipient, channel, count, due in engine.outbox.waiting(moment.at)
+        ]
+        return {
+            "deliveries": rows,
+            "waiting": waiting,
+            "unnotified": engine.outbox.unnotified(moment.at),
+        }
+
+    def channels(self, engine: Engine, moment: Moment) -> View:
+        """Return how every channel is, and who is told on which."""
+        people = [
+            {
+                "name": person.name,
+                "channels": person.channels,
+                "timezone": person.quiet.timezone,
+                "quiet": f"{person.quiet.start}-{person.quiet.end}",
+                "quiet_until": engine.outbox.quiet_until(person.name, moment.at),
+                "agents": person.agents,
+                "backup": person.backup,
+            }
+            for person in engine.policy.telling.recipients
+        ]
+        states = [msgspec.structs.asdict(state) for state in self._couriers.states()]
+        kinds: Mapping[str, str] = engine.policy.telling.channels
+        return {
+            "channels": [{**state, "kind": kinds.get(str(state["name"]), "")} for state in states],
+            "recipients": people,
+        }
+
+    def _row(self, delivery: Delivery, stuck: Mapping[str, str]) -> View:
+        told_at, tries, error = delivery.told_at, delivery.attempts, delivery.error
+        if delivery.state == "open":
+            tries, error = self._couriers.tried(delivery)
+            error = error or stuck.get(delivery.channel, "")
+        return {
+            "id": delivery.id,
+            "recipient": delivery.recipient,
+            "channel": delivery.channel,
+            "urgency": delivery.urgency,
+            "state": delivery.state,
+            "kinds": sorted({item.kind for item in delivery.items}),
+            "refs": [item.ref for item in delivery.items[:5]],
+            "items": len(delivery.items),
+            "digest": delivery.digest,
+            "at": delivery.at,
+            "expires": delivery.expires,
+            "told_at": told_at,
+            "took_s": None if told_at is None else (told_at - delivery.at).total_seconds(),
+            "attempts": tries,
+            "provider_id": delivery.provider_id,
+            "error": error,
+            "opened_at": self._opened(delivery.id),
+        }
+
+
+def _stuck(state: ChannelState) -> bool:
+    """Say whether what waits for a channel does so because the last try failed."""
+    waits = state.waiting_high + state.waiting_normal and not state.under_way
+    return bool(waits) and (state.next_try_s is None or state.next_try_s > 0)
+
+
+def _lanes(engine: Engine, command: TestCommand) -> Iterator[dict[str, str]]:
+    for person in engine.policy.telling.recipients:
+        if not command.recipients or person.name in command.recipients:
+            for channel in person.channels:
+                if not command.channels or channel in command.channels:
+                    yield {"recipient": person.name, "channel": channel}
+
+
+def _nobody(engine: Engine, command: TestCommand) -> str:
+    telling = engine.policy.telling
+    if not telling.recipients:
+        return "no channel is configured: see [notifications] in config/safetyd.toml"
+    names = ", ".join(person.name for person in telling.recipients)
+    wanted = " ".join((*command.channels, *command.recipients))
+    return f"{wanted}: there are {', '.join(telling.channels)} for {names}"

@@ -1,0 +1,107 @@
+"""Whether messages arrived that a provider had only accepted: asked a few times, then let be."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+import anyio
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.notification_events import NotTold, Told
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.journal.letters import Carried, CommandLetter, Plan
+from safetyd.journal.mailbox import Mailbox
+from safetyd.notify.sms.sms_channel import POLLS_S, Arrival
+
+LOOK_S: Final = 15.0
+LET_BE_S: Final = 86_400.0  # after which nobody asks, also not after a restart
+
+
+class Traceable(Protocol):
+    """A channel that can be asked later."""
+
+    async def state_of(self, sid: str) -> Arrival | None: ...
+
+
+class Arrivals:
+    """Asks a channel about its messages that nobody has reported on."""
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        mailbox: Mailbox,
+        channel: Callable[[], Traceable | None],
+        now: Callable[[], Moment],
+    ) -> None:
+        self._engine = engine
+        self._mailbox = mailbox
+        self._channel = channel
+        self._now = now
+        self._asked: dict[str, int] = {}  # how often, by delivery
+
+    async def run(self) -> None:
+        while True:
+            await anyio.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Ask about every message whose time to be asked about has come."""
+        channel = self._channel()
+        if channel is None:
+            return
+        for delivery in self._due():
+            self._asked[delivery.id] = self._asked.get(delivery.id, 0) + 1
+            state = await channel.state_of(delivery.provider_id)
+            if state is not None:
+                plan = arrived(delivery.provider_id, state)
+                self._mailbox.put(CommandLetter(plan, lambda _answer: None))
+
+    def _due(self) -> Sequence[Delivery]:
+        accepted = [d for d in self._engine().outbox.deliveries("accepted") if d.channel == "sms"]
+        known = {delivery.id for delivery in accepted}
+        self._asked = {id_: times for id_, times in self._asked.items() if id_ in known}
+        return [delivery for delivery in accepted if self._is_due(delivery)]
+
+    def _is_due(self, delivery: Delivery) -> bool:
+        times = self._asked.get(delivery.id, 0)
+        if delivery.told_at is None or times >= len(POLLS_S) or not delivery.provider_id:
+            return False
+        age_s = (self._now().at - delivery.told_at).total_seconds()
+        return POLLS_S[times] <= age_s < LET_BE_S
+
+
+def arrived(provider_id: str, state: Arrival | None) -> Plan:
+    """Take note of what a provider says of a message that it had accepted."""
+
+    def plan(engine: Engine, moment: Moment) -> Carried:
+        found = (
+            delivery
+            for delivery in engine.outbox.deliveries("accepted")
+            if provider_id and delivery.provider_id == provider_id
+        )
+        return Carried([event for one in found for event in _became(one, moment, state)], {})
+
+    return plan
+
+
+def _became(delivery: Delivery, moment: Moment, state: Arrival | None) -> Iterator[Event]:
+    if state == "delivered":
+        yield Told(
+            at=moment.at,
+            t=moment.t,
+            delivery=delivery.id,
+            channel=delivery.channel,
+            state="delivered",
+            provider_id=delivery.provider_id,
+            attempts=delivery.attempts,
+        )
+    elif state == "undelivered":
+        yield NotTold(
+            at=moment.at,
+            t=moment.t,
+            delivery=delivery.id,
+            channel=delivery.channel,
+            state="undelivered",
+            error="the provider could not deliver it",
+            attempts=delivery.attempts,
+        )

@@ -1,0 +1,1 @@
+"""What people with a key reach."""

@@ -1,0 +1,217 @@
+"""Commands of people that the engine's state decides about: holds, grants, money, being there.
+
+Each is checked when it is read and planned when its turn comes; nothing is done before that.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from safetyd.bus.codec import Fields
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import (
+    Moment,
+    Paused,
+    PersonSeen,
+    SafeModeEntered,
+    SafeModeExited,
+    Unpaused,
+)
+from safetyd.core.guards.fleet import EVERYBODY
+from safetyd.core.guards.safe_mode import Exit
+from safetyd.core.messages.proposal import is_token
+from safetyd.core.party import KEYLESS
+from safetyd.journal.letters import Carried, Plan
+from safetyd.operators.budget_commands import RaiseCommand, budget_raise
+from safetyd.operators.grant_commands import GrantCommand, RevokeCommand, grant_add, grant_revoke
+
+NAMED: Final = 10  # of those in safe mode, in a sentence
+OPERATOR: Final = "operator"
+EXITS_BYTES: Final = 64 * 1024
+EXIT_BYTES: Final = 800  # with the longest names, and what people are told
+
+Command = TypeVar("Command")
+FromFields = Callable[[str, Fields], Plan]
+
+
+class Refusal(Exception):
+    """A command that is not carried out; `code` is for machines."""
+
+    def __init__(self, code: str, error: str) -> None:
+        super().__init__(error)
+        self.code = code
+
+
+class PauseCommand(msgspec.Struct):
+    agent: str
+    reason: str = ""
+
+
+class EnterCommand(msgspec.Struct):
+    agent: str | None = None
+    reason: str = ""
+
+
+class ExitCommand(msgspec.Struct):
+    agent: str | None = None
+    all: bool = False
+    force: bool = False
+    reason: str = ""
+
+
+class AckCommand(msgspec.Struct):
+    pass
+
+
+def pause(by: str, command: PauseCommand) -> Plan:
+    check_agent(command.agent)
+
+    def plan(_engine: Engine, moment: Moment) -> Carried:
+        paused = Paused(
+            at=moment.at,
+            t=moment.t,
+            agent=command.agent,
+            source=OPERATOR,
+            by=by,
+            reason=command.reason,
+        )
+        return Carried((paused,), {"ok": True})
+
+    return plan
+
+
+def unpause(by: str, command: PauseCommand) -> Plan:
+    check_agent(command.agent)
+
+    def plan(engine: Engine, moment: Moment) -> Carried:
+        sources = tuple(pause.source for pause in engine.guards.pause.pauses(command.agent))
+        unpaused = Unpaused(
+            at=moment.at,
+            t=moment.t,
+            agent=command.agent,
+            sources=sources,
+            by=by,
+            reason=command.reason,
+        )
+        return Carried((unpaused,) if sources else (), {"ok": True, "cleared": sources})
+
+    return plan
+
+
+def safe_mode_enter(by: str, command: EnterCommand) -> Plan:
+    check_kernel(command.agent)
+
+    def plan(_engine: Engine, moment: Moment) -> Carried:
+        entered = SafeModeEntered(
+            at=moment.at, t=moment.t, by=by, agent=_named(command.agent), reason=command.reason
+        )
+        return Carried((entered,), {"ok": True})
+
+    return plan
+
+
+def safe_mode_exit(by: str, command: ExitCommand) -> Plan:
+    """Leave safe mode; of all who are in it, `more` are left to the next command.
+
+    `still` are the first of the kernels that go on holding those whom the command names.
+    """
+    check_kernel(command.agent)
+    if command.force and not command.reason.strip():
+        raise Refusal("invalid", "force needs a reason")
+
+    def plan(engine: Engine, moment: Moment) -> Carried:
+        found = engine.guards.safe_mode.plan_exit(
+            command.agent, moment.t, all_=command.all, force=command.force
+        )
+        if found.error:
+            return Carried((), _held(found))
+        left = found.agents[: _at_once(command.reason)]
+        exits = [
+            SafeModeExited(
+                at=moment.at,
+                t=moment.t,
+                by=by,
+                agent=_named(agent),
+                reason=command.reason,
+                forced=command.force,
+            )
+            for agent in left
+        ]
+        more = len(found.agents) - len(left)
+        several = command.agent in {EVERYBODY, KEYLESS}
+        still = _still(engine, moment, None if several else command.agent, left)
+        return Carried(exits, {"ok": True, "left": left, "more": more, "still": still})
+
+    return plan
+
+
+def ack(by: str, _command: AckCommand) -> Plan:
+    def plan(_engine: Engine, moment: Moment) -> Carried:
+        return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how="ack"),), {"ok": True})
+
+    return plan
+
+
+def read(kind: type[Command], plan: Callable[[str, Command], Plan]) -> FromFields:
+    """Return what makes a plan of the fields that an operator sent."""
+    return lambda by, fields: plan(by, msgspec.convert(fields, kind))
+
+
+PLANS: Final[Mapping[str, FromFields]] = {
+    "pause": read(PauseCommand, pause),
+    "unpause": read(PauseCommand, unpause),
+    "safe_mode_enter": read(EnterCommand, safe_mode_enter),
+    "safe_mode_exit": read(ExitCommand, safe_mode_exit),
+    "grant_add": read(GrantCommand, grant_add),
+    "grant_revoke": read(RevokeCommand, grant_revoke),
+    "budget_raise": read(RaiseCommand, budget_raise),
+    "ack": read(AckCommand, ack),
+}
+
+
+def _held(found: Exit) -> dict[str, object]:
+    """Say why safe mode is not left."""
+    if found.error == "several":
+        some = ", ".join(found.agents[:NAMED])
+        error = f"{len(found.agents)} are in safe mode ({some}): name one of them, or all"
+        return {**refused("several", error), "agents": found.agents}
+    left_ms = found.cooldown_remaining_ms
+    wait_s = math.ceil(left_ms / 1000)
+    error = f"safe mode can be left in {wait_s} s; before that, only by force and with a reason"
+    return {**refused("cooling_down", error), "cooldown_remaining_ms": left_ms}
+
+
+def _still(
+    engine: Engine, moment: Moment, agent: str | None, left: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return who holds one agent or, if None, anybody, once those in `left` do no more."""
+    held = engine.guards.safe_mode.status(agent, moment.t).agents
+    gone = set(left)
+    return tuple(kernel for kernel in held if kernel not in gone)[:NAMED]
+
+
+def refused(code: str, error: str) -> dict[str, object]:
+    return {"ok": False, "error": error, "code": code}
+
+
+def _at_once(reason: str) -> int:
+    """Return how many exits fit into a batch of the journal; each tells its reason twice."""
+    return max(EXITS_BYTES // (EXIT_BYTES + 2 * len(msgspec.json.encode(reason))), 1)
+
+
+def _named(kernel: str | None) -> str | None:
+    """Return the agent whose kernel it is; None is everybody's."""
+    return None if kernel == EVERYBODY else kernel
+
+
+def check_kernel(name: str | None) -> None:
+    """Refuse what names neither an agent, nor all without a key, nor everybody."""
+    if name != KEYLESS:
+        check_agent(_named(name))
+
+
+def check_agent(agent: str | None) -> None:
+    if agent is not None and not is_token(agent):
+        raise Refusal("invalid", f"{agent!r} is not a name of an agent")

@@ -1,0 +1,225 @@
+"""How people make and revoke grants: by themselves, or with the answer to a request."""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.approvals.grant_hints import is_exact, may_be_named
+from safetyd.core.approvals.grants import MAX_GRANTS
+from safetyd.core.approvals.lifting import LIFTABLE, PLACED
+from safetyd.core.approvals.request import UNPAUSE, Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.request_events import Granted, GrantRevoked
+from safetyd.core.guards.gate.own_resources import OWN
+from safetyd.core.messages.binding import Seen, binding
+from safetyd.core.messages.proposal import is_token
+from safetyd.core.text import patterns
+from safetyd.core.text.path_globs import Globs
+from safetyd.journal.letters import Carried, Plan
+
+LONGEST: Final = timedelta(days=7)
+LONGEST_NAMED: Final = timedelta(days=1)  # of one that lifts a rule that blocks
+MOST_NAMED: Final = 20  # uses of such a one
+SEEN_CHARS: Final = 200  # of what was granted, for people who look at it later
+AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # never from a link, a message or SMS
+
+Uses = Annotated[int, Meta(ge=1, le=1000)]
+Until = Annotated[datetime, Meta(tz=True)]
+Dollars = Annotated[float, Meta(ge=0)]
+Pattern = Annotated[str, Meta(max_length=1024)]
+Paths = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=1024)], ...], Meta(max_length=32)
+]
+
+
+class GrantTerms(msgspec.Struct, kw_only=True):
+    """What a person adds to an approval, to permit the same kind for a while."""
+
+    uses: Uses
+    until: Until
+    max_usd: Dollars | None = None
+    text: Pattern | None = None
+
+
+class GrantCommand(GrantTerms, kw_only=True):
+    agent: str
+    reason: Annotated[str, Meta(max_length=2000)]
+    type: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    rule: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    paths: Paths = ()
+    via: str = "cli"
+
+
+class RevokeCommand(msgspec.Struct, kw_only=True):
+    id: str
+    reason: Annotated[str, Meta(max_length=2000)] = ""
+
+
+def grant_add(by: str, command: GrantCommand) -> Plan:
+    def plan(engine: Engine, moment: Moment) -> Carried:
+        kind = None if command.type is None else _kinds(engine).named(command.type)
+        granted = Granted(
+            at=moment.at,
+            t=moment.t,
+            id=_new_id(engine, command.agent),
+            agent=command.agent,
+            by=by,
+            via=command.via,
+            reason=command.reason.strip(),
+            uses=command.uses,
+            until=command.until,
+            type=None if kind is None else kind.type,
+            rules=() if command.rule is None else (command.rule,),
+            text=command.text,
+            paths=command.paths,
+            max_usd=command.max_usd,
+            keyed=not engine.keys.keyless(command.agent),
+        )
+        for problem in _problems(engine, granted, kind):
+            return Carried((), {"ok": False, "error": problem, "code": "not_grantable"})
+        return Carried((granted,), {"ok": True, "id": granted.id, "until": granted.until})
+
+    return plan
+
+
+def grant_revoke(by: str, command: RevokeCommand) -> Plan:
+    def plan(engine: Engine, moment: Moment) -> Carried:
+        grant = engine.grants.find(command.id)
+        if grant is None:
+            error = f"no grant {command.id!r} is in force; `safetyd grants` lists those that are"
+            return Carried((), {"ok": False, "error": error, "code": "not_found"})
+        revoked = GrantRevoked(
+            at=moment.at,
+            t=moment.t,
+            grant=command.id,
+            agent=grant.made.agent,
+            by=by,
+            reason=command.reason,
+        )
+        return Carried((revoked,), {"ok": True, "id": command.id, "left": grant.left})
+
+    return plan
+
+
+def from_request(
+    engine: Engine, moment: Moment, request: Request, terms: GrantTerms, by: str, via: str
+) -> Granted | str:
+    """Return the grant for what a request asks, again, or why there is none.
+
+    It lifts the rules that the person was shown and no others, for exactly what was shown. Who
+    gives a pattern widens it to whatever text matches; a rule about paths holds for those shown.
+    """
+    asked, kind = request.asked, _kinds(engine).of(request.asked.proposal)
+    shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
+    rules = tuple(dict.fromkeys(rule for v in shown for rule in (v.rule, *v.also)))
+    granted = Granted(
+        at=moment.at,
+        t=moment.t,
+        id=_new_id(engine, request.agent),
+        agent=request.agent,
+        by=by,
+        via=via,
+        reason=f"approved with {request.id}",
+        uses=terms.uses,
+        until=terms.until,
+        request_id=request.id,
+        type=asked.type,
+        project=asked.proposal.project,
+        rules=rules,
+        text=terms.text,
+        paths=(*asked.proposal.paths, *asked.resolved) if PLACED & set(rules) else (),
+        max_usd=terms.max_usd,
+        keyed=not asked.keyless,
+        seen=_seen(request, kind) if terms.text is None else None,
+    )
+    return next(_problems(engine, granted, kind), "") or granted
+
+
+def _seen(request: Request, kind: Kind) -> Seen:
+    asked, proposal = request.asked, request.asked.proposal
+    action = request.action
+    if asked.permission:
+        action = binding(asked.agent, kind.type, proposal, asked.resolved)
+    words = (proposal.text or proposal.description)[:SEEN_CHARS]
+    return Seen(action=action, words=words, cost_usd=proposal.cost_usd, tokens=proposal.tokens)
+
+
+def _problems(engine: Engine, granted: Granted, kind: Kind | None) -> Iterator[str]:
+    """Yield why this cannot be granted."""
+    if not is_token(granted.agent):
+        yield f"{granted.agent!r} is not a name of an agent"
+    if not granted.reason.strip(" .…"):
+        yield "a grant needs a reason, which is recorded"
+    if granted.via not in AT_A_SCREEN:
+        yield "a grant is made at the command line or on the web, and nowhere else"
+    if engine.grants.full:
+        yield f"{MAX_GRANTS} grants are in force, and there can be no more: revoke some"
+    yield from _of_kind(granted, kind)
+    yield from _of_rules(granted)
+    yield from _of_time(granted)
+    yield from _of_patterns(granted)
+
+
+def _of_kind(granted: Granted, kind: Kind | None) -> Iterator[str]:
+    if kind is None:
+        return
+    named = bool(granted.rules) and not granted.request_id
+    if kind.human:
+        yield f"{kind.type} speaks to a person, and each time a person must permit that"
+    if "prohibited" in {kind.risk, kind.tier} and not named:
+        yield f"{kind.type} is prohibited: only `safetyd grant add --rule` lifts that"
+    elif kind.raised:
+        yield f"the agent itself says that this {kind.type} is worse than others of its type"
+
+
+def _of_rules(granted: Granted) -> Iterator[str]:
+    if granted.request_id:
+        if not granted.rules or granted.type == UNPAUSE:
+            yield "nothing that was shown here can be permitted for a while"
+        return
+    for rule in granted.rules:
+        if not may_be_named(rule):
+            yield (
+                f"no grant lifts {rule}: only rules of classify and of the gate's blocklist, "
+                f"and {OWN}"
+            )
+        if granted.text is None and not granted.paths:
+            yield "a grant that names a rule needs a text or path pattern"
+        elif rule == OWN and not is_exact(granted.text or ""):
+            yield f"a grant lifts {OWN} for one exact text, such as --text '^safetyd watch$'"
+        if granted.uses > MOST_NAMED:
+            yield f"a grant that names a rule has at most {MOST_NAMED} uses"
+
+
+def _of_time(granted: Granted) -> Iterator[str]:
+    named = bool(granted.rules) and not granted.request_id
+    if granted.until <= granted.at:
+        yield "it would be over before it began"
+    elif granted.until - granted.at > (LONGEST_NAMED if named else LONGEST):
+        yield "a grant that names a rule lasts 24 h at most" if named else "it lasts 7 days at most"
+
+
+def _of_patterns(granted: Granted) -> Iterator[str]:
+    for _, why in patterns.problems(() if granted.text is None else (granted.text,)):
+        yield f"the text {why}"
+    if granted.request_id and any(set("*?") & set(path) for path in granted.paths):
+        yield "its paths stand for others too: use `safetyd grant add --path`"
+    try:
+        Globs(granted.paths)
+    except ValueError as exc:
+        yield str(exc)
+
+
+def _kinds(engine: Engine) -> Kinds:
+    return Kinds(engine.policy.types, engine.policy.profile)
+
+
+def _new_id(engine: Engine, agent: str) -> str:
+    name = f"{agent}\0{engine.seq + 1}".encode()
+    return f"grt_{hashlib.sha256(name).hexdigest()[:12]}"

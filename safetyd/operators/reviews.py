@@ -1,0 +1,222 @@
+"""What people answer: approve, deny, defer or cancel requests, several at once.
+
+The first answer wins. Whoever comes second is told who answered, when and how.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.bus.codec import Fields
+from safetyd.clock import uptime
+from safetyd.core.approvals.assurance import Given, NotTaken, ended, taken
+from safetyd.core.approvals.request import MAX_ASKED_S, Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Cancelled, Deferred, Event, Moment, PersonSeen
+from safetyd.core.events.request_events import Granted
+from safetyd.core.messages.verdict import strictest
+from safetyd.operators.commands import Refusal
+from safetyd.operators.grant_commands import GrantTerms, from_request
+
+_LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # that a request may be put off for
+
+Ids = Annotated[tuple[str, ...], Meta(min_length=1, max_length=1000)]
+Words = Annotated[str, Meta(max_length=2000)]
+Via = Annotated[str, Meta(max_length=64)]
+Row = dict[str, object]
+
+
+class ApproveCommand(msgspec.Struct, kw_only=True):
+    ids: Ids
+    message: Words = ""
+    digest: str = ""
+    grant: GrantTerms | None = None  # the same is permitted for a while
+    via: Via = "cli"
+
+
+class DenyCommand(msgspec.Struct, kw_only=True):
+    ids: Ids
+    reason: Words = ""
+    via: Via = "cli"
+
+
+class DeferCommand(msgspec.Struct, kw_only=True):
+    ids: Ids
+    until: Annotated[datetime, Meta(tz=True)]
+    via: Via = "cli"
+
+
+class CancelCommand(msgspec.Struct, kw_only=True):
+    ids: Ids
+    via: Via = "cli"
+
+
+Command = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
+_COMMANDS: Final[dict[str, type[Command]]] = {
+    "approve": ApproveCommand,
+    "deny": DenyCommand,
+    "reject": DenyCommand,
+    "defer": DeferCommand,
+    "cancel": CancelCommand,
+}
+
+
+def read_review(fields: Fields) -> Command:
+    name = fields["command"]
+    if not isinstance(name, str) or name not in _COMMANDS:
+        known = ", ".join(_COMMANDS)
+        raise Refusal("unknown_command", f"{name!r} is not one of {known}")
+    return msgspec.convert(fields, _COMMANDS[name])
+
+
+class Review:
+    """One person's answers, told together when all of them are durable.
+
+    Each is a letter of its own, so that the journal need not take a thousand in one batch.
+    """
+
+    def __init__(
+        self,
+        by: str,
+        command: Command,
+        waits: Callable[[Request], bool],
+        told: Callable[[object], None],
+    ) -> None:
+        self._by = by
+        self._command = command
+        self._waits = waits
+        self._told = told
+        self._undelivered = len(command.ids)
+        self._results: list[Row] = []
+        self._granted: dict[object, str] = {}  # by kind: of many alike, one grant is made
+
+    def letters(self) -> "list[ReviewLetter]":
+        return [ReviewLetter(self, id_) for id_ in self._command.ids]
+
+    def settle(self, engine: Engine, moment: Moment, id_: str) -> list[Event]:
+        """Answer one request; the first answer shows that a person is there."""
+        events: list[Event] = []
+        if not self._results:
+            seen = PersonSeen(at=moment.at, t=moment.t, by=self._by, how=self._command.via)
+            events += engine.handle(seen)
+        return events + self._settle(engine, moment, id_)
+
+    def delivered(self) -> None:
+        self._undelivered -= 1
+        if not self._undelivered:
+            self._told({"ok": True, "results": self._results})
+
+    def _settle(self, engine: Engine, moment: Moment, id_: str) -> list[Event]:
+        found = engine.approvals.named(id_)
+        if len(found) != 1:
+            why = "no request has this id" if not found else "several requests begin so"
+            self._results.append({"id": id_, "ok": False, "code": "not_found", "error": why})
+            return []
+        (request,) = found
+        answer = self._answer(engine, request, moment)
+        if not isinstance(answer, Event):
+            self._results.append(_refusal(request, answer))
+            return []
+        granted = self._grant(engine, request, moment)
+        if isinstance(granted, str):
+            self._results.append(_no(request, "not_grantable", granted))
+            return []
+        events = engine.handle(answer)
+        self._results.append(_result(engine.approvals.find(request.id) or request, events))
+        return events + self._made(engine, granted)
+
+    def _grant(self, engine: Engine, request: Request, moment: Moment) -> Granted | str | None:
+        """Return the grant that goes with an approval, if any, or why there can be none."""
+        command = self._command
+        if not isinstance(command, ApproveCommand) or command.grant is None:
+            return None
+        return from_request(engine, moment, request, command.grant, self._by, command.via)
+
+    def _made(self, engine: Engine, granted: Granted | None) -> list[Event]:
+        if granted is None:
+            return []
+        seen = None if granted.seen is None else granted.seen.action
+        kind = granted.agent, granted.type, granted.project, granted.rules, granted.paths, seen
+        known = self._granted.setdefault(kind, granted.id)
+        self._results[-1]["grant"] = known
+        return engine.handle(granted) if known == granted.id else []
+
+    def _answer(self, engine: Engine, request: Request, moment: Moment) -> Event | NotTaken | str:
+        """Return what happens to a request, or why nothing does."""
+        command, at, t = self._command, moment.at, moment.t
+        match command:
+            case DeferCommand() if not at < command.until <= at + _LONGEST:
+                return f"until must be within {_LONGEST.days} days from now"
+            case DeferCommand():
+                event = Deferred(
+                    at=at, t=t, request_id=request.id, by=self._by, until=command.until
+                )
+                return ended(request, moment) or event
+            case CancelCommand():
+                cancelled = Cancelled(
+                    at=at, t=t, request_id=request.id, by=self._by, via=command.via
+                )
+                return ended(request, moment) or cancelled
+            case _:
+                ways, waits = engine.approve_via(request), self._waits(request)
+                return taken(request, _given(command, self._by), moment, ways, waits=waits)
+
+
+class ReviewLetter:
+    """The answer to one request."""
+
+    size = 256
+
+    def __init__(self, review: Review, id_: str) -> None:
+        self.received = uptime()
+        self._review = review
+        self._id = id_
+
+    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
+        return self._review.settle(engine, moment, self._id)
+
+    def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - what was answered stays so
+        self._review.delivered()
+
+
+def _given(command: ApproveCommand | DenyCommand, by: str) -> Given:
+    if isinstance(command, ApproveCommand):
+        words, digest = command.message, command.digest
+        return Given(answer="approved", by=by, via=command.via, words=words, digest=digest)
+    return Given(answer="denied", by=by, via=command.via, words=command.reason)
+
+
+def _refusal(request: Request, why: NotTaken | str) -> Row:
+    if isinstance(why, str):
+        return _no(request, "invalid", why)
+    if not request.pending:
+        return {"id": request.id, "ok": False, "code": why.code, **_who(request)}
+    return _no(request, why.code, why.error)
+
+
+def _no(request: Request, code: str, error: str) -> Row:
+    return {"id": request.id, "ok": False, "code": code, "error": error}
+
+
+def _result(request: Request, events: Sequence[Event]) -> Row:
+    row: Row = {"id": request.id, "ok": True, "decision": request.state, **_who(request)}
+    for held in _held(events):
+        row["held"] = held
+    return row
+
+
+def _held(events: Sequence[Event]) -> Iterator[str]:
+    for event in events:
+        verdicts = getattr(event, "verdicts", ())
+        if verdicts:
+            yield strictest(verdicts).cause
+
+
+def _who(request: Request) -> Row:
+    answer = request.answer
+    if answer is None:
+        return {}
+    return {"decision": request.state, "by": answer.by, "via": answer.via, "at": answer.at}

@@ -1,0 +1,64 @@
+"""What people see of grants, and of the rules that their answers suggest."""
+
+from safetyd.core.approvals.lifting import Grant
+from safetyd.core.approvals.suggestions import Suggestion
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
+from safetyd.core.messages.money import usd
+from safetyd.operators.views.paging import View, fitting
+
+
+def grants(engine: Engine, moment: Moment) -> View:
+    """Return the grants in force, oldest first; `left_out` had no room."""
+    live = [grant for grant in engine.grants.live() if not grant.over(moment.at, moment.t)]
+    rows = fitting(map(_grant, live))
+    return {"grants": rows, "left_out": len(live) - len(rows)}
+
+
+def suggestions(engine: Engine, _moment: Moment) -> View:
+    """Return the rules that people might want, with what speaks for each."""
+    taken = [rule.name for rule in engine.policy.rules.custom]
+    found = engine.history.suggestions(taken)
+    rows = fitting(map(_suggestion, found))
+    return {"suggestions": rows, "left_out": len(found) - len(rows)}
+
+
+def _grant(grant: Grant) -> View:
+    made = grant.made
+    return {
+        "id": made.id,
+        "agent": made.agent,
+        "type": made.type,
+        "project": made.project,
+        "rules": made.rules,
+        "text": made.text,
+        "seen": None if made.seen is None else made.seen.words,
+        "wide": made.wide,
+        "paths": made.paths,
+        "uses": made.uses,
+        "left": grant.left,
+        "until": made.until,
+        "max_usd": made.max_usd,
+        "spent_usd": usd(grant.spent_nano),
+        "reason": made.reason,
+        "by": made.by,
+        "via": made.via,
+        "at": made.at,
+        "request_id": made.request_id or None,
+    }
+
+
+def _suggestion(found: Suggestion) -> View:
+    count = found.answers
+    return {
+        "then": found.then,
+        "agent": count.agent,
+        "type": count.type,
+        "project": count.project,
+        "approved": count.approved,
+        "denied": count.denied,
+        "first_at": count.first_at,
+        "last_at": count.last_at,
+        "reason": found.reason,
+        "toml": found.toml,
+    }

@@ -1,0 +1,110 @@
+"""The way of an HTTP request to the engine and back: as letters, and never for long."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import anyio
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
+from safetyd.journal.letters import Carried, CommandLetter, Plan, QuestionLetter
+from safetyd.journal.mailbox import Mailbox
+
+PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
+
+Ask = Callable[[Engine, Moment], object]
+Answer = Mapping[str, object]
+
+
+class Unanswered(Exception):
+    """No answer can be given now; the text says why."""
+
+
+class Reply:
+    """What the engine says, to somebody who may have given up waiting for it."""
+
+    def __init__(self) -> None:
+        self._arrived = anyio.Event()
+        self._answer: object = None
+        self.given_up = False
+
+    def told(self, answer: object) -> None:
+        self._answer = answer
+        self._arrived.set()
+
+    async def wait(self) -> object:
+        with anyio.move_on_after(PATIENCE_S):
+            await self._arrived.wait()
+            return self._answer
+        self.given_up = True
+        raise Unanswered(f"no answer came within {PATIENCE_S:g} s")
+
+
+class Window:
+    """Open while `closed` says nothing; while `muted`, no answer leaves either."""
+
+    def __init__(
+        self, mailbox: Mailbox, closed: Callable[[], str], muted: Callable[[], bool]
+    ) -> None:
+        self._mailbox = mailbox
+        self._closed = closed
+        self._muted = muted
+
+    async def ask(self, ask: Ask) -> object:
+        """Return the answer once all that it speaks of is durable."""
+        self._check_open()
+        reply = Reply()
+        self._mailbox.put(QuestionLetter(ask, reply.told))
+        return await self._heard(reply)
+
+    async def carry_out(self, plan: Plan, then: Ask) -> tuple[Answer, object]:
+        """Return the command's answer, and that to a question which follows right behind it.
+
+        A command that was given up before its turn came is not carried out.
+        """
+        self._check_open()
+        reply = Reply()
+        answers: list[Answer] = []
+        turn = Turn(plan, reply)
+        self._mailbox.put(CommandLetter(turn.plan, answers.append))
+        self._mailbox.put(QuestionLetter(then, reply.told))
+        try:
+            after = await self._heard(reply)
+        except Unanswered as exc:
+            raise Unanswered(f"{exc}; {turn.outlook}") from None
+        return answers[0], after
+
+    def _check_open(self) -> None:
+        if self._muted():
+            raise Unanswered("another daemon may write the journal by now")
+        if problem := self._closed():
+            raise Unanswered(problem)
+
+    async def _heard(self, reply: Reply) -> object:
+        try:
+            answer = await reply.wait()
+        except Unanswered:
+            self._check_open()  # says better why
+            raise
+        if self._muted():
+            self._check_open()
+        return answer
+
+
+class Turn:
+    """A command whose turn comes or, if nobody waits for it any more, does not."""
+
+    def __init__(self, plan: Plan, reply: Reply) -> None:
+        self._plan = plan
+        self._reply = reply
+        self._came = False
+
+    def plan(self, engine: Engine, moment: Moment) -> Carried:
+        if self._reply.given_up:
+            return Carried((), {})
+        self._came = True
+        return self._plan(engine, moment)
+
+    @property
+    def outlook(self) -> str:
+        return "look before you try again: it is under way" if self._came else "nothing was done"

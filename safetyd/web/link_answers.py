@@ -1,0 +1,222 @@
+"""Answers through links: the part of `/d/` that speaks with the engine.
+
+A denial takes a button. An approval takes the code of the message or a paired browser besides,
+because programs that read mail for people follow links and press buttons.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+from safetyd.core.approvals.assurance import Given, NotTaken, taken
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Answered, Event, Moment, PersonSeen
+from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
+from safetyd.journal.letters import Carried, Plan
+from safetyd.notify.links.sent_links import Link, LinkBook
+from safetyd.notify.links.tokens import Signer, is_code
+from safetyd.web.engine_gateway import Ask
+from safetyd.web.link_view import Sight, look
+
+MAX_WRONG: Final = 5  # codes of one recipient for one request
+MAX_GUESSED: Final = 10_000  # requests whose wrong codes are counted, for each recipient
+
+Outcome = Literal[
+    "recorded", "over", "stale", "terminal", "no_code", "wrong_code", "unknown", "unfit", "tested"
+]
+Said = Literal["approved", "denied", "tested"]
+
+
+class Form(NamedTuple):
+    """What somebody sent, and from where."""
+
+    said: Said
+    nonce: str
+    code: str
+    words: str
+    cookie: str
+    peer: str
+
+    @property
+    def approves(self) -> bool:
+        return self.said == "approved"
+
+
+class Attempt(NamedTuple):
+    """Somebody's answer to a request that is known, through a link that is known."""
+
+    token_id: bytes
+    link: Link
+    request: Request
+    form: Form
+    at: Moment
+
+
+class Links:
+    """`waits` says whether an agent waits for the answer to a request.
+
+    `used` hears of the link of a test that somebody used, by its message.
+    """
+
+    def __init__(
+        self,
+        signer: Signer,
+        book: LinkBook,
+        waits: Callable[[Request], bool],
+        used: Callable[[str, datetime], None],
+    ) -> None:
+        self._signer = signer
+        self._book = book
+        self._waits = waits
+        self._used = used
+        self._wrong: dict[tuple[str, str], int] = {}  # codes tried, by request and recipient
+
+    def look(self, token_id: bytes) -> Ask:
+        """Return who tells what a token shows, None if it shows nothing."""
+
+        def ask(engine: Engine, moment: Moment) -> Sight | None:
+            link = self._book.find(token_id)
+            return None if link is None else look(engine, moment, link, self._signer)
+
+        return ask
+
+    def answer(self, token_id: bytes, form: Form) -> Plan:
+        """Return how an answer is taken: the first one counts. Its `outcome` is what is told."""
+
+        def plan(engine: Engine, moment: Moment) -> Carried:
+            link = self._book.find(token_id)
+            if link is None:
+                return _told("unknown")
+            if link.test is not (form.said == "tested"):
+                return _told("unfit")
+            if link.test:
+                return self._tested(token_id, link, form, moment)
+            request = engine.approvals.find(link.request_id)
+            if request is None:
+                return _told("over")
+            attempt = Attempt(token_id, link, request, form, moment)
+            outcome = self._refusal(attempt)
+            return self._settled(engine, attempt) if outcome is None else _told(outcome)
+
+        return plan
+
+    def _tested(self, token_id: bytes, link: Link, form: Form, moment: Moment) -> Carried:
+        if not self._signer.nonce_ok(token_id, form.nonce, moment.at):
+            return _told("stale")
+        self._used(link.delivery, moment.at)
+        return _told("tested")
+
+    def _refusal(self, attempt: Attempt) -> Outcome | None:
+        """Return why a form does not count, whoever sent it."""
+        if not self._signer.nonce_ok(attempt.token_id, attempt.form.nonce, attempt.at.at):
+            return "stale"
+        return None if attempt.at.at < attempt.link.expires else "over"
+
+    def _settled(self, engine: Engine, attempt: Attempt) -> Carried:
+        request, assurance = attempt.request, self._assurance(attempt)
+        ways, waits = engine.approve_via(request), self._waits(request)
+        answered = taken(request, _given(attempt, assurance), attempt.at, ways, waits=waits)
+        if isinstance(answered, NotTaken):
+            return _told("terminal" if answered.code == "elsewhere" else "over")
+        if assurance:
+            return Carried((*_seen(answered), answered), {"outcome": "recorded"})
+        if is_code(attempt.form.code):
+            return self._guessed(attempt)
+        # Nobody guesses like this: a program pressed the button, or a person forgot.
+        return _told("no_code")
+
+    def _assurance(self, attempt: Attempt) -> str:
+        """Return what is sure enough for this answer, nothing if an approval lacks it."""
+        form, recipient = attempt.form, attempt.link.recipient
+        if self._signer.device_of(form.cookie, attempt.at.at) == recipient:
+            return "device"
+        if self._signer.code_ok(attempt.request.id, recipient, form.code):
+            return "code"
+        return "" if form.approves else "button"
+
+    def _guessed(self, attempt: Attempt) -> Carried:
+        # Of one request together, since every message about it has a link of its own.
+        key = attempt.request.id, attempt.link.recipient
+        wrong = self._wrong.pop(key, 0) + 1
+        self._wrong[key] = wrong
+        if wrong >= MAX_WRONG:
+            return Carried((_revoked(attempt), _warned(attempt)), {"outcome": "unknown"})
+        if len(self._wrong) > MAX_GUESSED:
+            del self._wrong[next(iter(self._wrong))]
+        return Carried((), {"outcome": "wrong_code", "left": MAX_WRONG - wrong})
+
+
+def _told(outcome: Outcome) -> Carried:
+    return Carried((), {"outcome": outcome})
+
+
+def _given(attempt: Attempt, assurance: str) -> Given:
+    link, form = attempt.link, attempt.form
+    return Given(
+        answer="approved" if form.approves else "denied",
+        by=link.recipient,
+        via=link.via,
+        # Who shows a button only may be a program, and must not speak to the agent.
+        words=form.words if assurance != "button" else "",
+        assurance=assurance,
+        delivery=link.delivery,
+        peer=form.peer,
+    )
+
+
+def _seen(answered: Answered) -> Iterator[Event]:
+    """Yield that a person is there, if more than a button says so."""
+    if answered.assurance != "button":
+        yield PersonSeen(at=answered.at, t=answered.t, by=answered.by, how=answered.via)
+
+
+def _revoked(attempt: Attempt) -> LinkRevoked:
+    link = attempt.link
+    return LinkRevoked(
+        at=attempt.at.at,
+        t=attempt.at.t,
+        delivery=link.delivery,
+        request_id=link.request_id,
+        recipient=link.recipient,
+        why=f"{MAX_WRONG} wrong codes were tried",
+    )
+
+
+def _warned(attempt: Attempt) -> Announced:
+    """Let the recipient know that somebody has their link, and not their code."""
+    link, moment = attempt.link, attempt.at
+    note = Note(
+        id=f"revoked_{link.delivery}_{link.request_id}",
+        kind="alert",
+        urgency="high",
+        title=f"Wrong codes for {link.request_id}",
+        text=(
+            f"Somebody tried {MAX_WRONG} wrong codes or more on links that you were sent. The link "
+            f"of one message is dead now. The request still waits: safetyd show {link.request_id}"
+        ),
+        at=moment.at,
+    )
+    return Announced(at=moment.at, t=moment.t, note=note, recipients=(link.recipient,))
+
+
+def paired(recipient: str, address: str) -> Plan:
+    """Return how somebody is told that a browser may answer for them from now on."""
+
+    def plan(_engine: Engine, moment: Moment) -> Carried:
+        note = Note(
+            id=f"note_{secrets.token_hex(6)}",
+            kind="alert",
+            urgency="normal",
+            title=f"A browser was paired for {recipient}",
+            text=(
+                f"It was opened at {address or 'an address that is not known'} and may approve "
+                "without codes for 90 days. If it was not you: safetyd keys rotate --revoke-now"
+            ),
+            at=moment.at,
+        )
+        announced = Announced(at=moment.at, t=moment.t, note=note, recipients=(recipient,))
+        return Carried((announced,), {})
+
+    return plan

@@ -1,0 +1,253 @@
+"""The pages of decision links: `/d/TOKEN`.
+
+GET and HEAD change nothing, whoever follows a link. Only a POST answers, and only one that comes
+from our own page. A token is neither logged nor repeated anywhere.
+"""
+
+import hashlib
+import logging
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from safetyd.clock import Clock, uptime
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
+from safetyd.journal.letters import Carried
+from safetyd.notify.links.sent_links import LinkBook
+from safetyd.notify.links.tokens import DEVICE_TIME, Signer
+from safetyd.web.engine_gateway import Answer, Unanswered, Window
+from safetyd.web.forms import COOKIE, Stop, answer_form, caller, is_foreign, read_fields
+from safetyd.web.link_answers import Form, Links, paired
+from safetyd.web.link_view import Sight
+from safetyd.web.pages import result_pages as outcomes
+from safetyd.web.pages.pages import pairing_page, told_page
+from safetyd.web.pages.result_pages import Told
+from safetyd.web.pages.style import POLICY
+from safetyd.web.throttle import Throttle
+
+PATH: Final = "/d/{token}"
+MAX_PAIRED: Final = 1000  # pairing links that are remembered; they live for ten minutes
+
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "X-Robots-Tag": "noindex",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+log = logging.getLogger("safetyd.web")
+
+
+def _nobody_asks(_delivery: str, _at: datetime) -> None:
+    """Let a test be used without anybody waiting for that."""
+
+
+class Decisions:
+    """`public_url` is where links lead, if that is not where they are served.
+
+    `used` hears of each test whose link somebody used: the message, and when.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is another part of the daemon
+        self,
+        window: Window,
+        signer: Signer,
+        book: LinkBook,
+        waits: Callable[[Request], bool],
+        clock: Clock,
+        *,
+        public_url: str = "",
+        used: Callable[[str, datetime], None] = _nobody_asks,
+        now: Callable[[], float] = uptime,
+    ) -> None:
+        self._window = window
+        self._signer = signer
+        self._links = Links(signer, book, waits, used)
+        self._clock = clock
+        self._throttle = Throttle(now)
+        public = urlsplit(public_url)
+        self._proxied = bool(public_url)
+        self._origin = f"{public.scheme}://{public.netloc}".lower()
+        self._headers = dict(_HEADERS)
+        if public.scheme == "https":
+            self._headers["Strict-Transport-Security"] = "max-age=31536000"
+        self._paired: dict[str, None] = {}  # pairing links that were used
+        self.counts: Counter[str] = Counter()  # what became of requests, by method and status
+
+    def routes(self, app: web.Application) -> None:
+        app.router.add_get(PATH, self._get)
+        app.router.add_post(PATH, self._post)
+
+    async def _get(self, request: web.Request) -> web.Response:
+        return await self._answered(request, self._look)
+
+    async def _post(self, request: web.Request) -> web.Response:
+        return await self._answered(request, self._decide)
+
+    async def _answered(
+        self, request: web.Request, act: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> web.Response:
+        try:
+            _allowed(self._wait_s(request))
+            response = await act(request)
+        except Stop as stop:
+            response = self._page(stop.told)
+        self.counts[f"{request.method} {response.status}"] += 1
+        return response
+
+    def _wait_s(self, request: web.Request) -> float:
+        """Count a request: for a token of ours on that, for any other on the address."""
+        token = request.match_info["token"]
+        token_id = self._signer.check(token)
+        if token_id is None and self._recipient_of(token) is None:
+            return self._throttle.request(self._caller(request))
+        return self._throttle.look(token_id or token.encode())
+
+    async def _look(self, request: web.Request) -> web.Response:
+        token = request.match_info["token"]
+        token_id = self._signer.check(token)
+        if token_id is None:
+            return self._look_at_pairing(token)
+        try:
+            sight = await self._window.ask(self._links.look(token_id))
+        except Unanswered:
+            raise Stop(outcomes.unavailable(under_way=False)) from None
+        if not isinstance(sight, Sight):
+            raise self._stranger()
+        nonce = self._signer.nonce(token_id, sight.at)
+        return self._page(outcomes.looked(sight, nonce, request.query.get("i", "")))
+
+    async def _decide(self, request: web.Request) -> web.Response:
+        token = request.match_info["token"]
+        token_id = self._signer.check(token)
+        if token_id is None and self._recipient_of(token) is None:
+            raise self._stranger()
+        _allowed(self._throttle.answer(token_id or token.encode()))
+        if is_foreign(request, self._origin):
+            raise Stop(outcomes.foreign())
+        fields = await read_fields(request)
+        if token_id is None:
+            return await self._pair(token, fields, self._caller(request))
+        form = answer_form(request, fields, self._caller(request))
+        return self._page(await self._settle(token_id, form))
+
+    def _caller(self, request: web.Request) -> str:
+        return caller(request, proxied=self._proxied)
+
+    async def _settle(self, token_id: bytes, form: Form) -> Told:
+        plan, begun = self._links.answer(token_id, form), list[Moment]()
+
+        def noted(engine: Engine, moment: Moment) -> Carried:
+            begun.append(moment)
+            return plan(engine, moment)
+
+        try:
+            answer, sight = await self._window.carry_out(noted, self._links.look(token_id))
+        except Unanswered:
+            raise Stop(outcomes.unavailable(under_way=bool(begun))) from None
+        if answer["outcome"] == "recorded" and isinstance(sight, Sight):
+            return outcomes.recorded(sight)
+        if answer["outcome"] == "tested":
+            return outcomes.tested()
+        log.info("an answer by link %s was not taken: %s", _short(token_id), answer["outcome"])
+        if answer["outcome"] == "unknown" or not isinstance(sight, Sight):
+            raise self._stranger()
+        return self._refused(answer, sight, form, token_id)
+
+    def _refused(self, answer: Answer, sight: Sight, form: Form, token_id: bytes) -> Told:
+        nonce = self._signer.nonce(token_id, sight.at)
+        if answer["outcome"] == "unfit":
+            return outcomes.malformed(HTTPStatus.BAD_REQUEST)
+        if sight.link.test or not sight.link.request_id:
+            return outcomes.looked(sight, nonce)
+        if sight.standing != "pending":
+            return outcomes.over(sight, form.said)
+        match answer["outcome"]:
+            case "stale":
+                why = "This page was open for too long. Look again, and answer once more."
+            case "wrong_code":
+                why = f"The code is wrong. After {answer['left']} more the link is dead."
+            case "no_code":
+                why = "To approve, type the code that the message shows."
+            case _:
+                why = "A link cannot approve this."
+        return outcomes.again(sight, nonce, why, form.words)
+
+    def _look_at_pairing(self, token: str) -> web.Response:
+        recipient = self._recipient_of(token)
+        if recipient is None:
+            raise self._stranger()
+        nonce = self._signer.nonce(token.encode(), self._clock.now().at)
+        return self._page(Told(HTTPStatus.OK, pairing_page(recipient, nonce)))
+
+    async def _pair(self, token: str, fields: dict[str, str], address: str) -> web.Response:
+        """Let a browser answer for somebody from now on, who is told of it; a link pairs one."""
+        now, recipient = self._clock.now().at, self._recipient_of(token)
+        if recipient is None:
+            raise self._stranger()
+        if not self._signer.nonce_ok(token.encode(), fields.get("n", ""), now):
+            raise Stop(outcomes.foreign())
+        self._use_up(token)
+        try:
+            await self._window.carry_out(paired(recipient, address), lambda _engine, _moment: None)
+        except Unanswered:
+            self._paired.pop(token, None)
+            raise Stop(outcomes.unavailable(under_way=False)) from None
+        page = told_page("Paired", f"This browser may answer for {recipient} now.", tone="good")
+        response = self._page(Told(HTTPStatus.OK, page))
+        response.set_cookie(
+            COOKIE,
+            self._signer.device(recipient, now),
+            max_age=int(DEVICE_TIME.total_seconds()),
+            secure=True,
+            httponly=True,
+            samesite="Strict",
+        )
+        log.info("a browser was paired for %s", recipient)
+        return response
+
+    def _use_up(self, token: str) -> None:
+        """Let a link pair nothing more, also while the journal is still being written."""
+        self._paired[token] = None
+        if len(self._paired) > MAX_PAIRED:
+            del self._paired[next(iter(self._paired))]
+
+    def _recipient_of(self, token: str) -> str | None:
+        """Return whom a link pairs a browser for, None if it is not ours, too old or used."""
+        if token in self._paired:
+            return None
+        return self._signer.pairing_of(token, self._clock.now().at)
+
+    def _stranger(self) -> Stop:
+        _allowed(self._throttle.stranger())
+        return Stop(outcomes.nobody())
+
+    def _page(self, told: Told) -> web.Response:
+        wait = {"Retry-After": str(math.ceil(told.retry_s))} if told.retry_s else {}
+        return web.Response(
+            status=told.status,
+            text=told.html,
+            content_type="text/html",
+            headers={**self._headers, **wait},
+        )
+
+
+def _allowed(wait_s: float) -> None:
+    if wait_s:
+        raise Stop(outcomes.too_often(wait_s))
+
+
+def _short(token_id: bytes) -> str:
+    """Return a name for a token that opens nothing."""
+    return hashlib.sha256(token_id).hexdigest()[:8]

@@ -1,0 +1,159 @@
+"""What a link shows: one request, or the list of a message. Looking changes nothing."""
+
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Final, Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from safetyd.core.approvals.assurance import approvable, ended
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Moment
+from safetyd.core.messages.verdict import ALLOW
+from safetyd.notify.compose import reversibility
+from safetyd.notify.links.sent_links import Link
+from safetyd.notify.links.tokens import Signer
+from safetyd.notify.message import no_text
+from safetyd.operators.views.request_view import request as card_of
+
+MAX_LISTED: Final = 100
+LISTED_CHARS: Final = 200
+
+# What became of a request; "old": it waits, and the link is dead; "forgotten": it is long over;
+# "test": it is none.
+Standing = Literal[
+    "pending",
+    "approved",
+    "denied",
+    "expired",
+    "cancelled",
+    "superseded",
+    "old",
+    "forgotten",
+    "test",
+]
+
+
+class Row(NamedTuple):
+    """One request of a list."""
+
+    token: str
+    agent: str
+    type: str
+    words: str
+    lack: str  # that the words are not exactly what would be done, if so
+    risk: str
+    reversibility: str
+    stopped_by: str
+    urgency: str
+    deadline: datetime | None
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be seen through a link now."""
+
+    at: datetime
+    zone: tzinfo
+    link: Link
+    standing: Standing
+    card: dict[str, Any] = {}
+    by_link: bool = True  # it may be approved here
+    held: str = ""  # why what was approved may not be done yet
+    holds: str = ""  # why it could not be done yet if it were approved now
+    rows: tuple[Row, ...] = ()  # of a list: what still waits
+    more: int = 0
+
+
+def look(engine: Engine, moment: Moment, link: Link, signer: Signer) -> Sight:
+    zone = _zone(engine, link.recipient)
+    if link.test:
+        return Sight(at=moment.at, zone=zone, link=link, standing="test")
+    if not link.request_id:
+        return _list(engine, moment, link, zone, signer)
+    request = engine.approvals.find(link.request_id)
+    if request is None:
+        return Sight(at=moment.at, zone=zone, link=link, standing="forgotten")
+    return Sight(
+        at=moment.at,
+        zone=zone,
+        link=link,
+        standing=standing(request, link, moment),
+        card=_card(engine, moment, request),
+        by_link=approvable(request, link.via, engine.approve_via(request)),
+        held=_held(engine, request),
+        holds=_holds(engine, moment, request),
+    )
+
+
+def standing(request: Request, link: Link, moment: Moment) -> Standing:
+    """Return whether a link can still answer a request and, if not, why."""
+    if not request.pending:
+        return request.state
+    if ended(request, moment):
+        return "expired"
+    return "pending" if moment.at < link.expires else "old"
+
+
+def _list(engine: Engine, moment: Moment, link: Link, zone: tzinfo, signer: Signer) -> Sight:
+    if moment.at >= link.expires:
+        return Sight(at=moment.at, zone=zone, link=link, standing="old")
+    found = (engine.approvals.find(id_) for id_ in link.listed)
+    waiting = [request for request in found if request and not ended(request, moment)]
+    rows = tuple(_row(request, link, signer) for request in waiting[:MAX_LISTED])
+    more = len(waiting) - len(rows)
+    return Sight(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
+
+
+def _row(request: Request, link: Link, signer: Signer) -> Row:
+    asked, proposal = request.asked, request.asked.proposal
+    return Row(
+        token=signer.token(link.delivery, request.id, link.recipient),
+        agent=request.agent,
+        type=asked.type,
+        words=(proposal.text or proposal.description)[:LISTED_CHARS],
+        lack=_lack(request),
+        risk=asked.risk,
+        reversibility=reversibility(asked),
+        stopped_by="; ".join(f"{verdict.rule}: {verdict.reason}" for verdict in asked.verdicts),
+        urgency=request.urgency,
+        deadline=request.deadline,
+    )
+
+
+def _held(engine: Engine, request: Request) -> str:
+    """Return what keeps an approved action from being done, as the agent was told."""
+    decision = engine.recall.last(request.agent, request.asked.id) if request.unused else None
+    return decision.reason if decision is not None and decision.decision is not ALLOW else ""
+
+
+def _holds(engine: Engine, moment: Moment, request: Request) -> str:
+    """Return what would keep an action from being done although a person approves it."""
+    if not request.pending or request.own:
+        return ""
+    verdict = engine.holds_back(request.asked, moment)
+    # The approval of what a budget paused ends that very pause.
+    ended = {verdict.rule, *verdict.also} == {f"pause.{request.pauses}"}
+    return "" if verdict.decision is ALLOW or ended else verdict.reason
+
+
+def _card(engine: Engine, moment: Moment, request: Request) -> dict[str, Any]:
+    view = card_of(engine, moment, request.id)["request"]
+    card: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))
+    return {**card, "reversibility": reversibility(request.asked)}
+
+
+def _zone(engine: Engine, recipient: str) -> tzinfo:
+    """Return the zone that somebody's quiet hours are in."""
+    for known in engine.policy.telling.recipients:
+        if known.name == recipient:
+            return ZoneInfo(known.quiet.timezone)
+    return UTC
+
+
+def _lack(request: Request) -> str:
+    """Say that nobody can tell exactly what would be done, if so."""
+    proposal = request.asked.proposal
+    if proposal.text or request.own:
+        return ""
+    return no_text(described=bool(proposal.description))

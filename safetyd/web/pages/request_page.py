@@ -1,0 +1,239 @@
+"""The card of a request as a page, and the form that answers it: pure functions to HTML.
+
+What an agent wrote stands in boxes of its own, with everything unseen spelt out, so that it can
+pass neither for safetyd's words nor for a part of the page.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from textwrap import indent
+from typing import Any, Final, NamedTuple
+
+from safetyd.core.approvals.request import UNPAUSE
+from safetyd.notify.message import no_text
+from safetyd.web.link_view import Sight
+from safetyd.web.pages.page_frame import nonce_field, notice, page, seen
+from safetyd.web.pages.times import moment, span
+
+SHORT_DIGEST: Final = 12
+ABOUT_CHARS: Final = 300
+TYPED_CHARS: Final = 400  # of a comment: in any script they fit into what a form may send
+
+Card = Mapping[str, Any]
+
+# In this order, under these names; every other field of the proposal comes after them.
+_SECTIONS: Final = {
+    "description": "description",
+    "target": "target",
+    "paths": "paths",
+    "rationale": "why, as the agent says",
+    "rollback": "rollback plan",
+    "context": "context",
+    "extra": "fields that safetyd does not know",
+}
+# What safetyd says itself, or what does not describe the action.
+_ELSEWHERE: Final = frozenset(
+    {"id", "type", "agent", "at", "text", "urgency", "cost_usd", "request_id", "wait", "timeout_s"}
+)
+
+
+class Draft(NamedTuple):
+    """How a form begins: what went wrong with it before, and what was typed into it."""
+
+    nonce: str
+    problem: str = ""
+    words: str = ""
+    focus: str = ""  # where a reader begins: "a" at the code, "d" at Deny
+
+
+def request_page(sight: Sight, draft: Draft) -> str:
+    """Return the card of a request and the form that answers it."""
+    card = sight.card
+    title = f"{card['agent']} asks: {card['type']}"
+    parts = (
+        f"<h1>{seen(title)}</h1>",
+        _tags(card),
+        f"<p>{escape(_time_left(card, sight))}</p>",
+        _what(card),
+        _facts(card, sight),
+        *_words(card["proposal"]),
+        _earlier(card["before"], sight),
+        _form(sight, draft),
+    )
+    return page("A request waits for you", "".join(parts), sight.link.recipient)
+
+
+def approve_line(card: Card) -> str:
+    """Return how a request is approved at a terminal."""
+    digest = str(card["digest"]).removeprefix("sha256:")[:SHORT_DIGEST]
+    return f"safetyd approve {card['id']} --digest {digest}"
+
+
+def about(card: Card) -> str:
+    """Return in short what a request is about, so that its reader knows it again."""
+    proposal = card["proposal"]
+    said = str(proposal.get("text") or proposal.get("description") or "")
+    more = "" if len(said) <= ABOUT_CHARS else f" … ({len(said):,} characters)"
+    return f"{card['agent']}: {card['type']}\n{said[:ABOUT_CHARS]}{more}".rstrip()
+
+
+def _silence(card: Card) -> str:
+    """Return what happens without an answer."""
+    if card["type"] == UNPAUSE:
+        return "Without an answer the agent stays paused."
+    return "Without an answer it does not happen."
+
+
+def _tags(card: Card) -> str:
+    urgency, risk = escape(str(card["urgency"])), escape(str(card["risk"]))
+    return (
+        f'<p><span class="tag {urgency}">{urgency} urgency</span>'
+        f'<span class="tag {risk}">{risk} risk</span></p>'
+    )
+
+
+def _time_left(card: Card, sight: Sight) -> str:
+    if card["deadline"] is None:
+        return f"It waits without an end. {_silence(card)}"
+    until = moment(card["deadline"], sight.zone, sight.at)
+    return f"{span(card['left_s'])} left, until {until}. {_silence(card)}"
+
+
+def _what(card: Card) -> str:
+    """Return all that would be done, however long it is, or how the agent describes it."""
+    note = '<p class="soft">Boxes like this one hold the agent\'s own words.</p>'
+    proposal = card["proposal"]
+    if proposal.get("text"):
+        return f"<h2>exact text</h2><pre>{seen(proposal['text'])}</pre>{note}"
+    description = str(proposal.get("description", ""))
+    if card["type"] == UNPAUSE and proposal.get("id") == card["id"]:  # safetyd asks by itself
+        return _section("why the agent is paused", description)
+    lack = f"<p>{seen(no_text(described=bool(description)))}</p>"
+    return f"{lack}{_box(description) if description else ''}{note}"
+
+
+def _words(proposal: Card) -> Iterator[str]:
+    """Yield what else the agent wrote, field by field."""
+    names = [*_SECTIONS, *(name for name in proposal if name not in _SECTIONS)]
+    elsewhere = _ELSEWHERE if proposal.get("text") else _ELSEWHERE | {"description"}
+    for name in names:
+        if proposal.get(name) and name not in elsewhere:
+            yield _section(_SECTIONS.get(name, name), _lines(proposal[name]))
+
+
+def _section(name: str, said: str) -> str:
+    return f"<h2>{seen(name)}</h2>{_box(said)}"
+
+
+def _box(said: str) -> str:
+    """Return words of an agent, all of them: what is not shown must not be approved."""
+    return f"<pre>{seen(said)}</pre>"
+
+
+def _lines(said: object) -> str:
+    if isinstance(said, Mapping):
+        return "\n".join(_field(str(name), value) for name, value in said.items())
+    if isinstance(said, list):
+        return "\n".join(map(_lines, said))
+    return said if isinstance(said, str) else json.dumps(said)
+
+
+def _field(name: str, value: object) -> str:
+    """Return a value behind its name; of several lines, such as a diff, each below it."""
+    lines = _lines(value)
+    if "\n" in lines or isinstance(value, Mapping):
+        return f"{name}:\n{indent(lines, '  ')}"
+    return f"{name}: {lines}"
+
+
+def _facts(card: Card, sight: Sight) -> str:
+    pairs = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _pairs(card, sight))
+    return f"<dl>{pairs}</dl>"
+
+
+def _pairs(card: Card, sight: Sight) -> Iterator[tuple[str, str]]:
+    proposal = card["proposal"]
+    for verdict in card["verdicts"]:
+        yield "stopped by", f"{seen(verdict['rule'])}: {seen(verdict.get('reason', ''))}"
+    for end in card["resolved"]:
+        yield "a path leads to", seen(end) or "more than anybody could follow"
+    if card["gives"]:
+        yield "also", f'<span class="bad">{escape(card["gives"])}</span>'
+    if card["unknown"]:
+        yield "type", "nobody configured this type"
+    yield "can be undone", _undoing(card["reversibility"])
+    if not proposal.get("rollback"):
+        yield "rollback", "the agent has no plan for it"
+    cost = proposal.get("cost_usd")
+    yield "cost", "not said" if cost is None else f"${cost:.2f}, as the agent says"
+    yield "asked", escape(moment(card["asked_at"], sight.zone, sight.at))
+    if card["repeats"]:
+        yield "again", f"proposed {card['repeats']} times more"
+    yield "request", seen(card["id"])
+
+
+def _undoing(reversibility: object) -> str:
+    known = {
+        "unknown": "nobody knows",
+        "irreversible": '<span class="bad">no</span>',
+        "reversible": "yes",
+    }
+    return known.get(str(reversibility), "it only reads")
+
+
+def _earlier(rows: Sequence[Card], sight: Sight) -> str:
+    if not rows:
+        return '<h2>Earlier answers to this kind</h2><p class="soft">None.</p>'
+    lines = "".join(f"<li>{_ended(row, sight)}</li>" for row in rows)
+    return f"<h2>Earlier answers to this kind</h2><ul>{lines}</ul>"
+
+
+def _ended(row: Card, sight: Sight) -> str:
+    when = "" if row["decided_at"] is None else moment(row["decided_at"], sight.zone, sight.at)
+    who = f"{seen(row['decision'])} by {seen(row['decided_by'])}, {escape(when)}"
+    words = f": {seen(row['words'])}" if row["words"] else ""
+    return f'{who}{words}<br><span class="soft">{seen(row["text"])}</span>'
+
+
+def _form(sight: Sight, draft: Draft) -> str:
+    deny = f'<button class="no" name="v" value="deny"{_focus(draft.focus == "d")}>Deny</button>'
+    if not sight.by_link:
+        approve, buttons = _terminal_only(sight.card), deny
+    else:
+        approve = _code_field(draft.focus == "a")
+        buttons = f'<button class="yes" name="v" value="approve">Approve</button>{deny}'
+    return (
+        f'<form method="post" autocomplete="off">{nonce_field(draft.nonce)}'
+        f"{notice(draft.problem)}{_holding(sight.holds)}{approve}"
+        '<label for="m">Comment for the agent, sent only with the code</label>'
+        f'<textarea id="m" name="m" rows="2" maxlength="{TYPED_CHARS}">{escape(draft.words)}'
+        "</textarea>"
+        f'<div class="buttons">{buttons}</div></form>'
+    )
+
+
+def _holding(why: str) -> str:
+    """Say before anybody answers that an approval would not be the end of it."""
+    if not why:
+        return ""
+    said = f"An approval is recorded and held until this ends: {why.rstrip('.')}."
+    return f'<p class="notice warn">{seen(said)}</p>'
+
+
+def _focus(wanted: bool) -> str:  # noqa: FBT001 - it is called with what it says
+    return " autofocus" if wanted else ""
+
+
+def _terminal_only(card: Card) -> str:
+    line = seen(approve_line(card))
+    return f'<p>A link cannot approve this. At a terminal:</p><code class="line">{line}</code>'
+
+
+def _code_field(wanted: bool) -> str:  # noqa: FBT001 - as above
+    return (
+        '<label for="c">Code from the message, to approve</label>'
+        '<input id="c" name="c" inputmode="numeric" autocomplete="one-time-code" maxlength="12"'
+        f"{_focus(wanted)}>"
+        '<p class="soft">A paired browser needs no code, and a denial needs none.</p>'
+    )

@@ -1,0 +1,104 @@
+"""The daemon's HTTP side, put together: one listener, or with `public_url` one more for links."""
+
+import errno
+import logging
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from safetyd.bus.keyring import KeyUnusable
+from safetyd.clock import Clock
+from safetyd.core.approvals.request import Request
+from safetyd.daemon.settings import Settings
+from safetyd.monitoring.metrics import Metrics
+from safetyd.notify.notifier import Notifier
+from safetyd.unusable import Unusable
+from safetyd.web.api import Api
+from safetyd.web.engine_gateway import Window
+from safetyd.web.http_server import Health, Listener, Vitals
+from safetyd.web.link_handler import Decisions
+from safetyd.web.twilio_hooks import Hooks
+
+log = logging.getLogger("safetyd.web")
+
+
+class Front:
+    """`web` and `links` are the addresses, once it has started."""
+
+    def __init__(  # noqa: PLR0913 - each is another part of the daemon
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        window: Window,
+        notifier: Notifier,
+        clock: Clock,
+        *,
+        waits: Callable[[Request], bool],
+        alive: Health,
+        ready: Health,
+    ) -> None:
+        self._settings = settings
+        self._notifier = notifier
+        config = settings.config.web
+        public = config.public_url.rstrip("/")
+        decisions = Decisions(
+            window,
+            notifier.links.signer,
+            notifier.links.book,
+            waits,
+            clock,
+            public_url=public,
+            used=notifier.link_used,
+        )
+        hooks = Hooks(window, notifier.twilio, notifier.links.signer, waits)
+        own = [Vitals(metrics, alive, ready).routes, Api(_bearer(settings), window).routes]
+        linked = [decisions.routes, hooks.routes]
+        self._own = Listener(config.host, config.port, own if public else [*own, *linked])
+        name = urlsplit(public).hostname or ""
+        self._linked = (
+            Listener(config.links_host, config.links_port, linked, [name]) if public else None
+        )
+        self._public = public
+        self.web = self.links = ""
+
+    async def start(self) -> None:
+        self.web = await self._listen()
+        if self._linked is not None:
+            self.links = await self._listen_for_links(self._linked)
+        self._notifier.links.base_url = self._public or self.web
+
+    async def stop(self) -> None:
+        await self._own.stop()
+        if self._linked is not None:
+            await self._linked.stop()
+
+    async def _listen(self) -> str:
+        """Return the address; a daemon without a file of its own avoids a port that is taken."""
+        config = self._settings.config.web
+        try:
+            return await self._own.start()
+        except OSError as exc:
+            if exc.errno == errno.EADDRINUSE and self._settings.path is None:
+                log.warning("port %d is taken; another one is used for the web", config.port)
+                return await self._own.start(0)
+            raise _taken(config.host, config.port, "port", exc) from exc
+
+    async def _listen_for_links(self, linked: Listener) -> str:
+        config = self._settings.config.web
+        try:
+            return await linked.start()
+        except OSError as exc:
+            raise _taken(config.links_host, config.links_port, "links_port", exc) from exc
+
+
+def _bearer(settings: Settings) -> str:
+    try:
+        return settings.keyring.bearer()
+    except (OSError, KeyUnusable) as exc:
+        raise Unusable(f"the operator's token cannot be used: {exc}") from exc
+
+
+def _taken(host: str, port: int, setting: str, exc: OSError) -> Unusable:
+    return Unusable(
+        f"cannot listen on {host}:{port} ({exc.strerror}): set `{setting}` in "
+        "[web] of the file given with --config, 0 for any"
+    )

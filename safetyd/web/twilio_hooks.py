@@ -1,0 +1,245 @@
+"""Twilio's calls: replies of people by SMS, and whether messages arrived.
+
+Only what Twilio signed for the address that it was given is read, and only numbers of recipients
+are answered. An answer by SMS is a letter and the code of the message.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+import anyio
+from aiohttp import web
+
+from safetyd.core.approvals.assurance import Given, NotTaken, risk_within, taken
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Moment, PersonSeen
+from safetyd.core.events.notification_events import Announced, Note
+from safetyd.core.messages.proposal import Risk
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.journal.letters import Carried, Plan
+from safetyd.notify.links.tokens import Signer
+from safetyd.notify.message import Privacy
+from safetyd.notify.sms.delivery_reports import arrived
+from safetyd.notify.sms.sms_channel import arrival
+from safetyd.notify.sms.sms_replies import (
+    HELP,
+    SAID,
+    Answer,
+    Outcome,
+    Patience,
+    Stop,
+    Unclear,
+    parse,
+    signed,
+    twiml,
+)
+from safetyd.web.engine_gateway import Unanswered, Window
+
+BODY_S: Final = 5.0
+FORM: Final = "application/x-www-form-urlencoded"
+NIGHT: Final = timedelta(hours=8)
+
+
+class Sender(NamedTuple):
+    """Who a number belongs to."""
+
+    recipient: str
+    number: str
+
+
+class Twilio(NamedTuple):
+    """What is configured of Twilio; without a token nothing is believed."""
+
+    auth_token: str
+    base_url: str  # that Twilio was given
+    recipient_of: Callable[[str], str]  # of a number; empty: nobody's
+    max_risk: Risk = "high"
+    privacy: Privacy = "full"
+
+
+class Hooks:
+    """`waits` says whether an agent waits for the answer to a request."""
+
+    def __init__(
+        self,
+        window: Window,
+        twilio: Callable[[], Twilio],
+        signer: Signer,
+        waits: Callable[[Request], bool],
+    ) -> None:
+        self._window = window
+        self._twilio = twilio
+        self._signer = signer
+        self._waits = waits
+        self._patience = Patience()
+
+    def routes(self, app: web.Application) -> None:
+        app.router.add_post("/hooks/sms", self._post_reply)
+        app.router.add_post("/hooks/sms/status", self._post_status)
+
+    async def _post_reply(self, request: web.Request) -> web.Response:
+        fields = await self._believed(request)
+        number = fields.get("From", "")
+        recipient = self._twilio().recipient_of(number)
+        if not recipient:
+            return _said("")
+        return _said(await self._reply(Sender(recipient, number), parse(fields.get("Body", ""))))
+
+    async def _post_status(self, request: web.Request) -> web.Response:
+        fields = await self._believed(request)
+        state = arrival(fields.get("MessageStatus", ""))
+        plan = arrived(fields.get("MessageSid", ""), state)
+        try:
+            await self._window.carry_out(plan, _nothing)
+        except Unanswered:
+            raise web.HTTPServiceUnavailable(headers={"Retry-After": "5"}) from None
+        return web.Response(status=204)
+
+    async def _believed(self, request: web.Request) -> dict[str, str]:
+        """Return the fields of a form that Twilio signed; refuse any other."""
+        twilio = self._twilio()
+        signature = request.headers.get("X-Twilio-Signature", "")
+        if not signature or request.content_type != FORM:
+            raise web.HTTPForbidden
+        try:
+            with anyio.fail_after(BODY_S):
+                form = await request.post()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        except (ConnectionError, web.RequestPayloadError, ValueError, LookupError):
+            # Also what is packed in another way than it says, or in an alphabet that nobody knows.
+            raise web.HTTPBadRequest from None
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        url = twilio.base_url.rstrip("/") + request.path_qs
+        if not twilio.auth_token or not signed(twilio.auth_token, url, fields, signature):
+            raise web.HTTPForbidden
+        return fields
+
+    async def _reply(self, sender: Sender, said: Answer | Stop | Unclear) -> str:
+        """Return what somebody is answered, nothing if they are not to be heard."""
+        plan = self._stopped(sender) if isinstance(said, Stop) else self._taken(sender, said)
+        try:
+            answer, _ = await self._window.carry_out(plan, _nothing)
+        except Unanswered:
+            return SAID["not_recorded"]
+        return str(answer["said"])
+
+    def _taken(self, sender: Sender, said: Answer | Unclear) -> Plan:
+        patience, number = self._patience, sender.number
+
+        def plan(engine: Engine, moment: Moment) -> Carried:
+            ignored = patience.ignores(number, moment.at)
+            if ignored and not (isinstance(said, Answer) and not said.approve):
+                return Carried((), {"said": ""})
+            if isinstance(said, Unclear):
+                return Carried((), {"said": HELP if patience.may_reply(number) else ""})
+            asked = _asked_by_sms(engine, sender.recipient, alone=said.approve)
+            found = [request for request in asked if self._is(request, sender, said)]
+            # Among what is over, some may have had the same few digits.
+            found = [request for request in found if request.pending] or found[:1]
+            if len(found) != 1:
+                patience.failed(number, moment.at, moment.at + NIGHT)
+                locked = not ignored and patience.ignores(number, moment.at)
+                told = SAID["unknown"] if patience.may_reply(number) else ""
+                return Carried(_warning(engine, moment, sender) if locked else (), {"said": told})
+            patience.answered(number)
+            return self._answered(engine, moment, sender, said, found[0])
+
+        return plan
+
+    def _is(self, request: Request, sender: Sender, said: Answer) -> bool:
+        return self._signer.code_ok(request.id, sender.recipient, said.code)
+
+    def _answered(
+        self, engine: Engine, moment: Moment, sender: Sender, said: Answer, request: Request
+    ) -> Carried:
+        given = Given(
+            answer="approved" if said.approve else "denied",
+            by=sender.recipient,
+            via="sms",
+            assurance="code",
+        )
+        ways, waits = engine.approve_via(request), self._waits(request)
+        answered = taken(request, given, moment, ways, waits=waits)
+        if isinstance(answered, NotTaken):
+            return _told("elsewhere" if answered.code == "elsewhere" else "too_late")
+        if said.approve and not self._sent_whole(request):
+            return _told("elsewhere")
+        seen = PersonSeen(at=moment.at, t=moment.t, by=sender.recipient, how="sms")
+        held = said.approve and engine.holds_back(request.asked, moment).decision != "allow"
+        outcome: Outcome = "held" if held else answered.answer
+        return Carried((seen, answered), {"said": SAID[outcome]})
+
+    def _sent_whole(self, request: Request) -> bool:
+        """Say whether the SMS said what would be done, and may be answered at this risk."""
+        twilio = self._twilio()
+        return twilio.privacy == "full" and risk_within(request.asked.risk, twilio.max_risk)
+
+    def _stopped(self, sender: Sender) -> Plan:
+        """Tell on other channels that no message reaches somebody any more."""
+
+        def plan(engine: Engine, moment: Moment) -> Carried:
+            text = f"{sender.recipient} wants no SMS; a reply of START lets them come again."
+            return Carried(_elsewhere(engine, moment, "SMS stopped", text), {"said": ""})
+
+        return plan
+
+
+def _warning(engine: Engine, moment: Moment, sender: Sender) -> Sequence[Event]:
+    """Tell on other channels that approvals by SMS are not heard for a while."""
+    text = (
+        f"Too many wrong codes came from the number of {sender.recipient}. For some hours it can "
+        "deny and not approve; links and the terminal work as ever."
+    )
+    return _elsewhere(engine, moment, "Wrong codes by SMS", text)
+
+
+def _elsewhere(engine: Engine, moment: Moment, title: str, text: str) -> Sequence[Event]:
+    """Tell of something on every channel but SMS."""
+    kinds = engine.policy.telling.channels.items()
+    others = tuple(name for name, kind in kinds if kind != "sms")
+    if not others:
+        return ()
+    note = Note(
+        id=f"note_{secrets.token_hex(6)}",
+        kind="alert",
+        urgency="high",
+        title=title,
+        text=text,
+        at=moment.at,
+    )
+    return (Announced(at=moment.at, t=moment.t, note=note, channels=others),)
+
+
+def _asked_by_sms(engine: Engine, recipient: str, *, alone: bool) -> Iterator[Request]:
+    """Yield what somebody was asked by SMS, each once; `alone`: in a message of its own."""
+    refs = {
+        item.ref: None
+        for delivery in engine.outbox.deliveries()
+        if delivery.recipient == recipient and _is_sms(engine, delivery)
+        if len(delivery.items) == 1 or not alone
+        for item in delivery.items[: delivery.shown]
+    }
+    for ref in refs:
+        request = engine.approvals.find(ref)
+        if request is not None:
+            yield request
+
+
+def _is_sms(engine: Engine, delivery: Delivery) -> bool:
+    return engine.policy.telling.channels.get(delivery.channel) == "sms"
+
+
+def _told(outcome: Outcome) -> Carried:
+    return Carried((), {"said": SAID[outcome]})
+
+
+def _said(text: str) -> web.Response:
+    return web.Response(text=twiml(text), content_type="text/xml")
+
+
+def _nothing(_engine: Engine, _moment: Moment) -> object:
+    return None

@@ -1,0 +1,147 @@
+import msgspec
+import pytest
+
+from safetyd.agents.held_replies import MAX_HELD, Answers, Held
+from safetyd.agents.latch import Latch
+from safetyd.agents.permissions import result
+from safetyd.core.approvals.request import MAX_JOINED
+from safetyd.core.guards.stop import as_stop
+from tests.captured_connection import REPLY, Ear
+from tests.core.approvals.queue_story import Queue
+from tests.story import stop
+
+
+class Room:
+    """People, an agent's connection, and the replies that wait."""
+
+    def __init__(self, *, keyless: bool = False) -> None:
+        self.queue = Queue()
+        self.ear = Ear(keyless=keyless)
+        self.latch = Latch()
+        self.answers = Answers(lambda: self.queue.engine, {keyless: self.ear.post}, self.latch)
+
+    def hold(self, id_: str = "p1", reply: bytes = REPLY) -> bool:
+        return self.answers.hold("code", id_, Held(self.ear.post, reply))
+
+    def denies(self, request_id: str | None, by: str = "alice") -> None:
+        self.tells(lambda: self.queue.answers(1, request_id, "denied", by=by))
+
+    def tells(self, act) -> None:
+        """Let something happen, and tell of it as of what is written down."""
+        before = len(self.queue.journal)
+        act()
+        self.answers.observe(self.queue.journal[before:])
+
+
+async def test_who_waits_is_told_and_so_is_the_bus() -> None:
+    room = Room()
+    asked = room.queue.asks(0, wait=True)
+    assert room.hold()
+
+    room.denies(asked.request_id)
+
+    on_bus, reply = room.ear.said()
+    assert on_bus.subject == "safety.v1.decision.code.p1"
+    assert (reply.subject, reply.fields["cause"]) == (REPLY.decode(), "human_denied")
+
+
+async def test_who_waits_is_told_once() -> None:
+    room = Room()
+    asked = room.queue.asks(0, wait=True)
+    room.hold()
+    room.denies(asked.request_id)
+    room.ear.said()
+
+    room.denies(asked.request_id, by="bob")
+
+    assert room.ear.said() == []
+
+
+async def test_a_reply_has_the_shape_that_was_asked_for() -> None:
+    room = Room()
+    asked = room.queue.asks(0, wait=True)
+    room.answers.hold("code", "p1", Held(room.ear.post, REPLY, result))
+
+    room.tells(lambda: room.queue.answers(1, asked.request_id, words="go", waits=True))
+
+    assert room.ear.answer() == {"approved": True, "message": "go"}
+
+
+async def test_repeats_that_wait_are_told_that_another_took_their_place() -> None:
+    room = Room()
+    asked = room.queue.asks(0, wait=True)
+    room.queue.asks(0, "p2", wait=True)
+    room.hold("p1", b"_R_.first")
+    room.hold("p2", b"_R_.second")
+
+    room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
+
+    told = {said.subject: said.fields["cause"] for said in room.ear.said()}
+    assert told["_R_.first"] == "human_approved"
+    assert told["_R_.second"] == "superseded"
+
+
+async def test_nobody_waits_for_what_will_not_be_told() -> None:
+    room = Room()
+    room.queue.asks(0)
+    for number in range(MAX_JOINED + 1):
+        room.queue.asks(0, f"r{number}")
+
+    assert room.hold(f"r{MAX_JOINED - 1}")
+    assert not room.hold(f"r{MAX_JOINED}")
+    assert not room.hold("unknown")
+
+
+async def test_of_too_many_replies_the_newest_are_told() -> None:
+    room = Room()
+    asked = room.queue.asks(0)
+    for number in range(MAX_HELD + 1):
+        room.hold("p1", b"_R_.%d" % number)
+
+    room.denies(asked.request_id)
+
+    told = [said.subject for said in room.ear.said() if said.subject.startswith("_R_")]
+    assert told == [f"_R_.{n}" for n in range(1, MAX_HELD + 1)]
+
+
+async def test_only_the_first_proposal_counts_as_waiting() -> None:
+    room = Room()
+    asked = room.queue.asks(0)
+    room.queue.asks(0, "p2")
+    request = room.queue.request(asked.request_id)
+
+    room.hold("p2")
+    assert not room.answers.waits(request)
+    room.hold("p1")
+    assert room.answers.waits(request)
+
+
+@pytest.mark.parametrize("keyless", [True, False])
+async def test_what_has_no_connection_is_told_to_nobody(keyless: bool) -> None:  # noqa: FBT001
+    room = Room(keyless=keyless)
+    asked = room.queue.asks(0, keyless=False)
+
+    room.denies(asked.request_id)
+
+    assert len(room.ear.said()) == (0 if keyless else 1)
+
+
+async def test_a_decision_knows_its_request() -> None:
+    room = Room()
+    asked = room.queue.asks(0)
+
+    assert room.answers.request(asked) is room.queue.request(asked.request_id)
+    assert room.answers.request(msgspec.structs.replace(asked, request_id=None)) is None
+
+
+async def test_an_allow_that_a_stop_overtook_does_not_leave() -> None:
+    room = Room()
+    asked = room.queue.asks(0, wait=True)
+    room.hold()
+    room.latch.set(as_stop(stop(1)))
+
+    room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
+
+    assert {said.fields["decision"] for said in room.ear.said()} == {"block"}
+    room.latch.clear(["operator"], 2)
+    assert room.queue.asks(3, wait=True).allowed, "the same id finds it again"

@@ -1,0 +1,154 @@
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from safetyd.bus.connections import CLOSE_S, BusConfig, Link
+from safetyd.bus.nats_client import pub
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import uptime
+from tests.bus.server_rig import Embedded, singing
+from tests.servers import until
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Embedded]:
+    server = Embedded(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a canary be missed sooner."""
+    monkeypatch.setattr("safetyd.bus.connections.CANARY_S", 0.05)
+    monkeypatch.setattr("safetyd.bus.connections.DEAF_S", 0.5)
+
+
+async def test_link_is_heard_once_its_canary_came_back(server: Embedded) -> None:
+    async with singing(server, []) as link:
+        assert link.heard
+        assert link.deaf_s < 2.0
+
+
+async def test_link_without_a_canary_is_not_heard(server: Embedded) -> None:
+    link = Link("test", list[str]().append)
+    await link.connect(server.url, server.seed, Subjects().canary("test"))
+
+    with pytest.raises(TimeoutError):
+        await link.first_canary(0.05)
+
+    assert not link.heard
+    await link.close()
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_frozen_server_is_noticed_and_its_return_too(server: Embedded) -> None:
+    async with singing(server, []) as link:
+        server.freeze()
+        await until(lambda: not link.heard)
+        deaf_s = link.deaf_s
+
+        server.thaw()
+        await until(lambda: link.heard)
+
+    assert deaf_s >= 0.5
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_dead_server_is_noticed_and_its_successor_is_found(
+    server: Embedded, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[str] = []
+    with caplog.at_level(logging.INFO, "safetyd.bus"):
+        async with singing(server, ended) as link:
+            server.kill()
+            await until(lambda: not link.heard)
+            await server.ended()
+
+            server.start()
+            await until(lambda: link.heard)
+
+    assert "bus test: disconnected" in caplog.messages
+    assert "bus test: connected again" in caplog.messages
+    assert ended == []
+
+
+async def test_link_keeps_trying_until_the_server_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "safetyd.bus")
+    server = Embedded(tmp_path)
+    link = Link("early", list[str]().append)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.connect, server.url, server.seed, Subjects().canary("early"))
+        await until(lambda: any("bus early:" in said for said in caplog.messages))
+        server.start()
+
+    assert link.client.is_connected
+    await link.close()
+    server.stop()
+
+
+async def test_canary_that_lay_around_says_nothing_of_now(server: Embedded) -> None:
+    link = Link("test", list[str]().append)
+    await link.connect(server.url, server.seed, Subjects().canary("test"))
+
+    long_ago = b"%.6f" % (uptime() - 60)
+    link.client.send(pub(Subjects().canary("test").encode(), long_ago))
+    await link.first_canary(5)
+
+    assert not link.heard
+    await link.close()
+
+
+async def test_handler_that_fails_ends_the_daemon(server: Embedded) -> None:
+    ended: list[str] = []
+
+    def fail(_subject: bytes, _reply: bytes, _payload: bytes) -> None:
+        raise ZeroDivisionError("no ratio")
+
+    async with singing(server, ended) as link:
+        await link.client.handle("test.fail", fail)
+        await link.client.flush()
+        link.client.send(pub(b"test.fail", b""))
+        await until(lambda: bool(ended))
+
+    assert ended == ["a handler failed: ZeroDivisionError('no ratio')"]
+
+
+async def test_connection_that_is_closed_for_good_ends_the_daemon(server: Embedded) -> None:
+    ended: list[str] = []
+    link = Link("test", ended.append)
+    await link.connect(server.url, server.seed, Subjects().canary("test"))
+
+    await link.client.close()
+    await until(lambda: bool(ended))
+
+    assert ended == ["the connection test is closed for good"]
+
+
+async def test_hanging_up_is_not_a_death(server: Embedded) -> None:
+    ended: list[str] = []
+    async with singing(server, ended):
+        pass
+
+    assert ended == []
+
+
+async def test_hanging_up_on_a_frozen_server_does_not_take_long(server: Embedded) -> None:
+    async with singing(server, []) as link:
+        server.freeze()
+        with anyio.fail_after(CLOSE_S + 2):
+            await link.close()
+        server.thaw()
+
+
+def test_keyless_agents_are_heard_on_the_embedded_server_alone() -> None:
+    assert BusConfig().keyless
+    assert not BusConfig(open_agents=False).keyless
+    assert not BusConfig(url="nats://bus:4222", key_file="/k").keyless

@@ -1,0 +1,145 @@
+import logging
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from safetyd.bus.external_server import external_problems, wait_for_silence
+from safetyd.bus.nats_client import HardenedClient, pub
+from tests.nats_process import Bus
+from tests.servers import connected, down, frozen, until
+
+WRITER = "safety.v1.internal.writer"
+CONFIG = """
+jetstream {{ store_dir: "{}" }}
+accounts {{
+  SAFETY {{ jetstream: enabled, users: [ {{ user: daemon, password: x }} ] }}
+  OTHER {{ users: [ {{ user: other, password: x }} ] }}
+  SYS {{}}
+}}
+system_account: SYS
+"""
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
+    directory = tmp_path_factory.mktemp("external")
+    bus = Bus(directory, CONFIG.format(directory))
+    yield bus
+    bus.stop()
+
+
+def as_user(name: str, bus: Bus) -> str:
+    return bus.url.replace("//", f"//{name}:x@")
+
+
+async def test_account_of_its_own_with_jetstream_is_all_it_takes(bus: Bus) -> None:
+    async with connected(as_user("daemon", bus)) as client:
+        assert await external_problems(client) == []
+
+
+async def test_account_without_jetstream_is_named(bus: Bus) -> None:
+    async with connected(as_user("other", bus)) as client:
+        (problem,) = await external_problems(client)
+
+    assert problem.startswith("JetStream does not answer in account 'OTHER'")
+
+
+async def test_daemon_among_its_agents_is_refused(client: HardenedClient) -> None:
+    (problem,) = await external_problems(client)
+
+    assert problem.startswith("the daemon's user is not in an account of its own")
+
+
+async def test_server_that_does_not_answer_has_both_problems(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.bus.external_server.ASK_S", 0.1)
+
+    async with connected(as_user("daemon", bus)) as client:
+        with frozen(bus):
+            problems = await external_problems(client)
+
+    assert len(problems) == 2
+
+
+class OtherDaemon:
+    """One that writes the journal, as long as it lives."""
+
+    def __init__(self, client: HardenedClient, name: str = "safetyd b00t") -> None:
+        self._client = client
+        self._name = name
+        self.asked = 0
+
+    async def start(self) -> None:
+        await self._client.handle(WRITER, self._answer)
+
+    def _answer(self, _subject: bytes, reply: bytes, _payload: bytes) -> None:
+        self.asked += 1
+        if self._name:
+            self._client.send(pub(reply, self._name.encode()))
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetyd.bus.external_server.SILENCE_S", 0.5)
+    monkeypatch.setattr("safetyd.bus.external_server.ASK_AGAIN_S", 0.05)
+
+
+async def test_where_nobody_writes_nobody_waits(client: HardenedClient) -> None:
+    with anyio.fail_after(1):
+        await wait_for_silence(client, WRITER)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_standby_waits_for_as_long_as_the_other_lives(
+    client: HardenedClient, jetstream: Bus, caplog: pytest.LogCaptureFixture
+) -> None:
+    waited: list[str] = []
+
+    async def stand_by() -> None:
+        await wait_for_silence(client, WRITER)
+        waited.append("enough")
+
+    caplog.set_level(logging.WARNING, "safetyd.bus")
+    async with anyio.create_task_group() as tasks, connected(jetstream.url) as theirs:
+        other = OtherDaemon(theirs)
+        await other.start()
+        await theirs.flush()
+        tasks.start_soon(stand_by)
+        await until(lambda: other.asked == 20)  # more than a second of questions
+        assert waited == []
+
+    assert waited == ["enough"]
+    assert "standing by: safetyd b00t writes the journal" in caplog.messages
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_other_that_is_frozen_is_given_time_and_then_succeeded(
+    client: HardenedClient, jetstream: Bus
+) -> None:
+    async with connected(jetstream.url) as theirs:
+        await OtherDaemon(theirs, name="").start()
+        await theirs.flush()
+
+        with anyio.fail_after(5):
+            await wait_for_silence(client, WRITER)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_silence_without_a_connection_means_nothing(
+    client: HardenedClient, jetstream: Bus
+) -> None:
+    waited = anyio.Event()
+
+    async def stand_by() -> None:
+        await wait_for_silence(client, WRITER)
+        waited.set()
+
+    async with anyio.create_task_group() as tasks:
+        with down(jetstream):
+            await until(lambda: not client.is_connected)
+            tasks.start_soon(stand_by)
+            with anyio.move_on_after(1):
+                await waited.wait()
+            assert not waited.is_set()

@@ -1,0 +1,91 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from safetyd.agents.intake import BOUNDS
+from safetyd.agents.refusals import ANSWERED, WINDOW_S
+from safetyd.bus.flood_gate import Flooding
+from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
+from safetyd.daemon.config import Config
+from safetyd.daemon.settings import Settings
+from tests.bus.peer import Peer, Refused
+from tests.bus.server_rig import Embedded
+from tests.servers import until
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Embedded]:
+    server = Embedded(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+class Hands:
+    """A clock that goes as it is told."""
+
+    t = 0.0
+
+    def __call__(self) -> float:
+        return self.t
+
+
+def test_agent_that_waits_for_answers_and_asks_again_at_once_does_not_flood() -> None:
+    clock = Hands()
+    flooding = Flooding(BOUNDS, clock)
+
+    for _ in range(10):
+        for _ in range(ANSWERED):
+            flooding.turned_away("code", MAX_MESSAGE_BYTES)
+        clock.t += WINDOW_S
+
+    assert flooding.shut == frozenset()
+
+
+def test_agents_that_flood_together_are_shut_out_each_for_itself() -> None:
+    flooding = Flooding(BOUNDS, Hands())
+
+    for _ in range(int(BOUNDS.flood)):
+        flooding.turned_away("code", 20)
+        flooding.turned_away("ops", 20)
+    flooding.turned_away("ops", 20)
+
+    assert flooding.shut == {"ops"}
+
+
+def lets_in(url: str, key: Path) -> bool:
+    try:
+        Peer(url, key).close()
+    except (OSError, Refused):
+        return False
+    return True
+
+
+async def test_who_floods_is_cut_off_and_let_in_again_and_no_other_is(
+    server: Embedded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 1.0)
+    settings = Settings(Config(), None, tmp_path)
+    flooder, other = (settings.keyring.add("agents", name) for name in ("flood", "code"))
+
+    def turn() -> list[str]:
+        server.configure(settings.users())
+        return []
+
+    turn()
+    await until(lambda: lets_in(server.url, other))
+
+    with Peer(server.url, other) as keyed, Peer(server.url, flooder) as flooding:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(settings.flooding.watch, turn)
+            for _ in range(2 * int(BOUNDS.flood)):
+                settings.flooding.turned_away("flood", 20)
+            assert await anyio.to_thread.run_sync(flooding.closed)
+            assert not lets_in(server.url, flooder)
+            assert lets_in(server.url, other)
+            await until(lambda: lets_in(server.url, flooder))
+            tasks.cancel_scope.cancel()
+        assert keyed.settle() == []

@@ -1,0 +1,147 @@
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from safetyd.bus.door import FLOOD_BYTES, FLOOD_BYTES_PER_S, Door
+from safetyd.daemon.config import Config
+from safetyd.daemon.settings import Settings
+from tests.bus.peer import Peer, Refused
+from tests.bus.server_rig import Embedded
+from tests.servers import until
+
+SMALL = FLOOD_BYTES // 64
+
+
+class Turned(list[bool]):
+    """What the server was told, each time: whether to let keyless agents in."""
+
+    def __init__(self, door: Door) -> None:
+        super().__init__()
+        self._door = door
+        self.problems: list[str] = []
+
+    def __call__(self) -> list[str]:
+        self.append(self._door.open)
+        return [self.problems.pop()] if self.problems else []
+
+
+@pytest.fixture
+def door(monkeypatch: pytest.MonkeyPatch) -> Door:
+    """One that does not stay shut for long."""
+    monkeypatch.setattr("safetyd.bus.door.SHUT_S", 0.05)
+    return Door()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Embedded]:
+    server = Embedded(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def turned(door: Door) -> AsyncIterator[Turned]:
+    turned = Turned(door)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(door.watch, turned)
+        yield turned
+        tasks.cancel_scope.cancel()
+
+
+def lets_in(url: str) -> bool:
+    try:
+        Peer(url).close()
+    except (OSError, Refused):
+        return False
+    return True
+
+
+def flood(door: Door, t: float = 0.0) -> None:
+    for _ in range(65):
+        door.turned_away(SMALL, t)
+
+
+async def test_flood_shuts_the_door_and_it_opens_again(
+    door: Door, turned: Turned, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "safetyd.bus")
+
+    flood(door)
+    await until(lambda: turned)
+    assert turned == [False]
+    await until(lambda: door.open)
+
+    assert turned == [False, True]
+    assert caplog.messages[0].startswith("agents without a key flood the bus and are shut out")
+    assert caplog.messages[1] == "agents without a key are let in again"
+
+
+async def test_next_flood_shuts_it_again(door: Door, turned: Turned) -> None:
+    flood(door)
+    await until(lambda: turned == [False, True])
+
+    flood(door, t=1.0)
+    await until(lambda: turned == [False, True, False, True])
+
+
+async def test_server_that_cannot_be_told_is_told_again(
+    door: Door, turned: Turned, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("safetyd.bus.door.AGAIN_S", 0.01)
+    turned.problems = ["the disk is full"]
+
+    flood(door)
+    await until(lambda: turned == [False, False, True])
+
+    assert "the server does not take it on: the disk is full" in caplog.messages
+
+
+async def test_what_is_turned_away_slowly_is_no_flood(door: Door, turned: Turned) -> None:
+    for second in range(100):
+        door.turned_away(FLOOD_BYTES_PER_S, float(second))
+
+    await anyio.lowlevel.checkpoint()
+
+    assert turned == []
+    assert door.open
+
+
+def test_there_is_no_time_to_read_what_comes_fast(door: Door) -> None:
+    door.turned_away(SMALL, 0.0)
+    calm = door.calm
+    flood(door)
+
+    assert calm
+    assert not door.calm
+    door.turned_away(0, 60.0)
+    assert door.calm
+
+
+async def test_shut_door_ends_keyless_connections_and_no_others(
+    server: Embedded, door: Door, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("safetyd.bus.door.SHUT_S", 1.0)
+    settings = Settings(Config(), None, tmp_path)
+    settings.door = door
+
+    def turn() -> list[str]:
+        server.configure(settings.users())
+        return []
+
+    await until(lambda: lets_in(server.url))
+
+    with Peer(server.url, settings.keyring.operator) as keyed, Peer(server.url) as keyless:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(door.watch, turn)
+            flood(door)
+            await until(lambda: not door.open)
+            assert await anyio.to_thread.run_sync(keyless.closed)
+            assert not lets_in(server.url)
+            await until(lambda: lets_in(server.url))
+            tasks.cancel_scope.cancel()
+        assert keyed.settle() == []

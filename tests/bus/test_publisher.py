@@ -1,0 +1,89 @@
+import msgspec
+import pytest
+
+from safetyd.bus.publisher import MAX_ANSWER_BYTES, Post
+from safetyd.bus.subjects import Subjects
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.verdict import Severity
+from tests.captured_connection import REPLY, Ear, Wire
+from tests.servers import until
+
+DECISION = Decision(id="p1", agent="code", decision=Severity.BLOCK)
+CHOSEN_REPLIES = [
+    b"",
+    b"_INBOX.agent.ops.1",
+    b"safety.v1.control.local",
+    b"safety.v1.decision.ops.p1",
+    b"safety.v1.journal.0",
+    b"$JS.API.STREAM.DELETE.SAFETY_JOURNAL",
+    b"_R_",
+    b"x._R_.1",
+]
+
+
+def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
+    ear = Ear()
+
+    ear.post.decide(REPLY, DECISION)
+
+    published, answered = ear.said()
+    assert published.subject == "safety.v1.decision.code.p1"
+    assert answered.subject == REPLY.decode()
+    assert published.fields == answered.fields
+    assert msgspec.convert(answered.fields, Decision) == DECISION
+
+
+def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
+    ear = Ear(keyless=True)
+
+    ear.post.decide(b"", DECISION)
+
+    assert [said.subject for said in ear.said()] == ["safety.v1.open.decision.code.p1"]
+
+
+@pytest.mark.parametrize("reply", CHOSEN_REPLIES)
+async def test_reply_that_a_sender_chose_is_not_used(reply: bytes) -> None:
+    ear = Ear()
+
+    ear.post.answer(reply, {"ok": True})
+    ear.post.decide(reply, DECISION)
+
+    assert [said.subject for said in ear.said()] == ["safety.v1.decision.code.p1"]
+
+
+async def test_what_is_said_in_one_step_leaves_in_one_go_when_it_is_over() -> None:
+    wire = Wire()
+    post = Post(wire, Subjects(), keyless=False)
+
+    post.tell("safety.v1.state.mode", {"mode": "production"})
+    post.answer(REPLY, {"ok": True})
+    at_once = wire.said()
+    await until(lambda: wire._sent)
+
+    assert at_once == []
+    assert [said.subject for said in wire.said()] == ["safety.v1.state.mode", REPLY.decode()]
+
+
+def test_nothing_to_say_sends_nothing() -> None:
+    assert Ear().said() == []
+
+
+async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
+    ear = Ear()
+
+    ear.post.answer(REPLY, {"lines": "x" * MAX_ANSWER_BYTES})
+
+    answer = ear.answer()
+    assert (answer["ok"], answer["code"]) == (False, "too_large")
+    assert f"at most {MAX_ANSWER_BYTES}" in answer["error"]
+
+
+def test_muted_post_drops_what_would_leave() -> None:
+    ear = Ear()
+    ear.post.muted = lambda: True
+    ear.post.decide(REPLY, DECISION)
+    muted = ear.said()
+
+    ear.post.muted = lambda: False
+
+    assert muted == ear.said() == []

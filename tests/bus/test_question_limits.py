@@ -1,0 +1,195 @@
+import logging
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from safetyd.bus.flood_gate import MAX_KNOWN
+from safetyd.bus.question_limits import (
+    BOUNDS,
+    BURST,
+    BUSY_S,
+    LEAST_S,
+    MAX_WAITING,
+    MAX_WAITING_OF_ALL,
+    PER_S,
+    PIECE_BYTES,
+    SAVED_S,
+    SHARE,
+    Askers,
+    Pace,
+)
+from tests.servers import until
+
+
+class Hands:
+    """A clock that a test sets."""
+
+    t = 1000.0
+
+    def __call__(self) -> float:
+        return self.t
+
+
+@pytest.fixture
+def clock() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def askers(clock: Hands) -> Askers:
+    return Askers(clock)
+
+
+def test_questions_that_take_little_are_all_answered(askers: Askers, clock: Hands) -> None:
+    for _ in range(10_000):
+        clock.t += 0.01
+        assert askers.admit("wall", 30) == 0.0
+        askers.charge("wall", 0.0002)
+
+
+def test_who_has_used_up_a_share_is_told_when_there_is_more(askers: Askers, clock: Hands) -> None:
+    askers.admit("wall", 30)
+    askers.charge("wall", SAVED_S + 0.1)
+
+    wait = askers.admit("wall", 30)
+    clock.t += wait
+
+    assert wait == pytest.approx((0.1 + 2 * LEAST_S) / SHARE)
+    assert askers.admit("wall", 30) == 0.0
+
+
+def test_nobody_pays_for_another(askers: Askers) -> None:
+    askers.charge("wall", 10.0)
+
+    assert askers.admit("wall", 30) > 0.0
+    assert askers.admit("alice", 30) == 0.0
+
+
+def test_nobody_saves_more_than_a_little(askers: Askers, clock: Hands) -> None:
+    askers.admit("wall", 30)
+    clock.t += 86_400.0
+
+    askers.charge("wall", SAVED_S)
+
+    assert askers.admit("wall", 30) > 0.0
+
+
+def test_only_some_questions_of_one_person_wait(askers: Askers) -> None:
+    for _ in range(MAX_WAITING):
+        askers.begin("wall")
+
+    assert askers.admit("wall", 30) == BUSY_S
+    assert askers.admit("alice", 30) == 0.0
+    askers.end("wall")
+    assert askers.admit("wall", 30) == 0.0
+
+
+def test_only_some_questions_of_all_wait(askers: Askers) -> None:
+    for number in range(MAX_WAITING_OF_ALL):
+        askers.begin(f"wall-{number}")
+
+    assert askers.admit("alice", 30) == BUSY_S
+
+
+def test_made_up_names_share_one_allowance(askers: Askers) -> None:
+    for number in range(MAX_KNOWN + 1):
+        askers.admit(f"wall-{number}", 30)
+    askers.charge("another", 10.0)
+
+    assert askers.admit("one more", 30) > 0.0
+    assert askers.admit("wall-0", 30) == 0.0
+
+
+class Turned(list[frozenset[str]]):
+    """Who was shut out each time that the server was told, and how often it was hung up."""
+
+    hung_up = 0
+
+    def __init__(self, askers: Askers) -> None:
+        super().__init__()
+        self._askers = askers
+
+    def __call__(self) -> list[str]:
+        self.append(self._askers.flooding.shut)
+        return []
+
+    def hang_up(self) -> None:
+        self.hung_up += 1
+
+
+@pytest.fixture
+async def turned(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Turned]:
+    """A server that shuts people out for a moment only, by the real clock."""
+    monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
+    askers = Askers()
+    turned = Turned(askers)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(askers.flooding.watch, turned, turned.hang_up)
+        yield turned
+        tasks.cancel_scope.cancel()
+
+
+def flood(askers: Askers, name: str) -> None:
+    askers.charge(name, 1000.0)
+    for _ in range(int(BOUNDS.flood) + 10):
+        askers.admit(name, 30)
+
+
+async def test_who_floods_is_shut_out_and_let_in_again(
+    turned: Turned, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "safetyd.bus")
+
+    flood(turned._askers, "wall")
+    await until(lambda: len(turned) == 2)
+
+    assert list(turned) == [frozenset({"wall"}), frozenset()]
+    assert turned.hung_up == 1
+    assert caplog.messages[0].startswith("wall floods the bus with questions and may not ask for")
+    assert caplog.messages[1] == "wall may ask again"
+
+
+async def test_second_who_floods_does_not_wait_for_the_first(turned: Turned) -> None:
+    flood(turned._askers, "wall")
+    await until(lambda: turned)
+    flood(turned._askers, "door")
+    await until(lambda: turned[-1] == set())
+
+    assert {"wall", "door"} in turned
+
+
+def test_few_long_questions_are_a_flood_too(askers: Askers) -> None:
+    askers.charge("wall", 1000.0)
+
+    for _ in range(17):
+        askers.admit("wall", 64 * 1024)
+
+    assert askers.flooding.shut == {"wall"}
+
+
+def test_who_is_refused_now_and_then_does_not_flood(askers: Askers, clock: Hands) -> None:
+    askers.charge("wall", 1e6)
+
+    for _ in range(5 * int(BOUNDS.flood)):
+        clock.t += 1.0 / BOUNDS.per_s
+        assert askers.admit("wall", 30) > 0.0
+
+    assert askers.flooding.shut == frozenset()
+
+
+def test_connection_rests_when_more_comes_than_is_read(clock: Hands) -> None:
+    pace = Pace(clock)
+
+    rests = [pace(30) for _ in range(int(BURST))]
+
+    assert rests[:-1] == [0.0] * (len(rests) - 1)
+    assert rests[-1] == pytest.approx(BURST / PER_S)
+
+
+def test_long_messages_count_for_several(clock: Hands) -> None:
+    pace = Pace(clock)
+
+    assert pace(int(BURST) * PIECE_BYTES) > 0.0
+    clock.t += 1.0
+    assert pace(30) == 0.0

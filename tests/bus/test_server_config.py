@@ -1,0 +1,115 @@
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from safetyd.bus.embedded_server import shipped_binary
+from safetyd.bus.keyring import Keyring, new_pair, public_key
+from safetyd.bus.server_config import (
+    MAX_JOURNAL_BYTES,
+    MAX_STORE_BYTES,
+    Listen,
+    Users,
+    accounts,
+    embedded,
+)
+from safetyd.bus.subjects import Subjects
+
+
+def users(directory: Path, *agents: str, open_agents: bool = True) -> Users:
+    keyring = Keyring(directory / "keys")
+    keyring.make_own()
+    for agent in agents:
+        keyring.add("agents", agent)
+    keyring.add("observers", "wall")
+    return Users(
+        daemon=public_key(keyring.daemon),
+        agents=dict(keyring.public("agents")),
+        operators=dict(keyring.public("operators")),
+        observers=dict(keyring.public("observers")),
+        open_agents=open_agents,
+    )
+
+
+def listen(directory: Path) -> Listen:
+    return Listen(
+        port=4222,
+        store=str(directory / 'a "store"'),
+        log_file=str(directory / "log"),
+        pid_file=str(directory / "pid"),
+        monitor=new_pair()[1].decode(),
+    )
+
+
+def complaints(directory: Path, text: str) -> str:
+    """Return what nats-server has to say against a configuration."""
+    path = directory / "nats.conf"
+    path.write_text(text)
+    tried = subprocess.run(
+        [shipped_binary(), "-t", "-c", path], capture_output=True, text=True, check=False
+    )
+    return "" if tried.returncode == 0 else tried.stderr
+
+
+@pytest.mark.parametrize("open_agents", [True, False])
+@pytest.mark.parametrize("agents", [(), ("code",), tuple(f"a{n}" for n in range(50))])
+@pytest.mark.parametrize("prefix", ["safety.v1", "acme.gate.eu-1.x"])
+def test_server_accepts_the_configuration(
+    tmp_path: Path, agents: tuple[str, ...], prefix: str, *, open_agents: bool
+) -> None:
+    everybody = users(tmp_path, *agents, open_agents=open_agents)
+
+    text = embedded(listen(tmp_path), everybody, Subjects(prefix))
+
+    assert complaints(tmp_path, text) == ""
+
+
+def test_cluster_of_somebody_else_accepts_the_accounts(tmp_path: Path) -> None:
+    everybody = users(tmp_path, "code", open_agents=False)
+
+    text = "jetstream: enabled\n" + accounts(everybody, Subjects())
+
+    assert complaints(tmp_path, text) == ""
+
+
+def test_server_accepts_a_shut_door(tmp_path: Path) -> None:
+    shut = msgspec.structs.replace(users(tmp_path, "code"), door_open=False)
+
+    assert complaints(tmp_path, embedded(listen(tmp_path), shut, Subjects())) == ""
+
+
+def test_mistake_would_be_noticed(tmp_path: Path) -> None:
+    everybody = users(tmp_path, "code")
+    text = embedded(listen(tmp_path), everybody, Subjects())
+
+    assert complaints(tmp_path, text.replace("account: SAFETY", "account: SAFE"))
+
+
+def test_nobody_comes_in_without_a_key_unless_told_so(tmp_path: Path) -> None:
+    text = accounts(users(tmp_path, open_agents=False), Subjects())
+
+    assert "no_auth_user" not in text
+    assert "OPEN" not in text
+
+
+def test_server_listens_on_loopback_alone_and_syncs_always(tmp_path: Path) -> None:
+    lines = embedded(listen(tmp_path), users(tmp_path), Subjects()).splitlines()
+
+    assert 'listen: "127.0.0.1:4222"' in lines
+    assert "  sync_interval: always" in lines
+
+
+def test_journal_leaves_room_in_the_store() -> None:
+    assert MAX_JOURNAL_BYTES < MAX_STORE_BYTES
+
+
+def test_who_is_shut_out_may_not_ask_and_operators_may_still_command(tmp_path: Path) -> None:
+    shut = msgspec.structs.replace(users(tmp_path), shut=frozenset({"local", "wall"}))
+
+    text = embedded(listen(tmp_path), shut, Subjects())
+
+    assert complaints(tmp_path, text) == ""
+    assert "safety.v1.control.local" in text
+    assert "safety.v1.query.local" not in text
+    assert "safety.v1.query.wall" not in text

@@ -1,0 +1,83 @@
+"""A connection whose other end is the test, and an engine's day without a disk."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.bus.publisher import Post
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event
+from safetyd.journal.mailbox import Letter, Mailbox
+
+REPLY = b"_R_.test.1"
+
+
+class Said(NamedTuple):
+    subject: str
+    fields: dict[str, Any]
+
+
+class Wire(HardenedClient):
+    """Takes everything that is sent, as a connection that works does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sent = b""
+
+    def send(self, data: bytes) -> bool:
+        self._sent += data
+        return True
+
+    def said(self) -> list[Said]:
+        """Return what was published since last asked."""
+        messages = []
+        while self._sent:
+            line, _, rest = self._sent.partition(b"\r\n")
+            verb, subject, *sizes = line.split(b" ")
+            assert verb in {b"PUB", b"HPUB"}
+            start, end = (int(sizes[0]) if verb == b"HPUB" else 0), int(sizes[-1])
+            payload, self._sent = rest[start:end], rest[end + 2 :]
+            messages.append(Said(subject.decode(), msgspec.json.decode(payload)))
+        return messages
+
+
+class Ear:
+    """A post, and what left through it."""
+
+    def __init__(self, *, keyless: bool = False) -> None:
+        self._wire = Wire()
+        self.post = Post(self._wire, Subjects(), keyless=keyless)
+
+    def said(self) -> list[Said]:
+        self.post.flush()
+        return self._wire.said()
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Return what was answered to whoever asks with `REPLY`."""
+        return [said.fields for said in self.said() if said.subject == REPLY.decode()]
+
+    def answer(self) -> dict[str, Any]:
+        (answer,) = self.answers()
+        return answer
+
+
+def work_off(
+    mailbox: Mailbox, engine: Engine, clock: Clock | None = None, *, late: bool = False
+) -> list[Event]:
+    """Put every letter to the engine and deliver it, as if writing took no time."""
+    moment = (clock or Clock()).now()
+    events: list[Event] = []
+    letters: list[Letter] = []
+    while (letter := mailbox.take()) is not None:
+        events += letter.open(engine, moment)
+        letters.append(letter)
+    while (question := mailbox.take_question()) is not None:
+        while not question.done:
+            question.open(engine, moment)
+        letters.append(question)
+    for letter in letters:
+        letter.deliver(late=late)
+    return events

@@ -1,0 +1,114 @@
+import anyio
+import pytest
+
+from safetyd.client import Safety
+from safetyd.client import agent_connection as link
+from safetyd.client.stop_state import Stops
+from tests.client.daemon_stand_in import StandIn
+from tests.nats_process import Bus
+
+
+async def test_a_stop_is_acknowledged_with_its_epoch(bus: Bus, daemon: StandIn) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        await safety.heartbeat()
+        await daemon.told("heartbeat")
+        assert not safety.stopped
+
+        await daemon.say("state.stop", {"active": True, "epoch": 7, "agent": None})
+        heartbeat = await daemon.told("heartbeat")
+
+        assert heartbeat["stop_epoch"] == 7
+        assert safety.stopped
+
+
+async def test_answers_that_somebody_sent_there_are_no_stops(bus: Bus, daemon: StandIn) -> None:
+    stop = {"active": True, "epoch": 7, "agent": None}
+    async with Safety("code", url=bus.url) as safety:
+        await safety.heartbeat()
+        await daemon.told("heartbeat")
+
+        await daemon.say("state.stop", stop, marked=False)
+        await daemon.say("state.stop", {**stop, "epoch": 8})
+        heartbeat = await daemon.told("heartbeat")
+
+        assert heartbeat["stop_epoch"] == 8
+
+
+async def test_the_daemon_is_asked_all_the_same_while_stopped(bus: Bus, daemon: StandIn) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        await safety.heartbeat()
+        await daemon.told("heartbeat")
+        await daemon.say("state.stop", {"active": True, "epoch": 7, "agent": "code"})
+        await daemon.told("heartbeat")
+
+        assert (await safety.propose("read_file")).allowed
+        assert safety.stopped
+
+
+async def test_a_heartbeat_is_sent_now_and_then(
+    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "HEARTBEAT_S", 0.01)
+
+    async with Safety("code", url=bus.url):
+        with anyio.fail_after(5):
+            beats = [await daemon.told("heartbeat") for _ in range(3)]
+
+    assert all(beat.get("stop_epoch") is None for beat in beats)
+
+
+def stop(*, active: bool = True, epoch: int = 1, agent: str = "null") -> bytes:
+    return f'{{"active":{str(active).lower()},"epoch":{epoch},"agent":{agent}}}'.encode()
+
+
+def test_a_stop_of_another_agent_is_not_ones_own() -> None:
+    stops = Stops("code")
+
+    assert stops.hear(stop(agent='"other"')) is None
+    assert not stops.active
+
+
+@pytest.mark.parametrize("said", [b"", b"{}", b"[]", b"\xff", b'{"active":"yes"}'])
+def test_what_cannot_be_read_changes_nothing(said: bytes) -> None:
+    stops = Stops("code")
+    stops.hear(stop())
+
+    assert stops.hear(said) is None
+    assert stops.active
+
+
+def test_a_stop_for_all_and_ones_own_end_each_by_its_own_word() -> None:
+    stops = Stops("code")
+    stops.hear(stop(epoch=1))
+    stops.hear(stop(epoch=2, agent='"code"'))
+
+    stops.hear(stop(active=False))
+    assert stops.active
+    assert stops.heartbeat().stop_epoch == 2
+
+    stops.hear(stop(active=False, agent='"code"'))
+    assert not stops.active
+
+
+def test_an_allow_ends_a_stop_only_from_before_the_reconnection() -> None:
+    stops = Stops("code")
+    stops.hear(stop())
+
+    stops.allowed()
+    assert stops.active
+
+    stops.reconnected()
+    assert stops.active
+    stops.allowed()
+    assert not stops.active
+
+
+def test_a_stop_that_is_told_again_after_a_reconnection_holds() -> None:
+    stops = Stops("code")
+    stops.hear(stop())
+    stops.reconnected()
+    stops.hear(stop())
+
+    stops.allowed()
+
+    assert stops.active

@@ -1,0 +1,216 @@
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from safetyd.client import Safety
+from safetyd.client import outcome_queue as outbox
+from safetyd.client import safety as safety_module
+from tests.client.daemon_stand_in import Fields, StandIn
+from tests.nats_process import Bus
+
+NOWHERE = "nats://127.0.0.1:1"
+
+
+async def test_an_outcome_arrives_as_it_was_reported(bus: Bus, daemon: StandIn) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        taken = await safety.report(
+            "p1", ok=True, latency_ms=12, tokens={"input": 3}, details={"exit_code": 1}
+        )
+
+    assert taken
+    assert await daemon.told() == {
+        "type": "outcome",
+        "id": "p1",
+        "ok": True,
+        "latency_ms": 12,
+        "tokens": {"input": 3},
+        "details": {"exit_code": 1},
+    }
+
+
+async def test_an_outcome_is_repeated_until_it_is_acknowledged(bus: Bus, daemon: StandIn) -> None:
+    answers: list[Fields | None] = [{"ok": False, "error": "later"}, {"what": 1}, {"ok": True}]
+    daemon.note = lambda _: answers.pop(0)
+
+    async with Safety("code", url=bus.url, deadline_s=0.5) as safety:
+        await safety.report("p1", ok=True)
+        received = [(await daemon.told())["id"] for _ in range(3)]
+
+    assert received == ["p1", "p1", "p1"]
+    assert not answers
+
+
+async def test_an_outcome_that_is_malformed_holds_up_nothing(
+    bus: Bus, daemon: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: list[Fields | None] = [
+        {"ok": False, "error": "no such field", "code": "malformed"},
+        {"ok": True},
+    ]
+    daemon.note = lambda _: answers.pop(0)
+
+    async with Safety("code", url=bus.url) as safety:
+        await safety.report("p1", ok=True)
+        await safety.report("p2", ok=True)
+        received = [(await daemon.told())["id"] for _ in range(2)]
+
+    assert received == ["p1", "p2"]
+    assert "dropped: no such field" in caplog.text
+
+
+async def test_outcomes_outlive_a_restart_of_the_bus_in_order(bus: Bus) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        bus.stop()
+        for name in ("p1", "p2", "p3"):
+            assert await safety.report(name, ok=True)
+        bus.start()
+        async with StandIn(bus.url) as daemon:
+            received = [(await daemon.told())["id"] for _ in range(3)]
+
+    assert received == ["p1", "p2", "p3"]
+
+
+async def test_leaving_waits_for_outcomes_to_be_delivered(bus: Bus, daemon: StandIn) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        for number in range(50):
+            assert await safety.report(f"p{number}", ok=True)
+
+    assert [(await daemon.told())["id"] for _ in range(50)] == [f"p{n}" for n in range(50)]
+
+
+async def test_leaving_says_how_many_outcomes_were_not_delivered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    began = anyio.current_time()
+
+    async with Safety("code", url=NOWHERE) as safety:
+        for number in range(3):
+            assert await safety.report(f"p{number}", ok=True)
+
+    assert ("safetyd.client", logging.ERROR, "closed with 3 outcomes undelivered") in (
+        caplog.record_tuples
+    )
+    assert anyio.current_time() - began < 3
+
+
+async def test_leaving_is_not_hastened_by_a_cancellation(bus: Bus, daemon: StandIn) -> None:
+    with anyio.CancelScope() as scope:
+        async with Safety("code", url=bus.url) as safety:
+            await safety.report("p1", ok=True)
+            scope.cancel()
+
+    assert (await daemon.told())["id"] == "p1"
+    assert "not open" in (await safety.propose("read_file")).reason
+
+
+async def test_a_full_buffer_refuses_and_keeps_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outbox, "CAPACITY", 2)
+    monkeypatch.setattr(safety_module, "FLUSH_S", 0.3)
+
+    async with Safety("code", url=NOWHERE, deadline_s=0.2) as safety:
+        taken = [await safety.report(f"p{number}", ok=True) for number in range(4)]
+
+    assert taken.count(False) == 1
+    assert taken[-1] is False
+    assert "the outcome of p3 was not taken" in caplog.messages
+    assert "closed with 3 outcomes undelivered" in caplog.messages
+
+
+async def test_a_full_buffer_takes_more_as_soon_as_there_is_room(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "CAPACITY", 1)
+
+    async with StandIn(bus.url) as daemon, Safety("code", url=bus.url) as safety:
+        taken = [await safety.report(f"p{number}", ok=True) for number in range(20)]
+        received = [(await daemon.told())["id"] for _ in range(20)]
+
+    assert all(taken)
+    assert received == [f"p{number}" for number in range(20)]
+
+
+async def test_an_outcome_is_not_taken_while_leaving(
+    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(safety_module, "FLUSH_S", 0.3)
+    late: list[bool] = []
+
+    async def report_late(safety: Safety) -> None:
+        await daemon.told()
+        late.append(await safety.report("p2", ok=True))
+
+    daemon.note = lambda _: None
+    async with (
+        anyio.create_task_group() as tasks,
+        Safety("code", url=bus.url, deadline_s=0.2) as safety,
+    ):
+        await safety.report("p1", ok=True)
+        tasks.start_soon(report_late, safety)
+
+    assert late == [False]
+
+
+@pytest.mark.parametrize("fields", [{"okay": 1}, {"latency_ms": "x"}, {"details": object()}])
+async def test_a_wrong_field_of_an_outcome_is_a_type_error(fields: Any) -> None:
+    async with Safety("code", url=NOWHERE) as safety:
+        with pytest.raises(TypeError):
+            await safety.report("p1", ok=True, **fields)
+
+
+async def test_a_malformed_outcome_is_not_taken(caplog: pytest.LogCaptureFixture) -> None:
+    async with Safety("code", url=NOWHERE) as safety:
+        taken = await safety.report("p1", ok=True, latency_ms=-1)
+
+    assert not taken
+    assert "the outcome of p1 was not taken" in caplog.messages
+
+
+async def test_everything_else_is_told_once(bus: Bus, daemon: StandIn) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        told = [
+            await safety.session_started("s", model="m"),
+            await safety.session_ended("s"),
+            await safety.episode_ended("e"),
+            await safety.iteration(),
+            await safety.metrics(error_rate=0.5),
+            await safety.heartbeat(),
+            await safety.commit("abc", files_changed=2),
+            await safety.rollback("abc"),
+        ]
+
+    assert all(told)
+    assert (await daemon.told("session_started"))["model"] == "m"
+    assert (await daemon.told("session_ended"))["session"] == "s"
+    assert (await daemon.told("episode_ended"))["episode"] == "e"
+    assert await daemon.told("iteration")
+    assert (await daemon.told("metrics"))["error_rate"] == 0.5
+    assert await daemon.told("heartbeat")
+    assert (await daemon.told("commit"))["files_changed"] == 2
+    assert (await daemon.told("rollback"))["ref"] == "abc"
+
+
+async def test_what_the_daemon_does_not_take_is_false(bus: Bus, daemon: StandIn) -> None:
+    daemon.note = lambda _: {"ok": False, "error": "no"}
+
+    async with Safety("code", url=bus.url) as safety:
+        assert not await safety.iteration()
+
+
+async def test_what_nobody_acknowledges_is_false(bus: Bus, daemon: StandIn) -> None:
+    daemon.note = lambda _: None
+
+    async with Safety("code", url=bus.url, deadline_s=0.5) as safety:
+        assert not await safety.iteration()
+
+
+async def test_telemetry_of_a_wrong_type_is_an_error_and_of_a_wrong_value_is_false() -> None:
+    wrong: Any = 3
+    async with Safety("code", url=NOWHERE) as safety:
+        with pytest.raises(TypeError):
+            await safety.episode_ended(wrong)
+        assert not await safety.episode_ended("x" * 200)
+        assert not await safety.metrics(error_rate=float("nan"))

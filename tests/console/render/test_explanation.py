@@ -1,0 +1,133 @@
+from safetyd.console.render.explanation import account
+
+HOSTILE = "\x1b]0;owned\x07\u202e"
+
+BLOCKED = {
+    "guard": "gate",
+    "restricted": True,
+    "decision": "block",
+    "rule": "gate.blocklist:rm_rf",
+    "also": ["gate.blocklist:sudo_rm"],
+    "reason": "Blocklist: matches",
+    "remedy": "with words that do not match rm",
+}
+
+
+def explained(**decided: object) -> dict[str, object]:
+    told = {
+        "seq": 8,
+        "at": "2026-02-08T14:30:22.5Z",
+        "agent": "code",
+        "type": "run_shell",
+        "tier": "requires_permission",
+        "risk": "high",
+        "reversibility": "unknown",
+        "decision": "block",
+        "decided_by": "gate",
+        "reason": "Blocklist: matches",
+        "remedy": "with words that do not match rm",
+        "then": "require_confirmation",
+        "first": True,
+        "digest": "sha256:1",
+        "guards": [
+            {"guard": "stop", "restricted": False, "now": "none"},
+            BLOCKED,
+            {"guard": "scores", "restricted": False, "now": ""},
+        ],
+        "proposal": {"type": "run_shell", "text": "rm -rf /", "paths": ["a"]},
+        **decided,
+    }
+    withheld = {"seq": 9, "at": "2026-02-08T14:30:23Z", "why": "stopped"}
+    return {"id": "p-1", "decisions": [told], "withheld": [withheld]}
+
+
+def failed(error: str) -> dict[str, object]:
+    return {"seq": 9, "at": "2026-02-08T14:30:23Z", "agent": "code", "ok": False, "error": error}
+
+
+def test_an_account_begins_with_the_decision_the_reason_and_the_way_out():
+    said = account(explained()).splitlines()
+
+    assert said[2:5] == [
+        "2026-02-08 14:30:22Z blocked (event 8)",
+        "  gate: Blocklist: matches",
+        "  To be allowed: with words that do not match rm; and then by a person",
+    ]
+
+
+def test_every_guard_has_a_line_and_numbers_of_now_are_marked():
+    said = account(explained()).splitlines()
+
+    begin = said.index("  guards")
+    assert said[begin + 1 : said.index("  proposed")] == [
+        "    stop: today: none",
+        "    gate: blocked by gate.blocklist:rm_rf, gate.blocklist:sudo_rm",
+        "      Blocklist: matches",
+        "      allowed with words that do not match rm",
+        "    scores: did not restrict it",
+    ]
+
+
+def test_an_account_ends_with_the_proposal_and_what_was_withheld():
+    said = account(explained()).splitlines()
+
+    assert "    text   rm -rf /" in said
+    assert '    paths  ["a"]' in said
+    assert said[-1] == (
+        "2026-02-08 14:30:23Z withheld (event 9): everything was stopped before it left"
+    )
+
+
+def test_what_was_allowed_needs_no_way_out():
+    said = account(explained(decision="allow", decided_by=None, remedy="", then=None))
+
+    assert said.splitlines()[2:4] == [
+        "2026-02-08 14:30:22Z allowed (event 8)",
+        "  no guard restricted it",
+    ]
+    assert "To be allowed" not in said
+
+
+def test_what_would_be_allowed_at_once_says_no_more():
+    said = account(explained(then="allow")).splitlines()
+
+    assert said[4] == "  To be allowed: with words that do not match rm"
+
+
+def test_what_nobody_knows_a_way_out_of_does_not_promise_one():
+    said = account(explained(remedy="", then=None, guards=[{**BLOCKED, "remedy": ""}]))
+
+    assert "allowed" not in said
+
+
+def test_long_reasons_are_folded_to_80_columns():
+    long = "with budget.day_usd of at least $51.20, or at an estimate of at most $0.40, " * 3
+    said = account(
+        explained(reason=long, remedy=long, guards=[{**BLOCKED, "reason": long, "remedy": long}])
+    )
+
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_an_account_tells_how_it_went():
+    done = {**failed(""), "ok": True}
+
+    said = account({**explained(), "outcomes": [failed("no disk"), done]})
+
+    assert "\n2026-02-08 14:30:23Z code reported (event 9): it failed: no disk\n" in said
+    assert "\n2026-02-08 14:30:23Z code reported (event 9): it was done\n" in said
+
+
+def test_an_account_shows_hostile_words_harmlessly():
+    hostile = dict.fromkeys(("reason", "remedy", "decided_by"), HOSTILE)
+    thought = {**BLOCKED, **dict.fromkeys(("guard", "rule", "reason", "remedy"), HOSTILE)}
+    stands = {"guard": "classify", "restricted": False, "now": HOSTILE}
+    view = explained(
+        **hostile,
+        guards=[{**thought, "also": [HOSTILE]}, stands],
+        proposal={"type": "click", "text": HOSTILE, "context": {"diff": HOSTILE}},
+    )
+
+    said = account({**view, "outcomes": [failed(HOSTILE)]})
+
+    assert said.replace("\n", "").isprintable()

@@ -1,0 +1,354 @@
+"""What an operator reads at night: the first line says whether all is well."""
+
+import re
+from typing import Any
+
+import pytest
+
+from safetyd.console.render.agent_table import agents
+from safetyd.console.render.status_page import MAX_FINDINGS, SETTINGS, WELL, status
+
+HOSTILE = "\x1b]0;owned\x07\u202e"
+SINCE = "2026-02-08T14:02:00Z"
+RAISE = "  `safetyd budgets raise day AMOUNT --reason WHY` adds to it until 00:00Z, the next day"
+MEND = "  mend it, then `safetyd reload`; until then the last good one holds"
+CALM = {
+    "active": False,
+    "state": "ready",
+    "consecutive_errors": 0,
+    "threshold": 3,
+    "since": None,
+    "cooldown_remaining_ms": 0,
+    "agent": None,
+    "agents": [],
+    "holds": [],
+}
+
+
+def stop(source: str) -> dict[str, object]:
+    return {"source": source, "by": "alice", "reason": "drill", "agent": None, "since": SINCE}
+
+
+def budget(scope: str, spent: float, limit: float | None) -> dict[str, object]:
+    return {"scope": scope, "id": "", "agent": None, "spent": spent, "reserved": 0, "limit": limit}
+
+
+def row(agent: str, **more: object) -> dict[str, object]:
+    said = {"agent": agent, "key": True, "heard_s": 1, "stopped": False, "pauses": []}
+    said |= {"state": "ready", "consecutive_errors": 1, "max_consecutive_errors": 3}
+    said |= {"tokens": 118.7, "burst": 120.0, "iterations": 2, "max_iterations": 5}
+    said |= {"allowed": 3, "asked": 0, "blocked": 4, "failed": 0}
+    said |= {"open_actions": ["p1"], "unreported": 2, "anomalies": {}, "near": []}
+    said |= {"reached": []}
+    return {**said, "budgets": [budget("session", 0.5, 10), budget("agent", 0.5, None)], **more}
+
+
+def requests(**more: object) -> dict[str, object]:
+    nobody = {"channels": [], "down": [], "unnotified": 0}
+    return {"pending": 0, "oldest_s": 0.0, **nobody, **more}
+
+
+def answer(**more: object) -> dict[str, Any]:
+    still = {"active": False, "stops": [], "acknowledged": [], "silent": []}
+    view = {"version": "0.1.0", "problem": "", "pid": 7, "started": "", "bus": "", "web": ""}
+    view |= {"embedded": True, "data_dir": "", "mode": "", "profile": "", "agents": 0, "keys": 0}
+    view |= {"open_agents": True, "decisions": {"allow": 2}, "seq": 1, "stop": still}
+    view |= {"safe_mode": CALM, "paused": [], "pauses": [], "breakers": [], "tripped": 0}
+    view |= {"findings": [], "found": 0, "foremost": [], "warn_ratio": 0.8, "failing": []}
+    view["requests"] = requests()
+    view["wide_grants"] = []
+    view["keyless_today"] = None
+    return {**view, "today": budget("day", 12.5, 50), **more}
+
+
+def lines(**more: object) -> list[str]:
+    return status(answer(**more)).splitlines()
+
+
+def test_the_first_line_says_that_all_is_well():
+    assert lines()[:3] == [WELL, "", "safetyd 0.1.0: healthy"]
+
+
+def test_status_begins_with_what_is_stopped_once_per_cause():
+    stops = [stop("operator"), stop("file:/d/HALT")]
+    halted = {"active": True, "stops": stops, "acknowledged": ["a"], "silent": []}
+
+    said = lines(stop=halted)
+
+    assert [line.startswith("STOPPED: everything by ") for line in said[:4]] == [True, False] * 2
+    assert said[4:8] == ["  heard it  a", "  silent    nobody", "", "safetyd 0.1.0: healthy"]
+
+
+def test_a_thousand_silent_agents_are_a_few_names_and_a_number():
+    silent = [f"a{n}" for n in range(1000)]
+    halted = {"active": True, "stops": [stop("operator")], "acknowledged": [], "silent": silent}
+
+    assert lines(stop=halted)[3].endswith("a8, a9 and 990 more")
+
+
+def pause(agent: str, reason: str = "lunch") -> dict[str, object]:
+    return {"agent": agent, "source": "operator", "by": "alice", "reason": reason, "since": SINCE}
+
+
+def breaker(**more: object) -> dict[str, object]:
+    said = {"breaker": "api", "state": "half_open", "agent": None, "reason": "5 calls failed"}
+    return {**said, "keyless": False, "open_s": 31.0, "wait_s": None, **more}
+
+
+def finding(severity: str, **more: object) -> dict[str, object]:
+    said = {"at": SINCE, "rule": "anomaly.x", "severity": severity, "message": "odd"}
+    return {**said, "agent": "code", "breaker": None, "seen": False, **more}
+
+
+def hold(agent: str, **more: object) -> dict[str, object]:
+    said = {"agent": agent, "since": SINCE, "by": "alice", "reason": "drill"}
+    return {**said, "cooldown_remaining_ms": 0, **more}
+
+
+def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
+    return {**CALM, "active": True, "agents": [one["agent"] for one in holds], "holds": holds}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"problem": "the journal is gone"}, ["NOTHING IS ALLOWED: the journal is gone"]),
+        (
+            {"safe_mode": in_safe_mode(hold("*"))},
+            [
+                "SAFE MODE: everybody may only read, by alice since 2026-02-08 14:02:00Z: drill",
+                "  now `safetyd safe-mode exit --agent '*'` ends it",
+            ],
+        ),
+        (
+            {"paused": ["a", "b", "c"], "pauses": [pause("a"), pause("b", "")]},
+            [
+                "PAUSED: a by alice since 2026-02-08 14:02:00Z: lunch",
+                "  `safetyd unpause a` ends it",
+                "PAUSED: b by alice since 2026-02-08 14:02:00Z",
+                "  `safetyd unpause b` ends it",
+                "  and 1 more: `safetyd status --json`",
+            ],
+        ),
+        (
+            {
+                "breakers": [breaker(), breaker(state="open", agent="code", wait_s=29.0)],
+                "tripped": 4,
+            },
+            [
+                "BREAKER: api is half open for agents with keys: 5 calls failed, 31 s ago",
+                "  it is tried now, and closes by itself once that works",
+                "BREAKER: api is open for code: 5 calls failed, 31 s ago",
+                "  it is tried again in 29 s, and closes by itself once that works",
+                "  and 2 more: `safetyd breakers`",
+            ],
+        ),
+        (
+            {"keyless_today": budget("keyless", 25, 25)},
+            [
+                (
+                    "BUDGET: $25.00 of $25.00 is used today, all agents without a key: "
+                    "what needs money is blocked"
+                ),
+                RAISE.replace(" day ", " keyless "),
+            ],
+        ),
+        (
+            {"today": budget("day", 40, 50)},
+            ["BUDGET: $40.00 of $50.00 is used today, all agents together", RAISE],
+        ),
+        (
+            {"today": {**budget("day", 3.9, 5), "reserved": 1.1}},
+            [
+                (
+                    "BUDGET: $5.00 of $5.00 is used today, all agents together: "
+                    "what needs money is blocked"
+                ),
+                "  $1.10 of it is only set aside, for actions without an outcome",
+                RAISE,
+            ],
+        ),
+        (
+            {"foremost": [row("a", near=["errors", "agent"]), row("b")], "agents": 2},
+            [
+                (
+                    "NEAR A LIMIT: a "
+                    "(errors: safe_mode.max_consecutive_errors, today: budget.agent_usd)"
+                ),
+                f"  {SETTINGS}",
+            ],
+        ),
+        (
+            {"foremost": [row("a", near=["tokens", "chain"], reached=["tokens"])], "agents": 1},
+            [
+                "AT A LIMIT: a (tokens: agents.a.burst)",
+                f"  {SETTINGS}",
+                "NEAR A LIMIT: a (chain: budget.chain_usd)",
+                f"  {SETTINGS}",
+            ],
+        ),
+        (
+            {"findings": [finding("high"), finding("low")], "found": 7},
+            [
+                "ANOMALY: 2026-02-08 14:02:00Z high, code: odd",
+                (
+                    "  the other 6 of the last hour: `safetyd status --json`; "
+                    "`safetyd ack` says that you have seen it"
+                ),
+            ],
+        ),
+        (
+            {"findings": [finding("high", agent=None, breaker="api")], "found": 1},
+            [
+                "ANOMALY: 2026-02-08 14:02:00Z high, api: odd",
+                "  `safetyd ack` says that you have seen it",
+            ],
+        ),
+        (
+            {"config_problem": "mode is wrong"},
+            ["REFUSED: the newest configuration: mode is wrong", MEND],
+        ),
+        (
+            {"config_problem": "mode is wrong", "findings": [finding("high")], "found": 1},
+            [
+                "REFUSED: the newest configuration: mode is wrong",
+                MEND,
+                "ANOMALY: 2026-02-08 14:02:00Z high, code: odd",
+                "  `safetyd ack` says that you have seen it",
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_comes_first(wrong, said):
+    assert lines(**wrong)[: len(said) + 1] == [*said, ""]
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {"findings": [finding("low")], "found": 1},
+        {"findings": [finding("high", seen=True)], "found": 1},
+        {"today": budget("day", 39, 50)},
+        {"today": budget("day", 1000, None)},
+        {"foremost": [row("a")], "agents": 1},
+    ],
+)
+def test_what_nobody_must_look_at_is_well(fine):
+    assert lines(**fine)[0] == WELL
+
+
+def test_safe_mode_has_a_line_for_each_kernel_with_its_own_way_out():
+    held = in_safe_mode(hold("*"), hold("a", by="safetyd", cooldown_remaining_ms=42_000))
+    more = {**held, "agents": ["*", "a", "b", "c"]}
+
+    assert lines(safe_mode=more)[:5] == [
+        "SAFE MODE: everybody may only read, by alice since 2026-02-08 14:02:00Z: drill",
+        "  now `safetyd safe-mode exit --agent '*'` ends it",
+        "SAFE MODE: a may only read, by safetyd since 2026-02-08 14:02:00Z: drill",
+        "  in 42 s `safetyd safe-mode exit --agent a` ends it, before that with --force --reason",
+        "  and 2 more: `safetyd safe-mode --json`; `safetyd safe-mode exit --all` ends it for all",
+    ]
+
+
+def test_the_anomaly_behind_a_pause_is_told_once():
+    paused = {**pause("code", "odd"), "source": "anomaly", "by": "safetyd"}
+
+    said = lines(pauses=[paused], paused=["code"], findings=[finding("high")], found=1)
+
+    assert said[0] == "PAUSED: code by safetyd since 2026-02-08 14:02:00Z: odd"
+    assert not any(line.startswith("ANOMALY") for line in said)
+
+
+def test_of_many_anomalies_the_first_few_are_shown_and_the_rest_is_where_it_says():
+    found = [finding("high", message=f"odd {n}") for n in range(MAX_FINDINGS + 3)]
+
+    said = lines(findings=found, found=len(found))
+
+    assert sum(line.startswith("ANOMALY") for line in said) == MAX_FINDINGS
+    assert said[MAX_FINDINGS].startswith("  the other 3 of the last hour: `safetyd status --json`")
+
+
+def test_anomalies_that_somebody_has_seen_are_still_counted():
+    said = lines(findings=[finding("high", seen=True)], found=1)
+
+    assert "  unusual  1 finding in the last hour: `safetyd status --json`" in said
+
+
+def test_status_labels_its_counts_and_says_what_waits():
+    said = lines(next_start=["web"])
+
+    assert "  decided  2 allow since the start" in said
+    assert "  today    $12.50 of $50.00, all agents together" in said
+    assert "  log      1 event" in said
+    assert said[-1] == "[web] has changed and takes effect at the next start"
+
+
+def test_what_waits_is_said_with_how_people_are_told():
+    told, untold = (
+        lines(requests=requests(pending=2, oldest_s=120.0, channels=channels))
+        for channels in (["email", "sms"], [])
+    )
+
+    assert told[0].startswith("WAITING: 2 requests wait for a person, the oldest for 2 min")
+    assert told[1] == "  `safetyd list` shows what waits. People are told by email, sms."
+    assert "Nobody is told of requests: no channel is configured" in untold[1]
+
+
+def test_requests_that_nobody_knows_of_and_channels_that_are_down_are_said_aloud():
+    said = lines(requests=requests(unnotified=1, down=["email", "s\x1bms"], channels=["email"]))
+
+    assert said[:4] == [
+        "UNTOLD: nobody knows of 1 request",
+        "  `safetyd notify outbox` shows what was not sent, and why",
+        "DOWN: email takes no messages; `safetyd notify channels` says why",
+        "DOWN: s\\x1bms takes no messages; `safetyd notify channels` says why",
+    ]
+
+
+def test_agents_that_matter_are_shown_with_their_limits_and_the_rest_is_counted():
+    first = row("a", near=["iterations"], iterations=5, state="safe_mode", anomalies={"x": 1})
+
+    said = lines(foremost=[first, row("b", state="paused")], agents=1000)
+
+    assert said[-4].split() == [
+        *("agent", "state", "heard", "errors", "tokens", "iterations"),
+        *("chain", "session", "today", "anomalies"),
+    ]
+    assert re.split(r" {2,}", said[-3]) == [
+        *("a", "safe mode", "1 s ago", "1 of 3", "118 of 120", "5 of 5 !"),
+        *("-", "$0.50 of $10.00", "$0.50", "x"),
+    ]
+    assert said[-2].split()[:2] == ["b", "paused"]
+    assert said[-1] == "and 998 more: `safetyd agents`"
+
+
+def test_the_list_of_agents_counts_open_actions_with_those_that_are_only_counted():
+    said = agents([row("a"), row("b", state="stopped", key=False)]).splitlines()
+
+    assert said[0].split()[-6:] == ["key", "allowed", "asked", "blocked", "failed", "open"]
+    assert said[1].split()[-6:] == ["yes", "3", "0", "4", "0", "3"]
+    assert (said[2].split()[1], said[2].split()[-6]) == ("stopped", "no")
+
+
+def test_no_agents_is_said_in_words():
+    assert agents([]) == "No agent has been heard yet."
+
+
+def test_words_of_agents_and_people_are_harmless():
+    hostile = row(HOSTILE, near=[HOSTILE], anomalies={HOSTILE: 1}, state=HOSTILE)
+    said = status(
+        answer(
+            problem=HOSTILE,
+            paused=[HOSTILE],
+            pauses=[{**pause(HOSTILE, HOSTILE), "by": HOSTILE, "since": HOSTILE}],
+            breakers=[breaker(breaker=HOSTILE, state=HOSTILE, agent=HOSTILE, reason=HOSTILE)],
+            tripped=1,
+            findings=[finding(HOSTILE, at=HOSTILE, agent=HOSTILE, message=HOSTILE)],
+            foremost=[hostile],
+            config_problem=HOSTILE,
+            safe_mode=in_safe_mode(hold(HOSTILE, since=HOSTILE, by=HOSTILE, reason=HOSTILE)),
+        )
+    )
+
+    assert said.replace("\n", "").isprintable()
+    assert agents([hostile]).replace("\n", "").isprintable()

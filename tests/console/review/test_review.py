@@ -1,0 +1,415 @@
+"""The screen on which people review, driven by its keys against a real daemon."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from safetyd.bus.keyring import Keyring
+from safetyd.console.locations import Place
+from safetyd.console.review.screen import Review
+from tests.bus.peer import Peer
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.servers import until
+
+Reply = dict[str, Any]
+
+TERMINAL = (80, 24)
+PUSH: Reply = {
+    "type": "push",
+    "text": "git push origin fix-auth",
+    "description": "Push the fix",
+    "rationale": "All tests pass",
+    "context": {
+        "branch": "fix-auth",
+        "files_changed": 3,
+        "additions": 42,
+        "deletions": 18,
+        "diff": "--- a/auth.py\n+++ b/auth.py\n-old = 1\n+new = 2",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def shared(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon(UNLIMITED)
+
+
+@pytest.fixture
+def daemon(shared: RunningDaemon) -> Iterator[RunningDaemon]:
+    """A daemon for which nothing waits, before and after."""
+    yield shared
+    if ids := [row["id"] for row in person(shared, "query", "pending")["requests"]]:
+        person(shared, "review", "cancel", ids=ids)
+
+
+def person(daemon: RunningDaemon, verb: str, command: str, **fields: object) -> Reply:
+    key = daemon.data_dir / "keys" / "operator.nk"
+    payload = json.dumps({"command": command, **fields}).encode()
+    with Peer(daemon.endpoint.bus, key, "_INBOX.op.local") as peer:
+        reply: Reply = peer.ask(f"safety.v1.{verb}.local", payload).fields
+    return reply
+
+
+def ask(daemon: RunningDaemon, agent: str, **fields: object) -> str:
+    """Propose something that needs a person and return the request's id."""
+    payload = json.dumps({**PUSH, **fields}).encode()
+    with Peer(daemon.endpoint.bus) as peer:
+        decision = peer.ask(f"safety.v1.propose.{agent}", payload).fields
+    assert decision["decision"] == "require_confirmation"
+    return str(decision["request_id"])
+
+
+def ended(daemon: RunningDaemon) -> dict[str, Reply]:
+    rows = person(daemon, "query", "history")["history"]
+    return {row["request_id"]: row for row in rows}
+
+
+class Reviewer:
+    """A person before the screen."""
+
+    def __init__(self, app: Review, pilot: Pilot[None]) -> None:
+        self.app = app
+        self._pilot = pilot
+
+    @property
+    def screen(self) -> str:
+        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+
+    async def press(self, *keys: str) -> None:
+        await self._pilot.press(*keys)
+
+    async def type(self, words: str) -> None:
+        await self.press(*("space" if char == " " else char for char in words))
+
+    async def sees(self, *words: str) -> None:
+        try:
+            await until(lambda: all(word in self.screen for word in words))
+        except TimeoutError:
+            raise AssertionError(f"{words} is not on the screen:\n{self.screen}") from None
+
+    async def sees_no(self, words: str) -> None:
+        await until(lambda: words not in self.screen)
+
+
+@asynccontextmanager
+async def reviewing(
+    daemon: RunningDaemon, size: tuple[int, int] = TERMINAL, **place: Any
+) -> AsyncIterator[Reviewer]:
+    app = Review(Place(data_dir=daemon.data_dir, **place))
+    async with app.run_test(size=size) as pilot:
+        yield Reviewer(app, pilot)
+
+
+@pytest.mark.req("S3.28")
+@pytest.mark.req("S3.48")
+@pytest.mark.parametrize("size", [TERMINAL, (140, 40)], ids=["80x24", "140x40"])
+async def test_the_screen_shows_what_waits_and_why(daemon, size):
+    ask(daemon, "code", urgency="high", timeout_s=600)
+    ask(daemon, "ops", text="git push origin main")
+
+    async with reviewing(daemon, size) as reviewer:
+        await reviewer.sees("2 pending, 1 of high urgency")
+        await reviewer.sees("high", "9:5", "code", "push: git push origin fix-auth")
+        await reviewer.sees("branch fix-auth  files 3 (+42 -18)", "why: All tests pass")
+        await reviewer.sees("[a] approve", "[d] deny", "[v] view diff", "[q] quit")
+
+        rows = reviewer.screen.splitlines()
+
+    assert len(rows) == size[1]
+    assert all(len(row) <= size[0] for row in rows)
+
+
+async def test_an_approval_is_confirmed_with_a_message_before_it_is_sent(daemon):
+    request = ask(daemon, "polite")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks,")
+        await reviewer.press("a")
+        await reviewer.sees("Approve 1 request?", request, "digest ")
+        assert request not in ended(daemon)
+        await reviewer.type("looks good")
+        await reviewer.press("enter")
+        await reviewer.sees("Nothing waits for you.", f"{request}: approved")
+
+    agent_told = person(daemon, "query", "request", id=request)["request"]["answer"]
+    assert (agent_told["words"], agent_told["via"]) == ("looks good", "tui")
+
+
+async def test_a_denial_carries_the_reason(daemon):
+    request = ask(daemon, "strict")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending")
+        await reviewer.press("d")
+        await reviewer.sees("Deny 1 request?")
+        await reviewer.type("not today")
+        await reviewer.press("enter")
+        await reviewer.sees("0 pending")
+
+    assert ended(daemon)[request]["decision"] == "denied"
+    assert ended(daemon)[request]["words"] == "not today"
+    assert ended(daemon)[request]["decided_via"] == "tui"
+
+
+async def test_who_turns_back_has_answered_nothing(daemon):
+    request = ask(daemon, "timid")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks,")
+        await reviewer.press("a")
+        await reviewer.sees("Approve 1 request?")
+        await reviewer.press("escape")
+        await reviewer.sees_no("Approve 1 request?")
+
+    assert person(daemon, "query", "request", id=request)["request"]["state"] == "pending"
+
+
+async def test_what_is_marked_is_answered_together_and_nothing_else(daemon):
+    requests = [ask(daemon, "many", text=f"git push origin fix-{number}") for number in range(3)]
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("3 pending")
+        await reviewer.press("space", "j", "space", "d")
+        await reviewer.sees("Deny 2 requests?", requests[0], requests[2])
+        await reviewer.press("enter")
+        await reviewer.sees("1 pending", "2 of 2 answered")
+
+    left = person(daemon, "query", "pending")["requests"]
+    assert [row["id"] for row in left] == [requests[1]]
+
+
+async def test_a_filter_hides_the_rest_also_from_answers(daemon):
+    kept = ask(daemon, "kept")
+    ask(daemon, "ops", text="git push origin main")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("2 pending")
+        await reviewer.press("space", "slash")
+        await reviewer.type("OPS")
+        await reviewer.sees_no("git push origin fix-auth")
+        await reviewer.press("enter", "d")
+        await reviewer.sees("Deny 1 request?", "git push origin main")
+        await reviewer.press("enter")
+        await reviewer.sees("1 pending")
+        await reviewer.press("escape")
+        await reviewer.sees(f"{kept} (pending)")
+
+
+async def test_where_nothing_waits_no_key_asks_anything(daemon):
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("Nothing waits for you.")
+        await reviewer.press("a", "d", "g", "v", "space", "j", "k")
+        await reviewer.sees("0 pending", "Nothing waits for you.")
+
+
+async def test_requests_come_and_go_by_themselves(daemon):
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("Nothing waits for you.")
+        request = ask(daemon, "late", text="git push origin late")
+        await reviewer.sees("1 pending", "git push origin late")
+        person(daemon, "review", "deny", ids=[request])
+        await reviewer.sees("0 pending", "Nothing waits for you.")
+
+
+async def test_the_second_answer_is_told_of_the_first(daemon):
+    request = ask(daemon, "second")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks,")
+        await reviewer.press("a")
+        await reviewer.sees("Approve 1 request?")
+        person(daemon, "review", "deny", ids=[request])
+        await reviewer.press("enter")
+        await reviewer.sees("NOT ANSWERED: already denied by local via cli")
+
+
+async def test_an_approval_is_only_for_what_was_shown(daemon):
+    request = ask(daemon, "exact")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending")
+        other = {"id": request, "digest": "sha256:" + "0" * 64}
+        result = await reviewer.app.feed.answer("approve", other)
+
+    assert (result["ok"], result["code"]) == (False, "digest_mismatch")
+
+
+async def test_an_approval_that_a_stop_holds_back_says_so(daemon):
+    ask(daemon, "halted")
+    person(daemon, "control", "stop", agent="halted")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks,")
+        await reviewer.press("a", "enter")
+        await reviewer.sees("approved, but HELD for now: stopped")
+
+    person(daemon, "control", "resume", agent="halted")
+
+
+async def test_a_grant_is_given_with_an_approval(daemon):
+    request = ask(daemon, "often")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks,", "[g] grant")
+        await reviewer.press("g")
+        await reviewer.sees("Approve, and grant exactly this again?", request)
+        await reviewer.press("end", "backspace", "3", "enter")
+        await reviewer.sees("0 pending", f"{request}: approved, with grant")
+
+    (grant,) = person(daemon, "query", "grants")["grants"]
+    assert (grant["agent"], grant["type"], grant["uses"]) == ("often", "push", 3)
+    assert not grant["wide"]
+
+
+async def test_a_grant_of_no_uses_is_not_sent(daemon):
+    ask(daemon, "never")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks,", "[g] grant")
+        await reviewer.press("g")
+        await reviewer.sees("at most how many hours?")
+        await reviewer.press("end", "backspace", "0", "enter")
+        await reviewer.sees("at most how many hours?")
+        await reviewer.press("escape")
+        await reviewer.sees("1 pending")
+
+
+async def test_what_is_cut_on_the_card_is_not_approved_before_all_of_it_was_opened(daemon):
+    lines = "\n".join(f"+line {number:05}" for number in range(2_000))
+    request = ask(daemon, "writer", context={"diff": lines})
+
+    async with reviewing(daemon, (100, 40)) as reviewer:
+        await reviewer.sees("writer asks,")
+        await reviewer.press("a")
+        await reviewer.sees(f"NOT APPROVED: {request}: read all of it first")
+        await reviewer.press("g")
+        await reviewer.sees_no("Approve, and grant")
+        await reviewer.press("v", "end")
+        await reviewer.sees("+line 01999")
+        await reviewer.press("escape", "a")
+        await reviewer.sees("Approve 1 request?")
+        await reviewer.press("enter")
+        await reviewer.sees(f"{request}: approved")
+
+
+async def test_of_marked_requests_those_that_nobody_read_are_not_approved(daemon):
+    long = ask(daemon, "writer", text="git push " + "x" * 300)
+    short = ask(daemon, "ops", text="git push", context=None, paths=[], urgency="high")
+
+    async with reviewing(daemon, (100, 40)) as reviewer:
+        await reviewer.sees("2 pending", "ops asks,")
+        reviewer.app._marked = {long, short}
+        await reviewer.press("a")
+        await reviewer.sees(f"NOT APPROVED: {long}: read all of it first")
+        await reviewer.press("j")
+        await reviewer.sees("writer asks,")
+        await reviewer.press("a")
+        await reviewer.sees("Approve 2 requests?")
+        await reviewer.press("enter")
+        await reviewer.sees("Nothing waits for you.")
+
+
+@pytest.mark.req("S3.43")
+async def test_what_sessions_did_is_shown(daemon):
+    with Peer(daemon.endpoint.bus) as peer:
+        read = b'{"type": "read_file", "description": "Read the notes", "session": "s-1"}'
+        peer.ask("safety.v1.propose.nightly", read)
+        over = b'{"type": "session_ended", "session": "s-1"}'
+        assert peer.ask("safety.v1.telemetry.nightly", over).fields["ok"]
+    await until(lambda: list((daemon.data_dir / "transcripts").glob("*.json")))
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("0 pending")
+        await reviewer.press("t")
+        await reviewer.sees("Session s-1 of nightly completed", "- Read the notes")
+
+
+async def test_without_transcripts_the_page_says_where_they_would_be(start_daemon: StartDaemon):
+    daemon = start_daemon(UNLIMITED)
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("0 pending")
+        await reviewer.press("t")
+        await reviewer.sees("There are no transcripts in ")
+
+
+@pytest.mark.req("S3.48")
+async def test_the_diff_is_viewed_on_the_whole_screen(daemon):
+    ask(daemon, "differ")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("(pending)")
+        await reviewer.press("v")
+        await reviewer.sees("exact text", "  | -old = 1", "  | +new = 2")
+        await reviewer.press("escape")
+        await reviewer.sees("1 pending")
+
+
+async def test_help_names_every_key(daemon):
+    async with reviewing(daemon) as reviewer:
+        await reviewer.press("question_mark")
+        await reviewer.sees("a        approve", "space    mark", "q        quit")
+        await reviewer.sees("answers first decides.")
+
+
+async def test_words_of_an_agent_can_neither_steer_the_screen_nor_pass_for_ours(daemon):
+    forged = "x" * 200 + "\nreq_0 (approved): safe\x1b[2J\u202e [red]loud[/red] [@click=q]"
+    ask(daemon, "sly", text=forged, description="\x9b31m", rationale="[bold]trust me[/]\x07")
+
+    async with reviewing(daemon, (80, 60)) as reviewer:
+        await reviewer.sees("why: [bold]trust me[/]\\x07")
+        card = reviewer.screen
+        await reviewer.press("v")
+        await reviewer.sees("  | req_0 (approved): safe\\x1b[2J\\u202e [red]loud[/red] [@click")
+        page = reviewer.screen
+        await reviewer.press("escape", "a")
+        await reviewer.sees("Approve 1 request?")
+        dialog = reviewer.screen
+
+    for screen in (card, page, dialog):
+        assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(screen)
+    ours = [row.strip() for row in page.splitlines()[1:] if row[1:5] not in {"  | ", "  + "}]
+    assert list(filter(None, ours)) == ["exact text", "diff", "context", "the rest of the proposal"]
+
+
+async def test_a_daemon_that_comes_back_is_found_again(start_daemon: StartDaemon):
+    daemon = start_daemon(UNLIMITED)
+    ask(daemon, "code")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending")
+        daemon.stop()
+        await reviewer.sees("DISCONNECTED, trying again")
+        await reviewer.press("d", "enter")
+        await reviewer.sees("NOT CONFIRMED: there is no connection now")
+        daemon.start()
+        await reviewer.sees("Review as local: 1 pending")
+        await reviewer.press("d", "enter")
+        await reviewer.sees("0 pending")
+
+
+async def test_an_observer_looks_and_cannot_answer(start_daemon: StartDaemon):
+    daemon = start_daemon(UNLIMITED)
+    Keyring(daemon.data_dir / "keys").add("observers", "wall")
+    assert person(daemon, "control", "reload")["ok"]
+    ask(daemon, "code")
+
+    async with reviewing(daemon, operator="wall") as reviewer:
+        await reviewer.sees("1 pending", "you may only look", " asks,")
+        await reviewer.press("a", "enter")
+        await reviewer.sees("NOT CONFIRMED: the bus does not let wall do that")
+
+    assert person(daemon, "query", "pending")["pending"] == 1
+
+
+async def test_who_opens_the_screen_is_seen(daemon):
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("0 pending")
+
+    lines = (daemon.data_dir / "audit" / "audit-00000001.jsonl").read_text().splitlines()
+    seen = [line for line in lines if '"person_seen"' in line]
+    assert any('"ack"' in line for line in seen)

@@ -1,0 +1,294 @@
+"""Requests at the terminal, against a real daemon."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from safetyd.console.render.request_tables import what
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.console.console_rig import Said, told
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+def asked(daemon: RunningDaemon, text: str, agent: str = "code", kind: str = "push") -> str:
+    """Let an agent ask a person, and return the request's id."""
+    said = told(daemon, "check", agent, kind, "--text", text, "--json")
+    assert said.returncode == 3, said
+    return str(json.loads(said.stdout)["request_id"])
+
+
+def words(said: Said) -> str:
+    return " ".join(said.stdout.split())
+
+
+@pytest.mark.req("S3.50")
+def test_what_waits_is_listed_with_urgency_time_left_agent_and_what(daemon):
+    request = asked(daemon, "git push origin list", "lister")
+
+    said = told(daemon, "list", "--agent", "lister")
+
+    line = said.stdout.splitlines()[1].split(maxsplit=5)
+    assert line == [request, "normal", "7", "d", "lister", 'push "git push origin list"']
+    assert "Nobody is told of requests: no channel is configured" in said.stdout
+
+
+def test_requests_of_one_agent_and_one_unknown_type_are_one_group(daemon):
+    first, second = (asked(daemon, text, "odd", "frobnicate") for text in ("a", "b"))
+
+    grouped = told(daemon, "list", "--agent", "odd").stdout
+    each = told(daemon, "list", "--agent", "odd", "--all").stdout
+    listed = json.loads(told(daemon, "list", "--agent", "odd", "--json").stdout)["requests"]
+
+    assert f"{first} +1 " in grouped
+    assert second not in grouped
+    assert first in each
+    assert second in each
+    assert [row["id"] for row in listed] == [first, second]
+
+
+def test_an_empty_queue_says_so(daemon):
+    assert told(daemon, "list", "--agent", "nobody").stdout == "Nothing waits for a person.\n"
+
+
+@pytest.mark.req("S3.51")
+def test_an_approval_lets_the_same_action_pass_once(daemon):
+    request = asked(daemon, "git push origin once", "once")
+
+    said = told(daemon, "approve", request[:12], "--message", "looks good")
+    again = told(daemon, "check", "once", "push", "--text", "git push origin once")
+
+    assert (said.returncode, said.stdout) == (0, f"{request}: approved, once\n")
+    assert again.returncode == 0
+    asked(daemon, "git push origin once", "once")
+
+
+@pytest.mark.req("S3.52")
+def test_a_denial_ends_a_request_with_its_reason(daemon):
+    request = asked(daemon, "git push origin no", "denied")
+
+    said = told(daemon, "deny", request, "--reason", "not today")
+
+    row = json.loads(told(daemon, "log", "--limit", "1", "--json").stdout)["history"][0]
+    assert (said.returncode, said.stdout) == (0, f"{request}: denied\n")
+    assert (row["request_id"], row["decision"], row["words"]) == (request, "denied", "not today")
+
+
+@pytest.mark.req("S3.53")
+@pytest.mark.req("S3.55")
+def test_the_log_says_who_answered_how_and_how_long_it_took(daemon):
+    request = asked(daemon, "git push origin log", "logged")
+    told(daemon, "approve", request)
+
+    shown = told(daemon, "log", "--limit", "1").stdout.splitlines()[1]
+    row = json.loads(told(daemon, "log", "--limit", "1", "--json").stdout)["history"][0]
+
+    assert re.match(rf"{request}  \S+ \S+  approved  local  cli  \d+ s +logged", shown)
+    assert row["action"] == "push"
+    assert (row["decided_by"], row["decided_via"]) == ("local", "cli")
+    assert 0 <= row["response_time_seconds"] < 60
+    assert row["decided_at"].endswith("Z")
+
+
+def test_who_answers_second_is_told_who_was_first_when_and_how(daemon):
+    request = asked(daemon, "git push origin twice", "second")
+    told(daemon, "deny", request)
+
+    said = told(daemon, "approve", request)
+
+    assert said.returncode == 1
+    assert re.match(rf"{request}: already denied by local via cli at 20\S+ \S+Z\n", said.stderr)
+
+
+def test_several_are_answered_at_once_and_one_failure_shows_in_the_exit_code(daemon):
+    one, two = (asked(daemon, f"git push origin {n}", "bulk") for n in (1, 2))
+
+    said = told(daemon, "deny", one, "req_nonesuch", two)
+
+    assert said.returncode == 1
+    assert said.stdout == f"{one}: denied\n{two}: denied\n"
+    assert said.stderr.startswith("req_nonesuch: no request has this id; `safetyd list`")
+
+
+def test_an_approval_of_something_else_than_was_shown_does_not_count(daemon):
+    request = asked(daemon, "git push origin digest", "digest")
+
+    wrong = told(daemon, "approve", request, "--digest", "0123456789ab", "--json")
+    shown = told(daemon, "show", request).stdout
+    line = next(line for line in shown.splitlines() if "safetyd approve" in line)
+    right = told(daemon, *line.split()[1:])
+
+    assert wrong.returncode == 1
+    assert json.loads(wrong.stdout)["results"][0]["code"] == "digest_mismatch"
+    assert right.returncode == 0
+
+
+def test_one_digest_cannot_name_two_requests(daemon):
+    assert told(daemon, "approve", "req_1", "req_2", "--digest", "01234567").returncode == 2
+
+
+def test_a_deferred_request_stays_open_and_its_deadline_moves_along(daemon):
+    request = asked(daemon, "git push origin later", "later")
+    before = json.loads(told(daemon, "show", request, "--json").stdout)["request"]
+
+    said = told(daemon, "defer", request, "--until", "2h")
+
+    after = json.loads(told(daemon, "show", request, "--json").stdout)["request"]
+    assert said.returncode == 0
+    assert said.stdout.startswith(f"{request}: put off until 20")
+    assert after["state"] == "pending"
+    assert after["deadline"] > before["deadline"]
+    assert "put off until 20" in told(daemon, "list", "--agent", "later").stdout
+
+
+@pytest.mark.parametrize("until", ["yesterday", "25:00", "2020-01-01T00:00:00Z"])
+def test_a_time_that_is_none_or_past_is_wrong_usage(daemon, until):
+    assert told(daemon, "defer", "req_1", "--until", until).returncode == 2
+
+
+def test_a_cancelled_request_no_longer_waits(daemon):
+    request = asked(daemon, "git push origin cancel", "cancels")
+
+    said = told(daemon, "cancel", request)
+
+    assert (said.returncode, said.stdout) == (0, f"{request}: cancelled\n")
+    assert told(daemon, "list", "--agent", "cancels").stdout == "Nothing waits for a person.\n"
+
+
+def test_what_is_approved_while_a_stop_holds_is_held_and_says_what_ends_it(start_daemon):
+    daemon = start_daemon()
+    request = asked(daemon, "git push origin held")
+    told(daemon, "stop", "drill")
+
+    said = told(daemon, "approve", request)
+
+    assert said.returncode == 0
+    assert "approved, but HELD: a stop holds: `safetyd resume` ends it" in said.stdout
+
+
+def test_a_card_marks_the_agents_words_and_shows_what_would_hide(daemon):
+    proposal = {
+        "type": "push",
+        "text": "git push\n  risk  low\u202e\x1b[31m",
+        "rationale": "because",
+        "rollback": "git revert HEAD",
+        "context": {"diff": "+new\n-old"},
+        "cost_usd": 0.5,
+        "odd": {"x": 1},
+    }
+    answer = json.loads(told(daemon, "propose", "shown", stdin=json.dumps(proposal)).stdout)
+
+    card = told(daemon, "show", answer["request_id"]).stdout
+
+    assert "  | git push\n  |   risk  low\\u202e\\x1b[31m\n" in card
+    assert "  why\n  | because\n" in card
+    assert "  rollback plan\n  | git revert HEAD\n" in card
+    assert "  | diff:\n  |   +new\n  |   -old\n" in card
+    assert '  fields that safetyd does not know\n  | odd: {"x": 1}\n' in card
+    assert "risk        high, irreversible" in card
+    assert "stopped by  classify.high: push cannot be undone" in card
+    assert "$0.50, as the agent says" in card
+    assert "Without an answer it does not happen." in card
+    assert answer["digest"].removeprefix("sha256:")[:12] in card
+
+
+def test_a_card_shows_previous_answers_to_the_same_kind(daemon):
+    told(daemon, "deny", asked(daemon, "git push -f", "again"), "--reason", "never force")
+    request = asked(daemon, "git push", "again")
+
+    card = told(daemon, "show", request).stdout
+
+    assert re.search(r"before:\n  \S+ \S+ denied by local via cli after \d+ s: never force", card)
+
+
+def test_a_request_that_there_is_not_fails(daemon):
+    said = told(daemon, "show", "req_nonesuch")
+
+    assert said.returncode == 1
+    assert "no request has this id" in said.stderr
+
+
+def test_status_says_how_many_wait_how_long_and_that_nobody_is_told(start_daemon):
+    daemon = start_daemon()
+    asked(daemon, "git push origin status")
+
+    said = words(told(daemon, "status"))
+
+    assert re.match(r"WAITING: 1 request waits for a person, the oldest for \d+ s ", said)
+    assert "Nobody is told of requests" in said
+
+
+def test_check_waits_for_the_answer_and_ends_as_it_does(daemon):
+    def check(text: str) -> Said:
+        waits = daemon.safetyd("check", "waiter", "push", "--text", text, "--wait")
+        return Said(waits.returncode, waits.stdout, waits.stderr)
+
+    with ThreadPoolExecutor() as threads:
+        yes, no = (threads.submit(check, text) for text in ("git push yes", "git push no"))
+        found = _both(daemon)
+        told(daemon, "approve", found["git push yes"])
+        told(daemon, "deny", found["git push no"], "--reason", "no")
+
+        assert (yes.result().returncode, no.result().returncode) == (0, 1)
+        assert no.result().stdout.startswith("BLOCKED: denied by local: no\n")
+
+
+def _both(daemon: RunningDaemon) -> dict[str, str]:
+    """Return the ids of what the waiter asks, once both are there."""
+    while True:
+        rows = json.loads(told(daemon, "list", "--agent", "waiter", "--json").stdout)["requests"]
+        if len(rows) == 2:
+            return {row["text"]: row["id"] for row in rows}
+
+
+@pytest.mark.req("S3.45")
+@pytest.mark.req("S3.46")
+@pytest.mark.req("S3.47")
+def test_an_export_has_the_queue_the_history_and_the_configuration(start_daemon, tmp_path):
+    daemon = start_daemon("[approvals]\ntimeout_minutes = 7\n")
+    ended, open_ = (asked(daemon, f"git push {n}") for n in (1, 2))
+    told(daemon, "approve", ended)
+
+    said = told(daemon, "export", str(tmp_path / "safety"))
+
+    queue, history, config = (
+        json.loads((tmp_path / "safety" / f"{name}.json").read_text())
+        for name in ("queue", "history", "config")
+    )
+    assert said.returncode == 0
+    assert [(row["request_id"], row["action"]) for row in queue] == [(open_, "push")]
+    assert [(row["request_id"], row["decision"]) for row in history] == [(ended, "approved")]
+    assert config["approvals"]["timeout_minutes"] == 7
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "safety").iterdir()} == {0o600}
+
+
+def test_an_export_that_cannot_be_written_fails(daemon, tmp_path):
+    (tmp_path / "file").write_text("")
+
+    said = told(daemon, "export", str(tmp_path / "file" / "safety"))
+
+    assert said.returncode == 1
+    assert "cannot be written" in said.stderr
+
+
+def test_the_doctor_says_that_nobody_is_told(daemon):
+    assert "Nobody is told of requests" in told(daemon, "doctor").stdout
+
+
+def test_a_waiting_proposal_whose_time_is_over_is_blocked(daemon):
+    proposal = {"type": "push", "text": "git push late", "wait": True, "timeout_s": 1}
+
+    said = told(daemon, "propose", "late", stdin=json.dumps(proposal))
+
+    assert said.returncode == 1
+    assert json.loads(said.stdout)["cause"] == "expired_no_response"
+
+
+def test_a_request_of_a_type_that_shows_nothing_is_a_line_like_any_other():
+    assert what({"type": "", "text": "x"}) == ' "x"'
+    assert what({"action": "push"}) == "push"

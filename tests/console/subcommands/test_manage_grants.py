@@ -1,0 +1,222 @@
+"""Grants from the command line, against a running daemon."""
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from safetyd.console.render import grant_list as render_grants
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.console.console_rig import at_a_terminal, told
+
+HOSTILE = "\x1b]0;owned\x07\u202e"
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+def add(daemon: RunningDaemon, agent: str, *options: str, reason: str = "release") -> Any:
+    given = ("--agent", agent, "--uses", "2", "--for", "2h", "--reason", reason)
+    return told(daemon, "grant", "add", *given, *options)
+
+
+def listed(daemon: RunningDaemon, agent: str) -> list[dict[str, Any]]:
+    rows = json.loads(told(daemon, "grants", "--json").stdout)["grants"]
+    return [row for row in rows if row["agent"] == agent]
+
+
+def test_a_granted_kind_passes_until_its_grant_is_revoked(daemon):
+    assert told(daemon, "check", "pusher", "push").returncode == 3
+
+    made = add(daemon, "pusher", "--type", "deploy", "--max-usd", "3")
+    (row,) = listed(daemon, "pusher")
+    allowed = told(daemon, "check", "pusher", "deploy", "--text", "a")
+    assert made.returncode == 0
+    assert made.stdout.startswith(f"{row['id']}: 2 uses for pusher until 20")
+    assert (row["type"], row["left"], row["by"]) == ("deploy", 2, "local")
+    assert allowed.returncode == 3, "nobody knows what it costs"
+
+    add(daemon, "pusher", "--type", "deploy", "--text", "^b$")
+    assert told(daemon, "check", "pusher", "deploy", "--text", "b").returncode == 0
+    first, second = listed(daemon, "pusher")
+    assert second["left"] == 1
+    shown = told(daemon, "grants").stdout
+    assert f"{second['id']} pusher: deploy, 1 of 2 uses left, until " in shown
+
+    revoked = told(daemon, "grant", "revoke", second["id"])
+    assert revoked.stdout == f"{second['id']} is revoked; 1 use had been left.\n"
+    assert told(daemon, "grant", "revoke", second["id"]).returncode == 1
+    told(daemon, "grant", "revoke", first["id"])
+    assert listed(daemon, "pusher") == []
+
+
+@pytest.mark.req("S3.3")
+def test_the_command_that_a_block_prints_at_a_terminal_lifts_it_once(daemon):
+    again = ("check", "cleaner", "click", "--text", "reset 'a' and \"b\"")
+    blocked = at_a_terminal(*again, SAFETYD_DATA_DIR=str(daemon.data_dir))
+    words = shlex.split(blocked.partition("after `")[2].partition("`")[0])
+    assert words[:3] == ["safetyd", "grant", "add"]
+
+    assert told(daemon, *words[1:]).returncode == 1, "dots are no reason"
+    assert told(daemon, *words[1:-1], "the form is empty").returncode == 0
+
+    assert [told(daemon, *again).returncode for _ in range(2)] == [0, 1]
+
+
+def test_only_a_person_at_a_terminal_is_told_the_command(daemon, tmp_path):
+    check = ("check", "robot", "click", "--text", "reset")
+
+    piped = told(daemon, *check)
+    elsewhere = {"SAFETYD_URL": daemon.endpoint.bus, "SAFETYD_DATA_DIR": str(tmp_path)}
+    alone = at_a_terminal(*check, **elsewhere)
+
+    for said in (piped.stdout, alone):
+        assert "BLOCKED: Blocklist: matches" in said
+        assert "grant" not in said
+
+
+def test_explain_prints_the_command_too(daemon):
+    blocked = told(daemon, "check", "painter", "click", "--text", "reset", "--json")
+
+    explained = told(daemon, "explain", json.loads(blocked.stdout)["id"], "--json")
+
+    (decided,) = json.loads(explained.stdout)["decisions"]
+    assert "after `safetyd grant add --agent painter --type click" in decided["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "why"),
+    [
+        (("--type", "send_email"), 1, "send_email speaks to a person"),
+        (("--rule", "gate.loop", "--text", "."), 1, "no grant lifts gate.loop"),
+        (("--rule", "gate.blocklist:reset"), 1, "needs a text or path pattern"),
+        (("--for", "soon"), 2, "soon"),
+        (("--for", "8d"), 1, "7 days at most"),
+        (("--uses", "0"), 2, "0"),
+    ],
+)
+def test_what_cannot_be_granted_is_refused(daemon, options, code, why):
+    refused = add(daemon, "pusher", *options)
+
+    assert refused.returncode == code
+    assert why in refused.stderr
+
+
+def test_a_name_that_nobody_has_is_doubted(daemon):
+    told(daemon, "check", "gardener", "read_file")
+
+    made = add(daemon, "gardner", "--type", "push")
+
+    assert made.returncode == 1
+    assert "did you mean gardener? The grant holds for that name anyway." in made.stdout
+
+
+def test_suggestions_say_when_there_are_none(daemon):
+    assert told(daemon, "suggestions").stdout.startswith("Nothing to suggest")
+    assert json.loads(told(daemon, "suggestions", "--json").stdout)["suggestions"] == []
+
+
+@pytest.mark.req("S3.61")
+def test_five_approvals_of_one_text_suggest_a_rule_for_it_and_nothing_else(daemon):
+    for _ in range(5):
+        asked = told(daemon, "check", "shipper", "push", "--text", "tag 1", "--json")
+        request_id = json.loads(asked.stdout)["request_id"]
+        assert told(daemon, "approve", request_id).returncode == 0
+        assert told(daemon, "check", "shipper", "push", "--text", "tag 1").returncode == 0
+
+    shown = told(daemon, "suggestions").stdout
+
+    assert "# shipper: push, approved 5 times and never denied, from 20" in shown
+    when = 'types = ["push"], agents = ["shipper"], text = "(?-i)^tag 1$", only_text = true'
+    assert f"when = {{ {when} }}\n" in shown
+
+
+def test_a_grant_by_which_any_words_pass_is_called_wide_wherever_one_looks(daemon):
+    add(daemon, "painter", "--type", "push", "--text", "^b$")
+    assert "WIDE" not in told(daemon, "grants").stdout.partition("painter")[2]
+
+    add(daemon, "painter", "--type", "push")
+    _, row = listed(daemon, "painter")
+
+    assert row["wide"]
+    assert "WIDE" in told(daemon, "grants").stdout.partition(row["id"])[2]
+    assert row["id"] in told(daemon, "status").stdout.partition("WIDE: by ")[2]
+    doctor = told(daemon, "doctor").stdout
+    assert row["id"] in doctor.partition("whatever an agent says passes by ")[2]
+    told(daemon, "grant", "revoke", row["id"])
+    assert row["id"] not in told(daemon, "status").stdout
+
+
+def test_no_grants_are_said_to_be_none():
+    assert render_grants.grants({"grants": [], "left_out": 0}) == "No grant is in force."
+
+
+def test_words_of_others_cannot_harm_the_terminal():
+    row = {
+        "id": HOSTILE,
+        "agent": HOSTILE,
+        "type": HOSTILE,
+        "project": HOSTILE,
+        "rules": [HOSTILE],
+        "text": HOSTILE,
+        "seen": HOSTILE,
+        "wide": True,
+        "request_id": HOSTILE,
+        "paths": [HOSTILE],
+        "uses": 5,
+        "left": 2,
+        "until": HOSTILE,
+        "max_usd": 2.0,
+        "spent_usd": 0.5,
+        "reason": HOSTILE,
+        "by": HOSTILE,
+        "at": HOSTILE,
+    }
+    suggestion = {
+        "agent": HOSTILE,
+        "type": HOSTILE,
+        "project": HOSTILE,
+        "reason": HOSTILE,
+        "first_at": HOSTILE,
+        "last_at": HOSTILE,
+        "toml": f"a\n{HOSTILE}",
+    }
+
+    shown = render_grants.grants({"grants": [row], "left_out": 1})
+    shown += render_grants.suggestions({"suggestions": [suggestion], "left_out": 2})
+    assert render_grants.suggestions({"suggestions": [suggestion], "left_out": 0}) in shown
+
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "$0.50 of $2.00" in shown
+    assert "1 grant left out." in shown
+    assert "2 suggestions left out." in shown
+
+
+def test_a_grant_for_all_says_so():
+    row: dict[str, Any] = {
+        "id": "grt_1",
+        "agent": "code",
+        "type": None,
+        "project": None,
+        "rules": [],
+    }
+    row |= {
+        "wide": True,
+        "seen": None,
+        "text": None,
+        "paths": [],
+        "uses": 1,
+        "left": 1,
+        "until": "2026-03-01T13:00:00Z",
+    }
+    row |= {"max_usd": None, "reason": "why", "by": "alice", "at": "2026-03-01T12:00:00Z"}
+
+    assert render_grants.grants({"grants": [row], "left_out": 0}).splitlines() == [
+        "grt_1 code: any type, 1 of 1 use left, until 2026-03-01 13:00:00Z",
+        "  WIDE  whatever the agent says passes: revoke it, or make one with --text",
+        "  by    alice, 2026-03-01 12:00:00Z: why",
+    ]

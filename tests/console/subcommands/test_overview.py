@@ -1,0 +1,271 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import anyio
+import nats
+import pytest
+
+from safetyd.client import SyncSafety
+from safetyd.console.render.status_page import WELL
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
+from tests.console.console_rig import told
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+def propose(daemon: RunningDaemon, agent: str, **proposal: object) -> dict[str, object]:
+    said = told(daemon, "propose", agent, stdin=json.dumps(proposal))
+    answer: dict[str, object] = json.loads(said.stdout)
+    return answer
+
+
+def test_status_says_where_everything_is(daemon):
+    said = daemon.safetyd("status")
+
+    assert said.returncode == 0
+    assert said.stdout.startswith(f"{WELL}\n\nsafetyd 0.1.0: healthy\n")
+    assert daemon.endpoint.bus in said.stdout
+
+
+def test_status_is_one_json_document(daemon):
+    status = json.loads(told(daemon, "status", "--json").stdout)
+
+    assert status["pid"] == daemon.pid
+    assert status["stop"]["active"] is False
+
+
+def test_agents_shows_what_each_was_told(daemon):
+    propose(daemon, "counted", type="read_file")
+    propose(daemon, "counted", type="run_shell", text="rm -rf /")
+
+    rows = [line.split() for line in daemon.safetyd("agents").stdout.splitlines()]
+
+    counted = next(row for row in rows if row[0] == "counted")
+    assert rows[0][:2] == ["agent", "state"]
+    assert rows[0][-6:] == ["key", "allowed", "asked", "blocked", "failed", "open"]
+    assert counted[-6:] == ["no", "1", "0", "1", "0", "1"]
+
+
+def test_a_stopped_agent_is_marked(daemon):
+    told(daemon, "stop", "--agent", "halted")
+    propose(daemon, "halted", type="read_file")
+
+    rows = [line.split() for line in told(daemon, "agents").stdout.splitlines()]
+
+    told(daemon, "resume", "--agent", "halted")
+    assert {row[0]: row[1] for row in rows}["halted"] == "stopped"
+
+
+def test_more_agents_than_one_answer_carries_are_all_listed(start_daemon: StartDaemon):
+    daemon = start_daemon(UNLIMITED)
+    names = sorted(f"agent-{number:040}" for number in range(450))
+    anyio.run(heard, daemon, names)
+
+    rows = json.loads(told(daemon, "agents", "--json").stdout)["agents"]
+    said = told(daemon, "status").stdout.splitlines()
+    paused = told(daemon, "pause", names[-1])
+
+    assert [row["agent"] for row in rows] == names
+    assert said[-1] == "and 440 more: `safetyd agents`"
+    assert (paused.returncode, paused.stdout) == (0, f"{names[-1]} is paused.\n")
+
+
+async def heard(daemon: RunningDaemon, names: Sequence[str]) -> None:
+    """Let every agent be known, all over one connection, as agents without a key may."""
+    client = await nats.connect(daemon.endpoint.bus)
+    for name in names:
+        subject = f"safety.v1.propose.{name}"
+        answer = await client.request(subject, b'{"type": "read_file"}', timeout=20)
+        assert json.loads(answer.data)["decision"] == "allow"
+    await client.close()
+
+
+def test_explain_tells_guard_rule_reason_and_proposal(daemon):
+    propose(daemon, "code", id="e-1", type="run_shell", text="rm -rf / \x1b[2J")
+
+    said = daemon.safetyd("explain", "e-1")
+
+    assert said.returncode == 0
+    assert "blocked (event" in said.stdout
+    assert "gate: blocked by gate.blocklist:rm_rf" in said.stdout
+    assert "rm -rf / \\x1b[2J" in said.stdout
+    assert "\x1b" not in said.stdout
+
+
+def test_explain_says_how_long_a_cooldown_would_have_had_to_be_waited_for(daemon):
+    propose(daemon, "runner", type="dispatch")
+    propose(daemon, "runner", id="e-5", type="dispatch")
+
+    said = told(daemon, "explain", "e-5").stdout
+    decided = json.loads(told(daemon, "explain", "e-5", "--json").stdout)["decisions"][0]
+
+    assert re.search(r"^  cooldown: cooldown not elapsed \(\ds < 60s\)$", said, re.MULTILINE)
+    assert re.search(r"^  To be allowed: after (5\d|60) s$", said, re.MULTILINE)
+    assert "    iterations: today: 1 of 5 rounds\n" in said
+    assert (decided["decided_by"], decided["then"]) == ("cooldown", "allow")
+
+
+def test_explain_says_which_confidence_would_have_been_enough(daemon):
+    propose(daemon, "unsure", id="e-6", type="edit_file", confidence=0.5)
+
+    said = told(daemon, "explain", "e-6").stdout
+
+    assert "\n  gate: Failed: 50% < 70% (escalate to human)\n" in said
+    assert "\n  To be allowed: by a person, or with confidence >= 0.7\n" in said
+    assert "    stop: today: none\n" in said
+
+
+def test_explain_tells_how_it_went(daemon):
+    with SyncSafety("worker", data_dir=daemon.data_dir) as safety:
+        safety.propose("read_file", id="e-2")
+        safety.report("e-2", ok=False, error="no such file")
+
+    said = told(daemon, "explain", "e-2")
+
+    assert said.stdout.splitlines()[-1].endswith("): it failed: no such file")
+    assert " worker reported (event " in said.stdout
+
+
+def test_explain_without_a_daemon_reads_the_files(start_daemon: StartDaemon):
+    daemon = start_daemon()
+    propose(daemon, "code", id="e-3", type="run_shell", text="rm -rf /")
+    daemon.stop()
+
+    said = told(daemon, "explain", "e-3")
+    machine = json.loads(told(daemon, "explain", "e-3", "--json").stdout)
+    unknown = told(daemon, "explain", "e-4")
+
+    assert said.returncode == 0
+    assert "No daemon answers" in said.stderr
+    assert "gate: blocked by gate.blocklist:rm_rf" in said.stdout
+    assert machine["decisions"][0]["decision"] == "block"
+    assert unknown.returncode == 1
+    assert "no decision with id 'e-4'" in unknown.stderr
+
+
+def test_explain_of_something_unknown_fails(daemon):
+    said = told(daemon, "explain", "nothing", "--json")
+
+    assert said.returncode == 1
+    assert json.loads(said.stdout)["code"] == "not_found"
+
+
+def test_reset_lets_a_looper_start_afresh(daemon):
+    click = {
+        "type": "click",
+        "target": {"label": "More"},
+        "observation": {"window_title": "News"},
+    }
+    answers = [propose(daemon, "looper", **click)["decision"] for _ in range(3)]
+
+    said = daemon.safetyd("reset", "looper")
+
+    assert answers == ["allow", "allow", "block"]
+    assert said.returncode == 0
+    assert propose(daemon, "looper", **click)["decision"] == "allow"
+
+
+def test_a_reset_of_a_name_that_was_never_heard_says_so(daemon):
+    propose(daemon, "shopper", type="read_file")
+
+    said = told(daemon, "reset", "shoper")
+
+    assert said.returncode == 0
+    assert said.stdout == (
+        "No agent shoper has been heard; did you mean shopper? There was nothing to forget.\n"
+    )
+
+
+def test_reload_and_status_say_what_waits_for_the_next_start(start_daemon: StartDaemon):
+    daemon = start_daemon()
+    daemon.config_path.write_text("[web]\nport = 0\n[audit]\nmax_bytes = 5000\n")
+
+    said = told(daemon, "reload")
+
+    waits = "[audit] has changed and takes effect at the next start\n"
+    assert said.stdout == f"Reloaded.\n{waits}"
+    assert waits in told(daemon, "status").stdout
+
+
+def test_reload_names_every_mistake_and_keeps_the_last_good_file(start_daemon: StartDaemon):
+    daemon = start_daemon()
+    good = daemon.config_path.read_text()
+    daemon.config_path.write_text('mode = "party"\nprofil = 1\n')
+
+    refused = daemon.safetyd("reload")
+    status = told(daemon, "status").stdout
+    daemon.config_path.write_text(good)
+    taken = told(daemon, "reload")
+
+    assert refused.returncode == 1
+    assert "mode" in refused.stderr
+    assert "profil" in refused.stderr
+    assert re.match(r"REFUSED: the newest configuration: .*mode is", status)
+    assert (taken.returncode, taken.stdout) == (0, "Reloaded.\n")
+
+
+@contextmanager
+def watching(daemon: RunningDaemon, *options: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "safetyd", "watch", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(SAFETYD_DATA_DIR=str(daemon.data_dir)),
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Watching nats://")
+        yield process
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGINT)
+            process.wait(20)
+
+
+def test_watch_prints_events_until_interrupted(daemon):
+    with watching(daemon) as process:
+        propose(daemon, "watched", type="run_shell", text="rm -rf /")
+        assert process.stdout is not None
+        line = process.stdout.readline()
+
+    assert "ACTION_BLOCKED watched [gate.blocklist:rm_rf]" in line
+    assert process.returncode == 0
+
+
+def test_a_watch_ends_when_nobody_reads_it_any_more(daemon):
+    with watching(daemon) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        propose(daemon, "unseen", type="run_shell", text="rm -rf /")
+        process.wait(20)
+
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+def test_watch_gives_programs_one_document_a_line(daemon):
+    with watching(daemon, "--json") as process:
+        propose(daemon, "watched_too", type="run_shell", text="rm -rf /")
+        assert process.stdout is not None
+        event = json.loads(process.stdout.readline())
+
+    assert (event["event_type"], event["agent_id"]) == ("ACTION_BLOCKED", "watched_too")
+
+
+def test_watch_ends_with_4_when_the_daemon_goes(start_daemon: StartDaemon):
+    daemon = start_daemon()
+
+    with watching(daemon) as process:
+        daemon.stop()
+        process.wait(20)
+
+    assert process.returncode == 4

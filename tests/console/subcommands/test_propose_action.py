@@ -1,0 +1,185 @@
+import json
+import re
+
+import pytest
+
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.console.console_rig import here, told
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+def test_a_harmless_action_passes(daemon):
+    said = daemon.safetyd("check", "reader", "read_file", "--path", "README.md")
+
+    assert said.returncode == 0
+    assert said.stdout.startswith("PASSED: All safety checks passed for reader:read_file\n")
+
+
+def test_a_destructive_one_is_blocked_with_rule_and_id(daemon):
+    said = told(daemon, "check", "code", "run_shell", "--text", "rm -rf /")
+
+    first, rule, id_ = said.stdout.splitlines()
+    assert said.returncode == 1
+    assert first.startswith("BLOCKED: Blocklist")
+    assert rule.split() == ["rules", "classify.high,", "gate.blocklist:rm_rf"]
+    assert id_.split()[0] == "id"
+
+
+def test_a_question_waits_for_a_person(daemon):
+    proposal = {"type": "click", "target": {"label": "Submit Order"}}
+
+    said = daemon.safetyd("propose", "shopper", stdin=json.dumps(proposal))
+
+    assert said.returncode == 3
+    assert json.loads(said.stdout)["decision"] == "require_confirmation"
+
+
+def test_check_says_waiting_when_a_person_is_needed(daemon):
+    said = told(daemon, "check", "clicker", "click", "--text", "pay now")
+
+    assert said.returncode == 3
+    assert re.match(r"WAITING: needs a person \(req_[0-9a-f]{12}\): ", said.stdout)
+    assert re.match(r"  `safetyd show req_[0-9a-f]{12}` has ", said.stdout.splitlines()[1])
+
+
+def test_agent_and_type_are_unknown_if_not_given(daemon):
+    answer = json.loads(told(daemon, "check", "--json").stdout)
+
+    assert answer["agent"] == "unknown"
+
+
+def test_a_dry_run_leaves_no_trace_of_an_agent(daemon):
+    said = told(daemon, "check", "ghost", "read_file", "--dry-run")
+
+    agents = json.loads(told(daemon, "agents", "--json").stdout)["agents"]
+    assert said.returncode == 0
+    assert said.stdout.splitlines()[1] == "  a dry run: nothing was consumed"
+    assert "ghost" not in {row["agent"] for row in agents}
+
+
+def test_unknown_fields_reach_the_daemon(daemon):
+    proposal = {"id": "odd-1", "type": "read_file", "odd": {"x": 1.0}}
+
+    said = told(daemon, "propose", "code", "--json", stdin=json.dumps(proposal))
+
+    assert json.loads(said.stdout)["id"] == "odd-1"
+    explained = json.loads(told(daemon, "explain", "odd-1", "--json").stdout)
+    assert explained["decisions"][0]["proposal"]["extra"] == {"odd": {"x": 1}}
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "\udcff"])
+def test_what_is_not_a_json_object_is_wrong_usage(daemon, text):
+    said = told(daemon, "propose", "code", stdin=text.encode("utf-8", "replace").decode())
+
+    assert said.returncode == 2
+    assert "standard input is not a JSON object" in said.stderr
+
+
+def test_key_that_stands_twice_is_wrong_usage(daemon):
+    said = told(daemon, "propose", "code", stdin='{"type": "deploy", "type": "read_file"}')
+
+    assert said.returncode == 2
+    assert "standard input has the key 'type' twice in one object" in said.stderr
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_nothing_on_standard_input_is_said_to_be_nothing(daemon, text):
+    said = told(daemon, "propose", "code", stdin=text)
+
+    assert said.returncode == 2
+    assert "standard input is empty" in said.stderr
+
+
+def test_fields_that_no_guard_knows_are_named_beside_the_decision(daemon):
+    proposal = {"type": "click", "txet": "Buy", "target": {"lable": "Buy"}, "context": {"any": 1}}
+
+    said = told(daemon, "propose", "code", "--json", stdin=json.dumps(proposal))
+
+    assert said.stderr.splitlines() == [
+        "safetyd: no guard knows the field txet; did you mean text?",
+        "safetyd: no guard knows the field target.lable; did you mean target.label?",
+    ]
+    assert json.loads(said.stdout)["decision"] == "allow"
+
+
+def test_too_much_on_standard_input_is_wrong_usage(daemon):
+    said = told(daemon, "propose", "code", stdin=json.dumps({"type": "x" * 70_000}))
+
+    assert said.returncode == 2
+
+
+@pytest.mark.parametrize("proposal", [{}, {"type": 7}, {"type": "a", "confidence": 2}])
+def test_a_malformed_proposal_is_blocked(daemon, proposal):
+    said = told(daemon, "propose", "code", stdin=json.dumps(proposal))
+
+    assert said.returncode == 1
+    assert json.loads(said.stdout)["cause"] == "malformed"
+
+
+def test_type_comes_after_agent_in_the_usage():
+    assert "check [OPTIONS] [AGENT [TYPE]]\n" in here("check", "--help").stdout
+
+
+def test_an_address_that_is_none_is_wrong_usage(tmp_path):
+    said = here("check", "--url", "localhost:4222", SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 2
+    assert "one looks like nats://127.0.0.1:4222" in said.stderr
+
+
+def test_a_name_that_cannot_stand_in_a_subject_is_wrong_usage(daemon):
+    assert told(daemon, "check", "a.b").returncode == 2
+
+
+def test_an_agent_with_a_key_speaks_with_it(daemon):
+    told(daemon, "agent", "add", "keyed")
+
+    said = told(daemon, "check", "keyed", "read_file")
+
+    agents = json.loads(told(daemon, "agents", "--json").stdout)["agents"]
+    assert said.returncode == 0
+    assert {row["agent"]: row["key"] for row in agents}["keyed"] is True
+
+
+def test_an_operators_key_in_the_environment_does_not_disturb_check(daemon):
+    key = str(daemon.data_dir / "keys/operator.nk")
+
+    assert told(daemon, "check", "reader", "read_file", SAFETYD_KEY_FILE=key).returncode == 0
+
+
+@pytest.mark.req("S2.27")
+def test_the_environments_switch_blocks(daemon):
+    said = told(daemon, "check", "reader", "read_file", SAFETYD_ENABLED="false")
+
+    assert said.returncode == 1
+    assert said.stdout.startswith("BLOCKED: disabled: SAFETYD_ENABLED=false")
+
+
+def test_without_a_daemon_check_blocks_with_exit_code_4(tmp_path):
+    said = here("check", "code", "read_file", SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 4
+    assert said.stdout.startswith("BLOCKED: ")
+    assert "`safetyd run`" in said.stdout
+
+
+def test_without_a_daemon_programs_are_told_so(tmp_path):
+    said = here("check", "code", "read_file", "--json", SAFETYD_DATA_DIR=str(tmp_path))
+
+    answer = json.loads(said.stdout)
+    assert said.returncode == 4
+    assert (answer["decision"], answer["cause"], answer["ok"]) == ("block", "unavailable", False)
+    assert answer["code"] == "not_reachable"
+
+
+def test_where_keys_are_needed_check_says_how_to_make_one(start_daemon: StartDaemon):
+    daemon = start_daemon("[bus]\nopen_agents = false\n")
+
+    said = told(daemon, "check", "code", "read_file")
+
+    assert said.returncode == 2
+    assert "safetyd agent add code" in said.stdout

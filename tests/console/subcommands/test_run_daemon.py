@@ -1,0 +1,81 @@
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import RunningDaemon, StartDaemon, environment, safetyd
+from tests.console.console_rig import here
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+def test_a_second_daemon_names_the_first_and_ends(daemon):
+    said = daemon.safetyd("run", "--config", str(daemon.config_path))
+
+    assert said.returncode == 1
+    assert f"with pid {daemon.pid}" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_a_bad_file_stops_the_start_with_every_mistake_on_a_line_of_its_own(tmp_path):
+    path = tmp_path / "safetyd.toml"
+    path.write_text("one = 1\ntwo = 2\n")
+
+    said = safetyd("run", "--config", str(path), "--data-dir", str(tmp_path / "data"))
+
+    assert said.returncode == 1
+    assert [line.split()[0] for line in said.stderr.splitlines()] == ["safetyd:"] * 2
+
+
+def test_the_data_dir_is_made_for_its_owner_alone(daemon):
+    assert daemon.data_dir.stat().st_mode & 0o077 == 0
+
+
+def test_a_data_dir_that_cannot_be_used_is_named(tmp_path):
+    (tmp_path / "audit").touch()
+
+    said = safetyd("run", "--data-dir", str(tmp_path))
+
+    assert said.returncode == 1
+    assert said.stderr.startswith("safetyd: the data directory cannot be used: ")
+    assert str(tmp_path / "audit") in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_a_daemon_whose_words_nobody_reads_runs_all_the_same(tmp_path):
+    options = ["--config", str(tmp_path / "safetyd.toml"), "--data-dir", str(tmp_path / "data")]
+    (tmp_path / "safetyd.toml").write_text("[web]\nport = 0\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "safetyd", "run", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        for line in process.stderr:
+            if b"replayed" in line:
+                break
+        ends = time.monotonic() + 20
+        while here("status", "--data-dir", str(tmp_path / "data")).returncode:
+            assert time.monotonic() < ends
+        process.terminate()
+
+        assert b"Traceback" not in process.stderr.read()
+    assert process.returncode == 0
+
+
+def test_a_data_dir_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+
+    said = safetyd("run", "--data-dir", str(tmp_path / "file" / "data"))
+
+    assert said.returncode == 1
+    assert "choose --data-dir" in said.stderr

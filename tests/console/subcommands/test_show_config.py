@@ -1,0 +1,120 @@
+import json
+import tomllib
+
+import jsonschema
+import msgspec
+import pytest
+
+from safetyd.daemon.config import Config
+from tests.conftest import safetyd
+from tests.console.console_rig import here
+
+
+def test_a_right_file_is_said_to_be_right(tmp_path):
+    path = tmp_path / "safetyd.toml"
+    path.write_text('mode = "hybrid"\n')
+
+    said = safetyd("config", "check", str(path))
+
+    assert (said.returncode, said.stdout) == (0, f"{path} is right.\n")
+
+
+def test_every_mistake_is_named(tmp_path):
+    path = tmp_path / "safetyd.toml"
+    path.write_text('mode = "party"\n[web]\nprot = 1\n')
+
+    said = here("config", "check", str(path))
+
+    assert said.returncode == 1
+    assert "mode is" in said.stderr
+    assert "web.prot is not a setting; did you mean port?" in said.stderr
+
+
+def test_programs_get_mistakes_one_by_one(tmp_path):
+    path = tmp_path / "safetyd.toml"
+    path.write_text('mode = "party"\n[web]\nprot = 1\n')
+
+    answer = json.loads(here("config", "check", "--json", str(path)).stdout)
+
+    assert (answer["ok"], answer["code"]) == (False, "config")
+    assert [error.split()[1] for error in answer["errors"]] == ["mode", "web.prot"]
+
+
+def test_show_says_that_it_is_not_about_a_running_daemon():
+    assert "A running daemon may have been started with another file" in " ".join(
+        here("config", "show", "--help").stdout.split()
+    )
+
+
+@pytest.mark.parametrize("content", ["mode = ", None])
+def test_an_unreadable_file_is_named(tmp_path, content):
+    path = tmp_path / "safetyd.toml"
+    if content is not None:
+        path.write_text(content)
+
+    said = here("config", "check", "--json", str(path))
+
+    assert said.returncode == 1
+    assert json.loads(said.stdout)["code"] == "config"
+
+
+def test_show_prints_every_setting_in_force(tmp_path):
+    path = tmp_path / "safetyd.toml"
+    path.write_text('mode = "hybrid"\n')
+
+    shown = tomllib.loads(here("config", "show", str(path)).stdout)
+    machine = json.loads(here("config", "show", str(path), "--json").stdout)
+
+    assert shown["mode"] == machine["mode"] == "hybrid"
+    assert msgspec.convert(shown, Config) == msgspec.convert(machine, Config)
+    assert machine["web"]["port"] == 8787
+
+
+def test_the_schema_judges_the_defaults_right_and_a_mistake_wrong():
+    schema = json.loads(here("config", "schema").stdout)
+    defaults = json.loads(here("config", "show", "--json").stdout)
+
+    jsonschema.validate(defaults, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"mode": "party"}, schema)
+
+
+def web(tmp_path, file: str) -> str:
+    path = tmp_path / "safetyd.toml"
+    (tmp_path / "web.toml").write_text(file)
+    path.write_text(f'[projects.web]\nfile = "{tmp_path}/web.toml"\nbudget.chain_usd = 2\n')
+    return str(path)
+
+
+@pytest.mark.req("S3.60")
+def test_a_broken_file_of_a_project_is_a_warning(tmp_path):
+    path = web(tmp_path, '"\\u001b[2J" = 1')
+
+    said = here("config", "check", path)
+    answer = json.loads(here("config", "check", "--json", path).stdout)
+
+    assert (said.returncode, said.stdout) == (0, f"{path} is right.\n")
+    assert said.stderr.startswith(
+        f"safetyd: warning: projects.web.file: {tmp_path}/web.toml: ?[2J is not a setting"
+    )
+    assert answer["ok"]
+    assert len(answer["warnings"]) == 1
+
+
+def test_show_says_what_a_projects_file_adds(tmp_path):
+    path = web(tmp_path, "[budget]\nchain_usd = 1")
+
+    shown = here("config", "show", path).stdout
+    machine = json.loads(here("config", "show", path, "--json").stdout)
+
+    assert msgspec.convert(tomllib.loads(shown), Config).projects["web"].budget.chain_usd == 2
+    assert f"# [projects.web] is tightened by {tmp_path}/web.toml:\n" in shown
+    assert "# chain_usd = 1.0\n" in shown
+    assert machine["projects"]["web"]["from_file"]["budget"]["chain_usd"] == 1
+
+
+def test_show_says_that_a_projects_file_is_broken(tmp_path):
+    shown = here("config", "show", web(tmp_path, "x = ")).stdout
+
+    assert "# everything in [projects.web] is asked: " in shown
+    assert "not TOML" in shown

@@ -1,0 +1,458 @@
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import nats
+import pytest
+
+from safetyd.client import SyncSafety
+from tests.conftest import RunningDaemon, StartDaemon, environment
+from tests.console.console_rig import here, told
+from tests.nats_process import Bus
+
+SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU\n"
+OURS = re.compile(r"Stopped by: local\nTime: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\nReason: fire drill\n")
+
+
+@pytest.fixture(scope="module")
+def shared_daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+@pytest.fixture
+def daemon(start_daemon: StartDaemon) -> RunningDaemon:
+    return start_daemon()
+
+
+@pytest.fixture
+def shared(shared_daemon: RunningDaemon) -> Iterator[RunningDaemon]:
+    """A daemon that others have used, with nothing stopped."""
+    yield shared_daemon
+    path = stop_file(shared_daemon)
+    if path.is_dir():
+        path.rmdir()
+    told(shared_daemon, "resume", "--yes")
+    for stop in stops(shared_daemon):
+        told(shared_daemon, "resume", "--agent", stop["agent"])
+
+
+@pytest.fixture
+def listener(daemon: RunningDaemon) -> Iterator[SyncSafety]:
+    """An agent that is heard, and acknowledges a stop by itself."""
+    with SyncSafety("listener", data_dir=daemon.data_dir) as safety:
+        assert safety.propose("read_file").allowed
+        yield safety
+
+
+def stop_file(daemon: RunningDaemon) -> Path:
+    return daemon.data_dir / "EMERGENCY_STOP"
+
+
+def stops(daemon: RunningDaemon) -> list[dict[str, Any]]:
+    status = json.loads(told(daemon, "status", "--json").stdout)
+    found: list[dict[str, Any]] = status["stop"]["stops"]
+    return found
+
+
+@pytest.mark.req("S2.25")
+@pytest.mark.req("S2.26")
+def test_a_stop_that_everybody_acknowledges_says_so_and_resume_ends_it(daemon, listener):
+    said = daemon.safetyd("stop", "fire\ndrill")
+
+    assert said.returncode == 0
+    assert OURS.fullmatch(stop_file(daemon).read_text())
+    assert re.search(r"acknowledged by +listener", said.stdout)
+    assert said.stdout.endswith(
+        "Nothing new is allowed. 1 allowed action has not reported an end: listener 1; check it by "
+        "hand.\nAll autonomous operations halted\n"
+    )
+    assert listener.propose("read_file").cause == "stopped"
+    assert {stop["source"].partition(":")[0] for stop in stops(daemon)} == {"operator", "file"}
+
+    resumed = daemon.safetyd("resume")
+
+    assert (resumed.returncode, resumed.stdout) == (0, "Work may go on.\n")
+    assert not stop_file(daemon).exists()
+    assert listener.propose("read_file").allowed
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait less for agents that will not answer."""
+    monkeypatch.setattr("safetyd.console.subcommands.stop_resume.WAIT_S", 0.5)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_silent_agent_is_named_and_nothing_is_claimed(shared):
+    told(shared, "check", "gone", "read_file")
+
+    said = told(shared, "stop")
+
+    assert said.returncode == 1
+    assert re.search(r"silent +.*\bgone\b", said.stdout)
+    assert "All autonomous operations halted" not in said.stdout
+
+
+@pytest.mark.req("S2.26")
+def test_the_operators_commands_run_and_a_failing_one_is_told(start_daemon: StartDaemon):
+    daemon = start_daemon('[stop]\ncommands = ["echo cancelled", "exit 3"]\n')
+
+    said = daemon.safetyd("stop")
+
+    assert said.returncode == 1
+    assert "cancelled\necho cancelled: exit code 0\nexit 3: exit code 3\n" in said.stdout
+    assert "All autonomous operations halted" not in said.stdout
+
+
+def test_the_first_configured_file_is_written(start_daemon: StartDaemon):
+    daemon = start_daemon('[stop]\nfiles = ["HALT", "EMERGENCY_STOP"]\n')
+
+    told(daemon, "stop", "fire drill")
+
+    assert OURS.fullmatch((daemon.data_dir / "HALT").read_text())
+    assert not stop_file(daemon).exists()
+
+
+def test_a_stop_of_one_agent_writes_no_file_and_leaves_others_alone(daemon, listener):
+    said = told(daemon, "stop", "--agent", "listener")
+
+    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "listener is halted")
+    assert not stop_file(daemon).exists()
+    assert not listener.propose("read_file").allowed
+    assert told(daemon, "check", "other", "read_file").returncode == 0
+
+    assert told(daemon, "resume", "--agent", "listener").returncode == 0
+    assert listener.propose("read_file").allowed
+
+
+def test_an_agent_is_not_said_to_go_on_while_everything_is_stopped(shared):
+    told(shared, "stop", "--agent", "x2")
+    stop_file(shared).touch()
+    told(shared, "resume")  # returns when the daemon has seen the file
+
+    said = told(shared, "resume", "--agent", "x2")
+
+    assert said.returncode == 1
+    assert "x2's own stop is lifted.\nStill stopped: everything by the file " in said.stdout
+
+
+def test_a_stop_of_a_name_that_was_never_heard_says_so(shared):
+    told(shared, "check", "listener", "read_file")
+
+    said = told(shared, "stop", "--agent", "listner")
+
+    assert said.returncode == 1
+    assert said.stdout.endswith(
+        "No agent listner has been heard; did you mean listener? The stop holds for that name "
+        "anyway.\n"
+    )
+    assert stops(shared)[0]["agent"] == "listner"
+
+    resumed = told(shared, "resume", "--agent", "listner")
+
+    assert (resumed.returncode, resumed.stdout) == (
+        0,
+        "No agent listner has been heard; did you mean listener?\nlistner may go on.\n",
+    )
+
+
+def test_a_resume_of_nothing_says_so(shared):
+    everything, one = told(shared, "resume"), told(shared, "resume", "--agent", "nobody")
+
+    assert (everything.returncode, everything.stdout) == (0, "Nothing was stopped.\n")
+    assert one.returncode == 0
+    assert one.stdout.endswith("No stop of nobody alone was in force.\n")
+
+
+def test_a_resume_of_everything_names_agents_that_are_still_stopped(shared):
+    told(shared, "stop", "--agent", "x1")
+
+    said = told(shared, "resume")
+
+    assert said.returncode == 0
+    assert said.stdout.startswith("Only single agents are stopped.\nStill stopped: x1 by local's")
+    assert "`safetyd resume --agent x1` ends it" in said.stdout
+
+
+def test_without_a_daemon_the_file_is_written_and_holds_from_the_start(daemon):
+    daemon.stop()
+
+    said = told(daemon, "stop", "fire drill")
+
+    assert said.returncode == 4
+    assert "hold from the start" in said.stdout
+    assert OURS.fullmatch(stop_file(daemon).read_text())
+
+    resumed = told(daemon, "resume")
+
+    assert resumed.returncode == 4
+    assert f"the stop file {stop_file(daemon)} is there" in resumed.stderr
+    assert "it may be deleted" in resumed.stderr
+    daemon.start()
+    assert told(daemon, "check", "code", "read_file").stdout.startswith("BLOCKED: emergency stop")
+    assert told(daemon, "resume").returncode == 0
+
+
+def test_before_the_first_start_the_file_is_written_too(tmp_path):
+    said = here("stop", SAFETYD_DATA_DIR=str(tmp_path / "data"))
+
+    assert said.returncode == 4
+    assert (tmp_path / "data/EMERGENCY_STOP").exists()
+    assert (tmp_path / "data").stat().st_mode & 0o077 == 0
+
+
+def test_an_observer_stops_nothing_and_writes_no_file(shared):
+    told(shared, "operator", "add", "olga", "--observer")
+
+    said = told(shared, "stop", "--operator", "olga")
+
+    assert said.returncode == 1
+    assert "is an observer's, who may look and not stop" in said.stderr
+    assert not stop_file(shared).exists()
+    assert not stops(shared)
+
+
+def agents_key(daemon: RunningDaemon) -> Path:
+    told(daemon, "agent", "add", "keyed")
+    return daemon.data_dir / "keys/agents/keyed.nk"
+
+
+def revoked_key(daemon: RunningDaemon) -> Path:
+    told(daemon, "operator", "add", "rita")
+    seed = (daemon.data_dir / "keys/operators/rita.nk").read_text()
+    told(daemon, "operator", "revoke", "rita")
+    copy = daemon.directory / "rita.nk"
+    copy.write_text(seed)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("key", "why"), [(agents_key, "does not let keyed do that"), (revoked_key, "refuses the key")]
+)
+def test_whoever_the_bus_refuses_still_stops_a_running_daemon_by_file(shared, key, why):
+    path = key(shared)
+
+    said = told(shared, "stop", "fire drill", "--key-file", str(path))
+
+    assert said.returncode == 1
+    assert why in said.stderr
+    assert len(said.stderr.splitlines()) == 1
+    assert f"The daemon with pid {shared.pid} runs and obeys it at once" in said.stdout
+    assert "hold from the start" not in said.stdout
+    assert stop_file(shared).read_text().startswith(f"Stopped by: {path.stem}\n")
+    told(shared, "resume", "--yes")
+    assert not stop_file(shared).exists()
+
+
+def missing(key: Path) -> None:
+    key.unlink()
+
+
+def garbled(key: Path) -> None:
+    key.write_text("garbled\n")
+
+
+def unreadable(key: Path) -> None:
+    key.unlink()
+    key.mkdir()
+
+
+@pytest.mark.parametrize("spoil", [missing, garbled, unreadable])
+def test_whatever_is_wrong_with_the_key_the_file_is_written(spoil, tmp_path):
+    endpoint = {"bus": "nats://127.0.0.1:1", "web": "", "pid": os.getpid(), "version": ""}
+    (tmp_path / "endpoint.json").write_text(json.dumps(endpoint))
+    (tmp_path / "keys").mkdir()
+    key = tmp_path / "keys/operator.nk"
+    key.write_text(SEED)
+    spoil(key)
+
+    said = here("stop", "fire drill", SAFETYD_DATA_DIR=str(tmp_path))
+
+    assert said.returncode == 1
+    assert OURS.fullmatch((tmp_path / "EMERGENCY_STOP").read_text())
+    assert f"the key {key} of operator local cannot be used" in said.stderr
+    assert len(said.stderr.splitlines()) == 1
+    assert f"The daemon with pid {os.getpid()} runs and obeys it at once" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (("--url", "nonsense"), {}),
+        ((), {"SAFETYD_URL": "http://127.0.0.1"}),
+        (("--key-file", "my key.nk"), {}),
+        (("--url", "nats://127.0.0.1:1"), {}),
+    ],
+)
+def test_whatever_is_wrong_with_the_connection_the_file_is_written(options, variables, tmp_path):
+    said = here("stop", *options, SAFETYD_DATA_DIR=str(tmp_path), **variables)
+
+    assert said.returncode != 0
+    assert (tmp_path / "EMERGENCY_STOP").read_text().startswith("Stopped by: ")
+    assert said.stderr.startswith("safetyd: ")
+
+
+def test_a_stop_that_can_be_written_nowhere_says_that_nothing_was_stopped(tmp_path):
+    (tmp_path / "EMERGENCY_STOP.d").touch()
+
+    said = here("stop", "--data-dir", str(tmp_path / "EMERGENCY_STOP.d"))
+
+    assert said.returncode == 1
+    assert "no safetyd runs on" in said.stderr
+    assert "cannot be made" in said.stderr
+
+
+def test_a_frozen_daemon_is_stopped_by_file(daemon):
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        said = told(daemon, "stop")
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+
+    assert said.returncode == 4
+    assert f"The daemon with pid {daemon.pid} runs and obeys it at once" in said.stdout
+    assert "gave no answer within" in said.stderr
+    assert stop_file(daemon).exists()
+
+
+def test_a_reader_that_goes_does_not_keep_a_stop_from_being_finished(start_daemon: StartDaemon):
+    daemon = start_daemon('[stop]\ncommands = ["touch ran"]\n')
+    with subprocess.Popen(
+        [sys.executable, "-m", "safetyd", "stop"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=daemon.directory,
+        env=environment(SAFETYD_DATA_DIR=str(daemon.data_dir)),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert stop_file(daemon).exists()
+    assert (daemon.directory / "ran").exists()
+
+
+def test_somebody_elses_file_is_shown_and_left_without_a_terminal(shared):
+    stop_file(shared).write_text("hands off\x1b[2J\n")
+
+    said = told(shared, "resume")
+
+    assert said.returncode == 1
+    assert "  hands off\\x1b[2J\n" in said.stdout
+    assert "no --yes" in said.stdout
+    assert stop_file(shared).exists()
+
+
+def test_yes_deletes_somebody_elses_file(shared):
+    stop_file(shared).write_text("hands off\n")
+
+    assert told(shared, "resume", "--yes").returncode == 0
+    assert not stop_file(shared).exists()
+
+
+@pytest.mark.parametrize(("answer", "exit_code"), [("y\n", 0), ("n\n", 1)])
+def test_at_a_terminal_somebody_elses_file_is_asked_about(shared, answer, exit_code):
+    stop_file(shared).write_text("hands off\n")
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+
+    said = subprocess.run(
+        [sys.executable, "-m", "safetyd", "resume"],
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(SAFETYD_DATA_DIR=str(shared.data_dir)),
+    )
+
+    os.close(ours)
+    os.close(theirs)
+    assert "Delete it?" in said.stdout
+    assert (said.returncode, stop_file(shared).exists()) == (exit_code, exit_code == 1)
+
+
+def test_a_stop_file_that_cannot_be_deleted_keeps_the_stop_and_is_named(shared):
+    stop_file(shared).mkdir()
+
+    said = told(shared, "resume", "--yes")
+
+    assert said.returncode == 1
+    assert f"{stop_file(shared)} cannot be deleted" in said.stdout
+    assert "Still stopped: everything" in said.stdout
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_stop_leaves_what_somebody_else_wrote(shared):
+    stop_file(shared).write_text("hands off\n")
+
+    told(shared, "stop")
+
+    assert stop_file(shared).read_text() == "hands off\n"
+
+
+@pytest.fixture
+async def stalled(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """A bus on which a stop is taken but nothing can be written down or asked."""
+    answer = getattr(request, "param", b'{"ok":true,"epoch":1,"journalled":false}')
+    bus = Bus(tmp_path)
+    client = await nats.connect(bus.url)
+
+    async def taken(message: Any) -> None:
+        await message.respond(answer)
+
+    async def unanswered(_message: Any) -> None: ...
+
+    await client.subscribe("safety.v1.control.*", cb=taken)
+    await client.subscribe("safety.v1.query.*", cb=unanswered)
+    await client.flush()
+    yield bus.url
+    await client.close()
+    bus.stop()
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_stop_that_is_not_yet_written_down_says_so(stalled, tmp_path):
+    data_dir = tmp_path / "data"
+    (data_dir / "keys").mkdir(parents=True)
+    (data_dir / "keys/operator.nk").write_text(SEED)
+
+    said = await anyio.to_thread.run_sync(
+        lambda: here("stop", "--url", stalled, SAFETYD_DATA_DIR=str(data_dir))
+    )
+
+    assert said.returncode == 1
+    assert "not yet written down" in said.stdout
+    assert "does not say who has acknowledged" in said.stdout
+    assert "No [stop] commands were run: the daemon does not say which" in said.stdout
+    assert (data_dir / "EMERGENCY_STOP").exists()
+    assert "would forget" not in said.stdout
+
+    one = await anyio.to_thread.run_sync(
+        lambda: here("stop", "--agent", "a", "--url", stalled, SAFETYD_DATA_DIR=str(data_dir))
+    )
+    assert one.returncode == 1
+    assert "A restart of the daemon would forget the stop" in one.stdout
+
+
+@pytest.mark.parametrize("stalled", [b'{"ok":true}', b"nonsense"], indirect=True)
+async def test_an_answer_that_makes_no_sense_leaves_the_file(stalled, tmp_path):
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/operator.nk").write_text(SEED)
+
+    said = await anyio.to_thread.run_sync(
+        lambda: here("stop", "--url", stalled, SAFETYD_DATA_DIR=str(tmp_path))
+    )
+
+    assert said.returncode == 1
+    assert (tmp_path / "EMERGENCY_STOP").exists()
+    assert len(said.stderr.splitlines()) == 1

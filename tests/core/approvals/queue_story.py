@@ -1,0 +1,81 @@
+"""Requests and answers, for stories about people."""
+
+from typing import Literal
+
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Answered, Event, Proposed
+from safetyd.core.messages.decision import Decision
+from safetyd.core.policy import Policy
+from tests.story import ask, at, propose
+
+
+def push(t: float, id: str = "p1", agent: str = "code", **fields: object) -> Proposed:  # noqa: A002
+    """Propose something that a person is asked about."""
+    fields = {"text": "git push origin main", **fields}
+    return propose(t, agent, id, "push", **fields)  # type: ignore[arg-type]
+
+
+class Queue:
+    """An engine and the people who answer."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.engine = Engine(policy or Policy())
+        self.journal: list[Event] = []
+
+    def asks(self, t: float, id: str = "p1", **fields: object) -> Decision:  # noqa: A002
+        return self.proposes(push(t, id, **fields))  # type: ignore[arg-type]
+
+    def proposes(self, proposed: Proposed, *, permission: bool = False) -> Decision:
+        decision, events = self.engine.decide(proposed, permission=permission)
+        self.journal += events
+        return decision
+
+    def happens(self, *events: Event) -> list[Event]:
+        caused = [lasting for event in events for lasting in self.engine.handle(event)]
+        self.journal += caused
+        return caused
+
+    def answers(
+        self,
+        t: float,
+        request_id: str | None,
+        answer: Literal["approved", "denied"] = "approved",
+        *,
+        by: str = "alice",
+        words: str = "",
+        waits: bool = False,
+    ) -> Decision | None:
+        """Return what the first proposal is told in the end."""
+        request = self.request(request_id)
+        self.happens(
+            Answered(
+                at=at(t),
+                t=float(t),
+                request_id=request.id,
+                agent=request.agent,
+                id=request.asked.id,
+                answer=answer,
+                by=by,
+                via="cli",
+                words=words,
+                waits=waits,
+            )
+        )
+        return self.final(request.asked.id, request.agent)
+
+    def request(self, request_id: str | None) -> Request:
+        request = self.engine.approvals.find(request_id or "")
+        assert request is not None
+        return request
+
+    def final(self, id: str, agent: str = "code") -> Decision | None:  # noqa: A002
+        return self.engine.recall.last(agent, id)
+
+    def replayed(self) -> Engine:
+        engine = Engine(self.engine.policy)
+        engine.replay(self.journal)
+        return engine
+
+
+__all__ = ["Queue", "ask", "push"]

@@ -1,0 +1,114 @@
+import msgspec
+import pytest
+
+from safetyd.core.action_types import Kinds, TypeConfig
+from safetyd.core.approvals.assurance import (
+    TERMINAL_ONLY,
+    approvable,
+    fits_sms,
+    risk_within,
+    says_all,
+)
+from safetyd.core.approvals.request import Request
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.messages.proposal import Proposal, Target, Tokens
+from safetyd.core.policy import Policy
+from tests.core.approvals.queue_story import Queue
+from tests.story import propose
+
+ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
+
+
+def request(kind: str) -> Request:
+    """Return what a person is asked about a proposal of this type."""
+    queue = Queue(ASKING)
+    return queue.request(queue.proposes(propose(0, type=kind, text="do it")).request_id)
+
+
+@pytest.mark.parametrize("via", ["cli", "tui", "link", "link:email", "sms"])
+def test_what_is_neither_dear_nor_prohibited_is_approved_in_every_way(via: str) -> None:
+    assert approvable(request("push"), via, ())
+
+
+@pytest.mark.parametrize("kind", [*sorted(TERMINAL_ONLY), "change_password"])
+def test_money_rights_and_the_prohibited_are_approved_at_a_terminal_only(kind: str) -> None:
+    asked = request(kind)
+
+    assert approvable(asked, "cli", ())
+    assert approvable(asked, "tui", ())
+    assert not approvable(asked, "link:email", ())
+    assert not approvable(asked, "sms", ())
+
+
+def test_ways_that_a_type_permits_leave_the_others_out() -> None:
+    asked = request("push")
+
+    assert approvable(asked, "link:email", ("cli", "link"))
+    assert not approvable(asked, "link:email", ("cli", "tui"))
+    assert not approvable(asked, "cli", ("link",))
+
+
+def test_no_setting_lets_a_link_approve_a_purchase() -> None:
+    assert not approvable(request("purchase"), "link:email", ("link",))
+
+
+def test_ways_of_a_type_are_those_of_its_other_names_and_of_what_an_agent_made_worse() -> None:
+    own = TypeConfig(risk="low", approve_via=("cli",))
+    kinds = Kinds({"bake": own, "cook": TypeConfig(same_as="bake")}, "strict")
+
+    assert kinds.named("Bake").approve_via == ("cli",)
+    assert kinds.named("cook").approve_via == ("cli",)
+    assert kinds.of(Proposal(type="bake", risk="high")).approve_via == ("cli",)
+    assert kinds.named("push").approve_via == ()
+
+
+@pytest.mark.parametrize(
+    ("risk", "most", "within"),
+    [("low", "low", True), ("high", "medium", False), ("prohibited", "high", False)],
+)
+def test_a_way_may_be_open_to_lower_risks_only(risk, most, within) -> None:
+    assert risk_within(risk, most) is within
+
+
+def test_a_text_with_nothing_beside_it_says_all() -> None:
+    assert says_all(Proposal(type="push", text="git push\ngit tag naïve", rationale="why"))
+    assert says_all(Proposal(type="push", text="x", session="s", confidence=0.9))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": ""},
+        {"text": "git push\u202e"},
+        {"text": "git\x1b[8mpush"},
+        {"target": Target(label="main")},
+        {"paths": ("a.py",)},
+        {"remote": "origin"},
+        {"extra": msgspec.Raw(b'{"to":"a"}')},
+        {"context": msgspec.Raw(b'{"diff":"+a"}')},
+        {"context": msgspec.Raw(b'{"n":1}')},
+        {"model": "llama3"},
+        {"cost_usd": 1.0},
+        {"tokens": Tokens(input=1)},
+    ],
+)
+def test_a_text_does_not_say_what_stands_elsewhere_or_cannot_be_seen(fields) -> None:
+    proposal = Proposal(**({"type": "push", "text": "git push"} | fields))
+
+    assert not says_all(proposal)
+    assert not fits_sms(proposal)
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("x" * 60, True),
+        ("x" * 61, False),
+        ("git push ~{}[]|^", True),
+        ("git\npush", False),
+        ("naïve", False),
+        ("echo `id`", False),
+    ],
+)
+def test_an_sms_can_show_a_short_line_in_its_own_alphabet(text, fits) -> None:
+    assert fits_sms(Proposal(type="push", text=text)) is fits

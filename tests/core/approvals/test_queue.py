@@ -1,0 +1,529 @@
+"""Stories of requests: asked, joined, answered, used, expired."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from safetyd.core.approvals.assurance import approvable
+from safetyd.core.approvals.request import ApprovalsConfig
+from safetyd.core.events.consequences import Allowed, Dropped
+from safetyd.core.events.decision_events import (
+    Cancelled,
+    Deferred,
+    Event,
+    Expired,
+    Lapsed,
+    Paused,
+    SafetyEvent,
+)
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.messages.verdict import Severity
+from safetyd.core.policy import Policy
+from tests.core.approvals.queue_story import Queue, push
+from tests.story import at, propose, resume, stop, tick
+
+DAY_S = 86_400.0
+MINUTE_S = 60.0
+
+
+@pytest.mark.req("S3.17")
+def test_what_needs_a_person_waits_for_one() -> None:
+    queue = Queue()
+
+    decision = queue.asks(0)
+
+    assert (decision.decision, decision.status) == (Severity.ASK, "pending")
+    assert decision.request_id is not None
+    assert decision.request_id.startswith("req_")
+    assert "A person has been asked" in decision.agent_message
+    assert [request.id for request in queue.engine.approvals.pending()] == [decision.request_id]
+
+
+def test_a_dry_run_asks_nobody() -> None:
+    queue = Queue()
+
+    decision = queue.asks(0, dry_run=True)
+
+    assert (decision.status, decision.request_id) == ("final", None)
+    assert queue.engine.approvals.pending_count() == 0
+
+
+@pytest.mark.req("S3.19")
+def test_an_approval_goes_back_with_its_words() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+
+    final = queue.answers(5, asked.request_id, words="looks good")
+
+    assert final is not None
+    assert (final.decision, final.status, final.cause) == (
+        Severity.ALLOW,
+        "final",
+        "human_approved",
+    )
+    assert final.reason == "approved by alice: looks good"
+    assert final.claim_required
+    assert final.expires_at == at(5) + timedelta(days=1)
+
+
+def test_a_denial_blocks_with_its_reason() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+
+    final = queue.answers(5, asked.request_id, "denied", words="not on a Friday")
+
+    assert final is not None
+    assert (final.decision, final.cause) == (Severity.BLOCK, "human_denied")
+    assert final.reason == "denied by alice: not on a Friday"
+
+
+def test_the_first_answer_wins() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    queue.answers(5, asked.request_id, "denied", by="alice")
+
+    final = queue.answers(6, asked.request_id, "approved", by="bob")
+
+    assert final is not None
+    assert final.cause == "human_denied"
+    request = queue.request(asked.request_id)
+    assert request.answer is not None
+    assert (request.state, request.answer.by) == ("denied", "alice")
+
+
+@pytest.mark.req("S3.22")
+@pytest.mark.parametrize(("wait", "minutes"), [(True, 60), (False, 10_080)])
+def test_silence_is_neither_yes_nor_no(wait: bool, minutes: int) -> None:  # noqa: FBT001
+    queue = Queue()
+    queue.asks(0, wait=wait)
+
+    assert not any(isinstance(e, Expired) for e in queue.happens(tick(minutes * MINUTE_S - 1)))
+    assert any(isinstance(e, Expired) for e in queue.happens(tick(minutes * MINUTE_S)))
+
+    final = queue.final("p1")
+    assert final is not None
+    assert (final.decision, final.cause) == (Severity.BLOCK, "expired_no_response")
+    assert "neither a yes nor a no" in final.agent_message
+
+
+def test_the_asker_may_name_another_time_up_to_thirty_days() -> None:
+    queue = Queue()
+
+    assert queue.asks(0, "p1", text="a", timeout_s=90.0).expires_at == at(90)
+    assert queue.asks(0, "p2", text="b", timeout_s=0.2).expires_at == at(1)
+    assert queue.asks(0, "p3", text="c", timeout_s=0.0).expires_at == at(30 * DAY_S)
+    assert queue.asks(0, "p4", text="d", timeout_s=99 * DAY_S).expires_at == at(30 * DAY_S)
+
+
+def test_the_same_action_in_other_words_joins_the_open_request() -> None:
+    queue = Queue()
+    first = queue.asks(0, "p1")
+
+    second = queue.asks(1, "p2", description="please")
+
+    assert second.request_id == first.request_id
+    assert queue.engine.approvals.pending_count() == 1
+    assert queue.request(first.request_id).repeats == 1
+
+    queue.answers(2, first.request_id)
+    assert [queue.final(id_).cause for id_ in ("p1", "p2")] == ["human_approved", "superseded"]  # type: ignore[union-attr]
+
+
+def test_the_same_id_is_told_the_same_while_it_is_pending() -> None:
+    queue = Queue()
+    first = queue.asks(0)
+
+    again = queue.asks(3 * DAY_S)
+
+    assert (again.request_id, again.status) == (first.request_id, "pending")
+    assert queue.request(first.request_id).repeats == 0
+
+
+@pytest.mark.req("S3.23")
+def test_an_approval_is_used_once_by_the_same_action_in_a_later_cycle() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    queue.answers(5, asked.request_id)
+
+    used = queue.asks(3600, "p7", description="in other words")
+    assert (used.decision, used.cause, used.request_id) == (
+        Severity.ALLOW,
+        "human_approved",
+        asked.request_id,
+    )
+
+    again = queue.asks(3601, "p8")
+    assert (again.decision, again.status) == (Severity.ASK, "pending")
+    assert again.request_id != asked.request_id
+
+
+def test_the_id_that_asked_uses_its_approval_once_as_well() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    queue.answers(5, asked.request_id)
+
+    assert queue.asks(6).allowed
+    assert queue.asks(7).allowed, "the same id, told the same"
+    assert queue.asks(8, "p2").status == "pending", "the approval is used up"
+
+
+def test_what_another_id_used_is_not_allowed_to_the_one_that_asked() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    queue.answers(5, asked.request_id)
+    assert queue.asks(6, "p2").allowed
+
+    assert queue.asks(7, "p1").status == "pending"
+
+
+def test_an_approval_that_nobody_used_lapses() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    queue.answers(5, asked.request_id)
+
+    caused = queue.happens(tick(DAY_S + 5))
+
+    assert any(isinstance(event, Lapsed) for event in caused)
+    assert queue.asks(DAY_S + 6, "p2").status == "pending"
+
+
+def test_an_approval_during_a_stop_is_recorded_and_releases_nothing() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    queue.happens(stop(1))
+
+    final = queue.answers(2, asked.request_id)
+
+    assert final is not None
+    assert (final.decision, final.cause) == (Severity.BLOCK, "stopped")
+    assert queue.request(asked.request_id).unused
+    assert not queue.asks(3, "p2").allowed
+    queue.happens(resume(4))
+    assert queue.asks(5, "p3").cause == "human_approved"
+
+
+def test_a_rule_that_the_person_was_not_shown_asks_anew() -> None:
+    queue = Queue()
+    asked = queue.proposes(push(0, "p1", confidence=0.95))
+    queue.answers(5, asked.request_id)
+
+    unsure = queue.proposes(push(6, "p2", confidence=0.1))
+
+    assert unsure.status == "pending"
+    assert unsure.request_id != asked.request_id
+    assert unsure.triggered_rules == ("gate.confidence",)
+
+
+def test_a_permission_covers_one_proposal_of_its_type_that_names_it() -> None:
+    queue = Queue()
+    asked = queue.proposes(propose(0, id="a1", type="push", text="git push a"), permission=True)
+    queue.answers(5, asked.request_id)
+
+    other = queue.asks(6, "p1", text="git push a")
+    foreign = queue.asks(7, "p2", text="git push b", request_id=asked.request_id)
+    named = queue.asks(8, "p3", text="git push a", request_id=asked.request_id)
+    again = queue.asks(9, "p4", text="git push a", request_id=asked.request_id)
+
+    assert [d.status for d in (other, foreign, named, again)] == [
+        *("pending", "pending"),
+        *("final", "pending"),
+    ]
+    assert named.cause == "human_approved"
+
+
+@pytest.mark.parametrize("kind", ["run_shell", "send_email", "never_heard_of"])
+def test_nobody_is_asked_to_permit_a_text_that_is_not_there(kind: str) -> None:
+    queue = Queue()
+
+    refused = queue.proposes(propose(0, id="a1", type=kind, description="x"), permission=True)
+
+    assert (refused.decision, refused.status) == (Severity.BLOCK, "final")
+    assert refused.triggered_rules[0] == "approvals.text"
+    assert not queue.engine.approvals.pending_count()
+
+
+def test_an_approval_of_a_proposal_covers_the_same_proposal_that_names_it_and_no_other() -> None:
+    queue = Queue()
+    asked = queue.asks(0, "p1")
+    queue.answers(5, asked.request_id)
+
+    other = queue.asks(6, "p2", text="git push elsewhere", request_id=asked.request_id)
+    foreign = queue.asks(7, "p3", agent="mail", request_id=asked.request_id)
+    same = queue.asks(8, "p4", request_id=asked.request_id)
+
+    assert [d.status for d in (other, foreign, same)] == ["pending", "pending", "final"]
+    assert same.cause == "human_approved"
+
+
+def test_who_asks_for_a_person_gets_one_even_for_what_is_allowed() -> None:
+    queue = Queue()
+
+    asked = queue.proposes(propose(0, type="read_file"), permission=True)
+
+    assert (asked.status, asked.triggered_rules) == ("pending", ("approvals.asked",))
+
+
+def test_an_agent_with_too_many_open_requests_is_refused() -> None:
+    queue = Queue(Policy(approvals=ApprovalsConfig(max_pending_per_agent=2)))
+    for number in range(2):
+        assert queue.asks(0, f"p{number}", text=f"git push {number}").status == "pending"
+
+    refused = queue.asks(0, "p2", text="git push 2")
+
+    assert (refused.decision, refused.cause) == (Severity.BLOCK, "rate_limit")
+    assert refused.limit_id == "approvals.agent:code"
+    assert queue.proposes(push(0, agent="ops")).status == "pending"
+
+
+def test_a_deferred_request_stays_pending_and_its_deadline_moves_along() -> None:
+    queue = Queue()
+    asked = queue.asks(0, wait=True)
+
+    queue.happens(
+        Deferred(at=at(60), t=60, request_id=asked.request_id or "", by="alice", until=at(3660))
+    )
+
+    request = queue.request(asked.request_id)
+    assert request.pending
+    assert request.deadline == at(7200)
+    assert not any(isinstance(e, Expired) for e in queue.happens(tick(7199)))
+    assert any(isinstance(e, Expired) for e in queue.happens(tick(7200)))
+
+
+def test_a_cancelled_request_ends_for_everybody() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+
+    queue.happens(
+        Cancelled(at=at(1), t=1, request_id=asked.request_id or "", by="alice", via="cli")
+    )
+
+    final = queue.final("p1")
+    assert final is not None
+    assert final.cause == "cancelled"
+
+
+def test_everything_is_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
+    queue = Queue()
+    for number in range(4):
+        queue.asks(number, f"p{number}", text=f"git push {number}")
+    ids = [request.id for request in queue.engine.approvals.pending()]
+    queue.answers(5, ids[0])
+    queue.answers(6, ids[1], "denied")
+    queue.asks(7, "p9", text="git push 0")
+    queue.happens(tick(8 * DAY_S))
+
+    replayed = queue.replayed()
+    restored = type(queue.engine).restore(queue.engine.save()())
+
+    saved = queue.engine.approvals.save()()
+    assert replayed.approvals.save()() == saved
+    assert restored.approvals.save()() == saved
+    assert replayed.seq == queue.engine.seq
+
+
+def heard_by(queue: Queue, kind: type[Event]) -> list[Event]:
+    heard: list[Event] = []
+    queue.engine._listeners[kind] = (heard.append,)
+    return heard
+
+
+def test_an_agent_that_waits_has_the_approval_at_once() -> None:
+    queue = Queue()
+    asked = queue.asks(0, wait=True)
+    allowed = heard_by(queue, Allowed)
+
+    queue.answers(1, asked.request_id, waits=True)
+
+    assert len(allowed) == 1
+    assert queue.request(asked.request_id).used == "p1"
+    assert queue.asks(2, "p2").status == "pending"
+
+
+def test_what_nobody_waits_for_is_taken_when_it_is_used() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    allowed, dropped = heard_by(queue, Allowed), heard_by(queue, Dropped)
+
+    queue.answers(1, asked.request_id)
+
+    assert (len(allowed), len(dropped)) == (0, 1)
+    assert queue.request(asked.request_id).unused
+
+
+def paused(t: float, agent: str = "code") -> Paused:
+    return Paused(at=at(t), t=t, agent=agent, source="anomaly", by="safetyd", reason="odd clicks")
+
+
+def test_people_are_asked_whether_an_agent_that_an_anomaly_paused_may_go_on() -> None:
+    queue = Queue()
+    queue.happens(paused(0), paused(1))
+
+    (request,) = queue.engine.approvals.pending()
+    assert (request.asked.type, request.deadline, request.repeats) == ("unpause", None, 1)
+    assert not queue.proposes(propose(2, type="read_file")).allowed
+
+    queue.answers(3, request.id)
+    assert queue.proposes(propose(4, id="p2", type="read_file")).allowed
+
+
+@pytest.mark.req("S1.36")
+def test_a_pause_that_people_do_not_lift_stays_and_is_told() -> None:
+    queue = Queue()
+    queue.happens(paused(0))
+    (request,) = queue.engine.approvals.pending()
+
+    queue.answers(1, request.id, "denied")
+
+    told = [event for event in queue.journal if isinstance(event, SafetyEvent)]
+    assert "ESCALATION_DENIED" in [event.event_type for event in told]
+    assert not queue.proposes(propose(2, type="read_file")).allowed
+
+
+def test_an_agent_may_ask_something_else_instead() -> None:
+    queue = Queue()
+    first = queue.asks(0, "p1", text="git push a")
+
+    second = queue.asks(1, "p2", text="git push b", supersedes="p1")
+
+    assert second.status == "pending"
+    assert queue.request(first.request_id).state == "superseded"
+    final = queue.final("p1")
+    assert final is not None
+    assert final.cause == "superseded"
+
+
+def test_nobody_supersedes_what_another_agent_asked() -> None:
+    queue = Queue()
+    first = queue.asks(0, "p1")
+
+    queue.asks(1, "p2", agent="ops", supersedes="p1")
+
+    assert queue.request(first.request_id).pending
+
+
+def test_a_permission_that_is_asked_in_other_words_takes_the_place_of_the_first() -> None:
+    queue = Queue()
+    first = queue.proposes(propose(0, id="a1", type="push", digest="sha256:1"), permission=True)
+
+    second = queue.proposes(propose(1, id="a1", type="push", digest="sha256:2"), permission=True)
+
+    assert queue.request(first.request_id).state == "superseded"
+    assert second.status == "pending"
+    assert second.request_id != first.request_id
+
+
+def test_a_permission_that_is_asked_again_in_the_same_words_is_the_same_request() -> None:
+    queue = Queue()
+    first = queue.proposes(propose(0, id="a1", type="push"), permission=True)
+
+    again = queue.proposes(propose(1, id="a1", type="push"), permission=True)
+
+    assert again.request_id == first.request_id
+    assert queue.request(first.request_id).pending
+
+
+def test_who_joined_in_other_words_keeps_its_own_content() -> None:
+    queue = Queue()
+    first = queue.asks(0, "p1", digest="sha256:1")
+    joined = queue.asks(1, "p2", digest="sha256:2")
+
+    again = queue.asks(2, "p2", digest="sha256:2")
+    other = queue.asks(3, "p2", digest="sha256:1")
+    queue.answers(4, first.request_id, "denied")
+
+    assert joined.request_id == again.request_id == first.request_id
+    assert (again.digest, other.cause) == ("sha256:2", "conflict")
+    final = queue.final("p2")
+    assert final is not None
+    assert (final.cause, final.digest) == ("superseded", "sha256:2")
+
+
+def test_a_request_keeps_its_context_through_a_checkpoint() -> None:
+    queue = Queue()
+    context, extra = msgspec.Raw(b'{"branch":"fix"}'), msgspec.Raw(b'{"colour":[1,"red"]}')
+    asked = queue.asks(0, context=context, extra=extra)
+
+    restored = type(queue.engine).restore(queue.engine.save()())
+
+    found = restored.approvals.find(asked.request_id or "")
+    assert found is not None
+    assert msgspec.json.encode(found.asked.proposal.context) == bytes(context)
+    assert restored.approvals.save()() == queue.engine.approvals.save()()
+
+
+def test_a_day_whose_money_went_meanwhile_holds_an_approval_back() -> None:
+    queue = Queue(Policy(budget=BudgetConfig(day_usd=5, session_usd=0, chain_usd=0)))
+    asked = queue.asks(0, cost_usd=3.0)
+    assert queue.proposes(propose(1, "ops", "x", cost_usd=4.0)).allowed
+
+    final = queue.answers(2, asked.request_id)
+
+    assert final is not None
+    assert (final.decision, final.cause) == (Severity.BLOCK, "budget")
+    assert queue.request(asked.request_id).unused
+
+
+@pytest.mark.parametrize(
+    ("seen", "again", "covered"),
+    [
+        ({"rationale": "a"}, {"rationale": "b"}, True),
+        ({"description": "a"}, {"description": "b"}, True),
+        ({"cost_usd": 2.0}, {"cost_usd": 1.0}, True),
+        ({"cost_usd": 2.0}, {"cost_usd": 3.0}, False),
+        ({}, {"cost_usd": 3.0}, False),
+        ({"extra": msgspec.Raw(b'{"to":"a"}')}, {"extra": msgspec.Raw(b'{"to":"b"}')}, False),
+        ({"extra": msgspec.Raw(b'{"to":"a"}')}, {}, False),
+        (
+            {"context": msgspec.Raw(b'{"diff":"+a"}')},
+            {"context": msgspec.Raw(b'{"diff":"+b"}')},
+            False,
+        ),
+        (
+            {"context": msgspec.Raw(b'{"n":1,"diff":"+a"}')},
+            {"context": msgspec.Raw(b'{"diff":"+a"}')},
+            False,
+        ),
+        ({"context": msgspec.Raw(b'{"n":1}')}, {}, False),
+        ({"context": msgspec.Raw(b"[1]")}, {"context": msgspec.Raw(b"[2]")}, False),
+        ({"text": "", "description": "a"}, {"text": "", "description": "a"}, True),
+        ({"text": "", "description": "a"}, {"text": "", "description": "b"}, False),
+    ],
+)
+def test_an_approval_is_for_what_the_person_saw(seen, again, covered) -> None:
+    queue = Queue()
+    asked = queue.asks(0, "p1", **seen)
+    queue.answers(5, asked.request_id)
+
+    decision = queue.asks(6, "p2", **again)
+
+    assert decision.status == ("final" if covered else "pending")
+    assert (decision.cause == "human_approved") is covered
+
+
+def test_an_agent_cannot_end_a_pause_with_a_proposal_of_its_own() -> None:
+    queue = Queue()
+    asked = queue.proposes(propose(0, type="unpause", text="a harmless thing"))
+    queue.happens(paused(1))
+    request = queue.request(asked.request_id)
+
+    final = queue.answers(2, asked.request_id)
+
+    assert (request.own, request.pauses) == (False, "")
+    assert final is not None
+    assert not queue.proposes(propose(3, id="p2", type="read_file")).allowed
+    assert [each.own for each in queue.engine.approvals.pending()] == [True]
+
+
+def test_what_an_approval_gives_beside_the_action_is_said_and_not_approved_in_passing() -> None:
+    queue = Queue(Policy(budget=BudgetConfig(session_usd=1.0)))
+    plain = queue.request(queue.asks(0, "p0").request_id)
+    queue.proposes(propose(1, id="p1", cost_usd=1.0))
+    paid = queue.request(queue.proposes(propose(2, id="p2", text="x", cost_usd=1.0)).request_id)
+
+    assert (plain.gives, paid.pauses) == ("", "budget")
+    assert paid.gives == "an approval also ends the pause and lets the session spend as much again"
+    assert approvable(paid, "cli", ())
+    assert not approvable(paid, "sms", ())
+    assert not approvable(paid, "desktop", ())

@@ -1,0 +1,182 @@
+"""What guards take when, of what a person is asked about: guards.md's table."""
+
+from typing import Any, Final
+
+import pytest
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.consequences import Allowed, Dropped
+from safetyd.core.events.decision_events import BreakerMoved, Cancelled, Expired
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.guards.kernel import State
+from safetyd.core.messages.proposal import Target
+from safetyd.core.policy import Policy
+from tests.core.approvals.queue_story import Queue
+from tests.story import at, outcome, propose, resume, stop, tick
+
+DEAR: Final[dict[str, Any]] = {"cost_usd": 2.0, "chain": "c1", "session": "s1"}
+
+
+def reserved(engine: Engine, t: float) -> dict[str, float]:
+    """Return what is set aside, by scope, in dollars."""
+    standings = engine.guards.budget.standings(at(t))
+    return {one.scope: one.account.reserved / 1e9 for one in standings}
+
+
+def test_what_is_pending_is_set_aside_in_chain_and_session_but_not_in_the_day() -> None:
+    queue = Queue()
+
+    queue.asks(0, **DEAR)
+
+    held = reserved(queue.engine, 0)
+    assert (held["chain"], held["session"], held["day"]) == (2.0, 2.0, 0.0)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_money_is_taken_from_the_day_once_the_action_may_be_done(waits: bool) -> None:  # noqa: FBT001
+    queue = Queue()
+    asked = queue.asks(0, **DEAR)
+    queue.answers(1, asked.request_id, waits=waits)
+
+    if not waits:
+        assert not any(reserved(queue.engine, 1).values()), "who proposes it again brings its own"
+        assert queue.asks(2, "p2", **DEAR).allowed
+
+    held = reserved(queue.engine, 2)
+    assert (held["chain"], held["session"], held["day"]) == (2.0, 2.0, 2.0)
+
+
+def denied(queue: Queue, request_id: str) -> None:
+    queue.answers(1, request_id, "denied")
+
+
+def expired(queue: Queue, _request_id: str) -> None:
+    assert any(isinstance(event, Expired) for event in queue.happens(tick(8 * 86_400.0)))
+
+
+def cancelled(queue: Queue, request_id: str) -> None:
+    queue.happens(Cancelled(at=at(1), t=1.0, request_id=request_id, by="alice", via="cli"))
+
+
+def held_back(queue: Queue, request_id: str) -> None:
+    queue.happens(stop(1))
+    queue.answers(2, request_id)
+
+
+@pytest.mark.parametrize("end", [denied, expired, cancelled, held_back])
+def test_what_will_not_be_done_gives_its_money_back(end) -> None:
+    queue = Queue()
+    asked = queue.asks(0, **DEAR)
+
+    end(queue, asked.request_id)
+
+    assert not any(reserved(queue.engine, 0).values())
+    assert queue.engine.guards.safe_mode.status("code", 2.0).state is State.READY
+
+
+def test_a_repeat_that_joins_sets_nothing_aside() -> None:
+    queue = Queue()
+    queue.asks(0, **DEAR)
+
+    queue.asks(1, "p2", **DEAR)
+
+    assert reserved(queue.engine, 1)["chain"] == 2.0
+
+
+def test_what_is_pending_counts_against_a_chain_that_has_little_left() -> None:
+    queue = Queue(Policy(budget=BudgetConfig(chain_usd=3.0)))
+    queue.asks(0, **DEAR)
+
+    other = queue.proposes(propose(1, id="p2", cost_usd=2.0, chain="c1"))
+
+    assert not other.allowed
+    assert other.triggered_rules == ("budget.chain",)
+
+
+def test_an_approved_action_is_under_way_once_it_is_begun_and_not_before() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    assert queue.engine.actions.under_way("code") == ()
+
+    queue.answers(1, asked.request_id, waits=True)
+
+    assert queue.engine.actions.under_way("code") == ("p1",)
+    queue.happens(outcome(2))
+    assert queue.engine.actions.under_way("code") == ()
+
+
+def test_an_agent_is_counted_as_asked_and_then_as_allowed() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    queue.answers(1, asked.request_id, waits=True)
+
+    known = queue.engine.keys.agents["code"]
+
+    assert (known.asked, known.allowed) == (1, 1)
+
+
+def dispatched(queue: Queue, t: float, id_: str) -> str:
+    """Ask a person about a dispatch."""
+    proposed = propose(t, "ops", id_, "dispatch", target=Target(name="worker"), confidence=0.1)
+    return queue.proposes(proposed).request_id or ""
+
+
+def test_a_round_begins_and_the_cooldown_runs_from_when_a_dispatch_is_approved() -> None:
+    queue = Queue()
+    request_id = dispatched(queue, 0, "p1")
+    iterations, cooldown = queue.engine.guards.iterations, queue.engine.guards.cooldown
+    assert (iterations.count("ops"), cooldown.cooling("ops", 0)) == (0, {})
+
+    queue.answers(100, request_id, waits=True)
+
+    assert iterations.count("ops") == 1
+    assert cooldown.cooling("ops", 100) == {"worker": 60.0}
+
+
+def test_an_approved_action_takes_a_probe_of_its_breaker() -> None:
+    queue = Queue()
+    asked = queue.asks(0, dependency="api")
+    moved = BreakerMoved(at=at(1), t=1.0, breaker="api", state="open", reason="5 of 5 failed")
+    queue.happens(moved)
+    assert probes(queue) == 0
+
+    queue.answers(1_000, asked.request_id, waits=True)
+
+    assert probes(queue) == 1
+
+
+def probes(queue: Queue) -> int:
+    (breaker,) = queue.engine.guards.breaker.tripped
+    return breaker.probes_out
+
+
+def test_a_kernel_executes_from_when_a_person_approves_until_the_outcome() -> None:
+    queue = Queue()
+    asked = queue.asks(0)
+    assert state(queue) is State.READY
+
+    queue.answers(1, asked.request_id, waits=True)
+    assert state(queue) is State.EXECUTING
+
+    queue.happens(outcome(2))
+    assert state(queue) is State.READY
+
+
+def state(queue: Queue) -> State:
+    return queue.engine.guards.safe_mode.status("code", 2.0).state
+
+
+def test_what_follows_is_never_written_down_and_the_same_on_replay() -> None:
+    queue = Queue()
+    queue.answers(1, queue.asks(0, **DEAR).request_id, waits=True)
+    held = queue.asks(2, "p2", text="git push other", **DEAR)
+    queue.happens(stop(3))
+    queue.answers(4, held.request_id, waits=True)
+    queue.happens(resume(5))
+
+    assert not [e for e in queue.journal if isinstance(e, (Allowed, Dropped))]
+    assert replayed_actors(queue) == queue.engine.save()().actors
+
+
+def replayed_actors(queue: Queue) -> dict[str, bytes]:
+    return queue.replayed().save()().actors

@@ -1,0 +1,340 @@
+"""For any story: no budget is exceeded, nothing spent is lost, and a restart changes nothing.
+
+`Naive` is the rule in its plainest form: it keeps every amount ever set aside or spent, and adds
+them all up whenever it is asked.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from safetyd.core.engine.journal_lines import decode, encode
+from safetyd.core.events.decision_events import (
+    BudgetMarked,
+    Decided,
+    Event,
+    Overdue,
+    Paused,
+    Proposed,
+    SessionClosed,
+    Settled,
+    Unpaused,
+)
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.messages.money import NANO
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.telemetry import SessionEnded
+from safetyd.core.messages.verdict import Severity
+from tests.core.guards.budget.budget_rig import Shop, cost, unpause
+from tests.story import NOON, propose, report, tick
+
+CONFIG = BudgetConfig(
+    chain_usd=5, session_usd=6, day_usd=22, agent_usd=16, model_usd=9, default_cost_usd=0.25
+)
+OWN = {"ops": 8.0}
+LIMITS = {"budget.chain": 5.0, "budget.day": 22.0, "budget.agent": 16.0, "budget.model": 9.0}
+OF_DAY = {"budget.day", "budget.agent", "budget.model"}  # what is free passes these
+DAY_S = 86_400
+LONG_AGO = NOON - timedelta(days=365)  # any day that has begun is later
+
+agents = st.sampled_from(["code", "ops"])
+ids = st.sampled_from([f"p{n}" for n in range(30)])
+sessions = st.sampled_from([None, "s", "r"])
+chains = st.sampled_from([None, "c", "d"])
+models = st.sampled_from([None, "o4", "gpt-5.2"])
+amounts = st.sampled_from([None, 0, 0.5, 1, 2.5, 4])
+prices = st.sampled_from([None, None, 0, NANO, 3 * NANO])
+gaps = st.sampled_from([0, 1, 70])  # an answer is remembered for 60 s
+proposals = st.tuples(
+    agents,
+    st.builds(
+        Proposal,
+        type=st.just("read_file"),
+        id=ids,
+        cost_usd=amounts,
+        session=sessions,
+        chain=chains,
+        model=models,
+        text=st.sampled_from(["", "", "", "rm -rf /"]),
+    ),
+)
+
+
+@dataclass
+class Item:
+    """An amount in dollars, and where it counts."""
+
+    agent: str
+    session: tuple[str, int]
+    chain: str | None
+    model: str | None
+    day: int
+    usd: float
+    open: bool = True
+
+
+@dataclass
+class Naive:
+    items: list[Item] = field(default_factory=list)
+    open: dict[tuple[str, str], Item] = field(default_factory=dict)
+    ended: dict[tuple[str, str], int] = field(default_factory=dict)
+    heard_t: dict[tuple[str, str], float] = field(default_factory=dict)
+    paused: dict[str, tuple[str, int]] = field(default_factory=dict)
+    raised: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    day: int = 0
+
+    def session(self, agent: str, name: str | None) -> tuple[str, int]:
+        return name or "", self.ended.get((agent, name or ""), 0)
+
+    def refuses(self, event: Proposed | Decided) -> set[str]:
+        proposal, agent = event.proposal, event.agent
+        need = larger(proposal.cost_usd, event.priced_nano, 0.25)
+        session = self.session(agent, proposal.session)
+        own = OWN.get(agent, 6) + self.raised.get((agent, *session), 0)
+        limits = {**LIMITS, "budget.session": own}
+        used = self.used(event.at, event.t, agent, session, proposal.chain, proposal.model)
+        free = OF_DAY if not need and proposal.model is None else set()
+        return {
+            rule
+            for rule, sum_ in used.items()
+            if sum_ >= limits[rule] or sum_ + need > limits[rule]
+        } - free
+
+    def used(
+        self,
+        at: datetime,
+        t: float,
+        agent: str,
+        session: tuple[str, int],
+        chain: str | None,
+        model: str | None,
+    ) -> dict[str, float]:
+        today = [item for item in self.items if item.day == max(self.day, at.toordinal())]
+        mine = [item for item in self.items if item.agent == agent]
+        used = {
+            "budget.session": total(item for item in mine if item.session == session),
+            "budget.day": total(today),
+            "budget.agent": total(item for item in today if item.agent == agent),
+        }
+        if chain is not None:
+            forgotten = self.forgets(agent, chain, t)
+            used["budget.chain"] = total(i for i in mine if i.chain == chain and not forgotten)
+        if model is not None:
+            used["budget.model"] = total(item for item in today if item.model == model)
+        return used
+
+    def forgets(self, agent: str, chain: str, t: float) -> bool:
+        held = total(i for i in self.items if (i.agent, i.chain) == (agent, chain) and i.open)
+        return not held and self.heard_t.get((agent, chain), t) + DAY_S <= t
+
+    def hears(self, event: Event) -> None:
+        match event:
+            case Decided(first=True):
+                self.decided(event)
+            case Settled():
+                self.settled(event)
+            case Overdue():
+                for id_ in event.ids:
+                    if (item := self.open.pop((event.agent, id_), None)) is not None:
+                        item.open = False
+            case SessionClosed():
+                key = event.agent, event.session
+                self.ended[key] = self.ended.get(key, 0) + 1
+            case Unpaused(agent=agent) if "budget" in event.sources and agent in self.paused:
+                key3 = (agent, *self.paused.pop(agent))
+                self.raised[key3] = self.raised.get(key3, 0) + OWN.get(agent, 6)
+
+    def decided(self, event: Decided) -> None:
+        proposal, agent = event.proposal, event.agent
+        refused = self.refuses(event)
+        self.day = max(self.day, event.at.toordinal())
+        self.message(agent, proposal.chain, event.t)
+        session = self.session(agent, proposal.session)
+        if "budget.session" in refused and event.decision is Severity.ASK:
+            self.paused.setdefault(agent, session)
+        if event.decision is Severity.ALLOW:
+            assert not refused
+            if (before := self.open.pop((agent, event.id), None)) is not None:
+                before.open = False
+            need = larger(proposal.cost_usd, event.priced_nano, 0.25)
+            if need:  # else what it costs after all is money of the day on which that is known
+                item = Item(agent, session, proposal.chain, proposal.model, self.day, need)
+                self.items.append(item)
+                self.open[agent, event.id] = item
+
+    def settled(self, event: Settled) -> None:
+        self.day = max(self.day, event.at.toordinal())
+        self.message(event.agent, event.chain, event.t)
+        item = self.open.pop((event.agent, event.id or ""), None)
+        if item is None:
+            session = self.session(event.agent, event.session)
+            item = Item(event.agent, session, event.chain, event.model, self.day, 0)
+            self.items.append(item)
+        item.usd = larger(event.cost_usd, event.priced_nano, item.usd)
+        item.model = item.model or event.model
+        item.open = False
+
+    def message(self, agent: str, chain: str | None, t: float) -> None:
+        if chain is None:
+            return
+        if self.forgets(agent, chain, t):
+            for item in self.items:
+                if (item.agent, item.chain, item.open) == (agent, chain, False):
+                    item.chain = None
+        self.heard_t[agent, chain] = t
+
+
+def larger(usd: float | None, nano: int | None, neither: float) -> float:
+    priced = None if nano is None else nano / NANO
+    return max((given for given in (usd, priced) if given is not None), default=neither)
+
+
+def total(items: Iterable[Item]) -> float:
+    return sum(item.usd for item in items)
+
+
+class Story(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.t = 0.0
+        self.wall_s = 0.0
+        self.shop = Shop(CONFIG, OWN)
+        self.naive = Naive()
+        self.journal: list[bytes] = []
+        self.spent: dict[tuple[str, ...], int] = {}
+
+    def happens(self, event: Event, seconds: float = 1) -> list[Event]:
+        self.t += seconds
+        event.t = self.t
+        event.at += timedelta(seconds=self.t + self.wall_s)
+        caused = self.shop.play(event)
+        for happened in caused:
+            self.naive.hears(happened)
+            if isinstance(happened, SessionClosed):
+                self.spent.pop(("session", happened.agent, happened.session), None)
+        self.journal += [encode(happened) for happened in caused]
+        return caused
+
+    @rule(wanted=st.lists(st.tuples(proposals, prices), min_size=1, max_size=6), seconds=gaps)
+    def fan_out(self, wanted, seconds):
+        self.t += seconds
+        for (agent, proposal), price in wanted:
+            event = Proposed(
+                at=NOON,
+                t=0,
+                agent=agent,
+                proposal=proposal,
+                digest=repr(proposal),
+                priced_nano=price,
+            )
+            was_paused = set(self.naive.paused)
+            caused = self.happens(event, 0)
+            paused = {happened.agent for happened in caused if isinstance(happened, Paused)}
+            assert paused == self.naive.paused.keys() - was_paused
+
+    @rule(agent=agents, usd=amounts, session=sessions, chain=chains, model=models)
+    def look(self, agent, usd, session, chain, model):
+        """A dry run says exactly what the rule says, live and after a restart."""
+        event = propose(
+            0, agent, cost_usd=usd, session=session, chain=chain, model=model, dry_run=True
+        )
+        expected = self.naive.refuses(self.now(event))
+        for shop in (self.shop, self.replayed()):
+            decision = shop.engine._judge(event, first=False)
+            assert {rule for v in decision.verdicts for rule in (v.rule, *v.also)} == expected
+
+    def now(self, event: Proposed) -> Proposed:
+        event.t = self.t
+        event.at += timedelta(seconds=self.t + self.wall_s)
+        return event
+
+    @rule(told=st.lists(st.tuples(agents, ids, amounts, prices, st.booleans(), models), max_size=4))
+    def outcomes(self, told):
+        for agent, id_, usd, price, ok, model in told:
+            self.happens(cost(0, id_, usd, agent, priced_nano=price, ok=ok, model=model))
+
+    @rule(agent=agents, usd=amounts, session=sessions, model=models)
+    def outcome_of_nothing(self, agent, usd, session, model):
+        self.happens(cost(0, None, usd, agent, session=session, model=model))
+
+    @rule(agent=agents, session=st.sampled_from(["s", "r"]))
+    def end_session(self, agent, session):
+        self.happens(report(0, SessionEnded(session=session), agent))
+
+    @rule(agent=agents, source=st.sampled_from(["budget", "operator"]))
+    def unpause(self, agent, source):
+        self.happens(unpause(0, source, agent=agent))
+
+    @rule(seconds=st.sampled_from([1, 1800, 3600, DAY_S]), ticks=st.booleans())
+    def wait(self, seconds, ticks):
+        self.t += seconds
+        if ticks:
+            self.happens(tick(0))
+
+    @rule(seconds=st.sampled_from([-50_000, 50_000]))
+    def wall_clock_steps(self, seconds):
+        self.wall_s += seconds
+
+    @rule()
+    def restart(self):
+        self.shop = self.replayed()
+
+    def replayed(self) -> Shop:
+        shop = Shop(CONFIG, OWN)
+        shop.engine.replay(decode(line) for line in self.journal)
+        return shop
+
+    @invariant()
+    def journal_is_the_only_memory(self):
+        assert self.replayed().budget.save()() == self.shop.budget.save()()
+
+    @invariant()
+    def sums_are_those_of_every_amount_ever(self):
+        items = self.naive.items
+        for standing in self.shop.budget.standings(LONG_AGO):
+            match standing.scope:
+                case "day":
+                    these = [i for i in items if i.day == self.naive.day]
+                case "agent":
+                    these = [
+                        i for i in items if (i.agent, i.day) == (standing.agent, self.naive.day)
+                    ]
+                case "model":
+                    these = [i for i in items if (i.model, i.day) == (standing.id, self.naive.day)]
+                case "session":
+                    session = self.naive.session(str(standing.agent), standing.id)
+                    these = [i for i in items if (i.agent, i.session) == (standing.agent, session)]
+                case "chain":
+                    these = [
+                        i for i in items if (i.agent, i.chain) == (standing.agent, standing.id)
+                    ]
+            assert standing.spent / NANO == total(i for i in these if not i.open)
+            assert standing.reserved / NANO == total(i for i in these if i.open)
+
+    @invariant()
+    def spending_never_shrinks(self):
+        for standing in self.shop.budget.standings(LONG_AGO):
+            if standing.scope == "chain":
+                continue  # begins anew once it is forgotten
+            period = () if standing.scope == "session" else (str(self.naive.day),)
+            key = (standing.scope, str(standing.agent), standing.id, *period)
+            assert standing.spent >= self.spent.get(key, 0)
+            self.spent[key] = standing.spent
+
+    @invariant()
+    def every_mark_is_made_once(self):
+        today = [
+            (event.mark, event.scope, event.id, event.at.date())
+            for event in map(decode, self.journal)
+            if isinstance(event, BudgetMarked) and event.scope == "day"
+        ]
+        assert len(today) == len(set(today))
+
+
+Story.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestStory = pytest.mark.req("S1.19")(Story.TestCase)

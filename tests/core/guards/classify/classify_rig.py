@@ -1,0 +1,86 @@
+"""A classifier and the agents before it, for stories."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, tzinfo
+
+from safetyd.core.action_types import Kinds, TypeConfig
+from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
+from safetyd.core.guards.classify.classify import Classify
+from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.guards.rules import CustomRule, RulesConfig, When
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from tests.story import at, propose
+
+
+class Desk:
+    """A classifier that agents propose to."""
+
+    def __init__(
+        self,
+        rules: RulesConfig | None = None,
+        projects: Mapping[str, ProjectConfig] | None = None,
+        *,
+        types: Mapping[str, TypeConfig] | None = None,
+        mode: str = "production",
+        profile: str = "strict",
+        timezone: tzinfo = UTC,
+    ) -> None:
+        self.kinds = Kinds(types or {}, profile)
+        self.guard = Classify(
+            rules or RulesConfig(),
+            projects or {},
+            self.kinds,
+            mode=mode,
+            profile=profile,
+            timezone=timezone,
+        )
+
+    def looks(self, type: str = "read_file", agent: str = "code", **fields: object) -> Verdict:  # noqa: A002
+        """Only get an opinion."""
+        return self.judges(propose(0, agent, type=type, **fields))  # type: ignore[arg-type]
+
+    def judges(self, proposed: Proposed) -> Verdict:
+        return self.guard.check(proposed, self.kinds.of(proposed.proposal))
+
+    def asks(self, type: str = "read_file", agent: str = "code", **fields: object) -> Verdict:  # noqa: A002
+        """Propose and be decided about."""
+        proposed = propose(0, agent, type=type, **fields)  # type: ignore[arg-type]
+        verdict = self.judges(proposed)
+        assert self.guard.observe(self.decided(proposed, verdict)) == ()
+        return verdict
+
+    def decided(self, proposed: Proposed, verdict: Verdict, *, first: bool = True) -> Decided:
+        kind = self.kinds.of(proposed.proposal)
+        return Decided(
+            at=proposed.at,
+            t=proposed.t,
+            agent=proposed.agent,
+            proposal=proposed.proposal,
+            digest=proposed.digest,
+            decision=verdict.decision,
+            type=kind.type,
+            tier=kind.tier,
+            reversibility=kind.reversibility,
+            risk=kind.risk,
+            verdicts=() if verdict is ALLOWED else (verdict,),
+            first=first,
+        )
+
+
+def closed(agent: str = "code", session: str = "") -> SessionClosed:
+    return SessionClosed(at=at(0), t=0.0, agent=agent, session=session, why="idle")
+
+
+def custom(then: Severity, name: str = "mine", reason: str = "", **when: object) -> RulesConfig:
+    """Return rules with one custom rule."""
+    return RulesConfig(custom=(rule(then, name, reason, **when),))
+
+
+def rule(then: Severity, name: str = "mine", reason: str = "", **when: object) -> CustomRule:
+    return CustomRule(name=name, when=When(**when), then=then, reason=reason)  # type: ignore[arg-type]
+
+
+def at_time(desk: Desk, when: datetime, **fields: object) -> Verdict:
+    proposed = propose(0, **fields)  # type: ignore[arg-type]
+    proposed.at = when
+    return desk.judges(proposed)

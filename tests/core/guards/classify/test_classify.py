@@ -1,0 +1,337 @@
+import json
+
+import pytest
+
+from safetyd.core.action_types import Kinds, TypeConfig
+from safetyd.core.events.decision_events import Stopped
+from safetyd.core.guards.classify.classify import MAX_UNKNOWN
+from safetyd.core.guards.classify.rule_sets import MAX_REMEMBERED, MAX_SESSIONS
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.messages.proposal import Proposal, Reversibility, Risk
+from safetyd.core.messages.verdict import ALLOWED, Severity
+from tests.core.guards.classify.classify_rig import Desk, closed
+from tests.story import propose, stop
+
+
+@pytest.mark.req("S2.13")
+@pytest.mark.req("S3.7")
+@pytest.mark.parametrize(
+    "type",
+    [
+        "read_file",
+        "list_files",
+        "read_git",
+        "git_log",
+        "run_tests",
+        "memory_write",
+        "memory_prune",
+        "create_branch",
+        "create_worktree",
+        "write_log",
+        "write_state",
+        "embed",
+        "similarity_search",
+        "analyze_session",
+        "internal_analysis",
+        "draft",
+        "db_read",
+    ],
+)
+def test_local_and_reversible_work_passes(type: str) -> None:  # noqa: A002
+    assert Desk().looks(type) is ALLOWED
+
+
+@pytest.mark.req("S2.14")
+@pytest.mark.req("S2.17")
+@pytest.mark.parametrize("type", ["content_update", "edit_file", "create_file", "web_fetch"])
+def test_medium_risk_passes(type: str) -> None:  # noqa: A002
+    assert Desk().looks(type) is ALLOWED
+
+
+@pytest.mark.req("S2.15")
+@pytest.mark.req("S2.17")
+@pytest.mark.req("S3.3")
+@pytest.mark.req("S3.4")
+@pytest.mark.req("S3.9")
+@pytest.mark.req("S3.10")
+@pytest.mark.req("S3.11")
+@pytest.mark.req("S3.12")
+@pytest.mark.req("S3.13")
+@pytest.mark.parametrize(
+    "type",
+    [
+        "modify_code",
+        "push",
+        "create_pull_request",
+        "modify_ci",
+        "install_package",
+        "modify_config",
+        "start_service",
+        "open_port",
+        "deploy",
+        "publish",
+        "delete_file_outside",
+        "drop_database",
+        "clear_cache",
+        "purchase",
+        "billing_change",
+        "revoke_token",
+        "modify_permissions",
+        "run_shell",
+    ],
+)
+def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
+    verdict = Desk().looks(type)
+
+    assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.high")
+    assert verdict.cause == "policy"
+    assert verdict.reason.endswith("so a person must permit it")
+
+
+@pytest.mark.req("S3.5")
+@pytest.mark.req("S3.8")
+@pytest.mark.parametrize(
+    "type",
+    [
+        "send_email",
+        "send_message",
+        "post_chat",
+        "post_social",
+        "submit_assignment",
+        "create_issue",
+        "comment",
+    ],
+)
+def test_speaking_to_people_is_asked_about(type: str) -> None:  # noqa: A002
+    verdict = Desk().looks(type)
+
+    assert verdict.decision is Severity.ASK
+    assert verdict.reason == f"{type} speaks to a person, so a person must permit it"
+
+
+@pytest.mark.req("S2.16")
+@pytest.mark.req("S2.17")
+@pytest.mark.parametrize("type", ["change_password", "read_credentials", "disable_security"])
+def test_prohibited_types_are_blocked(type: str) -> None:  # noqa: A002
+    verdict = Desk().looks(type)
+
+    assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "classify.prohibited")
+    assert (verdict.cause, verdict.reason) == ("prohibited", f"{type} is prohibited")
+
+
+@pytest.mark.req("S3.3")
+def test_prohibited_can_be_made_a_question() -> None:
+    desk = Desk(RulesConfig(prohibited_means="require_confirmation"))
+
+    verdict = desk.looks("change_password")
+
+    assert (verdict.decision, verdict.cause) == (Severity.ASK, "prohibited")
+
+
+@pytest.mark.parametrize(
+    ("type", "traits", "reason"),
+    [
+        ("push", {}, "push cannot be undone"),
+        ("run_shell", {}, "Nobody has checked what this run_shell would do"),
+        ("open_port", {}, "open_port is of high risk"),
+        ("peek", {}, "peek has the tier requires_permission"),
+        ("click", {"risk": "high"}, "The agent itself says that this click is of high risk"),
+        (
+            "click",
+            {"reversibility": "irreversible"},
+            "The agent itself says that this click is irreversible",
+        ),
+    ],
+)
+def test_the_reason_says_why_a_person_is_asked(
+    type: str,  # noqa: A002
+    traits: dict[str, str],
+    reason: str,
+) -> None:
+    strict = TypeConfig(tier="requires_permission", risk="low", reversibility="reversible")
+
+    assert Desk(types={"peek": strict}).looks(type, **traits).reason == (
+        f"{reason}, so a person must permit it"
+    )
+
+
+def test_risk_and_tier_must_both_let_a_type_pass() -> None:
+    desk = Desk(types={"bake": TypeConfig(tier="auto_allowed", risk="high")})
+
+    assert desk.looks("bake").decision is Severity.ASK
+
+
+def test_an_agents_own_words_raise_the_verdict() -> None:
+    desk = Desk()
+
+    assert desk.looks("read_file", risk="medium") is ALLOWED
+    assert desk.looks("read_file", risk="high").decision is Severity.ASK
+    verdict = desk.looks("read_file", risk="prohibited")
+    assert (verdict.decision, verdict.cause) == (Severity.BLOCK, "prohibited")
+    assert verdict.reason == "The agent itself says that this read_file is prohibited"
+
+
+def test_what_was_prohibited_anyway_is_not_put_down_to_the_agent() -> None:
+    desk = Desk(types={"launch": TypeConfig(risk="prohibited", reversibility="reversible")})
+
+    verdict = desk.looks("launch", reversibility="irreversible")
+
+    assert verdict.reason == "launch is prohibited"
+    assert "agent itself" in desk.looks("dance", risk="prohibited").reason
+
+
+@pytest.mark.parametrize(
+    ("type", "risk", "reversibility", "raised"),
+    [
+        ("push", "high", "irreversible", False),
+        ("push", "low", None, False),
+        ("push", None, None, False),
+        ("push", "prohibited", None, True),
+        ("run_shell", None, "irreversible", True),
+        ("click", None, "unknown", True),
+    ],
+)
+def test_a_kind_knows_whether_the_agent_raised_it(
+    type: str,  # noqa: A002
+    risk: Risk | None,
+    reversibility: Reversibility | None,
+    raised: bool,  # noqa: FBT001
+) -> None:
+    proposal = Proposal(type=type, risk=risk, reversibility=reversibility)
+
+    assert Kinds({}, "strict").of(proposal).raised is raised
+
+
+@pytest.mark.req("S0.14")
+def test_an_unknown_type_is_asked_about_with_the_line_that_makes_it_known() -> None:
+    verdict = Desk().looks("Red File")
+
+    assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.unknown_type")
+    assert verdict.reason == (
+        "red_file is not a known type (the nearest is read_file): "
+        'to make it one, add [types.red_file] same_as = "read_file"'
+    )
+
+
+def test_a_type_like_no_other_is_said_to_be_so() -> None:
+    assert Desk().looks("zzz").reason == (
+        "zzz is not a known type, nor plainly like one: "
+        'to make it one, add [types.zzz] tier = "requires_permission"'
+    )
+
+
+def test_a_type_that_is_no_plain_word_is_quoted() -> None:
+    name = json.dumps('z"\u4e2d')
+
+    reason = Desk().looks('z"\u4e2d').reason
+
+    assert reason.endswith(f'[types.{name}] tier = "requires_permission"')
+
+
+def test_many_unknown_types_do_not_fill_the_memory() -> None:
+    desk = Desk()
+    for number in range(MAX_UNKNOWN + 5):
+        desk.asks(f"zzz{number}")
+    desk.asks("zzz0")
+
+    known = desk.guard.unknown_types()
+
+    assert len(known) == MAX_UNKNOWN
+    assert (known["zzz0"], known["zzz1"]) == (2, 1)
+    assert MAX_REMEMBERED <= MAX_UNKNOWN
+
+
+def test_known_types_and_dry_runs_are_not_remembered_as_unknown() -> None:
+    desk = Desk()
+    desk.asks("push")
+    proposed = propose(0, type="zzz")
+    desk.guard.observe(desk.decided(proposed, desk.judges(proposed), first=False))
+
+    assert desk.guard.unknown_types() == {}
+
+
+def test_a_type_that_became_known_is_forgotten() -> None:
+    before = Desk()
+    before.asks("bake")
+    before.asks("zzz")
+
+    after = Desk(types={"Bake": TypeConfig(tier="auto_allowed")})
+    after.guard.load(before.guard.save()())
+
+    assert after.guard.unknown_types() == {"zzz": 1}
+
+
+@pytest.mark.req("S3.7")
+def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
+    desk = Desk(RulesConfig(memory_per_session=2))
+    assert desk.asks("memory_write") is ALLOWED
+    assert desk.asks("memory_prune") is ALLOWED
+
+    verdict = desk.asks("memory_write")
+
+    assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.memory_cap")
+    assert verdict.reason == (
+        "code has used up its memory operations: 2 a session, in at most 65 sessions at once"
+    )
+
+
+def test_the_shipped_cap_is_fifty() -> None:
+    desk = Desk()
+
+    verdicts = [desk.asks("memory_write") for _ in range(51)]
+
+    assert [v.decision for v in verdicts] == [Severity.ALLOW] * 50 + [Severity.ASK]
+
+
+def test_memory_operations_are_counted_by_agent_and_session_until_it_closes() -> None:
+    desk = Desk(RulesConfig(memory_per_session=1))
+    desk.asks("memory_write")
+    desk.asks("memory_write", session="s")
+
+    assert desk.looks("memory_write", agent="ops") is ALLOWED
+    assert desk.looks("memory_write", session="t") is ALLOWED
+    desk.guard.observe(closed(session="s"))
+    desk.guard.observe(closed(session="never"))
+    desk.guard.observe(closed(agent="nobody"))
+    assert desk.looks("memory_write", session="s") is ALLOWED
+    assert desk.looks("memory_write").rule == "classify.memory_cap"
+    desk.guard.observe(closed())
+    assert desk.looks("memory_write") is ALLOWED
+    assert desk.guard.save()() == Desk().guard.save()()
+
+
+def test_only_allowed_memory_operations_that_count_are_counted() -> None:
+    desk = Desk(RulesConfig(memory_per_session=1))
+    proposed = propose(0, type="memory_write")
+    asked = desk.looks("push")
+
+    desk.guard.observe(desk.decided(proposed, asked))
+    desk.guard.observe(desk.decided(proposed, ALLOWED, first=False))
+
+    assert desk.looks("memory_write") is ALLOWED
+
+
+def test_more_sessions_do_not_give_more_than_can_be_counted() -> None:
+    desk = Desk()
+    for number in range(MAX_SESSIONS):
+        desk.asks("memory_write", session=f"s{number}")
+
+    assert desk.looks("memory_write", session="one more").rule == "classify.memory_cap"
+    assert desk.looks("memory_write", session="s0") is ALLOWED
+
+
+def test_an_allow_given_by_others_in_one_session_too_many_takes_no_room() -> None:
+    desk = Desk()
+    for number in range(MAX_SESSIONS + 1):
+        proposed = propose(0, type="memory_write", session=f"s{number}")
+        desk.guard.observe(desk.decided(proposed, ALLOWED))
+
+    assert desk.looks("memory_write", session=f"s{MAX_SESSIONS}").rule == "classify.memory_cap"
+
+
+def test_what_it_does_not_hear_changes_nothing() -> None:
+    desk = Desk()
+
+    assert Stopped not in desk.guard.hears
+    assert desk.guard.observe(stop(0)) == ()
+    assert desk.guard.save()() == Desk().guard.save()()

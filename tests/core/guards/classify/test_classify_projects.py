@@ -1,0 +1,223 @@
+import pytest
+
+from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
+from safetyd.core.messages.proposal import Target
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from tests.core.guards.classify.classify_rig import Desk, custom, rule
+
+ALLOW, ASK, BLOCK = Severity.ALLOW, Severity.ASK, Severity.BLOCK
+
+
+def web(rules: ProjectRules | None = None, base: RulesConfig | None = None, **more: object) -> Desk:
+    """Return a desk with one project, `web`, that lists the agent `code`."""
+    project = ProjectConfig(rules=rules or ProjectRules(), agents=("code",), **more)  # type: ignore[arg-type]
+    return Desk(base, {"web": project})
+
+
+def both(desk: Desk, type: str, **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
+    """Return what the agent that the project lists is told, and what another is."""
+    return tuple(desk.looks(type, agent=a, project="web", **fields) for a in ("code", "ops"))  # type: ignore[return-value]
+
+
+@pytest.mark.req("S3.60")
+def test_a_project_loosens_only_for_the_agents_it_lists() -> None:
+    desk = web(ProjectRules(allow_without_permission=("push",)))
+
+    listed, other = both(desk, "push")
+
+    assert listed is ALLOWED
+    assert (other.decision, other.rule) == (ASK, "classify.high")
+    assert desk.looks("push").decision is ASK
+    assert desk.looks("push", project="api").decision is ASK
+
+
+@pytest.mark.req("S3.60")
+def test_a_project_tightens_for_everybody() -> None:
+    desk = web(ProjectRules(require_permission=("run_tests",)))
+
+    assert {v.rule for v in both(desk, "run_tests")} == {"rules.require_permission"}
+    assert desk.looks("run_tests") is ALLOWED
+
+
+def test_a_projects_rules_come_before_the_global_ones() -> None:
+    base = RulesConfig(require_permission=("edit_file",))
+    desk = web(ProjectRules(allow_without_permission=("edit_file",)), base)
+
+    listed, other = both(desk, "edit_file")
+
+    assert listed is ALLOWED
+    assert other.rule == "rules.require_permission"
+
+
+def test_global_rules_hold_where_a_project_says_nothing() -> None:
+    base = RulesConfig(allow_without_permission=("push",), require_permission=("run_tests",))
+    desk = web(ProjectRules(allow_without_permission=("deploy",)), base)
+
+    assert both(desk, "push") == (ALLOWED, ALLOWED)
+    assert {v.rule for v in both(desk, "run_tests")} == {"rules.require_permission"}
+
+
+def test_a_global_rule_that_blocks_does_so_in_every_project() -> None:
+    desk = web(ProjectRules(allow_without_permission=("deploy",)), custom(BLOCK, types=("deploy",)))
+
+    assert {v.rule for v in both(desk, "deploy")} == {"rules.mine"}
+
+
+def test_a_project_may_have_rules_of_its_own() -> None:
+    desk = web(ProjectRules(custom=(rule(BLOCK, "freeze", types=("edit_file",)),)))
+
+    assert {v.rule for v in both(desk, "edit_file")} == {"rules.freeze"}
+    assert desk.looks("edit_file") is ALLOWED
+
+
+def test_a_projects_settings_replace_the_global_ones() -> None:
+    rules = ProjectRules(
+        prohibited_means="require_confirmation",
+        sensitive_paths=("**/secret",),
+        memory_per_session=0,
+    )
+    desk = web(rules)
+
+    listed, other = both(desk, "change_auth")
+    assert (listed.decision, other.decision) == (ASK, BLOCK)
+    listed, other = both(desk, "read_file", paths=("/a/.ssh/x",))
+    assert (listed, other.rule) == (ALLOWED, "classify.sensitive_path")
+    assert {v.decision for v in both(desk, "read_file", paths=("secret",))} == {ASK}
+    assert {v.rule for v in both(desk, "memory_write")} == {"classify.memory_cap"}
+
+
+def test_a_project_may_let_its_agents_speak_to_people() -> None:
+    rules = ProjectRules(
+        allow_without_permission=("comment",),
+        allow_human_communication=True,
+        known_contacts=("alice",),
+    )
+    desk = web(rules)
+
+    listed, other = both(desk, "comment", target=Target(name="alice"))
+
+    assert listed is ALLOWED
+    assert other.decision is ASK
+    assert both(desk, "comment", target=Target(name="eve"))[0].rule == "rules.known_contacts"
+
+
+@pytest.mark.req("S3.7")
+@pytest.mark.req("S3.12")
+@pytest.mark.parametrize("type", ["read_file", "list_files", "edit_file", "create_file"])
+@pytest.mark.parametrize("path", ["../x", "/etc/hosts", "src/../../x", "~/x", "$HOME/x"])
+def test_a_path_outside_the_root_is_asked_about(type: str, path: str) -> None:  # noqa: A002
+    verdicts = both(web(root="/srv/web"), type, paths=("src/app.py", path))
+
+    for verdict in verdicts:
+        assert (verdict.decision, verdict.rule) == (ASK, "classify.outside_project")
+        assert verdict.reason in {
+            f"{path!r} is outside the project's /srv/web",
+            f"{path!r} may lead outside the project's /srv/web",
+        }
+
+
+@pytest.mark.parametrize("path", ["src/app.py", "/srv/web/x", ".", "../web/x", "/srv/web/"])
+def test_a_path_inside_the_root_passes(path: str) -> None:
+    assert both(web(root="/srv/web"), "edit_file", paths=(path,)) == (ALLOWED, ALLOWED)
+
+
+def test_a_root_binds_only_its_own_project() -> None:
+    assert web(root="/srv/web").looks("read_file", paths=("/etc/hosts",)) is ALLOWED
+
+
+def test_a_rule_that_allows_does_not_reach_outside_the_root() -> None:
+    desk = web(ProjectRules(allow_without_permission=("modify_code",)), root="/srv/web")
+
+    assert both(desk, "modify_code", paths=("a",))[0] is ALLOWED
+    assert both(desk, "modify_code", paths=("/b",))[0].rule == "classify.outside_project"
+
+
+def coding(profile: str = "coding", **rules: object) -> Desk:
+    project = ProjectConfig(root="/srv/web", agents=("code",), rules=ProjectRules(**rules))  # type: ignore[arg-type]
+    return Desk(None, {"web": project}, profile=profile)
+
+
+def test_who_writes_code_may_delete_below_the_root() -> None:
+    listed, other = both(coding(), "delete_file", paths=("a", "/srv/web/b"))
+
+    assert listed is ALLOWED
+    assert other.rule == "classify.high"
+
+
+@pytest.mark.parametrize("paths", [(), (".",), ("a", "../b"), ("~/a",), ("/srv/web",)])
+def test_deleting_elsewhere_is_asked_about(paths: tuple[str, ...]) -> None:
+    assert both(coding(), "delete_file", paths=paths)[0].rule == "classify.high"
+
+
+def test_a_link_that_leads_out_of_a_project_is_outside_and_not_at_home() -> None:
+    read = both(coding(), "read_file", paths=("a",), resolved=("/etc/x",))[0]
+    deleted = both(coding(), "delete_file", paths=("a",), resolved=("/etc/x",))[0]
+
+    assert read.rule == "classify.outside_project"
+    assert read.reason == "'/etc/x', to which a link leads, is outside the project's /srv/web"
+    assert (deleted.rule, deleted.also) == ("classify.high", ("classify.outside_project",))
+    assert both(coding(), "read_file", paths=("a",), resolved=("/srv/web/b",))[0] is ALLOWED
+
+
+def test_deleting_is_asked_about_where_that_was_asked_for() -> None:
+    inside = ("a",)
+
+    assert both(coding("strict"), "delete_file", paths=inside)[0].decision is ASK
+    assert both(coding(), "delete_file", paths=(".env",))[0].rule == "classify.sensitive_path"
+    assert both(coding(), "delete_file", paths=inside, risk="prohibited")[0].decision is BLOCK
+    required = coding(require_permission=("delete_file",))
+    assert both(required, "delete_file", paths=inside)[0].rule == "rules.require_permission"
+
+
+def test_a_commands_paths_are_looked_at_too() -> None:
+    desk = coding()
+
+    assert both(desk, "run_shell", paths=("a",)) == (ALLOWED, ALLOWED)
+    assert both(desk, "run_shell", paths=("/b",))[0].rule == "classify.outside_project"
+
+
+@pytest.mark.req("S3.60")
+def test_a_file_that_agents_may_write_only_tightens() -> None:
+    file_rules = ProjectRules(
+        allow_without_permission=("push", "run_tests"),
+        require_permission=("edit_file",),
+        custom=(rule(ALLOW, "all"),),
+        prohibited_means="require_confirmation",
+        sensitive_paths=(),
+        allow_human_communication=True,
+        memory_per_session=1_000,
+    )
+    base = RulesConfig(require_permission=("run_tests",), memory_per_session=0)
+    desk = web(
+        base=base, file="/srv/web/.safetyd.toml", from_file=ProjectSettings(rules=file_rules)
+    )
+
+    for verdict in both(desk, "push") + both(desk, "run_tests") + both(desk, "send_email"):
+        assert verdict.decision is ASK
+    assert {v.rule for v in both(desk, "edit_file")} == {"rules.require_permission"}
+    assert {v.decision for v in both(desk, "change_auth")} == {BLOCK}
+    assert {v.rule for v in both(desk, "read_file", paths=(".env",))} == {"classify.sensitive_path"}
+    assert {v.rule for v in both(desk, "memory_write")} == {"classify.memory_cap"}
+
+
+def test_what_a_file_does_not_say_is_not_tightened() -> None:
+    base = RulesConfig(prohibited_means="require_confirmation", memory_per_session=60)
+    rules = ProjectRules(allow_without_permission=("push",))
+    desk = web(rules, base, file="x", from_file=ProjectSettings())
+
+    assert both(desk, "push")[0] is ALLOWED
+    assert both(desk, "change_auth")[0].decision is ASK
+
+
+def test_in_a_project_with_a_broken_file_everything_is_asked_about() -> None:
+    desk = web(file="/srv/web/.safetyd.toml", file_broken="line 3: not TOML")
+
+    for verdict in both(desk, "read_file"):
+        assert (verdict.decision, verdict.rule) == (ASK, "classify.project_file")
+        assert verdict.reason == (
+            "The rules of project web in /srv/web/.safetyd.toml cannot be used, "
+            "so all is asked: line 3: not TOML"
+        )
+    assert {v.decision for v in both(desk, "change_auth")} == {BLOCK}
+    assert desk.looks("read_file") is ALLOWED

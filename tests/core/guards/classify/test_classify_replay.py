@@ -1,0 +1,126 @@
+"""For any story: a fresh classifier that heard only what was journalled is the same one."""
+
+import sys
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.engine.journal_lines import decode, encode
+from safetyd.core.events.decision_events import Event, Proposed
+from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
+from safetyd.core.messages.verdict import Severity, strictest
+from tests.core.guards.classify.classify_rig import Desk, closed, rule
+from tests.story import propose
+
+WEB = ProjectConfig(
+    root="/srv/web",
+    agents=("code",),
+    rules=ProjectRules(allow_without_permission=("push",), memory_per_session=3),
+    from_file=ProjectSettings(rules=ProjectRules(require_permission=("edit_file",))),
+)
+RULES = RulesConfig(
+    memory_per_session=2,
+    custom=(
+        rule(Severity.BLOCK, "b", types=("deploy",), hours="12:00-12:01"),
+        rule(Severity.ALLOW, "a", types=("modify_code",), paths=("docs/**",)),
+    ),
+)
+
+agents = st.sampled_from(["code", "ops"])
+sessions = st.sampled_from([None, "s", "t"])
+types = st.sampled_from(
+    [
+        "read_file",
+        "memory_write",
+        "memory_prune",
+        "memory_zap",
+        "push",
+        "edit_file",
+        "deploy",
+        "change_auth",
+        "dance",
+        "Jump",
+        "send_email",
+        "modify_code",
+        "delete_file",
+    ]
+)
+proposals = st.builds(
+    propose,
+    st.just(0),
+    agent=agents,
+    type=types,
+    session=sessions,
+    project=st.sampled_from([None, "web", "other"]),
+    paths=st.sampled_from(
+        [(), ("docs/a",), ("/srv/web/docs/a",), ("../x", "docs/a"), ("~/.ssh/x",)]
+    ),
+    risk=st.sampled_from([None, "low", "high", "prohibited"]),
+    reversibility=st.sampled_from([None, "read_only", "irreversible"]),
+)
+ends = st.builds(closed, agents, st.sampled_from(["", "s", "t"]))
+
+
+def desk(profile: str = "coding") -> Desk:
+    return Desk(RULES, {"web": WEB}, profile=profile)
+
+
+@given(st.lists(st.tuples(proposals | ends, st.booleans()), max_size=40), proposals)
+def test_a_replayed_classifier_is_the_same_one(story, last) -> None:
+    live, replayed, restored = desk(), desk(), desk()
+    journal: list[bytes] = []
+    for event, first in story:
+        happened: Event = event
+        if isinstance(event, Proposed):
+            happened = live.decided(event, live.judges(event), first=first)
+        live.guard.observe(happened)
+        journal.append(encode(happened))
+
+    for line in journal:
+        replayed.guard.observe(decode(line))
+    restored.guard.load(live.guard.save()())
+
+    assert replayed.guard.save()() == restored.guard.save()() == live.guard.save()()
+    assert replayed.judges(last) == restored.judges(last) == live.judges(last)
+
+
+@given(proposals)
+def test_an_agents_own_words_only_tighten(proposed) -> None:
+    fields = {"agent": proposed.agent, "paths": proposed.proposal.paths}
+    fields["project"] = proposed.proposal.project
+    silent = desk().looks(proposed.proposal.type, **fields)
+
+    verdict = desk().judges(proposed)
+
+    assert strictest((verdict, silent)) is verdict
+
+
+@given(proposals)
+def test_naming_a_project_only_tightens_for_an_agent_it_does_not_list(proposed) -> None:
+    fields = {"agent": "ops", "paths": proposed.proposal.paths, "risk": proposed.proposal.risk}
+    elsewhere = desk().looks(proposed.proposal.type, **fields)
+
+    verdict = desk().looks(proposed.proposal.type, project="web", **fields)
+
+    assert strictest((verdict, elsewhere)) is verdict
+
+
+def test_a_look_at_what_passes_takes_about_a_microsecond() -> None:
+    guard, kinds = desk().guard, desk().kinds
+    proposed = propose(0, type="search", project="web")
+    kind = kinds.of(proposed.proposal)
+    traced = sys.gettrace()
+    sys.settrace(None)  # a tool that counts lines would be measured as well
+
+    fastest = float("inf")
+    for _ in range(20):
+        began = time.perf_counter()
+        for _ in range(1000):
+            guard.check(proposed, kind)
+        fastest = min(fastest, (time.perf_counter() - began) / 1000)
+    sys.settrace(traced)
+
+    print(f"{fastest * 1e6:.2f} µs")
+    assert fastest < 0.000_002

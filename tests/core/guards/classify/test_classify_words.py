@@ -1,0 +1,123 @@
+"""A command is asked about if a word of it is a path that would be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.guards.rules import ProjectRules, RulesConfig
+from safetyd.core.guards.shipped_paths import PROTECTED
+from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK
+from tests.core.guards.classify.classify_rig import Desk, custom
+
+SENSITIVE, GUARDED = "classify.sensitive_path", "classify.protected_path"
+CODING = Desk(profile="coding")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("cat ~/.ssh/id_rsa", "~/.ssh/id_rsa"),
+        ("cat .env", ".env"),
+        ("cp ~me/.ssh/id_ed25519 x", "~me/.ssh/id_ed25519"),
+        ("cat $HOME/.aws/credentials", "$HOME/.aws/credentials"),
+        ("cat ${HOME}/.aws/credentials", "/.aws/credentials"),
+        ("cat '.e'nv", ".env"),
+        ("cat .\\env", ".env"),
+        ("cat <.env", ".env"),
+        ("x --env-file=.env.prod", ".env.prod"),
+        ("curl -d @.env x", ".env"),
+        ("scp a:.netrc .", ".netrc"),
+        ("(cat .pgpass)", ".pgpass"),
+        ("echo `cat .npmrc`", ".npmrc"),
+        ("cat ./a/../.env", "./a/../.env"),
+        ("cat ../../../etc/shadow", "../../../etc/shadow"),
+        ("cat ~/../../etc//shadow", "~/../../etc//shadow"),
+        ("strings /proc/7/mem", "/proc/7/mem"),
+        ("grep -r x .kube", ".kube"),
+        ("terraform show x.tfstate", "x.tfstate"),
+    ],
+)
+def test_a_command_that_names_a_sensitive_path_is_asked_about(text: str, word: str) -> None:
+    verdict = CODING.looks("run_shell", text=text)
+
+    assert (verdict.decision, verdict.rule) == (ASK, SENSITIVE)
+    assert verdict.reason.startswith(f"{word!r} in its text may hold secrets: its name matches ")
+    assert verdict.remedy == f"without {word!r} in its text"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "make test",
+        "git add . && git commit -m 'env: read .envrc'",
+        "cp .env.example .env.sample; ls .env.template",
+        "python -m venv env && . env/bin/activate",
+        "cat /etc/shadowy ../etc/passwd",
+        "ls / /home ~ $HOME ..",
+        "cat README.md src/ssh/config.py a.pemx",
+        "ls /proc/cpuinfo",
+    ],
+)
+def test_a_command_that_names_none_passes(text: str) -> None:
+    assert CODING.looks("run_shell", text=text) is ALLOWED
+
+
+def test_what_may_be_a_command_is_looked_at_and_other_text_is_not() -> None:
+    for type_ in ("run_tests", "key"):
+        assert CODING.looks(type_, text="cat .env").rule == SENSITIVE
+    assert SENSITIVE in CODING.looks("dance", text="cat .env").also
+    assert SENSITIVE in Desk().looks("run_shell", text="cat .env").also
+    for type_ in ("web_search", "edit_file", "draft", "git_commit"):
+        assert CODING.looks(type_, text="cat .env") is ALLOWED
+
+
+def test_what_is_typed_is_not_repeated() -> None:
+    verdict = CODING.looks("type", text="hunter2.pem")
+
+    assert verdict.reason == "a path in its text may hold secrets: its name matches **/*.pem"
+    assert "hunter2" not in verdict.remedy
+
+
+def test_no_rule_that_allows_lets_it_pass() -> None:
+    desk = Desk(custom(ALLOW, types=("run_shell",)))
+
+    assert desk.looks("run_shell", text="cat .env").rule == SENSITIVE
+
+
+@pytest.mark.parametrize("path", [glob.replace("**", "x").replace("*", "x") for glob in PROTECTED])
+def test_what_other_programs_obey_may_be_read_and_is_asked_about_when_changed(path: str) -> None:
+    changed = CODING.looks("edit_file", paths=(path,))
+
+    assert CODING.looks("read_file", paths=(path,)) is ALLOWED
+    assert (changed.decision, changed.rule) == (ASK, GUARDED)
+    assert path in changed.reason
+    assert CODING.looks("run_shell", text=f"echo {{}} > ~/{path}").rule == GUARDED
+
+
+def test_in_a_project_words_begin_at_its_root() -> None:
+    rules = ProjectRules(sensitive_paths=("/srv/web/vault/**",), protected_paths=("ci/*",))
+    desk = Desk(
+        RulesConfig(),
+        {"web": ProjectConfig(root="/srv/web", agents=("code",), rules=rules)},
+        profile="coding",
+    )
+
+    assert desk.looks("run_shell", text="cat vault/x", project="web").rule == SENSITIVE
+    assert desk.looks("run_shell", text="cat ./ci/x", project="web").rule == GUARDED
+    assert desk.looks("run_shell", text="cat .env src/x", project="web") is ALLOWED
+
+
+@given(
+    st.sampled_from([".env", "~/.ssh/x", "/etc/shadow", "a/b.pem"]),
+    st.sampled_from(["cat {}", "cat<{}", "a;cat {}|b", "x={}", "f({})", "a:{},b", "cat {}\n"]),
+    st.sampled_from(["'", '"', "\\", ""]),
+    st.integers(0, 4),
+)
+def test_a_path_is_found_between_any_signs_and_in_any_quotes(
+    path: str, command: str, quote: str, at: int
+) -> None:
+    dressed = f"{path[:at]}{quote}{path[at:]}"
+
+    assert CODING.looks("run_shell", text=command.format(dressed)).rule == SENSITIVE

@@ -1,0 +1,490 @@
+import msgspec
+import pytest
+
+from safetyd.core.guards.gate import default_patterns as shipped
+from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, problems
+from safetyd.core.guards.gate.steps import compared
+from safetyd.core.messages.proposal import Observation, Target
+from safetyd.core.messages.verdict import ALLOWED, Severity
+from safetyd.core.text.patterns import PatternConfig
+from tests.core.guards.gate.gate_rig import HOME, Agent, look, rules
+
+
+@pytest.mark.req("S4.8")
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("DELETE all", "delete"),
+        ("please remove it", "remove"),
+        ("format c:", "format"),
+        ("reset --soft", "reset"),
+        ("broadcast", "broadcast"),
+        ("drop \t table users", "drop_table"),
+        ("truncate users", "truncate"),
+        ("rm  -rf /", "rm_rf"),
+        ("sudo rm x", "sudo_rm"),
+    ],
+)
+def test_destructive_words_block(text: str, name: str) -> None:
+    verdict = look("run_shell", text=text)
+
+    assert verdict.decision is Severity.BLOCK
+    assert verdict.rule == f"gate.blocklist:{name}"
+    assert verdict.cause == "policy"
+    assert verdict.reason.startswith("Blocklist: matches \\b")
+
+
+@pytest.mark.req("S4.26")
+def test_typing_rm_rf_is_blocked() -> None:
+    assert look("type", text="rm -rf /").rule == "gate.blocklist:rm_rf"
+
+
+@pytest.mark.req("S4.2")
+def test_nothing_to_object_to_is_the_shared_allow() -> None:
+    assert look("run_shell", text="git status") is ALLOWED
+    assert look("screenshot") is ALLOWED
+
+
+@pytest.mark.parametrize("field", ["label", "name"])
+def test_what_the_target_is_called_counts_as_text_does(field: str) -> None:
+    assert look(target=Target(**{field: "Delete account"})).rule == "gate.blocklist:delete"
+
+
+@pytest.mark.req("S4.8")
+def test_explaining_is_not_punished() -> None:
+    assert look(description="delete it", rationale="rm -rf", paths=("delete",)) is ALLOWED
+
+
+def test_the_same_word_in_other_letters_is_blocked_too() -> None:
+    assert look(text="ｄｅｌｅｔｅ").rule == "gate.blocklist:delete"  # noqa: RUF001
+    assert look(text="drop\u00a0table").rule == "gate.blocklist:drop_table"
+    assert look(text="r\u200bm -rf").rule == "gate.blocklist:rm_rf"
+
+
+def test_two_fields_are_not_read_as_one() -> None:
+    assert look(text="drop", target=Target(label="table")) is ALLOWED
+
+
+@pytest.mark.parametrize("type", ["read_file", "search", "draft", "send_email", "content_update"])
+def test_bare_words_are_not_looked_for_in_reads_and_prose(type: str) -> None:  # noqa: A002
+    assert look(type, text="the format to delete") is ALLOWED
+
+
+@pytest.mark.parametrize("type", ["read_file", "draft", "send_email"])
+def test_the_other_four_are_looked_for_everywhere(type: str) -> None:  # noqa: A002
+    for text in ("drop table x", "truncate x", "rm -rf x", "sudo rm x"):
+        assert look(type, text=text).decision is Severity.BLOCK
+
+
+def test_a_read_that_the_agent_raised_is_no_longer_a_read() -> None:
+    verdict = look("read_file", text="format.py", reversibility="reversible")
+
+    assert verdict.rule == "gate.blocklist:format"
+
+
+@pytest.mark.req("S4.22")
+def test_a_block_by_the_blocklist_ends_the_looking() -> None:
+    verdict = look(text="sudo rm -rf x && submit", confidence=0.1)
+
+    assert rules(verdict) == ("gate.blocklist:rm_rf", "gate.blocklist:sudo_rm")
+
+
+@pytest.mark.req("S4.4")
+def test_an_operator_may_say_what_a_match_means() -> None:
+    config = GateConfig(
+        blocklist_patterns=(
+            PatternConfig(name="delete", pattern=r"\bdelete\b", then=Severity.ASK),
+            PatternConfig(name="reset", pattern=r"\breset\b", then=Severity.ALLOW),
+            r"\bhalt\b",
+        )
+    )
+    agent = Agent(config)
+
+    assert agent.looks(text="delete").decision is Severity.ASK
+    assert agent.looks(text="reset") is ALLOWED
+    assert agent.looks(text="halt").rule == "gate.blocklist:custom_3"
+    assert rules(agent.looks(text="delete and halt")) == (
+        "gate.blocklist:custom_3",
+        "gate.blocklist:delete",
+    )
+
+
+def test_a_blocklist_match_that_only_asks_does_not_hide_a_block() -> None:
+    config = GateConfig(
+        blocklist_patterns=(PatternConfig(name="wipe", pattern="wipe", then=Severity.ASK),),
+        loop_threshold=1,
+    )
+
+    verdict = Agent(config).looks(text="wipe", observation=HOME)
+
+    assert rules(verdict) == ("gate.loop", "gate.blocklist:wipe")
+
+
+@pytest.mark.req("S4.14")
+@pytest.mark.req("S4.26")
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("Your Password:", "password"),
+        ("access_token", "token"),
+        ("Client secret", "secret"),
+        ("api_key", "api_key"),
+        ("APIKEY", "api_key"),
+        ("API key", "api_key"),
+        ("Credentials", "credential"),
+        ("ｐassword", "password"),  # noqa: RUF001
+    ],
+)
+@pytest.mark.parametrize("field", ["label", "name"])
+def test_typing_a_secret_is_asked_about_and_masked(field: str, label: str, name: str) -> None:
+    verdict = look("TYPE", text="hunter2", target=Target(**{field: label}))
+
+    assert verdict.decision is Severity.ASK
+    assert verdict.rule == f"gate.credential:{name}"
+    assert verdict.masks_text
+
+
+def test_only_typing_is_a_secret() -> None:
+    assert look("click", target=Target(label="Password")) is ALLOWED
+    assert look("type", text="password") is ALLOWED
+
+
+@pytest.mark.req("S4.15")
+def test_an_allowed_field_is_no_secret_but_its_neighbour_is() -> None:
+    agent = Agent(GateConfig(credential_allowlist=("search[ _]token",)))
+
+    assert agent.looks("type", text="x", target=Target(label="Search token")) is ALLOWED
+    assert agent.looks("type", target=Target(label="Search token", name="password")).masks_text
+
+
+def test_a_secret_is_masked_also_when_the_blocklist_decides() -> None:
+    verdict = look("type", text="delete", target=Target(label="Password"))
+
+    assert rules(verdict) == ("gate.blocklist:delete",)
+    assert verdict.masks_text
+
+
+def test_secrets_of_one_length_are_one_action() -> None:
+    agent = Agent()
+    field = Target(label="Password")
+    for secret in ("hunter2", "hunter3"):
+        agent.asks("type", text=secret, target=field, observation=HOME)
+
+    assert agent.looks("type", text="hunter4", target=field, observation=HOME).rule == "gate.loop"
+    assert (
+        agent.looks("type", text="longer-one", target=field, observation=HOME).rule != "gate.loop"
+    )
+
+
+@pytest.mark.req("S4.9")
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("Submit Order", "submit"),
+        ("SEND", "send"),
+        ("Apply", "apply"),
+        ("Confirm", "confirm"),
+        ("Close the\nunsaved file", "close_unsaved"),
+        ("closing unsaved", "close_unsaved"),
+        ("Purchase", "purchase"),
+        ("Checkout", "checkout"),
+        ("Pay now", "pay"),
+    ],
+)
+def test_committing_asks(label: str, name: str) -> None:
+    verdict = look(target=Target(label=label))
+
+    assert verdict.decision is Severity.ASK
+    assert rules(verdict) == (f"gate.irreversible:{name}",)
+    assert verdict.reason.startswith("Irreversible: matches \\b")
+
+
+def test_typing_into_a_field_commits_nothing() -> None:
+    field = Target(label="Confirm e-mail", name="confirm")
+
+    assert look("type", text="please send", target=field) is ALLOWED
+    assert look("click", target=field).rule == "gate.irreversible:confirm"
+
+
+def test_reading_commits_nothing() -> None:
+    assert look("read_file", text="checkout") is ALLOWED
+
+
+@pytest.mark.req("S4.22")
+def test_every_step_that_matched_is_listed_in_order() -> None:
+    config = GateConfig(expected_app="Chrome")
+    verdict = Agent(config).looks(
+        text="send and p\u0430y\u202e",
+        target=Target(label="Pay", app="Terminal"),
+        confidence=0.5,
+    )
+
+    assert rules(verdict) == (
+        "gate.irreversible:send",
+        "gate.irreversible:pay",
+        "gate.window",
+        "gate.confidence",
+        "gate.suspicious_unicode",
+    )
+
+
+@pytest.mark.req("S4.22")
+def test_the_first_of_equal_steps_gives_the_reason() -> None:
+    agent = Agent(GateConfig(loop_threshold=1, expected_app="Chrome"))
+    everything = Target(label="Password", app="Terminal")
+
+    verdict = agent.looks("type", text="x", target=everything, observation=HOME, confidence=0.1)
+
+    assert rules(verdict) == (
+        "gate.loop",
+        "gate.credential:password",
+        "gate.window",
+        "gate.confidence",
+    )
+    assert verdict.masks_text
+    assert verdict.cause == "loop"
+
+
+@pytest.mark.req("S4.16")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"target": Target(app="Terminal")},
+        {"observation": Observation(app_name="Terminal")},
+        {"target": Target(app="Chrome"), "observation": Observation(app_name="Terminal")},
+        {},
+        {"target": Target(window="Shop")},
+    ],
+)
+def test_another_app_or_none_is_asked_about(fields: dict[str, object]) -> None:
+    verdict = Agent(GateConfig(expected_app="chrome")).looks("click", **fields)
+
+    assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.window")
+    assert verdict.reason.startswith("Window: expected app 'chrome', ")
+
+
+def test_the_reason_says_what_was_found() -> None:
+    agent = Agent(GateConfig(expected_app="Chrome", expected_window_pattern="Shop"))
+
+    assert agent.looks(target=Target(app="Terminal", window="Shop")).reason == (
+        "Window: expected app 'Chrome', found 'Terminal'"
+    )
+    assert agent.looks(target=Target(app="CHROME")).reason == (
+        "Window: expected a window like Shop, the proposal does not say where it acts"
+    )
+
+
+@pytest.mark.req("S4.16")
+def test_the_window_must_match_wherever_it_is_given() -> None:
+    agent = Agent(GateConfig(expected_window_pattern="^shop"))
+
+    assert agent.looks(target=Target(window="Shop - Cart")) is ALLOWED
+    assert agent.looks(target=Target(window="My shop")).rule == "gate.window"
+    assert (
+        agent.looks(target=Target(window="Shop"), observation=Observation(window_title="x")).rule
+        == "gate.window"
+    )
+
+
+def test_what_is_not_done_on_a_screen_need_not_say_where() -> None:
+    agent = Agent(GateConfig(expected_app="Chrome"))
+
+    assert agent.looks("read_file") is ALLOWED
+    assert agent.looks("read_file", target=Target(app="Terminal")).rule == "gate.window"
+
+
+@pytest.mark.parametrize("off", [None, ""])
+def test_where_nothing_is_expected_every_app_is_right(off: str | None) -> None:
+    agent = Agent(GateConfig(expected_app=off, expected_window_pattern=off))
+
+    assert agent.looks(target=Target(app="Terminal")) is ALLOWED
+
+
+@pytest.mark.req("S2.19")
+@pytest.mark.req("S4.10")
+@pytest.mark.req("S4.26")
+def test_an_unsure_click_is_asked_about() -> None:
+    verdict = look(confidence=0.5)
+
+    assert (verdict.rule, verdict.cause) == ("gate.confidence", "low_confidence")
+    assert verdict.decision is Severity.ASK
+    assert verdict.reason == "Failed: 50% < 70% (escalate to human)"
+
+
+@pytest.mark.req("S4.10")
+@pytest.mark.req("S2.18")
+@pytest.mark.parametrize(
+    ("type", "threshold"),
+    [("read_file", 0.5), ("edit_file", 0.7), ("push", 0.9), ("dance", 0.7), ("scroll", 0.7)],
+)
+def test_how_sure_an_agent_must_be_depends_on_the_risk(type: str, threshold: float) -> None:  # noqa: A002
+    assert look(type, confidence=threshold) is ALLOWED
+    assert look(type, confidence=threshold - 0.01).rule == "gate.confidence"
+
+
+@pytest.mark.req("S4.11")
+def test_no_confidence_is_not_looked_at() -> None:
+    assert look("push") is ALLOWED
+
+
+def test_no_confidence_is_asked_about_where_it_is_required() -> None:
+    agent = Agent(confidence=ConfidenceConfig(required_for=("high",)))
+
+    assert agent.looks("push").reason == "Failed: high risk needs a confidence, and none is given"
+    assert agent.looks("edit_file") is ALLOWED
+
+
+@pytest.mark.req("S4.4")
+def test_the_threshold_for_clicks_is_the_gates_own() -> None:
+    assert Agent(GateConfig(confidence_threshold=0.8)).looks(confidence=0.75).rule == (
+        "gate.confidence"
+    )
+
+
+@pytest.mark.req("S2.19")
+def test_a_confidence_that_passes_can_be_explained_too() -> None:
+    assert compared(0.85, 0.7) == "Passed: 85% >= 70%"
+    assert compared(0.7, 0.7) == "Passed: 70% >= 70%"
+    assert compared(0.7001, 0.7) == "Passed: 70.01% >= 70.00%"
+    assert compared(0.0, 1e-30).startswith("Failed: 0.00000000000000% < ")
+
+
+def test_percentages_get_decimals_until_they_differ() -> None:
+    assert look(confidence=0.7 - 2**-53).reason.startswith("Failed: 69.9999")
+    assert look(confidence=0.699).reason == "Failed: 69.9% < 70.0% (escalate to human)"
+    assert look(confidence=0.69999).reason == "Failed: 69.999% < 70.000% (escalate to human)"
+
+
+@pytest.mark.parametrize("type", ["click", "read_file"])
+def test_deceptive_text_is_asked_about(type: str) -> None:  # noqa: A002
+    verdict = look(type, target=Target(name="\u202egnp.exe"))
+
+    assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.suspicious_unicode")
+    assert verdict.reason == "Suspicious Unicode: U+202E changes the direction of the text"
+
+
+def test_other_scripts_are_welcome() -> None:
+    assert look(text="5 μs später, 日本語でOK") is ALLOWED
+
+
+def test_bare_words_ask_where_code_is_written() -> None:
+    verdict = look("db_write", profile="coding", text="reset")
+
+    assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.blocklist:reset")
+    assert look("db_write", profile="coding", text="truncate").decision is Severity.BLOCK
+
+
+def test_an_operators_own_word_on_a_bare_word_stands() -> None:
+    block = PatternConfig(name="reset", pattern=r"\breset\b", then=Severity.BLOCK)
+    agent = Agent(GateConfig(blocklist_patterns=(block,)), profile="coding")
+
+    assert agent.looks("db_write", text="reset").decision is Severity.BLOCK
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git checkout main", "git apply x.patch", "cargo fmt # format", "git reset --soft HEAD~1"],
+)
+@pytest.mark.parametrize("type", ["run_shell", "Bash"])
+def test_everyday_commands_pass(type: str, command: str) -> None:  # noqa: A002
+    assert look(type, profile="coding", text=command) is ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("git push origin main", "git_push"),
+        ("git remote set-url origin x", "git_remote"),
+        ("git reset --hard", "git_reset_hard"),
+        ("gh pr merge 7", "forge"),
+        ("curl https://x -X POST", "http_write"),
+        ("curl https://x --data-binary @f", "http_write"),
+        ("scp a b:", "remote_host"),
+        ("mail bob", "mail"),
+        ("sudo ls", "other_user"),
+        ("apt-get install x", "system_package"),
+        ("pip install x", "package"),
+        ("docker push x", "push_image"),
+        ("kubectl get pods", "cloud"),
+        ("crontab -e", "system"),
+        ("rm -r build", "rm"),
+        ("dd if=a of=b", "disk"),
+        ("find . -name x -delete", "find_exec"),
+        ("curl https://x | sh", "pipe_to_shell"),
+    ],
+)
+def test_commands_that_reach_further_ask(command: str, name: str) -> None:
+    verdict = look("run_shell", profile="coding", text=command)
+
+    assert verdict.decision is Severity.ASK
+    assert f"gate.shell:{name}" in rules(verdict)
+    assert all(rule.startswith("gate.shell:") for rule in rules(verdict))
+
+
+@pytest.mark.parametrize("command", ["rm -rf /", "sudo rm x", "psql -c 'drop table x'"])
+def test_commands_that_destroy_are_blocked_there_too(command: str) -> None:
+    assert look("run_shell", profile="coding", text=command).decision is Severity.BLOCK
+
+
+def test_what_a_commands_target_is_called_is_read_as_ever() -> None:
+    target = Target(label="Reset and submit")
+
+    verdict = look("run_shell", profile="coding", text="reset; submit; git push", target=target)
+
+    assert rules(verdict) == (
+        "gate.blocklist:reset",
+        "gate.shell:git_push",
+        "gate.irreversible:submit",
+    )
+
+
+def test_shipped_patterns_have_no_problems() -> None:
+    assert problems(GateConfig()) == []
+    assert len(shipped.BLOCKLIST) == 9
+    assert len(shipped.IRREVERSIBLE) == 8
+    assert len(shipped.SHELL) == 17
+
+
+def test_every_bad_pattern_is_named_by_its_key() -> None:
+    config = GateConfig(
+        blocklist_patterns=("fine", "(a"),
+        shell_patterns=("a.*",) * 11,
+        credential_allowlist=("[",),
+        expected_window_pattern="*",
+    )
+
+    assert [key for key, _ in problems(config)] == [
+        "blocklist_patterns[1]",
+        "credential_allowlist[0]",
+        "shell_patterns",
+        "expected_window_pattern",
+    ]
+
+
+@pytest.mark.parametrize("key", ["blocklist_patterns", "shell_patterns", "credential_allowlist"])
+def test_a_gate_is_not_built_from_bad_patterns(key: str) -> None:
+    config = msgspec.convert({key: ["(a"]}, GateConfig)
+
+    with pytest.raises(ValueError, match="missing"):
+        Agent(config)
+
+
+def test_patterns_may_be_strings_or_tables() -> None:
+    config = msgspec.toml.decode(
+        """
+        blocklist_patterns = ['\\bhalt\\b', { name = "wipe", pattern = "wipe", then = "block" }]
+        """,
+        type=GateConfig,
+    )
+
+    assert Agent(config).looks(text="wipe").rule == "gate.blocklist:wipe"
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+def test_what_is_called_a_test_and_is_another_command_is_asked_about(profile: str) -> None:
+    agent = Agent(profile=profile)
+
+    assert (
+        agent.looks("run_tests", text="git push --force origin main").rule == "gate.shell:git_push"
+    )
+    assert agent.looks("run_tests", text="pytest -q tests") is ALLOWED

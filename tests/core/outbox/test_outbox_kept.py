@@ -1,0 +1,265 @@
+"""What is kept, for how long, and what a reload changes."""
+
+import pytest
+
+from safetyd.core.events.decision_events import Cancelled, Deferred
+from safetyd.core.events.notification_events import Due, Recipient, TellingConfig
+from safetyd.core.outbox import deliveries, outbox
+from tests.core.outbox.outbox_story import (
+    BOTH,
+    DAY,
+    HOUR,
+    MINUTE,
+    MORNING,
+    NIGHT,
+    Post,
+    alice,
+    announced,
+    channels,
+    config,
+    kinds,
+    moved,
+    refs,
+)
+from tests.story import at, stop, tick
+
+BOB = Recipient(name="bob", channels=("phone",))
+
+
+def busy() -> Post:
+    """Return a post room in which something of everything has happened."""
+    post = Post(config(BOTH, strategy="sequential", recipients=(alice(BOTH, backup="bob"), BOB)))
+    post.asks(0, "p1")
+    (mail, phone) = post.ticks(60)
+    post.fails(61, mail, "parked")
+    post.tells(62, phone)
+    post.asks(63, "p2", urgency="high")
+    post.asks(64, "p3", urgency="low", wait=True)
+    put_off = post.asks(65, "p4")
+    post.happens(
+        Deferred(at=at(66), t=66.0, request_id=put_off, by="bob", until=at(2 * HOUR)),
+        announced(67),
+        announced(68, "note_2", "alert"),
+        stop(69),
+        moved(70, "phone"),
+        tick(6 * MINUTE),
+        tick(20 * MINUTE),
+    )
+    post.asked(NIGHT, "p5", urgency="high")
+    return post
+
+
+def test_the_journal_and_a_checkpoint_give_the_same() -> None:
+    post = busy()
+
+    replayed, restored = post.replayed(), post.restored()
+
+    assert replayed.state() == post.state() == restored.state()
+    later = [[*each.happens(tick(MORNING + HOUR))] for each in (post, replayed, restored)]
+    assert later[0] == later[1] == later[2] != []
+
+
+def test_closed_messages_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MAX_CLOSED", 2)
+    post = Post()
+    (under_way,) = post.asked(0, "p0", urgency="high")
+    for n in range(1, 5):
+        post.tells(n, *post.dues(announced(n, f"note_{n}")))
+
+    kept = [[item.ref for item in delivery.items] for delivery in post.outbox.deliveries()]
+
+    assert kept == [["note_4"], ["note_3"], refs(under_way)]
+
+
+def test_of_a_closed_message_not_everything_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MAX_ITEMS", 2)
+    post = Post()
+    asked = [post.asks(n, f"p{n}", f"a{n}") for n in range(3)]
+    (due,) = post.tells_at(62)
+
+    found = [post.outbox.told(ref) for ref in asked]
+
+    assert [len(each) for each in found] == [1, 1, 0]
+    assert post.outbox.find(due.delivery) in found[0]
+
+
+def large(monkeypatch: pytest.MonkeyPatch) -> tuple[Post, list[str], Due]:
+    """Return a message of more than is kept of one that is over, and what it tells of."""
+    monkeypatch.setattr(deliveries, "MAX_ITEMS", 2)
+    post = Post()
+    asked = [post.asks(n / 10, f"p{n}", f"a{n % 2}") for n in range(30)]
+    (due,) = post.ticks(63)
+    return post, asked, due
+
+
+def test_all_that_a_large_message_tells_of_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    post, _, due = large(monkeypatch)
+
+    post.tells(64, due)
+
+    assert post.outbox.unnotified(at(HOUR)) == 0
+
+
+def test_all_of_a_large_message_waits_for_the_morning(monkeypatch: pytest.MonkeyPatch) -> None:
+    post, asked, due = large(monkeypatch)
+
+    post.fails(64, due, "quiet")
+
+    assert [row[:3] for row in post.waiting()] == [("alice", "mail", len(asked))]
+    (again,) = post.ticks(10 * MINUTE)
+    assert len(again.items) + again.more == len(asked)
+
+
+def test_all_of_a_large_message_that_is_given_up_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    post, asked, due = large(monkeypatch)
+
+    post.fails(64, due)
+
+    assert all(post.outbox.undeliverable(ref) for ref in asked)
+
+
+def test_an_item_of_two_messages_is_found_by_the_one_that_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deliveries, "MAX_CLOSED", 1)
+    post = Post(config(BOTH))
+    post.asks(0)
+    mail, phone = post.ticks(60)
+    post.tells(61, mail, phone)
+
+    (left,) = post.outbox.told(refs(mail)[0])
+
+    assert left.id == phone.delivery
+
+
+def test_what_waits_on_a_channel_that_is_gone_is_dropped() -> None:
+    post = Post(config(BOTH))
+    post.asks(0, "p1")
+    mail, phone = post.ticks(60)
+    post.happens(announced(61, "note_x", "alert"))
+
+    reloaded = post.restored(config(recipients=(alice(),)))
+
+    found = reloaded.outbox.find(phone.delivery)
+    assert found is not None
+    assert (found.state, channels([mail])) == ("cancelled", ["mail"])
+    assert [delivery.id for delivery in reloaded.outbox.open()] == [mail.delivery]
+    assert [row[:3] for row in reloaded.waiting()] == [("alice", "mail", 1)]
+
+
+def test_a_note_that_waits_for_nobody_any_more_is_forgotten_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deliveries, "MAX_PAST", 1)
+    post = Post(config(BOTH))
+    post.happens(announced(0, "note_1", "alert", channels=("phone",)))
+    post.happens(announced(1, "note_2", "alert", channels=("phone",)))
+
+    reloaded = post.restored(config(recipients=(alice(),)))
+
+    assert reloaded.outbox.note("note_1") is None
+    assert reloaded.outbox.note("note_2") is not None
+
+
+def test_a_report_from_a_channel_that_is_gone_changes_nothing_else() -> None:
+    post = Post(config(BOTH))
+    post.asks(0)
+    mail, phone = post.ticks(60)
+    post.tells(61, mail, phone)
+    reloaded = post.restored(config(recipients=(alice(),)))
+
+    assert reloaded.tells(62, phone, state="delivered") == []
+    found = reloaded.outbox.find(phone.delivery)
+    assert found is not None
+    assert found.state == "delivered"
+
+
+def test_who_can_be_told_now_hears_what_nobody_knew() -> None:
+    post = Post(TellingConfig())
+    unknown = post.asks(0, "p1")
+
+    reloaded = post.restored(config(BOTH))
+
+    (mail, phone) = reloaded.ticks(MINUTE)
+    assert refs(mail) == refs(phone) == [unknown]
+    assert reloaded.outbox.unnotified(at(HOUR)) == 1
+
+
+def test_who_can_be_told_now_hears_nothing_that_others_know_or_will_know() -> None:
+    post = Post(config(min_urgency="normal"))
+    post.asks(0, "calm", urgency="low")
+    post.asks(0, "told")
+    post.tells_at(60)
+    put_off = post.asks(61, "put_off")
+    post.happens(Deferred(at=at(62), t=62.0, request_id=put_off, by="bob", until=at(DAY)))
+    under_way = post.asks(63, "under_way")
+    post.ticks(123)
+    waits = post.asks(124, "waits")
+
+    reloaded = post.restored(
+        config(BOTH, recipients=(alice(), BOB), min_urgency="normal", batch_interval_s=30.0)
+    )
+    dues = reloaded.ticks(200)
+
+    assert dues == []
+    assert [row[:3] for row in reloaded.waiting()] == [("alice", "mail", 1)]
+    assert under_way != waits
+
+
+def test_what_lost_its_only_channel_is_told_on_a_new_one() -> None:
+    post = Post()
+    ref = post.asks(0)
+
+    reloaded = post.restored(config({"phone": "sms"}))
+
+    (due,) = reloaded.ticks(1)
+    assert (due.channel, refs(due)) == ("phone", [ref])
+
+
+def test_an_end_that_is_told_twice_ends_nothing_else() -> None:
+    post = Post()
+    ref = post.asks(0)
+    post.happens(Cancelled(at=at(1), t=1.0, request_id="req_unknown", by="bob", via="cli"))
+    assert len(post.ticks(60)) == 1
+
+    post.happens(Cancelled(at=at(61), t=61.0, request_id=ref, by="bob", via="cli"))
+
+    assert len(list(post.outbox.deliveries())) == 1
+
+
+def test_what_the_queue_does_not_take_for_an_end_is_none() -> None:
+    post = Post()
+    ref = post.asks(0)
+
+    post.outbox.observe(Cancelled(at=at(1), t=1.0, request_id=ref, by="bob", via="cli"))
+
+    assert len(post.ticks(60)) == 1
+
+
+def test_there_is_an_end_to_what_is_told_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MAX_LATE", 2)
+    post = Post()
+    for n in range(4):
+        post.asks(NIGHT + n, f"p{n}", f"a{n}", wait=True, lasts=HOUR)
+    post.happens(tick(NIGHT + 2 * HOUR))
+
+    (due,) = post.ticks(MORNING + MINUTE)
+
+    assert kinds([due]) == ["expired"] * 2
+
+
+def test_what_expired_so_long_ago_that_nobody_remembers_is_not_shown() -> None:
+    post = Post()
+    post.asks(NIGHT, wait=True, lasts=HOUR)
+    post.happens(tick(NIGHT + HOUR))
+    for n in range(1_000):
+        ref = post.asks(NIGHT + 2 * HOUR, f"p{n}", f"a{n}")
+        post.answers(NIGHT + 2 * HOUR, ref, "denied")
+
+    (due,) = post.ticks(MORNING + MINUTE)
+
+    delivery = post.outbox.find(due.delivery)
+    assert delivery is not None
+    assert (kinds([due]), due.urgency, post.outbox.pending(delivery)) == (["expired"], "low", ())

@@ -1,0 +1,293 @@
+"""Whatever agents ask, people answer and channels do: nobody is flooded, and nobody is left out."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from safetyd.core.events.decision_events import BudgetMarked, Cancelled, Deferred, Event
+from safetyd.core.events.notification_events import Due, Recipient, TellingConfig, Unparked
+from safetyd.core.outbox.deliveries import Delivery
+from tests.core.outbox.outbox_story import (
+    BOTH,
+    HOUR,
+    MINUTE,
+    NIGHT,
+    Post,
+    alice,
+    announced,
+    config,
+    moved,
+    not_told,
+    told,
+)
+from tests.story import at, resume, stop, tick
+
+BOB = Recipient(name="bob", channels=("phone",), agents=("code",))
+PEOPLE = (alice(BOTH, backup="bob"), BOB)
+INTERVAL = 60.0
+
+
+class Step(NamedTuple):
+    """One thing that happens, and how many seconds after the last."""
+
+    what: str
+    after: float = 1.0
+    number: int = 0
+
+
+class Office:
+    """A post room, what was due in it, and what must always be true of it."""
+
+    def __init__(self, telling: TellingConfig) -> None:
+        self.post = Post(telling)
+        self.t = 0.0
+        self.asked: list[str] = []
+        self.dues: list[Due] = []
+        self.over: set[str] = set()
+
+    def does(self, step: Step) -> None:
+        self.t += step.after
+        before = set(self.over)
+        getattr(self, step.what)(step.number)
+        self.over = {ref for ref in self.asked if not self.pending(ref)}
+        for due in self.new:
+            assert not {i.ref for i in due.items if i.kind != "expired"} & before
+        self.dues += self.new
+        self.check()
+
+    def happens(self, *events: Event) -> None:
+        self.new = self.post.dues(*events)
+
+    def pending(self, ref: str) -> bool:
+        request = self.post.approvals.find(ref)
+        return request is not None and request.pending
+
+    def ask(self, number: int) -> None:
+        urgency = ("low", "normal", "normal", "high")[number % 4]
+        lasts = (None, 10 * MINUTE, HOUR, 12 * HOUR)[number // 4 % 4]
+        agent = ("code", "ops")[number // 16 % 2]
+        fields = {"urgency": urgency, "lasts": lasts, "inferred": number > 40, "wait": number > 30}
+        self.new = self.post.asked(self.t, f"p{len(self.asked)}", agent, **fields)
+        (*_, request) = self.post.approvals.pending()
+        self.asked.append(request.id)
+
+    def storm(self, number: int) -> None:
+        everything: list[Due] = []
+        for _ in range(12):
+            self.ask(number)
+            everything += self.new
+        self.new = everything
+
+    def answer(self, number: int) -> None:
+        self.new = self.post.answers(self.t, self.some(number)) if self.asked else []
+
+    def cancel(self, number: int) -> None:
+        fields = {"request_id": self.some(number), "by": "bob", "via": "cli"}
+        self.happens(Cancelled(at=at(self.t), t=self.t, **fields))  # type: ignore[arg-type]
+
+    def put_off(self, number: int) -> None:
+        fields = {"request_id": self.some(number), "by": "bob", "until": at(self.t + 30 * MINUTE)}
+        self.happens(Deferred(at=at(self.t), t=self.t, **fields))  # type: ignore[arg-type]
+
+    def some(self, number: int) -> str:
+        return self.asked[number % len(self.asked)] if self.asked else "req_none"
+
+    def tell(self, number: int) -> None:
+        state = "delivered" if number % 2 else "accepted"
+        self.happens(*(told(self.t, due, state) for due in self.under_way(number)))
+
+    def fail(self, number: int) -> None:
+        state = ("dead", "undelivered", "parked", "cancelled", "expired", "quiet")[number % 6]
+        self.happens(*(not_told(self.t, due, state) for due in self.under_way(number)))
+
+    def under_way(self, number: int) -> list[Due]:
+        ids = {d.id for d in self.post.outbox.deliveries() if d.under_way or d.state == "accepted"}
+        dues = [due for due in self.dues if due.delivery in ids]
+        return [dues[number % len(dues)]] if dues else []
+
+    def tell_all(self, number: int) -> None:
+        self.happens(*(told(self.t, due) for due in self.dues))
+
+    def unpark(self, number: int) -> None:
+        ids = tuple(delivery.id for delivery in self.post.outbox.deliveries("parked"))
+        self.happens(Unparked(at=at(self.t), t=self.t, deliveries=ids, by="bob"))
+
+    def move(self, number: int) -> None:
+        channel = ("mail", "phone")[number % 2]
+        self.happens(moved(self.t, channel, up=number % 4 > 1))
+
+    def alarm(self, number: int) -> None:
+        self.happens(stop(self.t, epoch=number))
+
+    def go_on(self, number: int) -> None:
+        self.happens(resume(self.t, epoch=number))
+
+    def mark(self, number: int) -> None:
+        fields = {"id": "x", "spent": 9.0, "reserved": 0.0, "limit": 10.0, "estimate": 2.0}
+        mark = ("warning", "exceeded")[number % 2]
+        scope = ("day", "chain")[number // 2 % 2]
+        self.happens(BudgetMarked(at=at(self.t), t=self.t, mark=mark, scope=scope, **fields))  # type: ignore[arg-type]
+
+    def announce(self, number: int) -> None:
+        kind = ("test", "alert")[number % 2]
+        self.happens(announced(self.t, f"note_t{int(self.t)}_{number}", kind))
+
+    def tick(self, number: int) -> None:
+        self.happens(tick(self.t))
+
+    def restart(self, number: int) -> None:
+        journal, seq = self.post.journal, self.post.seq
+        self.post = self.post.restored()
+        self.post.journal, self.post.seq, self.new = journal, seq, []
+
+    def check(self) -> None:
+        """No lane has two batches under way, and no two of them come too soon."""
+        under_way = [d for d in self.post.outbox.deliveries() if d.under_way and batch(d)]
+        lanes = [(d.recipient, d.channel) for d in under_way]
+        assert len(lanes) == len(set(lanes))
+        last: dict[tuple[str, str], Due] = {}
+        for due in filter(batch, self.dues):
+            lane = due.recipient, due.channel
+            apart = (due.at - last[lane].at).total_seconds() if lane in last else INTERVAL
+            assert apart >= INTERVAL
+            last[lane] = due
+
+    def ends(self) -> None:
+        """The journal gives the same, and so does a checkpoint; and so does what comes next."""
+        post = self.post
+        replayed, restored = post.replayed(), post.restored()
+        assert replayed.state() == post.state() == restored.state()
+        for later in (MINUTE, HOUR):
+            caused = [each.happens(tick(self.t + later)) for each in (post, replayed, restored)]
+            assert caused[0] == caused[1] == caused[2]
+        assert replayed.state() == post.state() == restored.state()
+
+
+def batch(due: Due | Delivery) -> bool:
+    return due.urgency != "high" and due.items[0].kind != "test"
+
+
+WHATS = [
+    "ask",
+    "ask",
+    "ask",
+    "storm",
+    "answer",
+    "cancel",
+    "put_off",
+    "tell",
+    "tell_all",
+    "tell_all",
+    "fail",
+    "unpark",
+    "move",
+    "alarm",
+    "go_on",
+    "mark",
+    "announce",
+    "tick",
+    "tick",
+    "tick",
+    "restart",
+]
+gaps = st.sampled_from([0.0, 1.0, 30.0, 61.0, 299.0, 15 * MINUTE, HOUR, NIGHT])
+stories = st.lists(
+    st.builds(Step, st.sampled_from(WHATS), gaps, st.integers(0, 63)), min_size=1, max_size=30
+)
+configs = st.builds(
+    lambda strategy, mode, least, bypass: config(
+        BOTH,
+        recipients=PEOPLE,
+        strategy=strategy,
+        batch_mode=mode,
+        min_urgency=least,
+        quiet_bypass=bypass,
+    ),
+    st.sampled_from(["all", "sequential"]),
+    st.sampled_from(["trailing", "leading"]),
+    st.sampled_from(["low", "normal"]),
+    st.sampled_from(["high", "none"]),
+)
+
+OUTAGE = [
+    Step("ask", 0, 1),
+    Step("tick", 61),
+    Step("fail", 1, 2),
+    Step("storm", 1, 1),
+    Step("move", 1, 0),
+    Step("tick", 15 * MINUTE),
+    Step("restart", 1),
+    Step("unpark", 1),
+    Step("tell_all", 1),
+    Step("tick", 61),
+]
+ONE_NIGHT = [
+    Step("storm", NIGHT, 3),
+    Step("ask", 0, 35),
+    Step("alarm", 0, 1),
+    Step("put_off", 1, 0),
+    Step("tell_all", 1),
+    Step("tick", HOUR),
+    Step("fail", 1, 5),
+    Step("announce", 1, 0),
+    Step("announce", 1, 1),
+    Step("answer", 1, 1),
+    Step("cancel", 1, 2),
+    Step("tick", 8 * HOUR),
+]
+
+
+@pytest.mark.req("S3.37", "S3.38", "S3.63", "K4")
+@settings(max_examples=120)
+@given(configs, stories)
+@example(config(BOTH, recipients=PEOPLE, strategy="sequential"), OUTAGE)
+@example(config(BOTH, recipients=PEOPLE), ONE_NIGHT)
+@example(config(BOTH, recipients=PEOPLE, batch_mode="leading"), OUTAGE + ONE_NIGHT)
+def test_nobody_is_flooded_and_the_journal_knows_everything(
+    telling: TellingConfig, story: Sequence[Step]
+) -> None:
+    office = Office(telling)
+
+    for step in story:
+        office.does(step)
+
+    office.ends()
+
+
+@pytest.mark.req("S3.29", "K4")
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 1.0, 20.0, 61.0]), st.integers(0, 3)), max_size=25),
+    st.sampled_from(["trailing", "leading"]),
+)
+@example([(1.0, 3)] * 12, "trailing")
+@example([(0.0, 0)] * 5 + [(0.0, 1), (20.0, 0)] + [(61.0, 0)] * 4 + [(61.0, 3)], "leading")
+def test_whoever_hears_of_an_agent_hears_of_each_of_its_requests_on_every_channel(
+    asks: list[tuple[float, int]], mode: str
+) -> None:
+    office = Office(config(BOTH, recipients=PEOPLE, batch_mode=mode))
+    for after, number in asks:
+        office.does(Step("ask", after, number))
+
+    for _ in range(40):
+        office.does(Step("tick", 15.0))
+        office.does(Step("tell_all", 0.0))
+
+    lanes = {("alice", "mail"), ("alice", "phone"), ("bob", "phone")}
+    for ref in filter(office.pending, office.asked):
+        found = office.post.outbox.told(ref)
+        assert {(delivery.recipient, delivery.channel) for delivery in found} == lanes
+
+
+def test_stories_reach_every_kind_of_event() -> None:
+    office = Office(config(BOTH, recipients=PEOPLE, strategy="sequential"))
+
+    for step in OUTAGE + ONE_NIGHT:
+        office.does(step)
+
+    assert any(due.digest for due in office.dues)
+    assert any(due.channel == "phone" for due in office.dues)
+    assert any(b'"event":"climbed"' in line for line in office.post.journal)

@@ -1,0 +1,58 @@
+"""A week without mail: what comes after it is a few messages, and not a flood."""
+
+from typing import Final
+
+import pytest
+
+from safetyd.core.events.notification_events import Due
+from tests.core.outbox.outbox_story import DAY, MINUTE, Post, config
+from tests.story import at
+from tests.tracing import untraced
+
+MANY: Final = 10_000
+AGENTS: Final = 500
+WEEK: Final = 7 * DAY
+STEP: Final = 10 * MINUTE
+
+
+def asked_in_a_week(post: Post) -> list[Due]:
+    """Let requests come all week long; return the messages that were due."""
+    dues = list[Due]()
+    steps = int(WEEK / STEP)
+    asked = 0
+    for step in range(steps):
+        t = step * STEP
+        while asked < MANY * (step + 1) / steps:
+            dues += post.asked(t, f"p{asked}", f"a{asked % AGENTS}", lasts=30 * DAY)
+            asked += 1
+        dues += post.ticks(t + MINUTE)
+    return dues
+
+
+def told_for_a_day(post: Post, open_: list[Due]) -> list[Due]:
+    """Let every message arrive within a second; return those that were due."""
+    after = list[Due]()
+    for second in range(int(DAY)):
+        t = WEEK + second
+        open_ = [*post.tells(t, *open_), *post.ticks(t)]
+        after += open_
+    return after
+
+
+@pytest.mark.req("S3.37")
+def test_after_a_week_without_mail_thousands_of_requests_come_in_a_few_messages() -> None:
+    post = Post(config())
+
+    with untraced():
+        during = asked_in_a_week(post)
+        after = told_for_a_day(post, during)
+
+    assert len(during) == 1  # which was tried all the time
+    assert post.approvals.pending_count() == MANY
+    first = after[0]
+    each = MANY // AGENTS
+    assert (len(first.items), first.more) == (20, 20 * (each - 1))  # of twenty agents, by number
+    assert first.left == MANY - len(during[0].items) - 20 * each
+    print(f"{len(after)} messages in the day after, with all reminders of {MANY} open requests")
+    assert len(after) < 60
+    assert post.outbox.unnotified(at(WEEK + DAY)) == 0

@@ -1,0 +1,228 @@
+"""Who has a place in a message that has no room for all, and what becomes of the others."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.approvals.request import UNPAUSE, request_id
+from safetyd.core.events.decision_events import Paused
+from safetyd.core.events.notification_events import Due
+from safetyd.core.messages.proposal import Urgency
+from safetyd.core.outbox import bundling as postroom
+from safetyd.core.outbox.delivery_queue import Place
+from safetyd.core.policy import Policy
+from tests.core.approvals.queue_story import Queue
+from tests.core.outbox.outbox_story import (
+    AWAKE,
+    HOUR,
+    MINUTE,
+    Post,
+    alice,
+    config,
+    decided,
+    kinds,
+    refs,
+    requested,
+    told,
+)
+from tests.core.outbox.test_outbox_notes import found, transcribed
+from tests.story import at, propose, tick
+
+SHOWN = 20
+AWAKE_ALICE = config(recipients=(alice(quiet=AWAKE),))
+
+
+def flood(post: Post, names: int = 130, t: float = 0, **fields: object) -> list[str]:
+    """Ask under names that somebody made up."""
+    return [post.asks(t, "p", f"made-up-{n}", keyless=True, **fields) for n in range(names)]
+
+
+def minutes(post: Post, count: int, begin: float = MINUTE) -> list[Due]:
+    """Let so many batches come and be told."""
+    return [due for n in range(count) for due in post.tells_at(begin + n * MINUTE)]
+
+
+def test_names_without_a_key_take_no_place_from_an_agent_with_one() -> None:
+    post = Post()
+    flood(post)
+    asked = post.asks(1, "p", "deployer")
+
+    (due,) = post.ticks(MINUTE)
+
+    assert due.items[0] == requested(asked)
+    assert (len(due.items), due.more, due.left) == (SHOWN, 0, 111)
+
+
+def test_what_is_not_shown_is_not_told_until_it_is() -> None:
+    post = Post()
+    made_up = flood(post)
+
+    (first,) = minutes(post, 1)
+    assert {refs(first).count(ref) + len(post.outbox.told(ref)) for ref in made_up} == {0, 2}
+    assert post.outbox.unnotified(at(3 * MINUTE + 1)) == 110
+
+    dues = [first, *minutes(post, 8, begin=2 * MINUTE)]
+    assert sorted(ref for due in dues for ref in refs(due)) == sorted(made_up)
+    assert [due.left for due in dues] == [110, 90, 70, 50, 30, 10, 0]
+    assert post.outbox.unnotified(at(HOUR)) == 0
+    assert post.replayed().state() == post.state() == post.restored().state()
+
+
+def test_nobody_has_a_second_place_before_everybody_has_one() -> None:
+    post = Post()
+    eager = [post.asks(n / 10, f"p{n}", "eager") for n in range(5)]
+    urgent = post.asks(1, "high", "eager", urgency="high", inferred=True)
+    others = [post.asks(2 + n / 100, "p", f"a{n}") for n in range(17)]
+
+    (due,) = post.ticks(MINUTE)
+
+    assert urgent not in refs(due)  # it went out at once
+    assert refs(due) == [eager[0], *others, *eager[1:3]]
+
+
+def test_what_is_about_an_agent_without_a_key_comes_after_all_others() -> None:
+    post = Post(AWAKE_ALICE)
+    pause = Paused(at=at(0), t=0.0, agent="made-up", source="anomaly", by="safetyd", reason="odd")
+    post.happens(pause, transcribed(0), found(1, "medium", agent="made-up"))
+    unpaused = request_id("made-up", UNPAUSE, 1)
+    asked = post.asks(2, "p", "deployer")
+
+    (due,) = post.ticks(MINUTE)
+
+    assert refs(due) == [asked, "note_2", unpaused]  # the note is of `code`
+
+
+def test_the_engine_knows_who_has_a_key() -> None:
+    queue = Queue(Policy(telling=AWAKE_ALICE))
+    for agent in ("a-made-up", "deployer"):
+        keyless = agent != "deployer"
+        queue.proposes(propose(0, agent, type="read_file", keyless=keyless))
+        pause = {"agent": agent, "source": "anomaly", "by": "safetyd"}
+        queue.happens(Paused(at=at(1), t=1.0, **pause))  # type: ignore[arg-type]
+
+    (due,) = (event for event in queue.happens(tick(2 * MINUTE)) if isinstance(event, Due))
+
+    agents = [queue.request(ref).agent for ref in refs(due)]
+    assert agents == ["deployer", "a-made-up"]
+
+
+def test_what_was_forgotten_comes_last() -> None:
+    post = Post()
+    asked = post.asks(0, "p", "deployer")
+    lane = post.outbox._state.lanes["alice/mail"]
+    lane.put(requested("req_gone"), Place("batch", "batch", at(MINUTE)), at(0))
+
+    (due,) = post.ticks(MINUTE)
+
+    assert (refs(due), due.urgency) == ([asked, "req_gone"], "normal")
+
+
+def test_of_an_agent_with_very_many_the_rest_is_told_by_number() -> None:
+    post = Post(config())
+    many = [post.asks(n / 100, f"p{n}", "busy") for n in range(30)]
+    few = [post.asks(1, f"p{n}", "calm") for n in range(3)]
+
+    (due,) = post.tells_at(MINUTE)
+
+    assert (len(due.items), due.more, due.left) == (SHOWN, 13, 0)
+    assert set(few) <= set(refs(due))
+    assert all(post.outbox.told(ref) for ref in many)
+    assert post.outbox.unnotified(at(HOUR)) == 0
+    assert post.replayed().state() == post.state()
+
+
+def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
+    post = Post(AWAKE_ALICE)
+    flood(post, 40, lasts=None)
+    minutes(post, 3)
+    post.ticks(15 * MINUTE)
+    post.happens(*(transcribed(15 * MINUTE) for _ in range(3)))
+
+    dues = post.tells_at(16 * MINUTE)
+
+    assert [(len(due.items), due.more, due.left) for due in dues] == [(SHOWN, 23, 0)]
+    assert {*kinds(dues)} == {"reminder", "summary"}
+
+
+def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
+    post = Post(AWAKE_ALICE)
+    flood(post, 30, lasts=None)
+    (due,) = post.ticks(MINUTE)
+    (rest,) = post.fails(2 * MINUTE, due)
+    post.fails(3 * MINUTE, rest)
+    post.ticks(15 * MINUTE)
+
+    (again,) = post.ticks(16 * MINUTE)
+
+    assert (len(again.items), again.more, again.left) == (SHOWN, 0, 10)
+
+
+def test_of_very_many_names_the_first_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postroom, "MAX_LOOKED", 25)
+    post = Post()
+    made_up = flood(post, 40)
+    asked = post.asks(1, "p", "deployer")
+
+    dues = minutes(post, 3)
+
+    assert [due.left for due in dues] == [21, 1, 0]
+    assert sorted(ref for due in dues for ref in refs(due)) == sorted([*made_up, asked])
+
+
+def test_what_an_older_journal_counted_is_told_now() -> None:
+    post = Post()
+    asked = [post.asks(n / 100, "p", f"a{n}") for n in range(25)]
+    old = Due(
+        at=at(MINUTE),
+        t=MINUTE,
+        delivery="dlv_old",
+        recipient="alice",
+        channel="mail",
+        urgency="normal",
+        items=tuple(map(requested, asked[:SHOWN])),
+        more=5,
+    )
+    post.happens(old, told(MINUTE + 1, old))
+
+    (due,) = post.ticks(2 * MINUTE)
+
+    assert refs(due) == asked[SHOWN:]
+
+
+class Ask(NamedTuple):
+    agent: int
+    urgency: Urgency
+    keyless: bool
+
+
+asks = st.lists(
+    st.builds(Ask, st.integers(0, 6), st.sampled_from(["low", "normal"]), st.booleans()),
+    max_size=60,
+)
+
+
+@given(asks)
+def test_what_agents_with_keys_see_of_theirs_does_not_depend_on_others(story: list[Ask]) -> None:
+    alone, crowded = Post(), Post()
+    for number, ask in enumerate(story):
+        name = f"{'made-up' if ask.keyless else 'a'}-{ask.agent}"
+        for post in (crowded,) if ask.keyless else (alone, crowded):
+            event = decided(
+                number / 100,
+                number,
+                f"p{number}",
+                name,
+                urgency=ask.urgency,
+                keyless=ask.keyless,
+            )
+            post.happens(event)
+
+    assert keyed(alone) == keyed(crowded)
+
+
+def keyed(post: Post) -> list[str]:
+    """Return what the next message shows of agents with keys."""
+    shown = [post.approvals.find(ref) for due in post.ticks(2 * MINUTE) for ref in refs(due)]
+    return [request.id for request in shown if request and not request.asked.keyless]

@@ -1,0 +1,56 @@
+import pytest
+
+from safetyd.core import decision_cache as module
+from safetyd.core.decision_cache import DecisionsConfig
+from safetyd.core.engine.engine import Engine
+from safetyd.core.policy import Policy
+from tests.story import ask, at, propose
+
+
+def test_answer_is_forgotten_after_its_time() -> None:
+    engine = Engine(Policy(decisions=DecisionsConfig(recall_s=10)))
+    ask(engine, propose(0, text="rm -rf /"))
+
+    assert ask(engine, propose(9.9, digest="sha256:d2")).cause == "conflict"
+    assert ask(engine, propose(10, digest="sha256:d2")).cause == "policy"
+
+
+def test_id_keeps_its_content_when_its_allow_is_over() -> None:
+    engine = Engine(Policy(decisions=DecisionsConfig(ttl_s=1)))
+    first = ask(engine, propose(0))
+
+    other = ask(engine, propose(5, digest="sha256:d2"))
+    anew = ask(engine, propose(6))
+
+    assert other.cause == "conflict"
+    assert (anew.allowed, anew.at) == (True, at(6))
+    assert first.at != anew.at
+
+
+def test_oldest_answers_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GENERATION", 2)
+    monkeypatch.setattr(module, "MAX_ANSWERS", 4)
+    engine = Engine(Policy())
+    for n in range(5):
+        ask(engine, propose(n, id=f"p{n}"))
+
+    assert ask(engine, propose(6, id="p0", digest="sha256:d2")).cause == "policy"
+    assert ask(engine, propose(6, id="p2", digest="sha256:d2")).cause == "conflict"
+
+
+def test_answer_given_anew_outlives_its_first_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GENERATION", 2)
+    monkeypatch.setattr(module, "MAX_ANSWERS", 4)
+    engine = Engine(Policy(decisions=DecisionsConfig(ttl_s=1)))
+    for t, name in enumerate(("p0", "p1", "p0", "p3", "p4")):
+        ask(engine, propose(t, id=name))
+
+    assert ask(engine, propose(2.5, id="p0", digest="sha256:d2")).cause == "conflict"
+
+
+def test_lookup_finds_an_id_of_any_agent() -> None:
+    engine = Engine(Policy())
+    ask(engine, propose(0, agent="code"))
+    ask(engine, propose(0, agent="ops"))
+
+    assert [decision.agent for decision in engine.recall.lookup("p1")] == ["code", "ops"]

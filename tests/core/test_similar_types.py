@@ -1,0 +1,63 @@
+"""What an unknown type may be called the same as: never something laxer than its words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.action_types import Kinds
+from safetyd.core.similar_types import _ACTS, like
+
+KNOWN = Kinds({}, "strict").known
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("red_file", "read_file"),
+        ("read_files", "read_file"),
+        ("file_read", "read_file"),
+        ("git_commits", "git_commit"),
+        ("deploys", "deploy"),
+        ("pull_request_create", "create_pull_request"),
+        ("edit", "edit_file"),
+        ("install", "install_package"),
+        ("git_push", "push"),
+        ("delete_file_now", "delete_file"),
+    ],
+)
+def test_what_is_plainly_a_known_type_is_named(name: str, known: str) -> None:
+    assert like(name, KNOWN) == known
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("http_request", "http_get", "run_test", "search_and_destroy", "click_buy", "zzz"),
+        *("read", "run", "write", "delete", "send", "post", "list", "internal", "searches"),
+        *("push_and_deploy", "raft", "clock", "browser_click", "draft_and_mail", ""),
+    ],
+)
+def test_in_doubt_nothing_is_named(name: str) -> None:
+    assert like(name, KNOWN) is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("edit", "write", "delete", "remove", "push", "post", "put", "send", "exec", "run"),
+        *("kill", "deploy", "pay", "http", "request", "drop", "patch", "upload"),
+    ],
+)
+@given(others=st.lists(st.sampled_from([word for name in KNOWN for word in name.split("_")])))
+def test_what_acts_is_never_called_what_only_reads(word: str, others: list[str]) -> None:
+    for name in ("_".join((word, *others)), "_".join((*others, word))):
+        near = like(name, KNOWN)
+        assert near is None or near == name or not KNOWN[near].read_only
+
+
+@given(words=st.lists(st.sampled_from([*sorted(_ACTS), "file", "git", "web"]), min_size=1))
+def test_what_passes_without_a_person_is_named_only_by_its_own_words(words: list[str]) -> None:
+    near = like("_".join(words), KNOWN)
+
+    if near is not None and KNOWN[near].tier == "auto_allowed":
+        assert set(words) <= set(near.split("_"))

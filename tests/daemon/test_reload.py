@@ -1,0 +1,206 @@
+from pathlib import Path
+
+import pytest
+
+from safetyd.agents import intake
+from safetyd.agents.refusals import Refusals
+from safetyd.bus import question_limits as askers
+from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import ConfigRejected, Event, KeysChanged
+from safetyd.core.policy import Configured, Policy
+from safetyd.daemon.config import load
+from safetyd.daemon.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload
+from safetyd.daemon.settings import Settings
+from safetyd.daemon.ticker import Rounds
+from safetyd.journal.mailbox import Mailbox
+from safetyd.monitoring.metrics import Metrics
+
+
+class House:
+    """What a reload needs, and an engine that opens the letters it writes."""
+
+    def __init__(self, directory: Path, toml: str = "") -> None:
+        self.path = directory / "safetyd.toml"
+        self.path.write_text(toml)
+        self.settings = Settings(load(self.path), self.path, directory)
+        self.settings.keyring.make_own()
+        self.metrics = Metrics("1")
+        self.mailbox = Mailbox()
+        clock = Clock()
+        rounds = Rounds(self.mailbox, clock, Refusals())
+        self.reload = Reload(self.settings, self.metrics, rounds, self.mailbox)
+        self.reload.server = EmbeddedServer(directory / "nats", Subjects())
+        self.reload.take_on_keys("start")
+
+    def journalled(self) -> list[Event]:
+        events: list[Event] = []
+        engine, moment = Engine(Policy()), Clock().now()
+        while (letter := self.mailbox.take()) is not None:
+            events += letter.open(engine, moment)
+            letter.deliver(late=False)
+        return events
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.setattr("safetyd.daemon.reload.WRITTEN_S", 0.01)
+    return House(tmp_path)
+
+
+async def test_new_rules_are_written_down(house: House) -> None:
+    house.path.write_text('mode = "development"\n')
+
+    assert await house.reload.run("alice") == []
+
+    (configured,) = (e for e in house.journalled() if isinstance(e, Configured))
+    assert (configured.policy.mode, configured.why) == ("development", "reload")
+    assert house.metrics.reload_ok
+
+
+async def test_wrong_file_is_remembered_until_it_is_mended(house: House) -> None:
+    house.path.write_text("mode = 1\nprofile = 2\n")
+
+    errors = await house.reload.run("alice")
+
+    assert len(errors) == 2
+    assert house.reload.problem == "; ".join(errors)
+    assert not house.metrics.reload_ok
+    assert any(isinstance(event, ConfigRejected) for event in house.journalled())
+    house.path.write_text("")
+    assert await house.reload.run("alice") == []
+    assert house.reload.problem == ""
+
+
+async def test_who_may_connect_is_written_down_when_it_changes(house: House) -> None:
+    house.settings.keyring.add("agents", "code")
+    await house.reload.run("alice")
+
+    (added,) = (e for e in house.journalled() if isinstance(e, KeysChanged))
+    assert added.by == "alice"
+    assert added.added[0].startswith("agent code U")
+    house.settings.keyring.revoke("agents", "code")
+    await house.reload.run("bob")
+    (removed,) = (e for e in house.journalled() if isinstance(e, KeysChanged))
+    assert (removed.removed, removed.added) == (added.added, ())
+
+
+async def test_key_that_is_none_is_named_and_nothing_changes(house: House, tmp_path: Path) -> None:
+    before = (tmp_path / "nats" / "nats.conf").read_bytes()
+    directory = tmp_path / "keys" / "agents"
+    directory.mkdir(exist_ok=True)
+    (directory / "zed.pub").write_text("garbage\n")
+
+    (error,) = await house.reload.run("alice")
+
+    assert "zed.pub holds no public key" in error
+    assert (tmp_path / "nats" / "nats.conf").read_bytes() == before
+
+
+async def test_good_file_is_not_taken_on_with_keys_that_are_none(
+    house: House, tmp_path: Path
+) -> None:
+    house.path.write_text('mode = "development"\n')
+    directory = tmp_path / "keys" / "agents"
+    directory.mkdir(exist_ok=True)
+    (directory / "zed.pub").write_text("garbage\n")
+
+    await house.reload.run("alice")
+
+    assert house.settings.config.mode == "production"
+
+
+async def test_what_the_server_refuses_is_not_taken_on(house: House, tmp_path: Path) -> None:
+    before = (tmp_path / "nats" / "nats.conf").read_bytes()
+    directory = tmp_path / "keys" / "agents"
+    directory.mkdir(exist_ok=True)
+    # It looks like a key, but its checksum is wrong.
+    (directory / "zed.pub").write_text("U" + "A" * 55)
+
+    (error,) = await house.reload.run("alice")
+
+    assert "nats-server refuses its configuration" in error
+    assert (tmp_path / "nats" / "nats.conf").read_bytes() == before
+
+
+async def test_long_refusals_are_cut_for_the_journal(house: House) -> None:
+    house.path.write_text("".join(f"k{n}{'x' * 600} = 1\n" for n in range(30)))
+
+    await house.reload.run("alice")
+
+    (rejected,) = (e for e in house.journalled() if isinstance(e, ConfigRejected))
+    assert len(rejected.errors) == SHOWN_ERRORS
+    assert max(map(len, rejected.errors)) == SHOWN_CHARS
+
+
+def test_without_a_server_of_our_own_only_the_names_are_read(house: House) -> None:
+    house.reload.server = None
+    house.settings.keyring.add("agents", "code")
+
+    assert house.reload.take_on_keys("alice") == []
+    assert house.settings.has_key("code")
+
+
+def test_who_floods_is_shut_out_and_nothing_else_changes(house: House, tmp_path: Path) -> None:
+    house.settings.keyring.add("observers", "wall")
+    house.reload.take_on_keys("alice")
+    before = (tmp_path / "nats" / "nats.conf").read_text()
+    house.settings.keyring.add("agents", "code")  # waits for a reload
+    house.settings.askers.charge("wall", 1000.0)
+    for _ in range(int(askers.BOUNDS.flood) + 1):
+        house.settings.askers.admit("wall", 30)
+
+    assert house.reload.shut_out() == []
+
+    after = (tmp_path / "nats" / "nats.conf").read_text()
+    gone = set(before.splitlines()) - set(after.splitlines())
+    assert "safety.v1.query.wall" in "".join(gone)
+    assert set(after.splitlines()) < set(before.splitlines())
+
+
+def test_agent_that_floods_is_not_let_in_and_keeps_its_key(house: House, tmp_path: Path) -> None:
+    house.settings.keyring.add("agents", "code")
+    house.settings.keyring.add("operators", "code")
+    house.reload.take_on_keys("alice")
+    before = (tmp_path / "nats" / "nats.conf").read_text()
+    for _ in range(2 * int(intake.BOUNDS.flood)):
+        house.settings.flooding.turned_away("code", 30)
+
+    assert house.reload.shut_out() == []
+
+    after = (tmp_path / "nats" / "nats.conf").read_text()
+    (gone,) = set(before.splitlines()) - set(after.splitlines())
+    assert "safety.v1.propose.code" in gone
+    assert house.settings.has_key("code")
+
+
+def test_full_disk_shuts_nobody_out_and_says_so(house: House, tmp_path: Path) -> None:
+    (tmp_path / "nats" / "nats.conf.new").mkdir()
+
+    (problem,) = house.reload.shut_out()
+
+    assert problem.startswith("who floods is not shut out: ")
+
+
+def test_on_a_bus_elsewhere_nobody_is_shut_out(house: House) -> None:
+    house.reload.server = None
+
+    assert house.reload.shut_out() == []
+
+
+def test_server_that_ends_at_once_says_why(house: House, tmp_path: Path) -> None:
+    server = house.reload.server
+    assert server is not None
+    assert server.end == ""
+    (tmp_path / "nats" / "jetstream").write_text("no directory")
+
+    server.start()
+    assert server._process is not None
+    server._process.wait(10)
+
+    assert server.end.startswith("nats-server ended with 1: ")
+    assert server.end.rstrip().endswith("directory") or "jetstream" in server.end
+    server.log_file.unlink()
+    assert server.end == "nats-server ended with 1: "

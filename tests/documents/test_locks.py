@@ -1,0 +1,78 @@
+"""Nothing is installed that does not have the hash it had when it was chosen."""
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.locks import ALL, FILES, RUNTIME, problems
+
+
+def test_everything_that_is_installed_is_locked_with_hashes() -> None:
+    assert list(problems()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "new", "problem"),
+    [
+        (RUNTIME, r"^click==.*\n(    --hash=.*\n)+", "click==8.5.1\n", "click has no hash"),
+        (RUNTIME, r"^click==.*\n(    --hash=.*\n)+", "", "click >=8.5|click>=8.5 is not"),
+        (RUNTIME, r"^click==8\S+", "click==8.0.0", "click is 8.0.0, in constraints.txt 8.5.1"),
+        (RUNTIME, r"^hatchling==.*\n(    --hash=.*\n)+", "", "hatchling, which builds safetyd"),
+        (ALL, r"^ruff==.*\n(    --hash=.*\n)+", "", "ruff is not what is locked: nothing"),
+        (ALL, r"^pluggy==.*\n(    --hash=.*\n)+", "", "pytest requires pluggy, which is not"),
+        (ALL, r"\A", "--index-url https://example.com\n", "has an address in it"),
+        (ALL, r"\A", "ruff\n", "'ruff' is no entry"),
+        ("constraints.txt", r"\A", "leftpad==1.0\n", "leftpad is in constraints.txt and not in"),
+        ("pyproject.toml", r'"click >= 8.5"', '"click"', "click has no lower bound"),
+        ("pyproject.toml", r'"click >= 8.5"', '"click >= 9"', "click>=9 is not what is locked"),
+    ],
+)
+def test_what_is_not_locked_is_found(
+    tmp_path: Path, file: str, pattern: str, new: str, problem: str
+) -> None:
+    for name in (*FILES, "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    changed, count = re.subn(pattern, new, (ROOT / file).read_text(), count=1, flags=re.MULTILINE)
+    assert count == 1
+
+    (tmp_path / file).write_text(changed)
+
+    assert re.search(problem, "\n".join(problems(tmp_path)))
+
+
+def test_another_file_under_a_locked_name_is_refused(tmp_path: Path) -> None:
+    locked = (ROOT / RUNTIME).read_text()
+    entry = re.search(r"^click==(.*?) .*\n(    --hash=.*\n)+", locked, re.MULTILINE)
+    assert entry is not None
+    (tmp_path / "lock").write_text(entry[0])
+    with zipfile.ZipFile(tmp_path / f"click-{entry[1]}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("click/__init__.py", "print('mine')")
+
+    refused = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "download", "--no-index", "--find-links", tmp_path),
+            *("--no-deps", "--require-hashes", "--dest", tmp_path / "got"),
+            *("--requirement", tmp_path / "lock"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert refused.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in refused.stderr
+
+
+def test_make_installs_only_what_has_a_hash_or_is_safetyd_itself() -> None:
+    lines = re.findall(r"pip install (.*)", (ROOT / "Makefile").read_text())
+
+    assert lines
+    for line in lines:
+        own = line.endswith("--no-deps --no-build-isolation --editable .")
+        assert own or line.startswith("$(LOCKED) --requirement ")

@@ -1,0 +1,410 @@
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from errno import ENOSPC
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from safetyd.agents.prices import price_list
+from safetyd.agents.pricing import PricesConfig
+from safetyd.bus.codec import read_proposal
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import decode_batch
+from safetyd.core.events.decision_events import (
+    ClockStepped,
+    Event,
+    Moment,
+    Proposed,
+    Stopped,
+    Ticked,
+)
+from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
+from safetyd.core.policy import Policy
+from safetyd.journal.audit import Audit, tail
+from safetyd.journal.commit_loop import Frozen, Writer
+from safetyd.journal.letters import (
+    EventLetter,
+    InquiryLetter,
+    ProposalLetter,
+    QuestionLetter,
+    Slices,
+)
+from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.stream import MAX_BATCH_BYTES, Displaced, Journal
+from tests.captured_connection import REPLY, Ear
+from tests.nats_process import Bus
+from tests.servers import connected, frozen, until
+from tests.story import outcome, propose, stop
+
+MAX_BYTES = 64 * 1024 * 1024
+
+
+class FullDisk(Audit):
+    """An audit file that cannot be written for as long as `full`."""
+
+    full = False
+
+    def append(self, lines: Sequence[bytes], last_seq: int) -> None:
+        if self.full:
+            raise OSError(ENOSPC, "No space left on device")
+        super().append(lines, last_seq)
+
+
+class Scribe:
+    """A writer over a real journal and a real audit file, and what came of its letters."""
+
+    def __init__(self, journal: Journal, directory: Path) -> None:
+        self.directory = directory
+        self.journal = journal
+        self.audit = FullDisk(directory, MAX_BYTES)
+        self.audit.open()
+        self.mailbox = Mailbox()
+        self.clock = Clock()
+        self.writer = Writer(self.mailbox, Engine(Policy()), journal, self.audit, self.clock)
+        self.writer.appended = lambda _seconds, events: self.sizes.append(events)
+        self.sizes: list[int] = []
+        self.story: list[str] = []
+
+    def put(self, event: Event, name: str = "told") -> None:
+        self.mailbox.put(EventLetter(lambda _engine, _moment: event, lambda: self.tell(name)))
+
+    def tell(self, name: str) -> None:
+        """Write down what could be seen when somebody was told."""
+        self.story.append(f"{name}: journal {self.journal.last}, audit {self.audit.seq}")
+
+    def propose(self, proposed: Proposed, late: list[bool]) -> None:
+        self.mailbox.put(
+            ProposalLetter(
+                proposed.agent,
+                proposed.proposal,
+                proposed.digest,
+                REPLY,
+                Ear().post,
+                lambda _letter, is_late: late.append(is_late),
+                prices=price_list(PricesConfig()),
+                keyless=False,
+                size=100,
+            )
+        )
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.writer.decide)
+            tasks.start_soon(self.writer.answer)
+            tasks.start_soon(self.writer.commit)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def done(self) -> None:
+        """Return once everything that was put before is told."""
+        heard = anyio.Event()
+        self.mailbox.put(QuestionLetter(lambda engine, _moment: engine.seq, lambda _: heard.set()))
+        with anyio.fail_after(15):
+            await heard.wait()
+
+
+@pytest.fixture
+async def scribe(client: HardenedClient, tmp_path: Path) -> Scribe:
+    journal = Journal(client, Subjects(), "b00t")
+    await journal.open(MAX_BYTES)
+    await client.flush()
+    return Scribe(journal, tmp_path)
+
+
+async def batches(journal: Journal) -> list[list[Event]]:
+    return [decode_batch(batch) async for _, batch in journal.replay(0)]
+
+
+async def steps(count: int = 20) -> None:
+    """Let other tasks go on as far as they can without the outside."""
+    for _ in range(count):
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_nobody_is_told_before_journal_and_audit_file_have_it(scribe: Scribe) -> None:
+    async with scribe.at_work():
+        scribe.put(stop(0))
+        await scribe.done()
+
+    assert scribe.story == ["told: journal 1, audit 2"]
+    assert [event.seq for event in (await batches(scribe.journal))[0]] == [1, 2]
+    assert len(tail(scribe.directory, 9)) == 2
+
+
+async def test_step_of_the_wall_clock_is_known_before_anything_that_happens_after_it(
+    scribe: Scribe,
+) -> None:
+    scribe.clock._wall_minus_steady -= 100.0  # as if the clock had been put forward since
+
+    async with scribe.at_work():
+        scribe.put(stop(0))
+        await scribe.done()
+
+    (written, *_), events = await batches(scribe.journal), tail(scribe.directory, 9)
+    stepped = written[0]
+    assert isinstance(stepped, ClockStepped)
+    assert 99.0 < stepped.seconds < 101.0
+    assert [event.seq for event in written] == list(range(1, len(events) + 1))
+    assert any(isinstance(event, Stopped) for event in written[1:])
+
+
+async def test_while_the_journal_does_not_answer_nothing_is_mirrored_or_told(
+    scribe: Scribe, jetstream: Bus
+) -> None:
+    async with scribe.at_work():
+        with frozen(jetstream):
+            scribe.put(stop(0))
+            await steps()
+            assert scribe.story == []
+            assert scribe.audit.seq == 0
+            assert scribe.writer.unwritten_s > 0
+        await scribe.done()
+
+    assert scribe.story == ["told: journal 1, audit 2"]
+    assert scribe.writer.unwritten_s == 0.0
+
+
+async def test_while_the_audit_file_cannot_be_written_nobody_is_told(
+    scribe: Scribe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.journal.commit_loop.AUDIT_AGAIN_S", 0.01)
+    scribe.audit.full = True
+
+    async with scribe.at_work():
+        scribe.put(stop(0))
+        await until(lambda: scribe.writer.problem)
+        problem, journalled, told = scribe.writer.problem, scribe.journal.last, list(scribe.story)
+        scribe.audit.full = False
+        await scribe.done()
+
+    assert "No space left on device" in problem
+    assert (journalled, told) == (1, [])
+    assert scribe.story == ["told: journal 1, audit 2"]
+    assert scribe.writer.problem == ""
+
+
+async def test_batch_fills_while_another_is_under_way(scribe: Scribe, jetstream: Bus) -> None:
+    async with scribe.at_work():
+        with frozen(jetstream):
+            scribe.put(stop(0), "first")
+            await steps()
+            for number in range(1, 10):
+                scribe.put(stop(number, epoch=number + 1), f"{number}")
+            await steps()
+        await scribe.done()
+
+    assert scribe.sizes == [2, 18]
+    assert [said.partition(":")[0] for said in scribe.story] == ["first", *map(str, range(1, 10))]
+
+
+async def test_engine_stops_deciding_when_batches_are_full(scribe: Scribe, jetstream: Bus) -> None:
+    async with scribe.at_work():
+        with frozen(jetstream):
+            for number in range(12):
+                scribe.propose(large(number), [])
+            await steps(200)
+            waiting = len(scribe.mailbox)
+        await scribe.done()
+
+    assert waiting > 0
+    assert scribe.writer.engine.seq >= 12
+
+
+def large(number: int) -> Proposed:
+    """The longest proposal that is taken, and one that is blocked at that."""
+    room = MAX_MESSAGE_BYTES - 9000
+    fields = {
+        "type": "run_shell",
+        "id": f"p{number}",
+        "text": "rm -rf /" + "x" * 8000,
+        "context": {"numbers": [10**15] * (room // 17)},
+    }
+    proposal, digest = read_proposal("code", msgspec.json.encode(fields), "spare")
+    return Proposed(at=propose(0).at, t=0.0, agent="code", proposal=proposal, digest=digest)
+
+
+async def test_largest_proposals_make_batches_that_the_server_takes(scribe: Scribe) -> None:
+    late: list[bool] = []
+
+    async with scribe.at_work():
+        for number in range(20):
+            scribe.propose(large(number), late)
+        await scribe.done()
+
+    sizes = [len(batch) async for _, batch in scribe.journal.replay(0)]
+    assert len(late) == 20
+    assert max(sizes) <= MAX_BATCH_BYTES
+    assert len(sizes) > 5
+
+
+async def test_decision_that_left_in_time_is_not_late(scribe: Scribe) -> None:
+    late: list[bool] = []
+
+    async with scribe.at_work():
+        scribe.propose(propose(0), late)
+        await scribe.done()
+
+    assert late == [False]
+
+
+async def test_decision_that_took_too_long_to_write_is_late(
+    scribe: Scribe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.journal.commit_loop.ALLOW_LEAVES_WITHIN_S", -1.0)
+    late: list[bool] = []
+
+    async with scribe.at_work():
+        scribe.propose(propose(0), late)
+        await scribe.done()
+
+    assert late == [True]
+
+
+async def test_question_is_answered_after_what_it_saw_is_durable(scribe: Scribe) -> None:
+    answers: list[object] = []
+
+    async with scribe.at_work():
+        scribe.put(stop(0))
+        scribe.mailbox.put(
+            QuestionLetter(
+                lambda engine, _moment: engine.seq,
+                lambda seq: answers.append((seq, scribe.audit.seq)),
+            )
+        )
+        await scribe.done()
+
+    assert answers == [(2, 2)]
+
+
+@pytest.mark.req("S1.26")
+async def test_outlets_hear_of_events_after_the_answers_left(scribe: Scribe) -> None:
+    scribe.writer.after = lambda: scribe.story.append("flushed")
+    scribe.writer.outlets = [lambda events: scribe.story.append(f"{len(events)} events")]
+
+    async with scribe.at_work():
+        scribe.put(stop(0))
+        await scribe.done()
+
+    assert scribe.story[:3] == ["told: journal 1, audit 2", "flushed", "2 events"]
+
+
+async def test_letters_without_events_write_nothing(scribe: Scribe) -> None:
+    async with scribe.at_work():
+        scribe.put(Ticked(at=stop(0).at, t=0.0), "first tick")  # by which a person is seen
+        await scribe.done()
+        scribe.put(Ticked(at=stop(0).at, t=0.0))
+        await scribe.done()
+
+    assert scribe.story == ["first tick: journal 1, audit 1", "told: journal 1, audit 1"]
+    assert scribe.sizes == [1]
+
+
+async def frozen_state(scribe: Scribe) -> tuple[int, Frozen]:
+    """Ask for the state at the next batch boundary and wait for it."""
+    taken: list[tuple[int, Frozen]] = []
+    heard = anyio.Event()
+
+    def take(stream_seq: int, state: Frozen) -> None:
+        taken.append((stream_seq, state))
+        heard.set()
+
+    scribe.writer.freeze_next(take)
+    scribe.mailbox.put(EventLetter(lambda _engine, _moment: None, lambda: None))
+    with anyio.fail_after(10):
+        await heard.wait()
+    return taken[0]
+
+
+async def test_frozen_state_equals_what_replay_up_to_that_batch_gives(scribe: Scribe) -> None:
+    async with scribe.at_work():
+        for number in range(50):
+            scribe.propose(propose(number, id=f"p{number}"), [])
+            scribe.put(outcome(number, f"p{number}"))
+            await anyio.lowlevel.checkpoint()
+        stream_seq, state = await frozen_state(scribe)
+        for number in range(50, 100):
+            scribe.propose(propose(number, id=f"p{number}"), [])
+        await scribe.done()
+
+    replayed = Engine(Policy())
+    async for sequence, batch in scribe.journal.replay(0):
+        if sequence <= stream_seq:
+            replayed.replay(decode_batch(batch))
+    checkpoint = state.encode_engine()
+    assert checkpoint == replayed.save()()
+    assert checkpoint.seq < scribe.writer.engine.seq
+
+
+async def test_state_of_an_idle_daemon_is_frozen_at_the_newest_batch(scribe: Scribe) -> None:
+    async with scribe.at_work():
+        scribe.put(stop(0))
+        await scribe.done()
+        stream_seq, state = await frozen_state(scribe)
+
+    assert stream_seq == scribe.journal.last == 1
+    assert state.encode_engine().seq == 2
+    assert state.t >= 0.0
+
+
+async def test_writer_ends_when_another_daemon_writes(
+    scribe: Scribe, jetstream: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.2)
+    async with connected(jetstream.url) as theirs:
+        other = Journal(theirs, Subjects(), "other")
+        await other.open(MAX_BYTES)
+        await theirs.flush()
+        await other.append(b"{}")
+
+    with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - it rises out of the tasks
+        async with scribe.at_work():
+            scribe.put(stop(0))
+            await scribe.done()
+
+    assert caught.group_contains(Displaced)
+    assert scribe.story == []
+    assert scribe.audit.seq == 0
+
+
+async def test_stall_names_what_is_wrong(
+    scribe: Scribe, jetstream: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.1)
+    monkeypatch.setattr("safetyd.journal.commit_loop.STALLED_S", 0.0)
+    well = scribe.writer.stalled
+
+    async with scribe.at_work():
+        with frozen(jetstream):
+            scribe.put(stop(0))
+            await steps()
+            waiting = scribe.writer.stalled
+            await until(lambda: scribe.journal.problem)
+            known = scribe.writer.stalled
+        await scribe.done()
+
+    assert well == ""
+    assert waiting.startswith("the journal has not answered for")
+    assert known == "the journal's server does not answer"
+
+
+async def test_what_comes_between_two_slices_of_a_question_is_decided_first(scribe: Scribe) -> None:
+    def slices(engine: Engine, _moment: Moment) -> Slices:
+        scribe.put(stop(0), "stop")
+        yield
+        return {"stops": len(engine.stop.stops)}
+
+    answers: list[bytes] = []
+    scribe.mailbox.put_question(
+        InquiryLetter(slices, lambda answer: answers.append(bytes(answer)), lambda _: None)
+    )
+    async with scribe.at_work():
+        await until(lambda: answers)
+
+    assert answers == [b'{"ok":true,"stops":1}']
+    assert scribe.story == ["stop: journal 1, audit 2"]

@@ -1,0 +1,129 @@
+import pytest
+
+from safetyd.agents.prices import price_list
+from safetyd.agents.pricing import PricesConfig
+from safetyd.clock import Clock
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Decided, Moment
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.policy import Policy
+from safetyd.journal.letters import (
+    EventLetter,
+    InquiryLetter,
+    ProposalLetter,
+    QuestionLetter,
+    Slices,
+)
+from tests.captured_connection import REPLY, Ear
+from tests.story import stop
+
+MOMENT = Clock().now()
+
+
+def proposal_letter(sent: list[tuple[ProposalLetter, bool]]) -> ProposalLetter:
+    return ProposalLetter(
+        "code",
+        Proposal(type="read_file", id="p1"),
+        "sha256:d1",
+        REPLY,
+        Ear().post,
+        lambda letter, late: sent.append((letter, late)),
+        prices=price_list(PricesConfig()),
+        keyless=True,
+        size=40,
+    )
+
+
+def test_proposal_is_decided_at_the_moment_its_letter_is_opened() -> None:
+    letter = proposal_letter([])
+
+    (decided,) = letter.open(Engine(Policy()), MOMENT)
+
+    assert isinstance(decided, Decided)
+    assert (decided.at, decided.t, decided.keyless) == (MOMENT.at, MOMENT.t, True)
+    assert letter.decision is not None
+    assert letter.decision.seq == decided.seq
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_whoever_sends_the_answer_hears_whether_it_is_late(late: bool) -> None:  # noqa: FBT001
+    sent: list[tuple[ProposalLetter, bool]] = []
+    letter = proposal_letter(sent)
+
+    letter.deliver(late=late)
+
+    assert sent == [(letter, late)]
+
+
+def test_event_is_put_to_the_engine_and_told_of_afterwards() -> None:
+    told: list[str] = []
+    letter = EventLetter(lambda _engine, _moment: stop(0), lambda: told.append("told"))
+
+    events = letter.open(Engine(Policy()), MOMENT)
+    before = list(told)
+    letter.deliver(late=True)
+
+    assert [event.seq for event in events] == [1, 2]
+    assert (before, told) == ([], ["told"])
+
+
+def test_letter_without_an_event_writes_nothing() -> None:
+    engine = Engine(Policy())
+
+    assert EventLetter(lambda _engine, _moment: None, lambda: None).open(engine, MOMENT) == ()
+    assert engine.seq == 0
+
+
+def test_question_is_answered_with_the_state_at_its_turn() -> None:
+    engine, told = Engine(Policy()), list[object]()
+    letter = QuestionLetter(_seq, told.append)
+    engine.handle(stop(0))
+
+    events = letter.open(engine, MOMENT)
+    engine.handle(stop(1, epoch=2))
+    letter.deliver(late=True)
+
+    assert events == ()
+    assert told == [2]
+
+
+def _seq(engine: Engine, _moment: Moment) -> int:
+    return engine.seq
+
+
+def three_slices(_engine: Engine, moment: Moment) -> Slices:
+    times = [moment.t]
+    times.append((yield).t)
+    times.append((yield).t)
+    return {"times": times}
+
+
+def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
+    told: list[bytes] = []
+    spent: list[float] = []
+    letter = InquiryLetter(three_slices, lambda answer: told.append(bytes(answer)), spent.append)
+
+    done = []
+    for t in (1.0, 2.0, 3.0):
+        assert letter.open(Engine(Policy()), Moment(MOMENT.at, t)) == ()
+        done.append(letter.done)
+    letter.deliver(late=True)
+
+    assert done == [False, False, True]
+    assert told == [b'{"ok":true,"times":[1.0,2.0,3.0]}']
+    assert len(spent) == 3
+
+
+def test_inquiry_without_slices_is_done_at_once() -> None:
+    told: list[bytes] = []
+    letter = InquiryLetter(
+        lambda engine, _moment: {"ok": False, "seq": engine.seq},
+        lambda answer: told.append(bytes(answer)),
+        lambda _seconds: None,
+    )
+
+    letter.open(Engine(Policy()), MOMENT)
+    letter.deliver(late=False)
+
+    assert letter.done
+    assert told == [b'{"ok":false,"seq":0}']

@@ -1,0 +1,382 @@
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import nats.js.api as js_api
+import pytest
+
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.bus.subjects import STREAM, Subjects
+from safetyd.journal.stream import Displaced, Journal, JournalUnusable
+from tests.nats_process import Bus
+from tests.servers import connected, down, frozen, until
+
+MAX_BYTES = 16 * 1024 * 1024
+SUBJECTS = Subjects()
+
+
+class Deaf(Journal):
+    """A journal that gets no answer to what it sends, although it arrives."""
+
+    def _answered(self, subject: bytes, _reply: bytes, payload: bytes) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a missing answer be noticed sooner."""
+    monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.3)
+    monkeypatch.setattr("safetyd.journal.stream.AGAIN_S", 0.01)
+    monkeypatch.setattr("safetyd.journal.stream.WATCH_S", 0.01)
+
+
+@pytest.fixture
+async def journal(client: HardenedClient) -> Journal:
+    return await opened(client)
+
+
+@pytest.fixture
+async def other(jetstream: Bus, journal: Journal) -> AsyncIterator[Journal]:
+    """Another daemon's journal, over the same log."""
+    assert journal.last == 0
+    async with connected(jetstream.url) as theirs:
+        yield await opened(theirs, "other")
+
+
+async def opened(client: HardenedClient, boot_id: str = "b00t") -> Journal:
+    journal = Journal(client, SUBJECTS, boot_id)
+    await journal.open(MAX_BYTES)
+    await client.flush()
+    return journal
+
+
+async def replayed(journal: Journal, after: int = 0) -> list[tuple[int, bytes]]:
+    return [each async for each in journal.replay(after)]
+
+
+async def stored(client: HardenedClient) -> int:
+    return (await client.jetstream().stream_info(STREAM)).state.messages
+
+
+async def until_unwell(journal: Journal) -> None:
+    await until(lambda: journal.problem)
+
+
+async def test_batches_come_back_in_the_order_they_were_appended(journal: Journal) -> None:
+    assert [await journal.append(b"one"), await journal.append(b"two")] == [1, 2]
+
+    assert await replayed(journal) == [(1, b"one"), (2, b"two")]
+    assert await replayed(journal, after=1) == [(2, b"two")]
+    assert await replayed(journal, after=2) == []
+
+
+async def test_empty_journal_replays_nothing(journal: Journal) -> None:
+    assert await replayed(journal) == []
+
+
+async def test_more_batches_than_are_read_at_once_all_come_back(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.journal.stream.READ_AHEAD", 7)
+    for number in range(30):
+        await journal.append(b"%d" % number)
+
+    assert [batch for _, batch in await replayed(journal)] == [b"%d" % n for n in range(30)]
+
+
+async def test_next_daemon_goes_on_where_the_last_one_ended(
+    journal: Journal, client: HardenedClient
+) -> None:
+    await journal.append(b"one")
+
+    fresh = await opened(client, "next")
+
+    assert fresh.last == 1
+    assert await fresh.append(b"two") == 2
+
+
+async def test_many_batches_may_be_under_way(journal: Journal) -> None:
+    appends = [journal.send(b"%d" % number) for number in range(20)]
+
+    sequences = [await journal.settle(append) for append in appends]
+
+    assert sequences == list(range(1, 21))
+    assert journal.last == 20
+
+
+async def test_settling_the_newest_settles_all_before_it(journal: Journal) -> None:
+    first, second = journal.send(b"one"), journal.send(b"two")
+
+    await journal.settle(second)
+
+    assert first.written.result() == 1
+
+
+async def test_of_two_writers_exactly_one_wins(journal: Journal, other: Journal) -> None:
+    outcomes: list[str] = []
+
+    async def write(who: Journal) -> None:
+        try:
+            await who.append(b"mine")
+            outcomes.append("written")
+        except Displaced:
+            outcomes.append("displaced")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(write, journal)
+        tasks.start_soon(write, other)
+
+    assert sorted(outcomes) == ["displaced", "written"]
+    assert len(await replayed(journal) or await replayed(other)) == 1
+
+
+async def test_writer_that_was_displaced_never_writes_again(
+    journal: Journal, other: Journal, client: HardenedClient
+) -> None:
+    await other.append(b"theirs")
+
+    for _ in range(2):
+        with pytest.raises(Displaced, match="another daemon wrote batch 1"):
+            await journal.append(b"ours")
+
+    assert await stored(client) == 1
+
+
+async def test_batch_behind_one_that_was_refused_does_not_follow_anothers(
+    journal: Journal, other: Journal, client: HardenedClient
+) -> None:
+    await other.append(b"theirs")
+    first, second = journal.send(b"ours"), journal.send(b"ours too")
+
+    for append in (first, second):
+        with pytest.raises(Displaced):
+            await journal.settle(append)
+
+    assert await stored(client) == 1
+
+
+async def test_append_whose_answer_was_lost_is_recognised_as_written(
+    client: HardenedClient, journal: Journal
+) -> None:
+    deaf = Deaf(client, SUBJECTS, "deaf")
+    await deaf.open(MAX_BYTES)
+
+    assert [await deaf.append(b"one"), await deaf.append(b"two")] == [1, 2]
+
+    assert await stored(client) == 2
+    assert journal.problem == deaf.problem == ""
+
+
+async def test_repeat_of_an_append_that_arrived_is_not_written_twice(
+    journal: Journal, client: HardenedClient
+) -> None:
+    append = journal.send(b"one")
+    client.send(journal._command(append) * 2)
+
+    assert await journal.settle(append) == 1
+    assert await journal.append(b"two") == 2
+    assert await stored(client) == 2
+
+
+async def test_lost_answer_to_one_of_many_is_found_out(
+    client: HardenedClient, journal: Journal
+) -> None:
+    assert journal.last == 0
+    deaf = Deaf(client, SUBJECTS, "deaf")
+    await deaf.open(MAX_BYTES)
+    appends = [deaf.send(b"%d" % number) for number in range(5)]
+
+    assert [await deaf.settle(append) for append in appends] == [1, 2, 3, 4, 5]
+    assert await stored(client) == 5
+
+
+async def test_answer_lost_and_log_taken_is_displaced(
+    client: HardenedClient, other: Journal
+) -> None:
+    deaf = Deaf(client, SUBJECTS, "deaf")
+    await deaf.open(MAX_BYTES)
+    append = deaf.send(b"ours")
+    await client.flush()
+    other.last = 1
+    await other.append(b"theirs")
+
+    with pytest.raises(Displaced):
+        await deaf.settle(append)
+
+
+async def test_frozen_server_is_a_problem_until_it_answers_again(
+    journal: Journal, jetstream: Bus, client: HardenedClient
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        with frozen(jetstream):
+            tasks.start_soon(journal.append, b"one")
+            await until_unwell(journal)
+            assert journal.problem == "the journal's server does not answer"
+
+    assert journal.problem == ""
+    assert await stored(client) == 1
+
+
+async def test_server_killed_during_an_append_does_not_lose_or_double_it(
+    journal: Journal, jetstream: Bus, client: HardenedClient
+) -> None:
+    await journal.append(b"before")
+
+    async with anyio.create_task_group() as tasks:
+        with down(jetstream):
+            for batch in (b"one", b"two"):
+                tasks.start_soon(journal.settle, journal.send(batch))
+            await until_unwell(journal)
+    await journal.append(b"after")
+
+    assert [batch for _, batch in await replayed(journal)] == [b"before", b"one", b"two", b"after"]
+    assert await stored(client) == 4
+
+
+async def test_server_killed_right_after_an_append_has_it_on_disk(
+    journal: Journal, jetstream: Bus, client: HardenedClient
+) -> None:
+    append = journal.send(b"one")
+    await client.flush()
+
+    with down(jetstream):
+        pass
+
+    assert await journal.settle(append) == 1
+    async with connected(jetstream.url) as fresh:
+        assert await replayed(await opened(fresh, "next")) == [(1, b"one")]
+
+
+async def test_stream_that_is_not_there_yet_is_waited_for(
+    journal: Journal, client: HardenedClient, jetstream: Bus
+) -> None:
+    await client.jetstream().delete_stream(STREAM)
+
+    async with anyio.create_task_group() as tasks, connected(jetstream.url) as theirs:
+        tasks.start_soon(journal.append, b"one")
+        with anyio.move_on_after(0.5):
+            await anyio.sleep_forever()
+        await opened(theirs, "other")
+
+    assert await replayed(journal) == [(1, b"one")]
+
+
+async def test_full_journal_says_so_and_goes_on_when_there_is_room(
+    client: HardenedClient,
+) -> None:
+    journal = Journal(client, SUBJECTS, "b00t")
+    await journal.open(4096)
+    await journal.append(b"x" * 2000)
+    await journal.append(b"y" * 200)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(journal.append, b"z" * 2000)
+        await until_unwell(journal)
+        problem = journal.problem
+        await journal.trim(2)
+
+    assert problem == "maximum bytes exceeded"
+    assert journal.problem == ""
+    assert journal.last == 3
+
+
+async def test_trimming_forgets_what_came_before_and_never_the_newest(journal: Journal) -> None:
+    for batch in (b"one", b"two", b"three"):
+        await journal.append(batch)
+
+    await journal.trim(2)
+    middle = await journal.first()
+    await journal.trim(3)
+    newest = await journal.first()
+    await journal.trim(4)
+    await journal.trim(0)
+
+    assert (middle, newest) == (2, 3)
+    assert await replayed(journal, after=2) == [(3, b"three")]
+    assert await journal.append(b"four") == 4
+
+
+async def test_share_that_is_used_grows(journal: Journal) -> None:
+    before = await journal.used()
+    await journal.append(b"x" * 160_000)
+
+    assert before == 0.0
+    assert 0.009 < await journal.used() < 0.011
+
+
+async def test_watching_keeps_the_log_in_sight(journal: Journal) -> None:
+    await journal.append(b"one")
+    never = journal.unseen_s
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(journal.watch)
+        await until(lambda: journal.unseen_s < 1.0)
+        tasks.cancel_scope.cancel()
+
+    assert never > 1.0
+
+
+async def test_watching_notices_another_writer_without_writing(
+    journal: Journal, other: Journal
+) -> None:
+    await other.append(b"theirs")
+
+    with anyio.fail_after(5), pytest.raises(Displaced):
+        await journal.watch()
+
+
+async def test_watching_while_batches_are_written_raises_nothing(journal: Journal) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(journal.watch)
+        for number in range(200):
+            await journal.append(b"%d" % number)
+        tasks.cancel_scope.cancel()
+
+    assert journal.last == 200
+
+
+async def test_log_that_cannot_be_seen_grows_older(journal: Journal, jetstream: Bus) -> None:
+    await journal.append(b"one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(journal.watch)
+        await until(lambda: journal.unseen_s < 1.0)
+        with frozen(jetstream):
+            await until(lambda: journal.unseen_s > 0.5)
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"storage": js_api.StorageType.MEMORY}, "storage = memory; it must be file"),
+        ({"discard": js_api.DiscardPolicy.OLD}, "discard = old; it must be new"),
+        ({"deny_delete": False}, "deny_delete = False; it must be True"),
+        ({"max_age": 3600}, "max_age = 3600.0; it must be 0"),
+        ({"max_msgs_per_subject": 10}, "max_msgs_per_subject = 10; it must be -1"),
+        ({"retention": js_api.RetentionPolicy.WORK_QUEUE}, "retention = workqueue"),
+        ({"subjects": ["another.journal.*"]}, "subjects = ['another.journal.*']"),
+    ],
+)
+async def test_stream_that_would_forget_is_refused(
+    client: HardenedClient, changes: dict[str, Any], said: str
+) -> None:
+    config = {
+        "name": STREAM,
+        "subjects": ["safety.v1.journal.*"],
+        "storage": js_api.StorageType.FILE,
+        "discard": js_api.DiscardPolicy.NEW,
+        "deny_delete": True,
+    }
+    await client.jetstream().add_stream(js_api.StreamConfig(**{**config, **changes}))
+
+    with pytest.raises(JournalUnusable) as caught:
+        await opened(client)
+
+    assert said in str(caught.value)
+
+
+async def test_log_without_a_bound_uses_none_of_it(client: HardenedClient) -> None:
+    journal = Journal(client, SUBJECTS, "b00t")
+    await journal.open(-1)
+    await journal.append(b"one")
+
+    assert await journal.used() <= 0.0

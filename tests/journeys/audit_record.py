@@ -1,0 +1,61 @@
+"""What the audit files say, held against what agents heard."""
+
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from safetyd.core.engine.journal_lines import decode
+from safetyd.core.events.decision_events import Decided, Event
+from safetyd.core.messages.verdict import Severity
+from safetyd.journal.audit import files
+from tests.conftest import RunningDaemon
+from tests.journeys.agents import Heard, History
+
+# What may be answered without being written down one by one: it can only say no.
+UNRECORDED: Final = frozenset({"malformed", "rate_limit", "stopped", "unavailable"})
+
+
+def events(data_dir: Path) -> list[Event]:
+    """Return everything in the audit files, but a line that is just being written."""
+    return [
+        decode(line)
+        for path in files(data_dir / "audit")
+        for line in path.read_bytes().splitlines(keepends=True)[1:]
+        if line.endswith(b"\n")
+    ]
+
+
+def assert_verifies(daemon: RunningDaemon) -> None:
+    verified = daemon.safetyd("audit", "verify")
+
+    assert verified.returncode == 0, verified.stderr
+
+
+def assert_recorded(history: History, *data_dirs: Path) -> None:
+    """Every decision that an agent heard is in an audit file, the same in all that counts."""
+    kept = chain.from_iterable(map(events, data_dirs))
+    decided = {event.seq: event for event in kept if isinstance(event, Decided)}
+    wrong = [heard for heard in history.heard if not _recorded(heard, decided)]
+
+    assert not wrong, f"{len(wrong)} of {len(history.heard)} are not recorded: {wrong[:3]}"
+    assert not [h for h in history.heard if not _asked(h, history)]
+
+
+def _recorded(heard: Heard, decided: dict[int, Decided]) -> bool:
+    decision = heard.decision
+    if decision.seq is None:
+        return decision.decision is Severity.BLOCK and decision.cause in UNRECORDED
+    found = decided.get(decision.seq)
+    return found is not None and (found.agent, found.id, found.digest, found.decision) == (
+        decision.agent,
+        decision.id,
+        decision.digest,
+        decision.decision,
+    )
+
+
+def _asked(heard: Heard, history: History) -> bool:
+    """Say whether an answer is about what was asked; a late refusal in a flood may not say."""
+    if heard.decision.seq is None and not heard.decision.digest:
+        return True
+    return history.digests.get(heard.decision.id) == heard.decision.digest

@@ -1,0 +1,204 @@
+"""People are told, whatever breaks: power cuts at every moment, and channels that do not work."""
+
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.journeys.asking_agent import Asker, review
+from tests.journeys.delivery_targets import CHANNELS, Helper, Targets, outbox, targets, until
+
+AT_ONCE: Final = """
+[notifications]
+batch_interval_seconds = 0
+quiet_start = "00:00"
+quiet_end = "00:00"
+"""
+ARRIVED: Final = {"accepted", "delivered"}
+ROUNDS: Final = 8
+
+
+@pytest.fixture
+def everywhere() -> Iterator[Targets]:
+    with targets() as found:
+        yield found
+
+
+@pytest.fixture
+def daemon(start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path) -> RunningDaemon:
+    tables = everywhere.configure(tmp_path)
+    return start_daemon(AT_ONCE + tables)
+
+
+def ask(daemon: RunningDaemon, id_: str, agent: str = "code", **fields: object) -> str:
+    with Asker(daemon, agent) as asker:
+        return str(asker.propose(id_, **fields)["request_id"])
+
+
+def ids(daemon: RunningDaemon) -> dict[str, str]:
+    """Return the message on each channel."""
+    return {row["channel"]: row["id"] for row in outbox(daemon)}
+
+
+def states(daemon: RunningDaemon) -> set[str]:
+    return {row["state"] for row in outbox(daemon)}
+
+
+def answered_once(daemon: RunningDaemon, request: str) -> bool:
+    first, second = review(daemon, "approve", request), review(daemon, "deny", request)
+    return bool(first["ok"]) and second["code"] == "already_decided"
+
+
+@pytest.mark.req("K4")
+@pytest.mark.req("S3.6")
+def test_killed_before_a_message_is_taken_it_is_sent_after_the_restart(
+    daemon: RunningDaemon, everywhere: Targets
+) -> None:
+    everywhere.set("deaf")
+    request = ask(daemon, "p1")
+    until(lambda: len(ids(daemon)) == len(CHANNELS), "messages under way")
+    before = ids(daemon)
+
+    daemon.kill()
+    everywhere.set("takes")
+    daemon.start()
+
+    for channel in CHANNELS:
+        (arrival,) = everywhere.wait(channel, 1)
+        assert arrival.id in {before[channel], ""}
+    assert ids(daemon) == before
+    assert answered_once(daemon, request)
+
+
+def test_killed_before_it_was_recorded_a_message_comes_twice_with_the_same_id(
+    daemon: RunningDaemon, everywhere: Targets
+) -> None:
+    everywhere.set("mute")
+    request = ask(daemon, "p1")
+    for channel in CHANNELS:
+        everywhere.wait(channel, 1)
+
+    daemon.kill()
+    everywhere.set("takes")
+    daemon.start()
+
+    for channel in CHANNELS:
+        first, again = everywhere.wait(channel, 2)
+        assert first.id == again.id
+    until(lambda: states(daemon) <= ARRIVED, "everything to be recorded")
+    assert answered_once(daemon, request)
+
+
+def test_killed_after_it_was_recorded_a_message_does_not_come_again(
+    daemon: RunningDaemon, everywhere: Targets
+) -> None:
+    request = ask(daemon, "p1")
+    until(lambda: len(ids(daemon)) == len(CHANNELS) and states(daemon) <= ARRIVED, "all to be told")
+
+    daemon.kill()
+    daemon.start()
+    other = ask(daemon, "p2", text="git push elsewhere")
+
+    for channel in CHANNELS:
+        arrivals = everywhere.wait(channel, 2)
+        assert len(arrivals) == 2
+        assert arrivals[0].id != arrivals[1].id or not arrivals[0].id
+    assert answered_once(daemon, request)
+    assert answered_once(daemon, other)
+
+
+def test_channels_that_hang_or_refuse_move_neither_the_others_nor_decisions(
+    daemon: RunningDaemon, everywhere: Targets, capsys: pytest.CaptureFixture[str]
+) -> None:
+    well = rounds(daemon, everywhere, "well")
+    everywhere.set("deaf", "email", "sms")
+    everywhere.set("refuses", "ntfy")
+    everywhere.set("mute", "team")
+    sick = rounds(daemon, everywhere, "sick")
+
+    with capsys.disabled():
+        print(
+            f"\n  to arrive: {well[0] * 1000:.0f} ms with all channels well, "
+            f"{sick[0] * 1000:.0f} ms with four of five sick; "
+            f"to decide: {well[1] * 1000:.1f} and {sick[1] * 1000:.1f} ms"
+        )
+    assert sick[0] - well[0] < 0.1
+    assert sick[1] - well[1] < 0.01
+
+
+def rounds(daemon: RunningDaemon, everywhere: Targets, name: str) -> tuple[float, float]:
+    """Return how long a message takes to arrive by webhook and a decision to be made, at median."""
+    arrives, decides = list[float](), list[float]()
+    for number in range(ROUNDS):
+        # Each is another agent, since one that asks very often is told of more seldom.
+        with Asker(daemon, f"{name}-{number}") as agent:
+            before = len(everywhere.arrivals("webhook"))
+            began = time.monotonic()
+            agent.propose("p1")
+            decides.append(time.monotonic() - began)
+            arrival = everywhere.wait("webhook", before + 1)[-1]
+            arrives.append(arrival.at - began)
+    return statistics.median(arrives), statistics.median(decides)
+
+
+def test_of_what_was_answered_meanwhile_nobody_is_told(
+    start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
+) -> None:
+    tables = everywhere.configure(tmp_path)
+    soon = AT_ONCE.replace("seconds = 0", "seconds = 2")
+    daemon = start_daemon(soon + tables)
+
+    answered = ask(daemon, "p1")
+    left = ask(daemon, "p2", text="git push elsewhere")
+    review(daemon, "deny", answered)
+
+    (arrival,) = everywhere.wait("email", 1)
+    assert left in arrival.words
+    assert answered not in arrival.words
+
+
+@pytest.mark.req("S3.37")
+def test_twenty_requests_are_one_message(
+    start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
+) -> None:
+    tables = everywhere.configure(tmp_path)
+    soon = AT_ONCE.replace("seconds = 0", "seconds = 2")
+    daemon = start_daemon(soon + tables)
+
+    asked = [ask(daemon, "p1", f"agent-{n}") for n in range(20)]
+
+    (arrival,) = everywhere.wait("email", 1)
+    assert all(request in arrival.words for request in asked)
+    assert len(everywhere.wait("sms", 1)) == 1
+
+
+def test_a_desktop_is_told_again_until_a_helper_says_that_it_shows_it(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(AT_ONCE + "[notifications.desktop]\nhelper = true\n")
+    request = ask(daemon, "p1")
+    until(lambda: len(ids(daemon)) == 1, "the message")
+
+    daemon.kill()  # before anybody heard of it
+    daemon.start()
+    with Helper(daemon) as helper:
+        heard = helper.hears()
+        daemon.kill()  # before it was recorded
+    daemon.start()
+    with Helper(daemon) as helper:
+        again = helper.hears()
+        helper.shows(again)
+        until(lambda: states(daemon) == {"delivered"}, "it to be recorded")
+        daemon.kill()  # after
+    daemon.start()
+    with Helper(daemon) as helper:
+        other = ask(daemon, "p2", text="git push elsewhere")
+        last = helper.hears()
+
+    assert heard["delivery"] == again["delivery"]
+    assert (again["request_id"], last["request_id"]) == (request, other)
+    assert answered_once(daemon, request)

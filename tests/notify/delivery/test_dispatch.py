@@ -1,0 +1,318 @@
+"""From the journal to channels and back, with a clock that only a test moves."""
+
+import logging
+
+import anyio
+import pytest
+
+from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, QuietHours, Told
+from safetyd.notify.channel import Limits
+from safetyd.notify.compose import Letterbox
+from tests.notify.compose_rig import Wired, telling
+from tests.notify.delivery.fake_channel import FakeChannel, Word
+from tests.servers import until
+
+NIGHT = 11 * 3600.0  # after noon
+
+
+def channel(*words: Word, name: str = "email", **limits: object) -> FakeChannel:
+    given = {"deadline_s": 5.0, "delays_s": (100.0,), **limits}
+    return FakeChannel(*words, limits=Limits(**given), name=name)  # type: ignore[arg-type]
+
+
+def ends(wired: Wired) -> list[tuple[str, str, int]]:
+    """Return what was journalled about messages."""
+    return [
+        (event.channel, event.state, event.attempts)
+        for event in wired.queue.journal
+        if isinstance(event, Told | NotTold)
+    ]
+
+
+@pytest.mark.req("K4")
+async def test_what_is_due_is_told_and_that_is_journalled() -> None:
+    wired, mail = Wired(), channel()
+
+    async with wired.at_work(email=mail):
+        delivery = wired.due()
+        await wired.rest()
+
+    (notice,) = mail.arrived
+    (told,) = wired.journalled(Told)
+    assert isinstance(told, Told)
+    assert (notice.delivery, notice.again, notice.address) == (delivery.id, False, "alice@email")
+    assert (told.delivery, told.state, told.provider_id) == (delivery.id, "accepted", "number 1")
+    assert delivery.state == "accepted"
+
+
+@pytest.mark.req("S3.29")
+async def test_every_channel_of_somebody_is_told_though_one_hangs() -> None:
+    wired = Wired(telling("email", "sms", "room"))
+    mail, sms, room = channel("holds"), channel(name="sms"), channel(name="room")
+
+    async with wired.at_work(email=mail, sms=sms, room=room):
+        wired.asks()
+        wired.passes()
+        await until(lambda: sms.arrived and room.arrived and mail.under_way)
+
+        assert not mail.arrived
+        mail.released.set()
+        await wired.rest()
+
+    assert {entry[:2] for entry in ends(wired)} == {
+        ("email", "accepted"),
+        ("sms", "accepted"),
+        ("room", "accepted"),
+    }
+
+
+async def test_what_was_answered_while_it_waited_for_a_retry_is_cancelled() -> None:
+    wired, mail = Wired(), channel("refuses")
+
+    async with wired.at_work(email=mail):
+        delivery = wired.due()
+        await wired.rest()
+        wired.answers(delivery.items[0].ref)
+        await wired.later(200)
+
+    assert len(mail.tried) == 1
+    assert ends(wired) == [("email", "cancelled", 1)]
+
+
+async def test_quiet_hours_that_begin_during_retries_make_it_part_of_the_mornings_digest() -> None:
+    wired, mail = Wired(telling("email", quiet=QuietHours())), channel("refuses", "takes")
+    wired.clock.t = NIGHT - 90
+
+    async with wired.at_work(email=mail):
+        delivery = wired.due()
+        await wired.later(200)
+        (digest,) = wired.passes(8 * 3600 + 60)
+        await wired.rest()
+
+    assert ends(wired) == [("email", "quiet", 1), ("email", "accepted", 1)]
+    assert digest.digest
+    assert digest.items == delivery.items
+    assert digest.id != delivery.id
+
+
+async def test_a_message_that_ran_out_of_time_is_reported_expired() -> None:
+    wired, mail = Wired(), channel("refuses")
+
+    async with wired.at_work(email=mail):
+        wired.due(timeout_s=600)
+        await wired.later(700)
+
+    assert ends(wired) == [("email", "expired", 1)]
+
+
+async def test_a_refused_message_is_dead_and_a_locked_channel_parks_it_and_is_down() -> None:
+    wired = Wired(telling("email", "sms"))
+    rejecting, locked = channel("rejects"), channel("locked", name="sms")
+
+    async with wired.at_work(email=rejecting, sms=locked):
+        wired.asks()
+        wired.passes()
+        await wired.rest()
+
+    (moved,) = wired.journalled(ChannelMoved)
+    assert isinstance(moved, ChannelMoved)
+    assert set(ends(wired)) >= {("email", "dead", 1), ("sms", "parked", 1)}
+    assert (moved.channel, moved.up, moved.why) == ("sms", False, "the login was refused")
+
+
+async def test_after_a_restart_what_nobody_reported_on_is_sent_again_with_the_same_id() -> None:
+    wired, first, second = Wired(), channel("holds"), channel()
+
+    async with wired.at_work(email=first):
+        delivery = wired.due()
+        await first.until_tried(1)
+    again = Wired(telling())
+    again.engine.replay(wired.queue.journal)
+    again.clock.t = wired.clock.t
+    async with again.at_work(email=second):
+        await again.rest()
+
+    (notice,) = second.arrived
+    assert (notice.delivery, notice.again) == (delivery.id, True)
+    assert first.closed
+    assert again.delivery(delivery.id).state == "accepted"
+
+
+async def test_what_is_due_before_channels_are_open_is_told_once_they_are() -> None:
+    wired, mail = Wired(), channel()
+    wired.due()
+
+    async with wired.at_work(email=mail):
+        await wired.rest()
+
+    assert len(mail.arrived) == 1
+
+
+async def test_renewing_closes_the_old_channels_and_tells_on_the_new_ones() -> None:
+    wired, old, new = Wired(), channel("holds"), channel()
+
+    async with wired.at_work(email=old):
+        delivery = wired.due()
+        await old.until_tried(1)
+        wired.channels = {"email": new}
+        wired.dispatch.renew()
+        await new.until_tried(1)
+        await wired.rest()
+
+    assert old.closed
+    assert [notice.delivery for notice in new.arrived] == [delivery.id]
+    assert wired.opened == 2
+
+
+async def test_what_is_due_on_a_channel_that_is_about_to_open_waits_for_it() -> None:
+    wired = Wired(telling("email", "sms"))
+    mail, sms = channel(), channel(name="sms")
+
+    async with wired.at_work(email=mail):
+        wired.asks()
+        wired.passes()
+        await wired.rest()
+        before = ends(wired)
+        wired.channels = {"email": mail, "sms": sms}
+        wired.dispatch.renew()
+        await sms.until_tried(1)
+        await wired.rest()
+
+    assert before == [("email", "accepted", 1)]
+    assert ends(wired)[1:] == [("sms", "accepted", 1)]
+
+
+async def test_a_channel_that_was_down_is_known_to_be_up_once_it_takes_a_message() -> None:
+    wired, mail = Wired(), channel()
+    wired.happens(ChannelMoved(at=wired.at, t=wired.clock.t, channel="email", up=False))
+
+    async with wired.at_work(email=mail):
+        down = wired.dispatch.states()[0].up
+        wired.notes(kind="test", urgency="normal")
+        await wired.rest()
+
+        assert (down, wired.dispatch.states()[0].up) == (False, True)
+    moves = wired.journalled(ChannelMoved)
+    assert [event.up for event in moves if isinstance(event, ChannelMoved)] == [False, True]
+
+
+async def test_a_retry_tries_what_waits_at_once() -> None:
+    wired, mail = Wired(), channel("refuses", "takes")
+
+    async with wired.at_work(email=mail):
+        delivery = wired.due()
+        await wired.rest()
+        wired.dispatch.retry([delivery])
+        await wired.rest()
+
+    assert ends(wired) == [("email", "accepted", 2)]
+
+
+async def test_what_is_dropped_is_not_tried_again() -> None:
+    wired, mail = Wired(), channel("refuses", "takes")
+
+    async with wired.at_work(email=mail):
+        delivery = wired.due()
+        await wired.rest()
+        wired.dispatch.drop(delivery)
+        await wired.later(200)
+
+        assert wired.dispatch.states()[0].waiting_normal == 0
+    assert len(mail.tried) == 1
+
+
+def test_dropping_and_retrying_before_anything_is_open_does_nothing() -> None:
+    wired = Wired()
+    delivery = wired.due()
+
+    wired.dispatch.drop(delivery)
+    wired.dispatch.retry([delivery])
+
+    assert wired.dispatch.channel("email") is None
+    assert delivery.state == "open"
+
+
+async def test_a_channel_is_found_by_its_name() -> None:
+    wired, mail = Wired(), channel()
+
+    async with wired.at_work(email=mail):
+        assert wired.dispatch.channel("email") is mail
+        assert wired.dispatch.channel("sms") is None
+
+
+async def test_a_message_that_cannot_be_put_into_words_is_dead_and_others_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wired, mail = Wired(telling("email", "sms")), channel()
+
+    def box(recipient: str, name: str) -> Letterbox:
+        if name == "sms":
+            raise LookupError(name)
+        return Letterbox()
+
+    wired.composer._box = box
+    with caplog.at_level(logging.CRITICAL):
+        async with wired.at_work(email=mail, sms=channel(name="sms")):
+            wired.asks()
+            wired.passes()
+            await wired.rest()
+
+    assert sorted(ends(wired)) == [
+        ("email", "accepted", 1),
+        ("email", "accepted", 1),
+        ("sms", "dead", 0),
+    ]
+    assert [topic.kind for notice in mail.arrived for topic in notice.topics] == [
+        "request",
+        "alert",
+    ]
+
+
+async def test_an_end_lets_what_is_due_be_tried_within_its_grace() -> None:
+    wired, mail = Wired(), channel("holds")
+
+    async with wired.at_work(email=mail):
+        wired.due()
+        with anyio.fail_after(5):
+            await wired.dispatch.finish(0.05)
+
+        assert len(mail.tried) == 1
+    assert ends(wired) == []
+
+
+async def test_a_channel_that_does_not_close_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("safetyd.notify.delivery.dispatch.CLOSE_S", 0.05)
+    wired, mail, sms = Wired(telling("email", "sms")), Stuck(), channel(name="sms")
+
+    with anyio.fail_after(5):
+        async with wired.at_work(email=mail, sms=sms):
+            pass
+
+    assert sms.closed
+
+
+def test_events_of_others_hand_nothing_over() -> None:
+    wired = Wired()
+    gone = Due(
+        at=wired.at,
+        t=wired.clock.t,
+        delivery="dlv_gone",
+        recipient="bob",
+        channel="fax",
+        urgency="low",
+        items=(),
+    )
+
+    wired.dispatch.observe([gone])
+
+    assert not len(wired.mailbox)
+
+
+class Stuck(FakeChannel):
+    def __init__(self) -> None:
+        super().__init__(limits=Limits(deadline_s=1.0), name="email")
+
+    async def close(self) -> None:
+        await anyio.sleep_forever()

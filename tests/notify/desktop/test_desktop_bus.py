@@ -1,0 +1,352 @@
+"""Bubbles on a real desktop, with real clicks."""
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from time import monotonic
+from xml.etree import ElementTree as ET
+
+import anyio
+import pytest
+from dbus_fast import Message
+from dbus_fast.aio import MessageBus
+
+from safetyd.notify.channel import Unavailable
+from safetyd.notify.desktop.dbus_session import BUS, MOST_UNANSWERED, NAME, PATH
+from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble, Bubbles
+from tests.notify.desktop.desktop_session import Session, in_thread
+from tests.servers import until
+
+ACTIONS = ((DEFAULT, "Review"), ("approve", "Approve"), ("deny", "Deny"))
+REFUSED = "one too many"
+QUESTION = Bubble("req_1", "push by code", "git push", ACTIONS, "high", stays=True)
+
+pytestmark = [pytest.mark.alone, pytest.mark.req("S3.26")]
+
+
+class Watcher:
+    """What came of bubbles."""
+
+    def __init__(self, address: str) -> None:
+        self.pressed: list[tuple[str, str]] = []
+        self.gone: list[str] = []
+        self.bubbles = Bubbles(address, lambda *press: self.pressed.append(press), self.gone.append)
+
+
+class PlainService:
+    """A notification service that knows no markup and refuses some."""
+
+    def __init__(self, bus: MessageBus) -> None:
+        self._bus = bus
+        self.bodies: list[str] = []
+        bus.add_message_handler(self._answer)
+
+    def press(self, number: int, action: str) -> None:
+        self._bus.send(Message.new_signal(PATH, NAME, "ActionInvoked", "us", [number, action]))
+
+    def _answer(self, message: Message) -> Message | None:
+        if message.member == "GetCapabilities":
+            return Message.new_method_return(message, "as", [["actions", "body"]])
+        if message.member != "Notify":
+            return None
+        if message.body[3] == REFUSED:
+            return Message.new_error(message, f"{BUS}.Error.Failed", "too many")
+        self.bodies.append(message.body[4])
+        return Message.new_method_return(message, "u", [len(self.bodies)])
+
+
+@asynccontextmanager
+async def plain_service(session: Session) -> AsyncIterator[PlainService]:
+    """Put another service in dunst's place for a while."""
+    session.kill("dunst")
+    bus = await MessageBus(session.address).connect()
+    try:
+        await bus.request_name(NAME)
+        yield PlainService(bus)
+    finally:
+        bus.disconnect()
+        await bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
+        await in_thread(session.start_dunst)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with Session(tmp_path_factory.mktemp("session")) as session:
+        yield session
+
+
+@pytest.fixture
+async def watcher(session: Session) -> AsyncIterator[Watcher]:
+    await in_thread(session.closed)
+    watcher = Watcher(session.address)
+    yield watcher
+    await watcher.bubbles.close()
+
+
+async def give_up(bubbles: Bubbles, bubble: Bubble, after_s: float = 0.2) -> None:
+    """Try to show a bubble, and be cancelled as a courier may be."""
+    with anyio.move_on_after(after_s) as scope:
+        await bubbles.show(bubble)
+    assert scope.cancelled_caught
+
+
+async def test_pressed_button_reaches_the_program(session: Session, watcher: Watcher) -> None:
+    number = await watcher.bubbles.show(QUESTION)
+
+    offered = await in_thread(session.press, "Approve")
+    await until(lambda: watcher.pressed)
+
+    assert number > 0
+    assert offered == ["Review", "Approve", "Deny"]
+    assert watcher.pressed == [("req_1", "approve")]
+
+
+async def test_click_on_the_bubble_is_the_default_action(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    await in_thread(session.click)
+    await until(lambda: watcher.pressed)
+
+    assert watcher.pressed == [("req_1", DEFAULT)]
+
+
+async def test_closing_a_bubble_is_no_answer(session: Session, watcher: Watcher) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    await in_thread(session.dismiss)
+    await until(lambda: watcher.gone)
+
+    assert (watcher.pressed, watcher.gone) == ([], ["req_1"])
+
+
+async def test_another_bubble_of_the_same_key_takes_its_place(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    await watcher.bubbles.show(QUESTION._replace(summary="Approved."))
+
+    await in_thread(session.wait_for_count, 1)
+
+
+async def test_hidden_bubble_goes(session: Session, watcher: Watcher) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    await watcher.bubbles.hide("req_1")
+
+    await in_thread(session.wait_for_count, 0)
+    assert watcher.gone == []
+
+
+async def test_text_is_not_taken_for_markup(session: Session, watcher: Watcher) -> None:
+    hostile = '<b>Approved</b> &amp; <a href="x">& more</a> <img src="x"/>'
+
+    await watcher.bubbles.show(QUESTION._replace(summary=hostile, body=hostile))
+
+    [(summary, body)] = (await in_thread(session.closed))[:1]
+    shown = ET.fromstring(f"<body>{body}</body>")
+    assert (summary, shown.text, len(shown)) == (hostile, hostile, 0)
+
+
+async def test_desktop_that_stands_still_is_unavailable_and_works_again_afterwards(
+    session: Session, watcher: Watcher
+) -> None:
+    with session.standing_still():
+        begun = monotonic()
+        with pytest.raises(Unavailable, match="did not answer") as refused:
+            await watcher.bubbles.show(QUESTION)
+        took_s = monotonic() - begun
+    await watcher.bubbles.show(QUESTION)
+
+    assert took_s < 3
+    assert refused.value.ambiguous
+    await in_thread(session.wait_for_count, 1)
+
+
+async def test_bubble_that_came_up_late_has_buttons_that_work(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+    await watcher.bubbles.hide("req_1")
+
+    with session.standing_still():
+        await give_up(watcher.bubbles, QUESTION)
+    await in_thread(session.press, "Deny")
+    await until(lambda: watcher.pressed)
+
+    assert watcher.pressed == [("req_1", "deny")]
+
+
+async def test_bubble_that_came_up_late_is_not_there_twice(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    with session.standing_still():
+        for summary in ("first try", "second try"):
+            await give_up(watcher.bubbles, QUESTION._replace(key="req_2", summary=summary))
+    await in_thread(session.wait_for_count, 2)
+
+    shown = [summary for summary, _ in await in_thread(session.closed)]
+    assert sorted(shown[:2]) == ["push by code", "second try"]
+
+
+async def test_bubble_that_was_hidden_before_it_came_up_goes_again(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    with session.standing_still():
+        await give_up(watcher.bubbles, QUESTION._replace(key="req_2", summary="too late"))
+        await watcher.bubbles.hide("req_2")
+
+    await in_thread(session.wait_for_closed, "too late")
+    assert await in_thread(session.count) == 1
+
+
+async def test_line_without_answers_is_given_up(session: Session, watcher: Watcher) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    with session.standing_still():
+        for number in range(MOST_UNANSWERED):
+            await give_up(watcher.bubbles, QUESTION._replace(key=f"req_{number}"), 0.01)
+        with pytest.raises(Unavailable, match="without an answer"):
+            await watcher.bubbles.show(QUESTION)
+
+    assert await watcher.bubbles.show(QUESTION) > 0
+
+
+async def test_missing_service_is_unavailable_and_its_successor_is_used(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    session.kill("dunst")
+    await until(lambda: watcher.gone)
+    with pytest.raises(Unavailable, match="nothing shows notifications"):
+        await watcher.bubbles.show(QUESTION)
+    await in_thread(session.start_dunst)
+    await watcher.bubbles.show(QUESTION)
+    await in_thread(session.press, "Approve")
+    await until(lambda: watcher.pressed)
+
+    assert watcher.gone == ["req_1"]
+    assert watcher.pressed == [("req_1", "approve")]
+
+
+async def test_dead_bus_is_unavailable_and_the_next_one_is_used(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+
+    for name in ("dunst", "dbus-daemon"):
+        session.kill(name)
+    with pytest.raises(Unavailable, match="the session's bus cannot be used"):
+        await watcher.bubbles.show(QUESTION)
+    await watcher.bubbles.hide("req_1")
+    await in_thread(session.start_bus)
+    await in_thread(session.start_dunst)
+
+    assert await watcher.bubbles.show(QUESTION) > 0
+
+
+async def test_bus_that_stands_still_is_unavailable(session: Session, watcher: Watcher) -> None:
+    begun = monotonic()
+
+    with session.standing_still("dbus-daemon"), pytest.raises(Unavailable, match="did not answer"):
+        await watcher.bubbles.show(QUESTION)
+
+    assert monotonic() - begun < 3
+    assert await watcher.bubbles.show(QUESTION) > 0
+
+
+async def test_button_that_another_program_claims_was_pressed_does_not_count(
+    session: Session, watcher: Watcher
+) -> None:
+    number = await watcher.bubbles.show(QUESTION)
+    line = watcher.bubbles._line
+    assert line is not None
+
+    await in_thread(session.forge, str(line._bus.unique_name), number, "approve")
+    await in_thread(session.press, "Deny")
+    await until(lambda: watcher.pressed)
+
+    assert watcher.pressed == [("req_1", "deny")]
+
+
+async def test_only_the_latest_bubbles_are_kept(
+    session: Session, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.notify.desktop.dbus_session.MOST", 1)
+
+    for key in ("req_1", "req_2"):
+        await watcher.bubbles.show(QUESTION._replace(key=key))
+    await in_thread(session.closed)
+    await until(lambda: watcher.gone)
+
+    assert watcher.gone == ["req_2"]
+
+
+async def test_refusal_of_the_service_leaves_other_buttons_at_work(
+    session: Session, watcher: Watcher
+) -> None:
+    async with plain_service(session) as service:
+        number = await watcher.bubbles.show(QUESTION)
+
+        with pytest.raises(Unavailable, match="too many"):
+            await watcher.bubbles.show(QUESTION._replace(key="req_2", summary=REFUSED))
+        service.press(number, "deny")
+        await until(lambda: watcher.pressed)
+
+    assert watcher.pressed == [("req_1", "deny")]
+
+
+async def test_text_is_left_alone_where_markup_is_not_known(
+    session: Session, watcher: Watcher
+) -> None:
+    async with plain_service(session) as service:
+        await watcher.bubbles.show(QUESTION._replace(body="a < b & c"))
+
+    assert service.bodies == ["a < b & c"]
+
+
+async def test_what_is_being_shown_when_the_program_ends_is_unavailable(
+    session: Session, watcher: Watcher
+) -> None:
+    await watcher.bubbles.show(QUESTION)
+    errors: list[str] = []
+
+    async def show() -> None:
+        try:
+            await watcher.bubbles.show(QUESTION)
+        except Unavailable as exc:
+            errors.append(str(exc))
+
+    with session.standing_still():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(show)
+            await anyio.sleep(0.1)
+            await watcher.bubbles.close()
+
+    assert errors == ["the session's bus cannot be used: EOFError"]
+
+
+async def test_nothing_is_hidden_or_closed_without_a_connection() -> None:
+    watcher = Watcher("unix:path=/nonexistent/bus")
+
+    await watcher.bubbles.hide("req_1")
+    with pytest.raises(Unavailable, match="the session's bus cannot be used"):
+        await watcher.bubbles.show(QUESTION)
+    await watcher.bubbles.close()
+
+    assert (watcher.pressed, watcher.gone) == ([], [])
+
+
+@pytest.mark.parametrize("module", ["bubbles", "desktop", "desktop_words"])
+def test_library_is_not_imported_before_it_is_needed(module: str) -> None:
+    code = f"import sys, safetyd.notify.{module}; sys.exit('dbus_fast' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -1,0 +1,500 @@
+"""What a desktop shows, and the two channels that show it."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from xml.etree import ElementTree as ET
+
+import anyio
+import msgspec
+import pytest
+
+from safetyd.notify.channel import Rate, Receipt, Unavailable
+from safetyd.notify.channel_config import DesktopConfig
+from safetyd.notify.desktop.desktop_channel import LIMITS, Desktop, DesktopHelpers, keep
+from safetyd.notify.desktop.desktop_content import (
+    MAX_BODY,
+    MAX_SUMMARY,
+    DesktopNotice,
+    payload,
+    rendered,
+)
+from safetyd.notify.sanitize import harmless, one_line
+from tests.checkout import ROOT
+from tests.notify.desktop.desktop_session import Session, in_thread
+from tests.notify.message_samples import (
+    AT,
+    DELIVERY,
+    DIGEST,
+    HOSTILE,
+    LINK,
+    LIST_LINK,
+    REQUEST,
+    alert_topic,
+    notice,
+    request_topic,
+    whole_topic,
+)
+from tests.servers import until
+
+UNIT = ROOT / "systemd/user/safetyd-desktop.service"
+
+pytestmark = pytest.mark.req("S3.26")
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def test_question_says_what_who_why_until_when_and_what_to_type() -> None:
+    shown = rendered(notice())
+
+    assert shown.summary == "HIGH: push by code"
+    assert shown.body.splitlines() == [
+        "example/repo main: git push --force origin main",
+        "Agent says: the release branch is behind",
+        "Risk: high. Until Tue 3 Mar 14:02. Without an answer it does not happen.",
+        f"safetyd show {REQUEST}",
+    ]
+    assert shown.actions == ("review", "deny")
+    assert (shown.request_id, shown.digest, shown.link) == (REQUEST, DIGEST, LINK)
+
+
+def test_deadline_of_today_is_a_time_of_day() -> None:
+    shown = rendered(notice(request_topic(until=AT + timedelta(hours=1))))
+
+    assert "Until 15:02." in shown.body
+
+
+def test_question_without_a_deadline_says_so() -> None:
+    shown = rendered(notice(request_topic(until=None, risk="")))
+
+    assert "\nNo deadline. Without an answer it does not happen.\n" in shown.body
+
+
+def test_what_is_shown_whole_can_be_approved_here() -> None:
+    shown = rendered(notice(whole_topic()))
+
+    assert shown.body.splitlines()[0] == "git push --force origin main"
+    assert shown.actions == ("review", "approve", "deny")
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        {"whole": False},
+        {"text": "x" * 200},
+        {"text": "git push", "cut": 1},
+        {"title": "t" * 100},
+        {"text": "Push", "exact": False},
+        {"text": "", "exact": False},
+    ],
+)
+def test_what_is_not_shown_whole_cannot_be_approved_here(hidden: dict[str, object]) -> None:
+    shown = rendered(notice(whole_topic(**({"whole": "exact" not in hidden} | hidden))))
+
+    assert shown.actions == ("review", "deny")
+
+
+def test_reasons_give_way_to_what_would_be_done() -> None:
+    shown = rendered(notice(whole_topic(text="x" * 109, why="because " * 20)))
+
+    assert shown.body.startswith(f"{'x' * 109}\n")
+    assert "Agent says" not in shown.body
+    assert "approve" in shown.actions
+
+
+def test_long_reasons_are_cut() -> None:
+    shown = rendered(notice(request_topic(why="because " * 50)))
+
+    assert "\nAgent says: because" in shown.body
+    assert "…\nRisk" in shown.body
+    assert len(shown.body) <= MAX_BODY
+
+
+def test_question_may_have_no_text_and_no_reasons() -> None:
+    shown = rendered(notice(request_topic(target="", text="", why="")))
+
+    assert shown.body.startswith("Risk: high.")
+
+
+def test_description_does_not_pass_for_what_would_be_done() -> None:
+    shown = rendered(notice(request_topic(text="Push the fix", exact=False)))
+
+    told = "It gave no exact text. The agent describes it as: Push the fix"
+    assert shown.body.splitlines()[0] == f"example/repo main: {told}"
+
+
+def test_line_of_an_agent_cannot_pass_for_one_of_ours() -> None:
+    shown = rendered(notice(request_topic(text="ls\nRisk: none.")))
+
+    assert shown.body.splitlines()[0] == "example/repo main: ls ⏎ Risk: none."
+
+
+@pytest.mark.parametrize(
+    ("kind", "opening"),
+    [("reminder", "Reminder: "), ("last_call", "Last call: "), ("expired", "Expired: ")],
+)
+def test_summary_says_what_kind_of_message_it_is(kind: str, opening: str) -> None:
+    shown = rendered(notice(request_topic(kind=kind, urgency="normal", count=3)))
+
+    assert shown.summary == f"{opening}push by code (3 times)"
+
+
+def test_request_that_is_over_has_nothing_to_answer() -> None:
+    shown = rendered(notice(request_topic(kind="expired", commands=(), link="")))
+
+    assert (shown.actions, shown.request_id) == ((), "")
+
+
+def test_alert_is_shown_with_its_text() -> None:
+    shown = rendered(notice(alert_topic()))
+
+    assert shown.summary == "CRITICAL: error rate of code"
+    assert shown.body == "9 of the last 10 actions failed. Everything is stopped."
+    assert (shown.actions, shown.key) == ((), DELIVERY)
+
+
+def test_question_without_a_link_has_no_review() -> None:
+    shown = rendered(notice(whole_topic(link="")))
+
+    assert shown.actions == ("approve", "deny")
+
+
+def test_several_requests_can_only_be_reviewed() -> None:
+    topics = tuple(request_topic(title=f"push {n} by code") for n in range(20))
+
+    shown = rendered(notice(*topics, more=5, held_back=2, digest=True))
+
+    lines = shown.body.splitlines()
+    assert shown.summary == "After the quiet hours: 25 requests are waiting"
+    assert lines[0] == "push 0 by code"
+    assert lines[-3:] == [
+        f"+{25 - len(lines) + 3} more",
+        "2 less urgent held back",
+        "safetyd list",
+    ]
+    assert (shown.actions, shown.link, shown.request_id) == (("review",), LIST_LINK, "")
+
+
+def test_list_that_fits_says_nothing_of_more() -> None:
+    shown = rendered(notice(request_topic(), alert_topic(), list_link=""))
+
+    assert shown.summary == "2 messages, 1 to be answered"
+    assert shown.body.splitlines() == [
+        "push by code",
+        "CRITICAL: error rate of code",
+        "safetyd list",
+    ]
+    assert shown.link == LINK
+
+
+def test_two_links_without_a_list_lead_nowhere() -> None:
+    shown = rendered(notice(request_topic(), request_topic(link="https://x"), list_link=""))
+
+    assert (shown.link, shown.actions) == ("", ())
+
+
+def test_test_message_says_that_it_is_one() -> None:
+    topic = alert_topic(kind="test", title="a test", link=LINK)
+
+    assert rendered(notice(topic)).summary == "Test: a test"
+    assert rendered(notice(topic, privacy="minimal")).summary == "Test of the desktop"
+
+
+def test_private_desktop_shows_who_and_what_kind_only() -> None:
+    shown = rendered(notice(whole_topic(), privacy="summary"))
+
+    assert "git push" not in shown.body
+    assert "release" not in shown.body
+    assert shown.actions == ("review", "deny")
+    assert rendered(notice(alert_topic(), privacy="summary")).body == ""
+
+
+def test_minimal_desktop_shows_numbers_only() -> None:
+    shown = rendered(notice(privacy="minimal", list_link=""))
+
+    assert (shown.summary, shown.body) == ("1 request is waiting", "safetyd list")
+    assert (shown.actions, shown.link, shown.request_id) == (("review",), LINK, REQUEST)
+    assert rendered(notice(alert_topic(), privacy="minimal")).summary == (
+        "1 message, 0 to be answered"
+    )
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_keeps_to_its_place_and_size(hostile: str) -> None:
+    text, line = harmless(hostile, 500), one_line(hostile, 160)
+    topic = request_topic(title=line, target=line, text=text.text, cut=text.cut, why=text.text)
+
+    for shown in (rendered(notice(topic)), rendered(notice(topic, topic))):
+        assert len(shown.summary) <= MAX_SUMMARY
+        assert len(shown.body) <= MAX_BODY
+        assert "\n" not in shown.summary
+        assert shown.body.splitlines()[-1].startswith("safetyd ")
+
+
+def test_question_stays_up_unless_it_is_of_low_urgency() -> None:
+    urgent, low = rendered(notice()), rendered(notice(urgency="low"))
+
+    assert urgent.bubble(review=True).stays
+    assert not low.bubble(review=True).stays
+    assert not rendered(notice(alert_topic())).bubble(review=True).stays
+
+
+def test_review_is_offered_only_where_a_page_can_be_opened() -> None:
+    bubble = rendered(notice(whole_topic())).bubble(review=False)
+
+    assert bubble.actions == (("approve", "Approve"), ("deny", "Deny"))
+
+
+@pytest.mark.req("S3.35")
+def test_desktop_is_on_unless_somebody_turns_it_off() -> None:
+    assert DesktopConfig().enabled is True
+
+
+def test_limits_are_those_of_a_desktop() -> None:
+    assert (LIMITS.deadline_s, LIMITS.concurrency) == (3.0, 1)
+    assert LIMITS.rates == (Rate(10, 60.0),)
+    assert LIMITS.delays_s == (1.0, 5.0, 15.0)
+
+
+def test_only_so_many_messages_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetyd.notify.desktop.desktop_channel.MOST", 2)
+    shown: dict[str, DesktopNotice] = {}
+
+    for delivery in ("a", "b", "a", "c"):
+        keep(shown, DesktopNotice(delivery=delivery, summary="", body=""))
+
+    assert list(shown) == ["a", "c"]
+
+
+# -- a daemon in the session -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with Session(tmp_path_factory.mktemp("session")) as session:
+        yield session
+
+
+class Person:
+    """What somebody at the desktop did."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, bool, str]] = []
+        self.opened: list[str] = []
+
+    def answer(self, request_id: str, approve: bool, digest: str) -> None:  # noqa: FBT001
+        self.answers.append((request_id, approve, digest))
+
+
+@pytest.fixture
+def person() -> Person:
+    return Person()
+
+
+@pytest.fixture
+async def desktop(session: Session, person: Person) -> AsyncIterator[Desktop]:
+    await in_thread(session.closed)
+    desktop = Desktop(session.address, person.answer, person.opened.append)
+    yield desktop
+    await desktop.close()
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("label", "approve"), [("Approve", True), ("Deny", False)])
+async def test_pressed_button_answers_the_request(
+    session: Session, desktop: Desktop, person: Person, label: str, *, approve: bool
+) -> None:
+    receipt = await desktop.send(notice(whole_topic()))
+
+    await in_thread(session.press, label)
+    await until(lambda: person.answers)
+
+    assert (receipt.state, int(receipt.provider_id) > 0) == ("delivered", True)
+    assert person.answers == [(REQUEST, approve, DIGEST)]
+
+
+@pytest.mark.alone
+async def test_click_on_a_message_opens_its_page(
+    session: Session, desktop: Desktop, person: Person
+) -> None:
+    await desktop.send(notice())
+
+    await in_thread(session.click)
+    await until(lambda: person.opened)
+
+    assert (person.opened, person.answers) == ([LINK], [])
+
+
+@pytest.mark.alone
+async def test_closed_message_is_no_answer(
+    session: Session, desktop: Desktop, person: Person
+) -> None:
+    await desktop.send(notice())
+
+    await in_thread(session.dismiss)
+    await until(lambda: not desktop._shown)
+
+    assert person.answers == []
+
+
+@pytest.mark.alone
+async def test_reminder_takes_the_place_of_the_question(session: Session, desktop: Desktop) -> None:
+    await desktop.send(notice())
+
+    await desktop.send(notice(request_topic(kind="reminder"), delivery="dlv_2"))
+
+    await in_thread(session.wait_for_count, 1)
+
+
+@pytest.mark.alone
+async def test_outcome_takes_the_place_of_the_question(session: Session, desktop: Desktop) -> None:
+    await desktop.send(notice())
+
+    await desktop.tell(REQUEST, "Approved. The agent has been told.")
+    await desktop.tell("req_unknown", "Denied.")
+
+    assert sorted((await in_thread(session.closed))[:2]) == [
+        ("Approved. The agent has been told.", "HIGH: push by code"),
+        ("Denied.", ""),
+    ]
+
+
+@pytest.mark.alone
+async def test_question_that_was_answered_elsewhere_goes(
+    session: Session, desktop: Desktop
+) -> None:
+    await desktop.send(notice())
+
+    await desktop.withdraw(REQUEST)
+
+    await in_thread(session.wait_for_count, 0)
+
+
+@pytest.mark.alone
+async def test_questions_go_with_the_daemon(session: Session, desktop: Desktop) -> None:
+    await desktop.send(notice())
+
+    await desktop.close()
+
+    await in_thread(session.wait_for_count, 0)
+
+
+@pytest.mark.alone
+async def test_hostile_text_is_shown_as_text(session: Session, desktop: Desktop) -> None:
+    hostile = harmless('</b><a href="https://evil.example">&amp; Approve</a>', 500).text
+
+    await desktop.send(notice(request_topic(text=hostile, target="", why="")))
+
+    [(_, body)] = (await in_thread(session.closed))[:1]
+    shown = ET.fromstring(f"<body>{body}</body>")
+    assert len(shown) == 0
+    assert (shown.text or "").splitlines()[0] == hostile
+
+
+async def test_desktop_without_a_session_is_unavailable(person: Person) -> None:
+    desktop = Desktop("unix:path=/nonexistent/bus", person.answer)
+
+    with pytest.raises(Unavailable):
+        await desktop.send(notice())
+    await desktop.close()
+
+
+def test_button_of_a_message_that_is_not_known_is_nobodys_answer(person: Person) -> None:
+    desktop = Desktop("", person.answer)
+
+    desktop._pressed("req_other", "approve")
+
+    assert person.answers == []
+
+
+def test_unknown_action_is_no_answer(person: Person) -> None:
+    desktop = Desktop("", person.answer)
+    keep(desktop._shown, rendered(notice()))
+
+    for action in ("default", "snooze"):
+        desktop._pressed(REQUEST, action)
+
+    assert person.answers == []
+
+
+# -- a daemon outside of the session ---------------------------------------------------------------
+
+
+async def test_message_is_delivered_when_a_helper_shows_it() -> None:
+    published: list[dict[str, object]] = []
+
+    def publish(told: dict[str, object]) -> None:
+        published.append(told)
+        helpers.shown("dlv_other")
+        helpers.shown(DELIVERY)
+
+    helpers = DesktopHelpers(publish)
+
+    receipt = await helpers.send(notice())
+    helpers.shown(DELIVERY)
+    await helpers.close()
+
+    assert receipt == Receipt("delivered")
+    assert published == [payload(notice())]
+
+
+@pytest.mark.alone
+async def test_message_without_a_helper_is_unavailable() -> None:
+    helpers = DesktopHelpers(lambda _told: None)
+    begun = monotonic()
+
+    with pytest.raises(Unavailable, match="run `safetyd desktop`"):
+        await helpers.send(notice())
+
+    assert monotonic() - begun < 3
+
+
+async def test_helper_that_answers_late_does_not_speak_for_the_next_try() -> None:
+    helpers = DesktopHelpers(lambda _told: None)
+    with anyio.move_on_after(0.05):
+        await helpers.send(notice())
+    helpers.shown(DELIVERY)
+
+    with anyio.move_on_after(0.05) as second:
+        await helpers.send(notice())
+
+    assert second.cancelled_caught
+
+
+def test_helper_reads_what_the_daemon_publishes() -> None:
+    told = msgspec.json.encode(payload(notice()))
+
+    shown = msgspec.structs.replace(rendered(notice()), link="")  # observers hear it too
+    assert msgspec.json.decode(told, type=DesktopNotice) == shown
+    assert set(msgspec.json.decode(told)) == {
+        *("delivery", "request_id", "digest", "summary", "body"),
+        *("actions", "urgency", "recipient"),
+    }
+
+
+# -- the unit of the helper ------------------------------------------------------------------------
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    command = shutil.which("systemd-analyze")
+    if command is None:
+        pytest.fail("systemd-analyze is missing; run: sudo apt-get install systemd")
+    unit = tmp_path / UNIT.name
+    bin_ = str(Path(sys.executable).parent)
+    unit.write_text(UNIT.read_text().replace("/opt/safetyd/bin", bin_))
+
+    judged = subprocess.run(
+        [command, "--user", "verify", "--man=no", str(unit)],
+        env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (judged.returncode, judged.stdout, judged.stderr) == (0, "", "")

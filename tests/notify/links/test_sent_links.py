@@ -1,0 +1,177 @@
+from collections.abc import Callable
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event
+from safetyd.core.events.notification_events import Due, Item, LinkRevoked, Recipient, TellingConfig
+from safetyd.core.policy import Policy
+from safetyd.notify.links.sent_links import Link, LinkBook
+from safetyd.notify.links.tokens import Signer
+from tests.core.approvals.queue_story import Queue
+from tests.story import at, tick
+from tests.web.link_site import KEY, Message, SentBox
+
+NEWER = msgspec.structs.replace(KEY, kid="b", secret=bytes(32), created=at(86_400))
+
+
+def message(number: int, *refs: str, recipient: str = "alice") -> Message:
+    items = tuple(Item("request", ref) for ref in refs)
+    return Message(f"dlv_{number}", recipient, "email", items, at(number))
+
+
+class Shelf:
+    """A book of links, and what was sent."""
+
+    def __init__(self, *messages: Message) -> None:
+        self.sent = SentBox()
+        self.signer = Signer([KEY])
+        self.book = LinkBook(self.signer, lambda: self.sent)
+        for each in messages:
+            self.sends(each)
+
+    def sends(self, each: Message) -> None:
+        self.sent.messages[each.id] = each
+        self.book.note(each)
+
+    def opens(self, delivery: str, request_id: str, recipient: str = "alice") -> Link | None:
+        return self.book.find(self.signer.token_id(delivery, request_id, recipient))
+
+
+def test_token_leads_to_its_message_request_and_reader() -> None:
+    shelf = Shelf(message(1, "req_1", "req_2"), message(2, "req_1", recipient="bob"))
+
+    link = shelf.opens("dlv_1", "req_2")
+
+    assert link == Link("dlv_1", "req_2", "alice", "email", at(1), ("req_1", "req_2"))
+    assert link.via == "link:email"
+    assert shelf.opens("dlv_2", "req_1", "bob") is not None
+
+
+def test_list_of_a_message_has_each_request_once_and_no_notes() -> None:
+    items = (Item("alert", "note_1"), Item("request", "req_1"), Item("reminder", "req_1", 2))
+    shelf = Shelf(Message("dlv_1", "alice", "email", items, at(0)))
+
+    listed = shelf.opens("dlv_1", "")
+
+    assert listed is not None
+    assert listed.listed == ("req_1",)
+    assert shelf.opens("dlv_1", "note_1") is None
+
+
+def test_link_of_a_test_is_known_as_one_and_not_listed() -> None:
+    shelf = Shelf(Message("dlv_1", "alice", "email", (Item("test", "note_1"),), at(0)))
+
+    tried, listed = shelf.opens("dlv_1", "note_1"), shelf.opens("dlv_1", "")
+
+    assert tried is not None
+    assert listed is not None
+    assert (tried.test, listed.test, tried.listed) == (True, False, ())
+
+
+@pytest.mark.parametrize(
+    ("delivery", "request_id", "recipient"),
+    [
+        ("dlv_9", "req_1", "alice"),
+        ("dlv_1", "req_9", "alice"),
+        ("dlv_1", "req_1", "bob"),
+    ],
+)
+def test_what_no_message_was_about_opens_nothing(
+    delivery: str, request_id: str, recipient: str
+) -> None:
+    shelf = Shelf(message(1, "req_1"))
+
+    assert shelf.opens(delivery, request_id, recipient) is None
+
+
+def test_link_lives_for_a_week_and_a_list_for_a_day() -> None:
+    shelf = Shelf(message(1, "req_1"))
+
+    link, listed = shelf.opens("dlv_1", "req_1"), shelf.opens("dlv_1", "")
+
+    assert link is not None
+    assert listed is not None
+    assert link.expires == at(1) + timedelta(days=7)
+    assert listed.expires == at(1) + timedelta(days=1)
+
+
+def test_message_that_the_outbox_forgot_opens_nothing() -> None:
+    shelf = Shelf(message(1, "req_1"))
+    del shelf.sent.messages["dlv_1"]
+
+    assert shelf.opens("dlv_1", "req_1") is None
+
+
+def test_links_of_an_old_key_open_once_the_book_is_made_anew() -> None:
+    shelf = Shelf(message(1, "req_1"))
+    old = shelf.signer.token("dlv_1", "req_1", "alice")
+
+    shelf.signer.take_on([msgspec.structs.replace(KEY, state="verify"), NEWER])
+    shelf.book.rebuild(shelf.sent.messages.values())
+
+    new = shelf.signer.token("dlv_1", "req_1", "alice")
+    found = [shelf.book.find(shelf.signer.check(token) or b"") for token in (old, new)]
+    assert found[0] == found[1] is not None
+    assert len(shelf.book) == 2
+
+
+def test_book_is_bounded_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetyd.notify.links.sent_links.MAX_NOTED", 2)
+    messages = [message(n, "req_1") for n in (1, 2, 3)]
+    shelf = Shelf(*messages)
+    noted = [shelf.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)]
+
+    shelf.book.rebuild(reversed(messages))
+
+    assert noted == [False, True, True]
+    assert [shelf.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)] == noted
+
+
+Hear = Callable[[Event], None]
+
+
+def stand_in() -> tuple[SentBox, Hear, str, str]:
+    box = SentBox()
+    box.messages["dlv_1"] = message(1, "req_1")
+    return box, box.hear, "dlv_1", "req_1"
+
+
+def real() -> tuple[Engine, Hear, str, str]:
+    alice = Recipient(name="alice", channels=("email",))
+    telling = TellingConfig(recipients=(alice,), channels={"email": "email"})
+    queue = Queue(Policy(telling=telling))
+    request_id = queue.asks(0).request_id or ""
+    (due,) = [event for event in queue.happens(tick(61)) if isinstance(event, Due)]
+
+    def hear(event: Event) -> None:
+        queue.happens(event)
+
+    return queue.engine, hear, due.delivery, request_id
+
+
+@pytest.mark.parametrize("make", [stand_in, real])
+def test_link_that_the_outbox_calls_revoked_is_dead_and_its_list_is_not(
+    make: Callable[[], tuple[Engine | SentBox, Hear, str, str]],
+) -> None:
+    sent, hear, delivery, request_id = make()
+    signer = Signer([KEY])
+    book = LinkBook(signer, lambda: sent.outbox if isinstance(sent, Engine) else sent)
+    found = (sent.outbox if isinstance(sent, Engine) else sent).find(delivery)
+    assert found is not None
+    book.note(found)
+    token_id = signer.token_id(delivery, request_id, "alice")
+    before = book.find(token_id)
+
+    hear(
+        LinkRevoked(
+            at=at(70), t=70.0, delivery=delivery, request_id=request_id, recipient="alice", why="x"
+        )
+    )
+
+    assert before is not None
+    assert (before.request_id, before.channel) == (request_id, "email")
+    assert book.find(token_id) is None
+    assert book.find(signer.token_id(delivery, "", "alice")) is not None

@@ -1,0 +1,141 @@
+"""Messages that operators look at before anything is sent."""
+
+from typing import Any
+
+import pytest
+
+from safetyd.core.events.notification_events import QuietHours
+from safetyd.notify.channel_config import NotificationsConfig
+from safetyd.notify.samples import PreviewQuestion, Samples
+from safetyd.operators.views.paging import PAGE_BYTES
+from tests.notify.compose_rig import Wired, telling
+from tests.operators.views.view_reader import plain
+
+NIGHT = 11 * 3600.0  # after noon
+
+
+def looks(wired: Wired, **asked: Any) -> dict[str, Any]:
+    samples = Samples(wired.composer, NotificationsConfig)
+    return plain(samples.previews(wired.engine, wired.clock.now(), PreviewQuestion(**asked)))
+
+
+def look(wired: Wired, **asked: Any) -> dict[str, Any]:
+    (row,) = looks(wired, **asked)["previews"]
+    row_: dict[str, Any] = row
+    return row_
+
+
+@pytest.mark.req("S3.30")
+def test_a_sample_is_shown_as_each_channel_would_say_it() -> None:
+    rows = looks(Wired(telling("email", "sms", "webhook", "desktop", "team")))["previews"]
+
+    assert [row["channel"] for row in rows] == ["email", "sms", "webhook", "desktop", "team"]
+    for row in rows:
+        assert "push" in row["text"]
+        assert row["size"]
+    assert [bool(row["html"]) for row in rows] == [True, False, False, False, False]
+
+
+def test_one_channel_is_shown_if_it_is_named() -> None:
+    wired = Wired(telling("email", "sms"))
+
+    assert look(wired, channel="sms")["channel"] == "sms"
+
+
+def test_a_channel_that_does_not_exist_is_refused_and_the_others_are_named() -> None:
+    some, none = Wired(telling("email", "sms")), Wired(telling(recipients=(), channels={}))
+
+    assert looks(some, channel="fax")["error"] == "'fax' is not one of email, sms"
+    assert looks(none, channel="fax")["error"] == "'fax' is not one of no channels"
+    assert looks(none) == {"previews": []}
+
+
+def test_a_request_is_shown_as_it_is_with_its_own_urgency() -> None:
+    wired = Wired()
+    ref = wired.asks(text="git push origin here", urgency="high")
+
+    row = look(wired, request=ref[:12])
+
+    assert "git push origin here" in row["text"]
+    assert row["when"].startswith("at once")
+
+
+def test_a_request_that_nobody_knows_is_refused() -> None:
+    assert looks(Wired(), request="req_none")["code"] == "not_found"
+
+
+def test_a_batch_shows_as_many_as_a_message_does_and_counts_the_rest() -> None:
+    many, one = look(Wired(), batch=25), look(Wired(), batch=1)
+
+    assert "5 more" in many["text"]
+    assert "https://safety.example.com/d/dlv_0000000000000000//alice" in many["text"]
+    assert "https://safety.example.com/d/dlv_0000000000000000//alice" not in one["text"]
+
+
+def test_a_batch_of_one_request_shows_it_several_times() -> None:
+    wired = Wired()
+    ref = wired.asks(text="git push origin here")
+
+    row = look(wired, request=ref, batch=3)
+
+    assert row["text"].count("git push origin here") >= 3
+
+
+def test_what_many_channels_would_say_fits_into_an_answer() -> None:
+    wired = Wired(telling("email", *(f"team-{n}" for n in range(200))))
+
+    rows = looks(wired, batch=20)["previews"]
+
+    assert 0 < len(rows) < 201
+    assert sum(len(row["text"]) for row in rows) < PAGE_BYTES
+
+
+@pytest.mark.req("S3.30")
+@pytest.mark.parametrize(
+    ("t", "urgency", "bypass", "when"),
+    [
+        (0.0, "normal", "high", "in one message with what comes within 60 s"),
+        (NIGHT, "normal", "high", "quiet hours: in one digest at 07:00"),
+        (NIGHT, "high", "high", "at once, also in quiet hours"),
+        (0.0, "high", "none", "at once"),
+        (NIGHT, "high", "none", "quiet hours: in one digest at 07:00"),
+    ],
+)
+def test_it_is_said_when_a_message_would_be_sent(
+    t: float, urgency: str, bypass: str, when: str
+) -> None:
+    wired = Wired(telling("email", quiet=QuietHours(), quiet_bypass=bypass))
+    wired.clock.t = t
+
+    assert look(wired, urgency=urgency)["when"] == when
+
+
+@pytest.mark.parametrize(
+    ("urgency", "ladder"),
+    [
+        ("low", ["reminder at 12:30"]),
+        ("normal", ["reminder at 12:15", "last call at 12:50"]),
+        (
+            "high",
+            [
+                "reminder at 12:05",
+                "reminder at 12:15, also to the backup",
+                "reminder at 12:30, also to the backup",
+            ],
+        ),
+    ],
+)
+def test_it_is_said_what_follows_if_nobody_answers(urgency: str, ladder: list[str]) -> None:
+    assert look(Wired(), urgency=urgency)["ladder"] == ladder
+
+
+def test_a_preview_that_cannot_be_made_is_refused_and_ends_nothing() -> None:
+    wired = Wired(telling("email"))
+
+    def broken() -> NotificationsConfig:
+        raise LookupError("no words for this")
+
+    samples = Samples(wired.composer, broken)
+    answer = samples.previews(wired.engine, wired.clock.now(), PreviewQuestion())
+
+    assert (answer["ok"], answer["code"]) == (False, "failed")

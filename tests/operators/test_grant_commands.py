@@ -1,0 +1,355 @@
+"""What people may grant, and what they are told when they may not."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from safetyd.core.action_types import TypeConfig
+from safetyd.core.approvals.grants import MAX_GRANTS
+from safetyd.core.approvals.request import Request
+from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.request_events import Granted, GrantRevoked
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.messages.proposal import Tokens
+from safetyd.core.policy import Policy
+from safetyd.journal.letters import CommandLetter
+from safetyd.operators.commands import PLANS
+from safetyd.operators.reviews import Review, ReviewLetter, read_review
+from safetyd.operators.views.grant_view import grants, suggestions
+from tests.core.approvals.grant_samples import granted
+from tests.core.approvals.queue_story import Queue, push
+from tests.core.engine.remedy_story import paused
+from tests.story import at, propose
+
+HOUR = {"uses": 5, "until": at(3600).isoformat()}
+NOW = Moment(at(0), 0.0)
+
+
+class Alice(Queue):
+    """An operator at a screen."""
+
+    def says(self, command: str, **fields: object) -> dict[str, Any]:
+        letter = CommandLetter(PLANS[command]("alice", fields), self._hear)
+        return self._done(letter)
+
+    def approves(self, *ids: str | None, **fields: object) -> list[dict[str, Any]]:
+        command = read_review({"command": "approve", "ids": list(ids), **fields})
+        letters = Review("alice", command, _waits, self._hear).letters()
+        results: list[dict[str, Any]] = self._done(*letters)["results"]
+        return results
+
+    def adds(self, **fields: object) -> dict[str, Any]:
+        return self.says("grant_add", **{"agent": "code", "reason": "release", **HOUR, **fields})
+
+    def _done(self, *letters: CommandLetter | ReviewLetter) -> dict[str, Any]:
+        for letter in letters:
+            self.journal += letter.open(self.engine, NOW)
+            letter.deliver(late=False)
+        return self.answer
+
+    def _hear(self, answer: object) -> None:
+        self.answer: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
+
+    def made(self, kind: type[Event] = Granted) -> list[Any]:
+        return [event for event in self.journal if isinstance(event, kind)]
+
+
+def _waits(_request: Request) -> bool:
+    return False
+
+
+def listed(rows: object) -> list[dict[str, Any]]:
+    assert isinstance(rows, list)
+    return rows
+
+
+def until(**span: float) -> str:
+    end: datetime = at(0) + timedelta(**span)
+    return end.isoformat()
+
+
+def test_a_grant_is_made_with_all_that_was_said_and_is_listed() -> None:
+    alice = Alice(Policy(types={"Ship": TypeConfig(same_as="push")}))
+
+    answer = alice.adds(type="Ship", text="^git push", paths=["src/**"], max_usd=2)
+
+    (made,) = alice.made()
+    assert answer == {"ok": True, "id": made.id, "until": "2026-03-01T13:00:00Z"}
+    assert made.id.startswith("grt_")
+    (row,) = listed(grants(alice.engine, NOW)["grants"])
+    assert row == {
+        "id": made.id,
+        "agent": "code",
+        "type": "push",
+        "project": None,
+        "rules": (),
+        "text": "^git push",
+        "seen": None,
+        "wide": False,
+        "paths": ("src/**",),
+        "uses": 5,
+        "left": 5,
+        "until": at(3600),
+        "max_usd": 2.0,
+        "spent_usd": 0.0,
+        "reason": "release",
+        "by": "alice",
+        "via": "cli",
+        "at": at(0),
+        "request_id": None,
+    }
+
+
+def test_what_is_safetyds_own_is_granted_for_one_exact_text() -> None:
+    alice, named = Alice(), {"type": "run_shell", "rule": "gate.own"}
+    watch = propose(0, type="run_shell", text="safetyd watch")
+    other = propose(0, id="p2", type="run_shell", text="safetyd watch; safetyd stop")
+
+    refused = [alice.adds(text=text, **named) for text in (".*", "^safetyd", "^safetyd .+$", "^$")]
+    refused.append(alice.adds(paths=["/srv/**"], **named))
+    made = alice.adds(text="^safetyd watch$", **named)
+
+    assert {answer.get("code") for answer in refused} == {"not_grantable"}
+    assert all("for one exact text" in answer["error"] for answer in refused)
+    assert made["ok"]
+    assert alice.proposes(watch).triggered_rules == ("classify.high",)
+    assert alice.proposes(other).triggered_rules == ("classify.high", "gate.own")
+
+
+def test_two_grants_have_two_ids() -> None:
+    alice = Alice()
+
+    assert alice.adds()["id"] != alice.adds()["id"]
+
+
+@pytest.mark.req("S3.3")
+def test_a_block_is_lifted_by_a_grant_that_names_its_rule_with_a_reason() -> None:
+    alice = Alice()
+    resets: dict[str, Any] = {"type": "click", "text": "reset the form"}
+    assert not alice.proposes(propose(0, id="p1", **resets)).allowed
+
+    alice.adds(rule="gate.blocklist:reset", text="^reset the form$")
+
+    assert alice.proposes(propose(1, id="p2", **resets)).allowed
+    (made,) = alice.made()
+    assert (made.by, made.reason) == ("alice", "release")
+
+
+NAMED = {"rule": "gate.blocklist:reset", "text": "^x"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"agent": "a b"}, "'a b' is not a name of an agent"),
+        ({"reason": " "}, "a grant needs a reason"),
+        ({"reason": "..."}, "a grant needs a reason"),
+        ({"via": "sms"}, "made at the command line or on the web"),
+        ({"type": "send_email"}, "send_email speaks to a person"),
+        ({"type": "change_auth"}, "change_auth is prohibited"),
+        ({"rule": "gate.blocklist:reset"}, "needs a text or path pattern"),
+        ({**NAMED, "rule": "gate.loop"}, "no grant lifts gate.loop"),
+        ({**NAMED, "rule": "budget.day"}, "no grant lifts budget.day"),
+        ({**NAMED, "uses": 21}, "at most 20 uses"),
+        ({**NAMED, "until": until(hours=24, seconds=1)}, "24 h at most"),
+        ({"until": until(days=7, seconds=1)}, "7 days at most"),
+        ({"until": until()}, "over before it began"),
+        ({"text": "("}, "the text "),
+        ({"text": ""}, "the text "),
+        ({"paths": ["*a" * 512] * 32}, "the globs are too many or too long"),
+    ],
+)
+def test_what_cannot_be_granted_is_refused_with_the_reason(
+    fields: dict[str, object], why: str
+) -> None:
+    alice = Alice()
+
+    answer = alice.adds(**fields)
+
+    assert (answer["ok"], answer["code"]) == (False, "not_grantable")
+    assert why in answer["error"]
+    assert alice.made() == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {**NAMED, "uses": 20, "until": until(hours=24)},
+        {"rule": "classify.prohibited", "type": "change_auth", "paths": ["/etc/x"]},
+        {"until": until(days=7)},
+    ],
+)
+def test_the_bounds_themselves_may_be_granted(fields: dict[str, object]) -> None:
+    assert Alice().adds(**fields)["ok"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"uses": 0}, {"uses": 1001}, {"until": "2026-03-01T13:00:00"}, {"max_usd": -1}]
+)
+def test_what_makes_no_sense_is_refused_before_its_turn_comes(fields: dict[str, object]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        Alice().adds(**fields)
+
+
+def test_too_many_grants_are_refused() -> None:
+    alice = Alice()
+    alice.happens(*(granted(id=f"grt_{n}") for n in range(MAX_GRANTS)))
+
+    assert "there can be no more" in alice.adds()["error"]
+
+
+def test_a_grant_is_revoked_once() -> None:
+    alice = Alice()
+    made = alice.adds()["id"]
+
+    assert alice.says("grant_revoke", id=made, reason="done") == {"ok": True, "id": made, "left": 5}
+    assert alice.says("grant_revoke", id=made)["code"] == "not_found"
+
+    (revoked,) = alice.made(GrantRevoked)
+    assert (revoked.by, revoked.reason, revoked.agent) == ("alice", "done", "code")
+
+
+def test_an_approval_may_permit_the_same_for_a_while() -> None:
+    alice = Alice()
+    asked = alice.proposes(push(0, project="web"))
+
+    (result,) = alice.approves(asked.request_id, grant=HOUR)
+
+    (made,) = alice.made()
+    assert (result["ok"], result["decision"], result["grant"]) == (True, "approved", made.id)
+    assert (made.type, made.project, made.rules) == ("push", "web", ("classify.high",))
+    assert made.request_id == asked.request_id
+    assert not made.wide
+    assert alice.asks(2, "p3", project="web", session="another", rationale="again").allowed
+    assert alice.asks(3, "p4", project="web").allowed, "the approval itself is for one of these"
+    others: list[dict[str, Any]] = [
+        {"text": "git push tags"},
+        {"paths": ("a",)},
+        {"cost_usd": 1.0},
+        {"tokens": Tokens(input=1)},
+        {"project": None},
+    ]
+    for number, other in enumerate(others):
+        asks = {"project": "web", **other}
+        assert alice.asks(4, f"q{number}", **asks).status == "pending", other
+
+
+def test_who_gives_a_pattern_permits_what_matches_it() -> None:
+    alice = Alice()
+    asked = alice.proposes(push(0, project="web"))
+
+    alice.approves(asked.request_id, grant={**HOUR, "text": "^git push [a-z]+$"})
+
+    (made,) = alice.made()
+    assert (made.wide, made.seen) == (False, None)
+    assert alice.asks(2, "p3", text="git push tags", project="web").allowed
+    assert alice.asks(3, "p4", text="git push --force", project="web").status == "pending"
+
+
+def test_a_permission_may_be_granted_for_a_while_too() -> None:
+    alice = Alice()
+    asked = alice.proposes(propose(0, type="merge", id="a1", text="x"), permission=True)
+
+    alice.approves(asked.request_id, grant=HOUR)
+
+    assert alice.proposes(propose(1, type="merge", id="p2", text="x")).allowed
+    assert alice.proposes(propose(2, type="merge", id="p3", text="y")).status == "pending"
+
+
+def test_the_answers_to_many_of_one_kind_make_one_grant() -> None:
+    alice = Alice()
+    ids = [alice.asks(n, f"p{n}", text=f"git push {n}").request_id for n in range(3)]
+
+    results = alice.approves(*ids, grant={**HOUR, "text": "^git push [0-9]$"})
+
+    assert len({result["grant"] for result in results}) == 1
+    assert len(alice.made()) == 1
+
+
+def test_a_rule_about_paths_is_granted_for_the_paths_that_were_shown() -> None:
+    alice = Alice()
+    asked = alice.proposes(propose(0, paths=("/home/a/.env",)))
+
+    alice.approves(asked.request_id, grant=HOUR)
+
+    assert alice.proposes(propose(1, id="p3", paths=("/home/a/.env",), session="2")).allowed
+    assert alice.proposes(propose(1, id="p4", paths=("/home/a/.env",))).allowed
+    other = alice.proposes(propose(2, id="p2", paths=("/home/a/.ssh/id_rsa",)))
+    assert other.status == "pending"
+
+
+ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
+
+
+@pytest.mark.req("S3.5")
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"type": "send_email"}, "send_email speaks to a person"),
+        ({"type": "change_auth"}, "change_auth is prohibited"),
+        ({"type": "edit_file", "risk": "high"}, "is worse than others of its type"),
+        ({"type": "read_file", "paths": ("**/.env",)}, "use `safetyd grant add --path`"),
+    ],
+)
+def test_what_cannot_be_granted_stays_unanswered(fields: dict[str, Any], why: str) -> None:
+    alice = Alice(ASKING)
+    asked = alice.proposes(propose(0, **fields))
+    assert asked.status == "pending"
+
+    (result,) = alice.approves(asked.request_id, grant=HOUR)
+
+    assert (result["ok"], result["code"]) == (False, "not_grantable")
+    assert why in result["error"]
+    assert alice.request(asked.request_id).pending
+    assert alice.made() == []
+
+
+def test_a_link_or_a_message_makes_no_grant() -> None:
+    alice = Alice()
+    asked = alice.asks(0)
+
+    (result,) = alice.approves(asked.request_id, grant=HOUR, via="link")
+
+    assert result["code"] == "not_grantable"
+
+
+def test_an_end_of_a_pause_and_a_mere_ask_permit_nothing_more() -> None:
+    alice = Alice()
+    mere = alice.proposes(propose(0, type="read_file"), permission=True)
+    alice.happens(paused(1.0, "anomaly"))
+    _, unpause = alice.engine.approvals.pending()
+
+    results = alice.approves(mere.request_id, unpause.id, grant=HOUR)
+
+    assert [result["code"] for result in results] == ["not_grantable"] * 2
+
+
+def test_a_grant_that_is_over_is_not_listed() -> None:
+    alice = Alice()
+    alice.adds()
+
+    assert grants(alice.engine, Moment(at(3600), 3600.0)) == {"grants": [], "left_out": 0}
+
+
+def test_suggestions_come_with_their_evidence() -> None:
+    alice = Alice()
+    for n in range(5):
+        asked = alice.asks(n, f"p{n}")
+        alice.approves(asked.request_id)
+        assert alice.asks(n, f"q{n}").allowed
+
+    (row,) = listed(suggestions(alice.engine, NOW)["suggestions"])
+
+    assert (row["then"], row["approved"], row["denied"]) == ("allow", 5, 0)
+    assert row["toml"].splitlines() == [
+        "[[rules.custom]]",
+        'name = "allow_code_push_16f880"',
+        (
+            'when = { types = ["push"], agents = ["code"], text = "(?-i)^git push origin main$", '
+            "only_text = true }"
+        ),
+        'then = "allow"',
+        'reason = "approved 5 times and never denied"',
+    ]

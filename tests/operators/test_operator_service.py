@@ -1,0 +1,449 @@
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+import pytest
+
+from safetyd.agents.emergency_stop import Halt
+from safetyd.agents.latch import Latch
+from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import encode
+from safetyd.core.events.decision_events import Event, Forgotten, Resumed, SafeModeEntered, Stopped
+from safetyd.core.policy import Policy
+from safetyd.daemon.config import Config
+from safetyd.daemon.settings import Settings
+from safetyd.journal.mailbox import Mailbox
+from safetyd.notify.notifier import Notifier
+from safetyd.operators.operator_service import Desk
+from tests.captured_connection import REPLY, Ear, work_off
+from tests.servers import until
+from tests.story import play, propose, stop
+
+
+class Around:
+    """The rest of the daemon, as far as the desk asks it."""
+
+    def __init__(self) -> None:
+        self.wrong: list[str] = []
+        self.reloaded_by = ""
+        self.problem = ""
+        self.unreadable = False
+        self.lines: list[bytes] = []
+
+    def facts(self) -> Mapping[str, object]:
+        return {"version": "1.2.3", "problem": self.problem, "next_start": ["web"]}
+
+    async def reload(self, by: str) -> list[str]:
+        self.reloaded_by = by
+        return self.wrong
+
+    async def search(self, id_: str) -> list[bytes]:
+        if self.unreadable:
+            raise PermissionError("no")
+        return [line for line in self.lines if id_.encode() in line]
+
+
+class Office:
+    """A desk over a real engine."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path) -> None:
+        self.engine = Engine(Policy())
+        self.mailbox = Mailbox()
+        self.latch = Latch()
+        self.around = Around()
+        self.ear = Ear()
+        self.clock = Clock()
+        halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
+        self.halt = halt
+        settings = self.settings = Settings(Config(), None, directory)
+        notifier = Notifier(
+            settings,
+            self.mailbox,
+            self.clock,
+            lambda: self.engine,
+            _nobody_waits,
+            lambda _notice: None,
+        )
+        tasks.start_soon(notifier.run)
+        self.desk = Desk(
+            self.ear.post,
+            self.mailbox,
+            halt,
+            self.around,
+            tasks,
+            waits=_nobody_waits,
+            notifier=notifier,
+            askers=settings.askers,
+        )
+
+    def control(self, command: str, **fields: object) -> None:
+        payload = msgspec.json.encode({"command": command, **fields})
+        self.desk.control(b"safety.v1.control.alice", REPLY, payload)
+
+    def query(self, command: str, **fields: object) -> None:
+        payload = msgspec.json.encode({"command": command, **fields})
+        self.desk.query(b"safety.v1.query.alice", REPLY, payload)
+
+    def write(self) -> list[Event]:
+        return work_off(self.mailbox, self.engine, self.clock)
+
+    async def answer(self) -> dict[str, Any]:
+        """Return the next answer, writing down whatever waits for it."""
+        with anyio.fail_after(5):
+            while True:
+                self.write()
+                if answers := self.ear.answers():
+                    return answers[0]
+                await anyio.lowlevel.checkpoint()
+
+
+def _nobody_waits(_request: Request) -> bool:
+    return False
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    async with anyio.create_task_group() as tasks:
+        yield Office(tasks, tmp_path)
+        tasks.cancel_scope.cancel()
+
+
+async def test_stop_holds_before_the_command_is_answered(office: Office) -> None:
+    office.control("stop", reason="drill")
+
+    held = office.latch.holds("code")
+    assert held is not None
+    assert (held.by, held.reason, held.source) == ("alice", "drill", "operator")
+    assert await office.answer() == {"ok": True, "epoch": 1, "journalled": True}
+    assert [s.by for s in office.engine.stop.stops] == ["alice"]
+
+
+async def test_stop_that_cannot_be_written_is_still_confirmed(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.operators.operator_service.WRITTEN_S", 0.01)
+
+    office.control("stop")
+
+    confirmed = {"ok": True, "epoch": 1, "journalled": False}
+    await until(lambda: confirmed in office.ear.answers())
+
+
+async def test_one_agent_is_stopped_alone(office: Office) -> None:
+    office.control("stop", agent="code")
+
+    await office.answer()
+
+    assert office.latch.holds("code") is not None
+    assert office.latch.holds("ops") is None
+
+
+async def test_resume_clears_what_operators_stopped_and_names_what_is_left(office: Office) -> None:
+    office.control("stop")
+    office.halt.stop("file:/x", "file", "there")
+    await office.answer()
+
+    office.control("resume", reason="over")
+    (resumed, _) = office.write()
+
+    assert await office.answer() == {"ok": True, "cleared": ["operator"], "left": ["file:/x"]}
+    assert isinstance(resumed, Resumed)
+    assert (resumed.by, resumed.reason) == ("alice", "over")
+
+
+async def test_resume_of_nothing_writes_nothing(office: Office) -> None:
+    office.control("resume")
+
+    assert await office.answer() == {"ok": True, "cleared": [], "left": []}
+    assert office.engine.seq == 0
+
+
+async def test_resume_of_one_agent_leaves_the_rest_stopped(office: Office) -> None:
+    office.control("stop")
+    office.control("stop", agent="code")
+    await office.answer()
+
+    office.control("resume", agent="code")
+    await office.answer()
+
+    assert [s.agent for s in office.latch.stops] == [None]
+
+
+async def test_stop_right_after_a_resume_wins(office: Office) -> None:
+    office.control("stop")
+    await office.answer()
+
+    office.control("resume")
+    office.control("stop", reason="no, wait")
+    events = office.write()
+
+    assert {type(event) for event in events} >= {Resumed, Stopped}
+    assert office.latch.holds("code") is not None
+    assert [s.reason for s in office.engine.stop.stops] == ["no, wait"]
+
+
+async def test_reset_forgets_what_it_names(office: Office) -> None:
+    office.control("reset", agent="code", session="s-1", episode="e-1")
+    (forgotten,) = office.write()
+
+    assert await office.answer() == {"ok": True}
+    assert isinstance(forgotten, Forgotten)
+    assert (forgotten.agent, forgotten.by) == ("code", "alice")
+    assert (forgotten.session, forgotten.episode) == ("s-1", "e-1")
+
+
+async def test_reload_is_carried_out_for_whoever_asked(office: Office) -> None:
+    office.control("reload")
+
+    assert await office.answer() == {"ok": True, "next_start": ["web"]}
+    assert office.around.reloaded_by == "alice"
+
+
+async def test_status_does_not_wait_for_a_journal_that_is_stuck(office: Office) -> None:
+    office.around.problem = "the journal has not answered for 3.0 s"
+
+    office.query("status")
+
+    assert await office.answer() == {
+        "ok": False,
+        "error": "nothing is allowed: the journal has not answered for 3.0 s",
+        "code": "unavailable",
+    }
+
+
+async def test_refused_configuration_names_every_error(office: Office) -> None:
+    office.around.wrong = ["mode is wrong", "web.port is wrong"]
+
+    office.control("reload")
+
+    assert await office.answer() == {
+        "ok": False,
+        "error": "mode is wrong\nweb.port is wrong",
+        "code": "config_rejected",
+    }
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [
+        (b"{", "malformed"),
+        (b"{}", "malformed"),
+        (b'{"command": 7}', "malformed"),
+        (b"\xff", "malformed"),
+        (b'{"command": "dance"}', "unknown_command"),
+        (b'{"command": "stop", "reason": 7}', "invalid"),
+        (b'{"command": "stop", "agent": "a b"}', "invalid"),
+        (b'{"command": "resume", "agent": ""}', "invalid"),
+        (b'{"command": "reset"}', "invalid"),
+        (b'{"command": "reset", "agent": "*"}', "invalid"),
+        (b'{"command": "pause"}', "invalid"),
+        (b'{"command": "pause", "agent": "*"}', "invalid"),
+        (b'{"command": "unpause", "agent": "a b"}', "invalid"),
+        (b'{"command": "safe_mode_enter", "agent": "a b"}', "invalid"),
+        (b'{"command": "safe_mode_exit", "agent": ""}', "invalid"),
+        (b'{"command": "safe_mode_exit", "force": 1}', "invalid"),
+        (b'{"command": "safe_mode_exit", "force": true}', "invalid"),
+        (b'{"command": "safe_mode_exit", "force": true, "reason": " "}', "invalid"),
+    ],
+)
+async def test_wrong_command_is_refused_and_changes_nothing(
+    office: Office, payload: bytes, code: str
+) -> None:
+    office.desk.control(b"safety.v1.control.alice", REPLY, payload)
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, code)
+    assert answer["error"]
+    assert office.latch.stops == ()
+    assert office.engine.seq == 0
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [
+        (b"", "malformed"),
+        (b'{"command": "stop"}', "unknown_command"),
+        (b'{"command": "explain"}', "invalid"),
+        (b'{"command": "explain", "id": 1}', "invalid"),
+        (b'{"command": "safe_mode", "agent": "a b"}', "invalid"),
+    ],
+)
+async def test_wrong_question_is_refused(office: Office, payload: bytes, code: str) -> None:
+    office.desk.query(b"safety.v1.query.alice", REPLY, payload)
+
+    assert (await office.answer())["code"] == code
+
+
+async def test_status_has_the_engines_state_and_the_daemons_facts(office: Office) -> None:
+    play(office.engine, stop(0))
+
+    office.query("status")
+
+    answer = await office.answer()
+    assert answer["ok"]
+    assert answer["version"] == "1.2.3"
+    assert answer["stop"]["active"]
+
+
+async def test_agents_are_listed(office: Office) -> None:
+    play(office.engine, propose(0))
+
+    office.query("agents")
+
+    assert [a["agent"] for a in (await office.answer())["agents"]] == ["code"]
+
+
+async def test_who_asks_too_much_is_told_when_to_ask_again(office: Office) -> None:
+    office.settings.askers.charge("alice", SAVED_S + 0.1)
+
+    office.query("status")
+    answer = await office.answer()
+
+    assert (answer["ok"], answer["code"]) == (False, "rate_limit")
+    assert answer["error"].startswith("alice asks more than is answered; try again in ")
+    assert answer["retry_after_s"] == pytest.approx(2.0, abs=0.2)
+
+
+async def test_only_some_questions_of_one_person_wait_for_a_stuck_journal(office: Office) -> None:
+    for _ in range(MAX_WAITING + 1):
+        office.query("safe_mode")
+
+    (refused,) = office.ear.answers()
+
+    assert refused["code"] == "rate_limit"
+    office.write()
+    assert [answer["ok"] for answer in office.ear.answers()] == [True] * MAX_WAITING
+
+
+async def test_who_is_shut_out_is_not_even_answered(office: Office) -> None:
+    office.settings.askers.charge("alice", 1000.0)
+    for _ in range(2000):
+        office.query("status")
+    office.ear.answers()
+
+    office.query("status")
+
+    assert office.ear.answers() == []
+
+
+async def test_one_explanation_is_looked_for_at_a_time(office: Office) -> None:
+    office.query("explain", id="p1")
+    office.query("explain", id="p2")
+
+    refused, found = await office.answer(), await office.answer()
+
+    assert (refused["code"], found["code"]) == ("rate_limit", "not_found")
+    office.query("explain", id="p2")
+    assert (await office.answer())["code"] == "not_found"
+
+
+async def test_questions_wait_their_turn(office: Office) -> None:
+    office.control("stop")
+    office.query("status")
+
+    assert office.ear.answers() == []
+    office.write()
+    assert office.ear.answer()["stop"]["active"]
+
+
+async def test_decision_is_explained_from_the_audit_lines(office: Office) -> None:
+    office.around.lines = [encode(event) for event in play(office.engine, propose(0))]
+
+    office.query("explain", id="p1")
+
+    answer = await office.answer()
+    assert answer["ok"]
+    assert answer["decisions"][0]["agent"] == "code"
+
+
+async def test_guards_that_did_not_restrict_are_asked_where_they_stand_today(
+    office: Office,
+) -> None:
+    office.around.lines = [encode(event) for event in play(office.engine, propose(0), stop(1))]
+
+    office.query("explain", id="p1")
+
+    guards = (await office.answer())["decisions"][0]["guards"]
+    assert "alice: drill" in guards[0]["now"]
+
+
+async def test_what_was_decided_is_explained_while_nothing_can_be_written(office: Office) -> None:
+    office.around.lines = [encode(event) for event in play(office.engine, propose(0))]
+    office.around.problem = "the disk is full"
+
+    office.query("explain", id="p1")
+
+    heard: list[dict[str, Any]] = []
+
+    def answered() -> bool:
+        heard.extend(office.ear.answers())
+        return bool(heard)
+
+    await until(answered)
+    decided = heard[0]["decisions"][0]
+    assert (decided["decision"], decided["guards"][0]["now"]) == ("allow", "")
+
+
+async def test_unknown_decision_is_not_found(office: Office) -> None:
+    office.query("explain", id="p1")
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, "not_found")
+    assert "'p1'" in answer["error"]
+
+
+async def test_answer_that_the_bus_cannot_carry_is_an_error_instead(office: Office) -> None:
+    now = office.clock.now()
+    for number in range(4000):
+        name = f"agent-{number:058}"
+        play(office.engine, SafeModeEntered(at=now.at, t=now.t, agent=name, by="alice"))
+
+    office.query("safe_mode")
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, "too_large")
+
+
+async def test_audit_files_that_cannot_be_read_are_an_answer(office: Office) -> None:
+    office.around.unreadable = True
+
+    office.query("explain", id="p1")
+
+    answer = await office.answer()
+    assert (answer["ok"], answer["code"]) == (False, "unreadable")
+
+
+async def test_command_is_answered_only_when_it_is_written(office: Office) -> None:
+    office.control("pause", agent="code")
+
+    assert office.ear.answers() == []
+    office.write()
+    assert office.ear.answer()["ok"]
+
+
+@pytest.mark.parametrize(
+    "question", ["budgets", "breakers", "anomalies", "types", "grants", "suggestions"]
+)
+async def test_what_guards_know_can_be_asked_for(office: Office, question: str) -> None:
+    office.query(question)
+
+    answer = await office.answer()
+    assert answer["ok"]
+    assert len(answer) > 1
+
+
+async def test_safe_mode_of_one_agent_can_be_asked_for(office: Office) -> None:
+    office.control("safe_mode_enter", agent="code")
+    for fields in ({"agent": "ops"}, {"agent": "*"}, {}):
+        office.query("safe_mode", **fields)
+    office.write()
+
+    _, ops, everybody, all_ = office.ear.answers()
+    assert (ops["active"], everybody["active"], all_["active"]) == (False, False, True)

@@ -1,0 +1,134 @@
+import itertools
+import tomllib
+
+import pytest
+
+from safetyd.core.action_types import TypeConfig
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import AnomalyFound, BreakerMoved, Moment
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.policy import Policy
+from safetyd.operators.views.guard_view import MAX_COMPARED, anomalies, breakers, budgets, types
+from tests.operators.views.view_reader import plain, played
+from tests.story import at, outcome, propose, report, tick
+
+
+def test_budgets_show_dollars_and_the_fullest_first() -> None:
+    engine = played(
+        propose(0, id="p1", cost_usd=0.5, model="m"),
+        report(1, Outcome(id="p1", ok=True, cost_usd=0.25)),
+        propose(2, id="p2", cost_usd=0.5, session="s"),
+    )
+
+    view = plain(budgets(engine, Moment(at(3), 3.0)))
+
+    day = {"scope": "day", "id": "2026-03-01", "agent": None}
+    amounts = {"spent": 0.25, "reserved": 0.5, "limit": 50.0, "raised": 0.0}
+    assert view["budgets"][0] == {**day, **amounts}
+    assert {(b["scope"], b["limit"]) for b in view["budgets"]} >= {("agent", None)}
+    assert view["spending"] == [{"agent": "code", "session": "", "model": "m", "spent": 0.25}]
+    assert view["left_out"] == 0
+
+
+def test_budgets_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetyd.operators.views.guard_view.MAX_ROWS", 1)
+    engine = played(propose(0, cost_usd=0.5))
+
+    view = plain(budgets(engine, Moment(at(3), 3.0)))
+
+    assert [b["scope"] for b in view["budgets"]] == ["day"]
+    assert view["left_out"] > 0
+
+
+def test_breakers_show_how_long_they_have_been_open_and_how_calls_went() -> None:
+    moved = BreakerMoved(at=at(2), t=2.0, breaker="api", state="open", reason="5 calls failed")
+    engine = played(propose(0, dependency="db"), outcome(1, ok=False), moved)
+
+    api, db = plain(breakers(engine, Moment(at(5), 5.0)))["breakers"]
+
+    assert (api["breaker"], api["state"], api["open_s"]) == ("api", "open", 3.0)
+    assert (db["breaker"], db["state"], db["open_s"]) == ("db", "closed", None)
+    assert (api["wait_s"], db["wait_s"]) == (27.0, None)
+    assert (db["calls"], db["failures"]) == (1, 1)
+
+
+def test_anomalies_are_shown_newest_first() -> None:
+    first, second = (
+        AnomalyFound(at=at(t), t=float(t), rule=f"anomaly.{t}", severity="low", message="odd")
+        for t in (1, 2)
+    )
+    engine = played(tick(1), first, second)
+
+    view = plain(anomalies(engine, Moment(at(5), 5.0)))
+
+    assert [found["rule"] for found in view["findings"]] == ["anomaly.2", "anomaly.1"]
+    assert (view["holding"], view["since_human_s"]) == ({}, 4.0)
+
+
+def test_types_show_what_each_can_do() -> None:
+    view = plain(types(Engine(Policy()), Moment(at(0), 0.0)))
+
+    assert {
+        "type": "send_email",
+        "tier": "requires_permission",
+        "risk": "high",
+        "reversibility": "irreversible",
+        "human": True,
+    } in view["types"]
+    assert view["unknown"] == []
+
+
+@pytest.mark.parametrize(
+    "odd", ["zzz", "zzz.q", 'z"q', "z\x7fq", "z\tq", "\U0001f4a3", "read_files"]
+)
+def test_unknown_type_comes_with_toml_that_makes_it_known(odd: str) -> None:
+    engine = played(propose(0, type=odd), propose(1, id="p2", type=odd))
+
+    (row,) = plain(types(engine, Moment(at(2), 2.0)))["unknown"]
+
+    assert row["count"] == 2
+    (known,) = tomllib.loads(row["toml"])["types"]
+    assert known == row["type"]
+    assert ("same_as" in row["toml"]) == (odd == "read_files")
+
+
+def test_of_many_unknown_types_only_the_most_proposed_are_compared() -> None:
+    often = [propose(n, id=f"a{n}", type="read_files") for n in range(2)]
+    ends = itertools.islice("abcdefghijklmnopqrtuvwxyz0123456789", MAX_COMPARED)
+    rare = [propose(n, id=f"b{n}", type=f"read_file{end}") for n, end in enumerate(ends)]
+
+    rows = plain(types(played(*rare, *often), Moment(at(99), 99.0)))["unknown"]
+
+    assert rows[0]["toml"] == '[types.read_files]\nsame_as = "read_file"'
+    assert ["same_as" in row["toml"] for row in rows] == [True] * MAX_COMPARED + [False]
+
+
+def test_a_type_that_is_only_somewhat_like_a_known_one_is_asked_about() -> None:
+    (row,) = plain(types(played(propose(0, type="bake_bread")), Moment(at(1), 1.0)))["unknown"]
+
+    assert tomllib.loads(row["toml"])["types"]["bake_bread"] == {
+        "tier": "requires_permission",
+        "reversibility": "unknown",
+        "risk": "high",
+    }
+
+
+def test_other_names_of_types_are_shown() -> None:
+    policy = Policy(types={"Read": TypeConfig(same_as="read_file"), "bake": TypeConfig(risk="low")})
+
+    view = plain(types(Engine(policy), Moment(at(0), 0.0)))
+
+    assert view["same_as"] == {"Read": "read_file"}
+    assert "bake" in {row["type"] for row in view["types"]}
+
+
+def test_breakers_that_an_answer_has_no_room_for_are_counted() -> None:
+    names = ("x" * 900 + str(n) for n in range(300))
+    moves = [
+        BreakerMoved(at=at(1), t=1.0, breaker=name, state="open", reason="down") for name in names
+    ]
+
+    view = plain(breakers(played(*moves), Moment(at(2), 2.0)))
+
+    assert view["left_out"] > 0
+    assert len(view["breakers"]) + view["left_out"] == 300

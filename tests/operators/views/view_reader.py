@@ -1,0 +1,53 @@
+"""An engine after a story, and its views as a client reads them."""
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+import msgspec
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Event, Moment, SafeModeEntered
+from safetyd.core.policy import Policy
+from tests.story import at, play
+
+T = TypeVar("T")
+
+
+def played(*story: Event) -> Engine:
+    engine = Engine(Policy())
+    play(engine, *story)
+    return engine
+
+
+def entered(t: float, agent: str | None = None) -> SafeModeEntered:
+    return SafeModeEntered(at=at(t), t=t, by="alice", agent=agent, reason="drill")
+
+
+def whole(
+    view: Callable[..., Generator[None, Moment, T]],
+    engine: Engine,
+    t: float,
+    *wanted: object,
+    between: Callable[[], object] = lambda: None,
+) -> T:
+    """Return a view that is made in slices; `between` happens after each."""
+    moment = Moment(at(t), t)
+    slices = view(engine, moment, *wanted)
+    try:
+        next(slices)
+        while True:
+            between()
+            slices.send(moment)
+    except StopIteration as end:
+        made: T = end.value
+        return made
+
+
+def encoded(view: object) -> bytes:
+    return msgspec.json.encode(view)
+
+
+def plain(view: object) -> dict[str, Any]:
+    """Return what a client reads."""
+    read: dict[str, Any] = msgspec.json.decode(encoded(view))
+    return read

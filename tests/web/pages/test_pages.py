@@ -1,0 +1,436 @@
+"""What the pages show. Every word of an agent is shown whole, and none of them acts."""
+
+import base64
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.action_types import TypeConfig
+from safetyd.core.events.decision_events import Event, Moment, Paused, Stopped
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.messages.proposal import Target
+from safetyd.core.policy import Policy
+from safetyd.notify.links.sent_links import Link
+from safetyd.notify.links.tokens import Signer
+from safetyd.web.link_view import MAX_LISTED, Sight, look
+from safetyd.web.pages.page_frame import seen
+from safetyd.web.pages.pages import list_page, pairing_page, told_page
+from safetyd.web.pages.request_page import Draft, about, request_page
+from safetyd.web.pages.style import POLICY, STYLE
+from safetyd.web.pages.times import ago, moment, span
+from safetyd.web.pages.visible import pieces
+from tests.core.approvals.queue_story import Queue
+from tests.story import NOON, at, propose
+from tests.web.link_site import KEY
+
+HOSTILE = (
+    "</pre><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</title></style><h1>Approved</h1>",
+    "<form action=https://evil.example><button>Approve</button></form>",
+    "\u202egnp.exe\u202c \u2066x\u2069",
+    "\x1b[31m\x00\x07\r\n\u2028\u2029\u200b\ufeff\U000e0041\u3164\u2800\ufe0f",
+    "'; -- `id` $(id)",
+    "&lt;b&gt; &#x3c;",
+    "Z̸̢̛a̷l̶g̵o̴",
+)
+VOID = {"meta", "input", "br"}
+
+
+class Reader(HTMLParser):
+    """Takes a page apart as a browser does."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.boxes: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "pre":
+            self.boxes.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self._open:
+            return
+        self.text += data
+        if "pre" in self._open:
+            self.boxes[-1] += data
+
+
+def sight(queue: Queue, request_id: str | None, t: float = 100.0) -> Sight:
+    link = Link("dlv_1", request_id or "", "alice", "email", at(0), ())
+    return look(queue.engine, Moment(at(t), t), link, Signer([KEY]))
+
+
+def paused(source: Literal["operator", "anomaly", "budget"]) -> Paused:
+    return Paused(at=at(0), t=0.0, agent="code", source=source, by="bob", reason="loops")
+
+
+def stopped() -> Stopped:
+    return Stopped(at=at(0), t=0.0, source="operator", by="bob", reason="drill", epoch=1)
+
+
+def card(**fields: object) -> Reader:
+    """Return the page of a request for such a proposal."""
+    queue = Queue()
+    request_id = queue.asks(0, **fields).request_id  # type: ignore[arg-type]
+    return Reader(request_page(sight(queue, request_id), Draft("nonce")))
+
+
+@pytest.mark.req("S3.30")
+def test_card_has_everything_a_person_should_see_before_answering() -> None:
+    queue = Queue()
+    before = queue.asks(0, "p0", text="git push origin old").request_id
+    queue.answers(2, before, "denied", words="not on a Friday")
+    request_id = queue.asks(
+        3,
+        text="git push origin main",
+        description="Push the release",
+        rationale="The tests pass",
+        rollback="git revert",
+        cost_usd=0.4,
+        paths=("src/a.py",),
+        urgency="low",
+        context=msgspec.Raw(b'{"diff": "-old\\n+new", "tests": {"passed": 12}, "tags": [1, "x"]}'),
+        extra=msgspec.Raw(b'{"ticket": "OPS-12"}'),
+    ).request_id
+
+    page = Reader(request_page(sight(queue, request_id), Draft("nonce")))
+
+    for words in (
+        "safetyd for alice",
+        "code asks: push",
+        "normal urgency",
+        "high risk",
+        "6 d left, until Sun 08 Mar 12:00 UTC. Without an answer it does not happen.",
+        "why, as the agent says",
+        "classify.high: push cannot be undone",
+        "can be undoneno",
+        "$0.40, as the agent says",
+        f"request{request_id}",
+        "denied by alice, 12:00 UTC: not on a Friday",
+        "git push origin old",
+    ):
+        assert words in page.text
+    assert page.boxes == [
+        "git push origin main",
+        "Push the release",
+        "src/a.py",
+        "The tests pass",
+        "git revert",
+        "diff:\n  -old\n  +new\ntests:\n  passed: 12\ntags:\n  1\n  x",
+        "ticket: OPS-12",
+    ]
+
+
+def test_card_says_what_the_agent_left_out() -> None:
+    page = card(text="")
+
+    assert "It gave no exact text." in page.text
+    assert "the agent has no plan for it" in page.text
+    assert "costnot said" in page.text
+    assert "Earlier answers to this kindNone." in page.text
+
+
+def test_description_does_not_pass_for_the_exact_text() -> None:
+    page = card(text="", description="Push the fix")
+
+    assert "It gave no exact text. The agent describes it as:Push the fix" in page.text
+    assert page.boxes == ["Push the fix"]
+
+
+def test_card_says_why_an_agent_is_paused_in_no_words_of_the_agent() -> None:
+    queue = Queue()
+    queue.happens(paused("anomaly"))
+    (request,) = queue.engine.approvals.pending()
+
+    page = Reader(request_page(sight(queue, request.id), Draft("nonce")))
+
+    assert "why the agent is pausedloops" in page.text
+    assert "exact text" not in page.text
+    assert "is recorded and held" not in page.text
+
+
+def test_what_a_rule_finds_irreversible_cannot_be_undone() -> None:
+    types = {"tap": TypeConfig(tier="requires_permission", reversibility="reversible")}
+    queue = Queue(Policy(types=types))
+    asked = queue.proposes(propose(0, type="tap", target=Target(label="Submit order")))
+
+    seen_now = sight(queue, asked.request_id)
+
+    assert "can be undoneno" in Reader(request_page(seen_now, Draft("n"))).text
+    assert seen_now.card["reversibility"] == "irreversible"
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (paused("operator"), "code is paused since 12:00Z by bob: loops."),
+        (stopped(), "emergency stop is active since 12:00Z by bob: drill."),
+    ],
+)
+def test_page_says_before_an_answer_that_an_approval_would_be_held(event: Event, why: str) -> None:
+    queue = Queue()
+    request_id = queue.asks(0).request_id
+    before = request_page(sight(queue, request_id), Draft("n"))
+    queue.happens(event)
+
+    page = request_page(sight(queue, request_id), Draft("n"))
+
+    held = f"An approval is recorded and held until this ends: {why}"
+    assert "is recorded and held" not in before
+    assert held in page
+    assert page.index(held) < page.index("<button")
+
+
+def test_page_does_not_wait_for_the_end_of_a_pause_that_its_answer_ends() -> None:
+    queue = Queue(Policy(budget=BudgetConfig(session_usd=1.0)))
+    asked = queue.asks(0, cost_usd=2.0)
+    queue.happens(paused("budget"))
+
+    seen_now = sight(queue, asked.request_id)
+
+    request = queue.engine.approvals.find(asked.request_id or "")
+    assert request is not None
+    assert (request.pauses, seen_now.holds) == ("budget", "")
+
+
+def test_card_says_that_a_type_is_unknown_and_a_request_repeated() -> None:
+    queue = Queue()
+    request_id = queue.asks(0).request_id
+    queue.asks(1, "p2")
+    seen_now = sight(queue, request_id)
+    unknown = {**seen_now.card, "unknown": True, "reversibility": "unknown"}
+    reading = {**seen_now.card, "reversibility": "read_only"}
+
+    page = Reader(request_page(msgspec.structs.replace(seen_now, card=unknown), Draft("n")))
+    other = Reader(request_page(msgspec.structs.replace(seen_now, card=reading), Draft("n")))
+
+    assert "nobody configured this type" in page.text
+    assert "can be undonenobody knows" in page.text
+    assert "proposed 1 times more" in page.text
+    assert "can be undoneit only reads" in other.text
+
+
+def test_form_asks_for_the_code_as_telephones_like_it() -> None:
+    page = card()
+
+    for attribute in (
+        ("method", "post"),
+        ("inputmode", "numeric"),
+        ("autocomplete", "one-time-code"),
+        ("maxlength", "400"),
+        ("value", "nonce"),
+    ):
+        assert attribute in page.attributes
+    values = [value for name, value in page.attributes if name == "value"]
+    assert values == ["nonce", "approve", "deny"]
+    assert "action" not in dict(page.attributes)
+
+
+def test_nothing_that_would_be_approved_is_cut() -> None:
+    text = "\n".join(f"line {n}" for n in range(900))
+    context = msgspec.json.encode({"diff": "x" * 30_000})
+
+    page = card(text=text, context=msgspec.Raw(context))
+
+    assert page.boxes[0] == text
+    assert page.boxes[1] == f"diff: {'x' * 30_000}"
+
+
+def test_what_was_typed_into_a_form_is_not_lost_with_it() -> None:
+    queue = Queue()
+    request_id = queue.asks(0).request_id
+    draft = Draft("nonce", "No <code>.", "</textarea><script>x</script>", "a")
+
+    page = Reader(request_page(sight(queue, request_id), draft))
+
+    no_markup(page)
+    assert "No <code>." in page.text
+    assert "</textarea><script>x</script>" in page.text
+
+
+def no_markup(page: Reader) -> None:
+    assert not {"script", "img", "iframe", "object", "link", "base", "svg"} & set(page.tags)
+    assert page.tags.count("form") <= 1
+    assert not any(name.startswith("on") or name == "style" for name, _ in page.attributes)
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+@pytest.mark.parametrize("field", ["text", "description", "rationale", "rollback", "project"])
+def test_hostile_words_are_shown_and_do_nothing(field: str, words: str) -> None:
+    page = card(**{field: words})
+
+    no_markup(page)
+    assert "".join(part for part, _ in pieces(words)) in page.boxes
+    assert not set("\u202e\u202c\u2066\u2069\x1b\x00\u200b\ufeff\u2028") & set(page.text)
+
+
+@given(st.text())
+def test_any_text_keeps_a_page_in_order(words: str) -> None:
+    page = Reader(told_page(words, words, tone="bad", command=words, about=f"x{words}"))
+
+    no_markup(page)
+    assert page.text.count("".join(part for part, _ in pieces(words))) >= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\nof two lines", [("plain\ttext\nof two lines", False)]),
+        ("a\u202eb", [("a", False), ("\\u202e", True), ("b", False)]),
+        ("\x1b\r", [("\\x1b\\r", True)]),
+        ("\u00a0", [("\\xa0", True)]),
+        ("\U000e0041", [("\\U000e0041", True)]),
+        ("\ud800", [("\\ud800", True)]),
+        ("\\u202e", [("\\u202e", False)]),
+        ("größer 日本", [("größer 日本", False)]),
+        ("", []),
+    ],
+)
+def test_what_cannot_be_seen_is_spelt_out_and_marked(
+    text: str, shown: list[tuple[str, bool]]
+) -> None:
+    assert list(pieces(text)) == shown
+
+
+def test_spelt_out_parts_look_different_from_the_same_letters_written() -> None:
+    assert seen("\u202e") == '<span class="odd">\\u202e</span>'
+    assert seen("\\u202e<") == "\\u202e&lt;"
+
+
+def listed(count: int, **fields: object) -> Sight:
+    queue = Queue()
+    ids = []
+    for n in range(count):
+        agent = f"agent-{n % 7}"
+        asked = queue.asks(0, f"p{n}", agent=agent, text=f"<b> push {n}", **fields)
+        ids.append(asked.request_id or "")
+    link = Link("dlv_1", "", "alice", "email", at(0), tuple(ids))
+    return look(queue.engine, Moment(at(100), 100.0), link, Signer([KEY]))
+
+
+@pytest.mark.req("S3.30")
+@pytest.mark.parametrize(
+    ("count", "heading"),
+    [(0, "Nothing waits any more"), (1, "1 request waits"), (3, "3 requests wait")],
+)
+def test_list_says_how_many_wait(count: int, heading: str) -> None:
+    page = Reader(list_page(listed(count)))
+
+    assert heading in page.text
+    assert page.boxes == [f"<b> push {n}" for n in range(count)]
+    assert page.tags.count("a") == count
+    assert page.text.count("6 d left") == count
+    assert page.text.count("high risk") == count
+    assert page.text.count("irreversible; stopped by classify.high: push cannot be") == count
+    assert "exact text" not in page.text
+
+
+@pytest.mark.parametrize("words", ["", "Push the fix"])
+def test_list_says_that_a_description_is_none_of_what_would_be_done(words: str) -> None:
+    queue = Queue()
+    request_id = queue.asks(0, text="", description=words).request_id or ""
+    link = Link("dlv_1", "", "alice", "email", at(0), (request_id,))
+
+    page = Reader(list_page(look(queue.engine, Moment(at(9), 9.0), link, Signer([KEY]))))
+
+    told = f" The agent describes it as:{words}" if words else ""
+    assert f"It gave no exact text.{told}" in page.text
+    assert page.boxes == [words] * bool(words)
+
+
+def test_list_says_what_nobody_knows_and_nothing_of_rules_where_there_are_none() -> None:
+    sight_now = listed(1)
+    row = sight_now.rows[0]._replace(reversibility="unknown", stopped_by="")
+
+    page = Reader(list_page(msgspec.structs.replace(sight_now, rows=(row,))))
+
+    assert "nobody knows if it can be undone" in page.text
+    assert "stopped by" not in page.text
+
+
+def test_list_of_what_waits_without_an_end_says_so() -> None:
+    sight_now = listed(1)
+    row = sight_now.rows[0]._replace(deadline=None)
+
+    page = Reader(list_page(msgspec.structs.replace(sight_now, rows=(row,))))
+
+    assert "without an end" in page.text
+
+
+def test_long_list_ends_with_a_number() -> None:
+    page = Reader(list_page(listed(MAX_LISTED + 3)))
+
+    assert f"{MAX_LISTED + 3} requests wait" in page.text
+    assert "And 3 more: safetyd list has them." in page.text
+    assert page.tags.count("a") == MAX_LISTED
+
+
+def test_pairing_page_has_one_button_and_harmless_names() -> None:
+    page = Reader(pairing_page("<alice>", "nonce"))
+
+    no_markup(page)
+    assert "Let this browser answer for <alice>?" in page.text
+    assert [value for name, value in page.attributes if name == "value"] == ["nonce", "pair"]
+
+
+def test_style_is_the_one_that_the_policy_permits() -> None:
+    (style,) = re.findall("<style>(.*)</style>", told_page("x"), re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+    assert style == STYLE
+    assert f"style-src 'sha256-{digest}';" in POLICY
+    assert "url(" not in STYLE
+
+
+def test_short_form_of_a_request_is_cut_and_says_so() -> None:
+    queue = Queue()
+    long = sight(queue, queue.asks(0, text="x" * 1000).request_id).card
+    bare = sight(queue, queue.asks(0, "p2", text="").request_id).card
+
+    assert about(long) == f"code: push\n{'x' * 300} … (1,000 characters)"
+    assert about(bare) == "code: push"
+
+
+@pytest.mark.parametrize(
+    ("when", "shown"),
+    [
+        (NOON, "13:00 CET"),
+        ("2026-03-01T23:30:00Z", "Mon 02 Mar 00:30 CET"),
+        (datetime(2026, 7, 1, 12, tzinfo=UTC), "Wed 01 Jul 14:00 CEST"),
+    ],
+)
+def test_times_have_their_day_unless_it_is_today(when: datetime | str, shown: str) -> None:
+    assert moment(when, ZoneInfo("Europe/Berlin"), NOON) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(-1, "0 s"), (59.9, "59 s"), (60, "1 min"), (7199, "1 h"), (86_400 * 2.9, "2 d")],
+)
+def test_spans_are_in_their_largest_unit(seconds: float, shown: str) -> None:
+    assert span(seconds) == shown
+    assert ago(NOON - timedelta(seconds=seconds), NOON) == f"{shown} ago"
+    assert ago((NOON - timedelta(seconds=seconds)).isoformat(), NOON) == f"{shown} ago"

@@ -1,0 +1,191 @@
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from safetyd.monitoring.metrics import Metrics
+from safetyd.web.http_server import MAX_CONNECTIONS, Listener, Vitals
+from safetyd.web.throttle import TURNS_SAVED
+
+
+class Site:
+    """A listening server, a browser, and what the daemon's health is."""
+
+    def __init__(self, url: str, browser: aiohttp.ClientSession, health: dict[str, str]) -> None:
+        self._url = url
+        self._browser = browser
+        self.health = health
+
+    async def get(
+        self, path: str, host: str = "", method: str = "GET", **more: str
+    ) -> tuple[int, str]:
+        headers = {"Host": host} if host else {}
+        headers |= {name.replace("_", "-"): value for name, value in more.items()}
+        async with self._browser.request(method, self._url + path, headers=headers) as response:
+            return response.status, await response.text()
+
+    async def headers(self, path: str) -> dict[str, str]:
+        async with self._browser.get(self._url + path) as response:
+            return dict(response.headers)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    health = {"alive": "", "ready": ""}
+    vitals = Vitals(Metrics("1.2.3"), lambda: health["alive"], lambda: health["ready"])
+    server = Listener("127.0.0.1", 0, [vitals.routes])
+    url = await server.start()
+    async with aiohttp.ClientSession() as browser:
+        yield Site(url, browser, health)
+    await server.stop()
+
+
+async def test_metrics_are_served_as_prometheus_text(site: Site) -> None:
+    status, text = await site.get("/metrics")
+
+    assert status == 200
+    assert 'safetyd_build_info{version="1.2.3"} 1.0' in text
+    content_type = (await site.headers("/metrics"))["Content-Type"]
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.parametrize(("path", "what"), [("/healthz", "alive"), ("/readyz", "ready")])
+async def test_health_is_told_with_its_reason(site: Site, path: str, what: str) -> None:
+    well = await site.get(path)
+    site.health[what] = "the bus is deaf"
+    unwell = await site.get(path)
+
+    assert well == (200, "ok\n")
+    assert unwell == (503, "the bus is deaf\n")
+
+
+async def test_alive_and_ready_are_different_questions(site: Site) -> None:
+    site.health["ready"] = "starting"
+
+    assert (await site.get("/healthz"))[0] == 200
+    assert (await site.get("/readyz"))[0] == 503
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8787",
+        "127.0.0.1.evil.example",
+        "[",
+        "[::1",
+        "a@b",
+        ":80",
+        "[x]",
+    ],
+)
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nowhere"])
+async def test_other_hosts_names_are_refused(site: Site, host: str, path: str) -> None:
+    assert await site.get(path, host) == (403, "unknown host\n")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1234", "LOCALHOST", "127.0.0.1", "[::1]"])
+async def test_our_own_names_are_taken(site: Site, host: str) -> None:
+    assert (await site.get("/healthz", host))[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/metrics/", "/../etc/passwd", "/api"])
+async def test_unknown_path_is_not_found(site: Site, path: str) -> None:
+    assert (await site.get(path))[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_nothing_can_be_changed(site: Site, method: str) -> None:
+    assert (await site.get("/metrics", method=method))[0] == 405
+
+
+async def test_get_changes_nothing(site: Site) -> None:
+    first = await site.get("/metrics")
+    await site.get("/healthz")
+    await site.get("/readyz")
+    await site.get("/nowhere")
+
+    assert await site.get("/metrics") == first
+
+
+FOREIGN = [
+    {"Sec_Fetch_Site": "cross-site"},
+    {"Sec_Fetch_Site": "same-site"},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:3000", "Sec_Fetch_Site": "same-origin"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+async def test_pages_of_others_may_ask_how_it_is_and_nothing_else(
+    site: Site, headers: dict[str, str]
+) -> None:
+    assert await site.get("/metrics", **headers) == (403, "not for other sites\n")
+    assert (await site.get("/healthz", **headers))[0] == 200
+    assert (await site.get("/readyz", **headers))[0] == 200
+
+
+@pytest.mark.parametrize("site_header", ["none", "same-origin"])
+async def test_people_and_our_own_pages_may_look_at_metrics(site: Site, site_header: str) -> None:
+    assert (await site.get("/metrics", Sec_Fetch_Site=site_header))[0] == 200
+    assert (await site.get("/metrics", host="localhost", Origin="http://localhost"))[0] == 200
+
+
+async def test_who_would_wait_too_long_is_turned_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.web.throttle.LONGEST_S", 0.0)
+    monkeypatch.setattr("safetyd.web.throttle.TURNS_PER_S", 0.01)
+
+    answers = [await site.get("/healthz") for _ in range(int(TURNS_SAVED) + 2)]
+
+    assert answers[:-1] == [(200, "ok\n")] * (len(answers) - 1)
+    assert answers[-1] == (429, "too many requests\n")
+
+
+async def test_address_of_an_ipv6_listener_can_be_opened() -> None:
+    server = Listener("::1", 0, [Vitals(Metrics("1"), str, str).routes])
+    url = await server.start()
+
+    async with aiohttp.ClientSession() as browser, browser.get(f"{url}/healthz") as response:
+        status = response.status
+    await server.stop()
+
+    assert url.startswith("http://[::1]:")
+    assert status == 200
+
+
+async def test_taken_port_is_an_error_of_the_system() -> None:
+    first = Listener("127.0.0.1", 0, ())
+    port = int((await first.start()).rpartition(":")[2])
+    second = Listener("127.0.0.1", port, ())
+
+    with pytest.raises(OSError, match="address already in use"):
+        await second.start()
+
+    await second.stop()
+    await first.stop()
+
+
+async def test_server_that_never_listened_can_be_stopped() -> None:
+    await Listener("127.0.0.1", 0, ()).stop()
+
+
+async def test_connections_that_never_ask_give_way(site: Site) -> None:
+    address = urlsplit(site._url)
+    opened = [
+        await asyncio.open_connection(address.hostname, address.port)
+        for _ in range(MAX_CONNECTIONS + 5)
+    ]
+
+    assert await opened[0][0].read() == b""
+    assert await site.get("/healthz") == (200, "ok\n")
+    for _, writer in opened:
+        writer.close()
+
+
+async def test_name_before_the_host_does_not_make_it_ours(site: Site) -> None:
+    assert (await site.get("/healthz", host="evil@localhost"))[0] == 403

@@ -1,0 +1,225 @@
+"""The daemon's HTTP side: who hears what on which listener."""
+
+import logging
+import re
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+
+from safetyd.core.events.decision_events import Answered
+from safetyd.monitoring.metrics import Metrics
+from safetyd.unusable import Unusable
+from safetyd.web.engine_gateway import Window
+from safetyd.web.site import Front
+from tests.notify.notifier_rig import House
+from tests.notify.sms.twilio_stand_in import AUTH_TOKEN, send_inbound
+
+PUBLIC = 'public_url = "https://safety.example.com/"\n'
+TABLES = """
+[notifications.email]
+enabled = true
+from = "safetyd@example.com"
+smtp_host = "127.0.0.1"
+smtp_port = 1
+security = "none"
+[notifications.sms]
+enabled = true
+from = "+15550199"
+account_sid = "AC1"
+auth_token_file = "token"
+[[recipients]]
+name = "alice"
+email = "alice@example.com"
+sms = "+15550100"
+"""
+OUTSIDE = {"Host": "safety.example.com"}
+
+
+class Heard(NamedTuple):
+    status: int
+    text: str
+
+
+class Site:
+    """A front over a house at which nobody has anything to deliver."""
+
+    def __init__(
+        self, data_dir: Path, web: str = "", path: Path | None = None, token: str = "t" * 43
+    ) -> None:
+        (data_dir / "token").write_text(AUTH_TOKEN)
+        if token:
+            (data_dir / "keys").mkdir()
+            (data_dir / "keys" / "operator.token").write_text(token)
+        table = f"[web]\nport = 0\nlinks_port = 0\n{web}"
+        if "port" in web:
+            table = f"[web]\n{web}"
+        self.house = House(data_dir, table, TABLES)
+        self.house.settings.path = path
+        self.wired = self.house.wired
+        self.front = Front(
+            self.house.settings,
+            Metrics("1"),
+            Window(self.wired.mailbox, str, lambda: False),
+            self.house.notifier,
+            self.wired.clock,
+            waits=lambda _request: False,
+            alive=str,
+            ready=str,
+        )
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator["Site"]:
+        try:
+            await self.front.start()
+            async with self.house.writing(), aiohttp.ClientSession() as self._browser:
+                yield self
+        finally:
+            await self.front.stop()
+
+    async def get(self, url: str, **headers: str) -> Heard:
+        async with self._browser.get(url, headers=headers) as response:
+            return Heard(response.status, await response.text())
+
+    async def post(self, url: str, form: dict[str, str], **headers: str) -> Heard:
+        async with self._browser.post(url, data=form, headers=headers) as response:
+            return Heard(response.status, await response.text())
+
+    def link(self, ref: str) -> str:
+        """Return the path of a link to what somebody was just sent."""
+        (delivery, *_) = self.wired.engine.outbox.told(ref)
+        return f"/d/{self.house.notifier.links.signer.token(delivery.id, ref, 'alice')}"
+
+
+@contextmanager
+def taken() -> Iterator[int]:
+    """Yield a port that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.req("S3.54")
+async def test_without_a_public_address_one_listener_serves_everything(tmp_path: Path) -> None:
+    async with Site(tmp_path).at_work() as site:
+        ref = site.wired.asks()
+        site.wired.passes()
+        web = site.front.web
+        heard = {
+            path: (await site.get(web + path)).status
+            for path in ("/metrics", "/healthz", "/readyz", "/api/agent/safe-mode", site.link(ref))
+        }
+        hook = await site.post(f"{web}/hooks/sms", {"Body": "A 1234"})
+
+    assert list(heard.values()) == [200, 200, 200, 401, 200]
+    assert hook.status == 403
+    assert site.front.links == ""
+    assert site.house.notifier.links.base_url == web
+
+
+@pytest.mark.req("S3.54")
+async def test_with_a_public_address_links_and_hooks_are_all_that_the_second_listener_serves(
+    tmp_path: Path,
+) -> None:
+    async with Site(tmp_path, PUBLIC).at_work() as site:
+        ref = site.wired.asks()
+        site.wired.passes()
+        web, links = site.front.web, site.front.links
+        inside = [
+            (await site.get(web + path)).status for path in ("/metrics", "/healthz", site.link(ref))
+        ]
+        inside.append((await site.post(f"{web}/hooks/sms", {})).status)
+        outside = [
+            (await site.get(links + path, **OUTSIDE)).status
+            for path in ("/metrics", "/healthz", "/readyz", "/api/agent/safe-mode", site.link(ref))
+        ]
+        outside.append((await site.post(f"{links}/hooks/sms", {}, **OUTSIDE)).status)
+        stranger = await site.get(links + site.link(ref), Host="evil.example")
+
+    assert inside == [200, 200, 404, 404]
+    assert outside == [404, 404, 404, 404, 200, 403]
+    assert stranger.status == 403
+    assert site.house.notifier.links.base_url == "https://safety.example.com"
+
+
+@pytest.mark.req("S3.54")
+async def test_the_page_of_a_link_records_the_answer(tmp_path: Path) -> None:
+    async with Site(tmp_path, PUBLIC).at_work() as site:
+        ref = site.wired.asks()
+        site.wired.passes()
+        url = site.front.links + site.link(ref)
+        page = await site.get(url, **OUTSIDE)
+        nonce = re.search(r'name="n" value="([^"]*)"', page.text)
+        assert nonce is not None
+        pending = site.wired.queue.request(ref).state
+        denied = await site.post(url, {"v": "deny", "n": nonce[1]}, **OUTSIDE)
+
+    (answered,) = site.wired.journalled(Answered)
+    assert isinstance(answered, Answered)
+    assert (pending, denied.status) == ("pending", 200)
+    assert (answered.answer, answered.by, answered.via) == ("denied", "alice", "link:email")
+
+
+async def test_the_link_of_a_test_message_leads_back(tmp_path: Path) -> None:
+    async with Site(tmp_path).at_work() as site:
+        note = site.house.does("notify_test", channels=["email"])["note"]
+        url = site.front.web + site.link(note)
+        page = await site.get(url)
+        nonce = re.search(r'name="n" value="([^"]*)"', page.text)
+        assert nonce is not None
+        seen = site.house.asks("outbox", ref=note)["deliveries"][0]["opened_at"]
+        await site.post(url, {"v": "test", "n": nonce[1]})
+        used = site.house.asks("outbox", ref=note)["deliveries"][0]["opened_at"]
+
+    assert (page.status, seen) == (200, None)
+    assert used == site.wired.at
+
+
+@pytest.mark.req("S3.25")
+async def test_a_reply_by_sms_is_heard_where_twilio_calls(tmp_path: Path) -> None:
+    async with Site(tmp_path, PUBLIC).at_work() as site:
+        ref = site.wired.asks()
+        site.wired.passes()
+        code = site.house.notifier.links.code(ref, "alice")
+        status, said = await send_inbound(
+            f"{site.front.links}/hooks/sms",
+            f"A {code}",
+            sender="+15550100",
+            public_url="https://safety.example.com/hooks/sms",
+        )
+
+    assert (status, "Approved." in said) == (200, True)
+    assert site.wired.queue.request(ref).state == "approved"
+
+
+async def test_a_daemon_without_a_file_avoids_a_port_that_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with taken() as port, caplog.at_level(logging.WARNING, "safetyd.web"):
+        async with Site(tmp_path, f"port = {port}\n").at_work() as site:
+            heard = await site.get(f"{site.front.web}/healthz")
+
+    assert heard.status == 200
+    assert caplog.messages[-1] == f"port {port} is taken; another one is used for the web"
+
+
+@pytest.mark.parametrize("setting", ["port", "links_port"])
+async def test_a_port_in_the_file_that_is_taken_is_named_with_its_setting(
+    tmp_path: Path, setting: str
+) -> None:
+    other = "links_port" if setting == "port" else "port"
+    with taken() as port:
+        site = Site(tmp_path, f"{setting} = {port}\n{other} = 0\n{PUBLIC}", tmp_path / "s.toml")
+
+        with pytest.raises(Unusable, match=f"127.0.0.1:{port} .*: set `{setting}` in "):
+            async with site.at_work():
+                pass
+
+
+@pytest.mark.parametrize("token", ["", "short"])
+def test_a_token_that_cannot_be_used_stops_the_start(tmp_path: Path, token: str) -> None:
+    with pytest.raises(Unusable, match="the operator's token cannot be used"):
+        Site(tmp_path, token=token)

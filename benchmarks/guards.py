@@ -21,7 +21,8 @@ from safetyd.clock import Clock
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor
 from safetyd.core.engine.engine import Engine, _listeners
-from safetyd.core.events.decision_events import Decided, Event, Moment, Proposed
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.open_actions import GIVEN_UP
 from safetyd.core.policy import Policy

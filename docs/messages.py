@@ -26,7 +26,7 @@ from docs.rows import (
     Waiting,
 )
 from docs.telling import TELLING
-from safetyd.core.events.decision_events import SafetyEvent
+from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.guards.kernel import State
 from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
 from safetyd.core.guards.stop import Stop

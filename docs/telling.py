@@ -7,8 +7,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from docs.replies import Done
-from safetyd.core.events.notification_events import ChannelKind, DeliveryState, ItemKind
+from safetyd.core.events.notification_events import DeliveryState, ItemKind
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.recipients import ChannelKind
 from safetyd.notify.chat.webhook import Body
 from safetyd.notify.delivery.channel_worker import ChannelState
 from safetyd.notify.desktop.desktop_content import Action
@@ -21,7 +22,7 @@ from safetyd.notify.outbox_control import (
     ShownCommand,
     TestCommand,
 )
-from safetyd.notify.samples import PreviewQuestion
+from safetyd.notify.preview import PreviewQuestion
 
 
 class LaneRow(Struct):

@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 
 STEP_S: Final = 5.0
 

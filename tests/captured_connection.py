@@ -9,7 +9,7 @@ from safetyd.bus.publisher import Post
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event
+from safetyd.core.events.event import Event
 from safetyd.journal.mailbox import Letter, Mailbox
 
 REPLY = b"_R_.test.1"

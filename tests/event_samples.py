@@ -4,39 +4,34 @@ from collections.abc import Iterator
 from typing import Any
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    Answered,
+from safetyd.core.events.daemon_events import (
     AuditRecovered,
+    ClockStepped,
+    ConfigRejected,
+    KeysChanged,
+    SafetyEvent,
+)
+from safetyd.core.events.decision_events import (
+    Overdue,
+    Refused,
+    Reported,
+    SessionClosed,
+    Settled,
+    Transcribed,
+    Withheld,
+)
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
+    AnomalyFound,
     BreakerMoved,
     BudgetMarked,
     BudgetRaised,
-    Cancelled,
-    Claimed,
-    ClockStepped,
-    ConfigRejected,
-    Deferred,
-    EscalationDenied,
-    Event,
-    Expired,
     Forgotten,
-    KeysChanged,
-    Lapsed,
-    Overdue,
     Paused,
     PersonSeen,
-    Refused,
-    Released,
-    Reported,
     SafeModeEntered,
     SafeModeExited,
-    SafetyEvent,
-    SessionClosed,
-    Settled,
-    Superseded,
-    Transcribed,
     Unpaused,
-    Withheld,
 )
 from safetyd.core.events.notification_events import (
     Announced,
@@ -50,7 +45,21 @@ from safetyd.core.events.notification_events import (
     Told,
     Unparked,
 )
-from safetyd.core.events.request_events import Granted, GrantEnded, GrantRevoked, GrantUsed
+from safetyd.core.events.request_events import (
+    Answered,
+    Cancelled,
+    Claimed,
+    Deferred,
+    EscalationDenied,
+    Expired,
+    Granted,
+    GrantEnded,
+    GrantRevoked,
+    GrantUsed,
+    Lapsed,
+    Released,
+    Superseded,
+)
 from safetyd.core.messages.proposal import Target, Tokens
 from safetyd.core.messages.telemetry import (
     Commit,

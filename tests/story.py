@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Proposed, Reported, Resumed, Stopped, Ticked
+from safetyd.core.events.decision_events import Proposed, Reported
+from safetyd.core.events.event import Event, Ticked
+from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import AnyTelemetry, Outcome

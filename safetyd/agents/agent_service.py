@@ -2,35 +2,58 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from safetyd.agents.claims import claim, read_claim
+from safetyd.agents.emergency_stop import Latch
 from safetyd.agents.held_replies import Answers, Held
-from safetyd.agents.intake import LINE_BYTES
-from safetyd.agents.latch import Latch
+from safetyd.agents.intake import LINE_BYTES, Intake
 from safetyd.agents.path_resolution import resolved
 from safetyd.agents.permissions import PermissionAsk, as_proposal, asked_about, read_ask, result
+from safetyd.agents.pricing import PriceList
+from safetyd.agents.proposal_envelope import ProposalLetter
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
-from safetyd.bus.codec import Malformed, read_proposal, read_telemetry
-from safetyd.bus.mistakes import shown
+from safetyd.bus.codec import Malformed, read_proposal, read_telemetry, shown
+from safetyd.bus.flood_gate import Door, Flooding
 from safetyd.bus.publisher import Post
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment, Reported, Withheld
+from safetyd.core.events.decision_events import Reported, Withheld
+from safetyd.core.events.event import Moment
 from safetyd.core.guards.stop import describe
 from safetyd.core.messages.binding import shown_paths
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
-from safetyd.daemon.settings import Settings
-from safetyd.journal.letters import CommandLetter, EventLetter, ProposalLetter, QuestionLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.core.policy import Policy
+from safetyd.journal.mailbox import CommandLetter, EventLetter, Mailbox, QuestionLetter
 from safetyd.monitoring.metrics import Metrics
 
 NOBODY: Final = "unknown"
 STALE_S: Final = 3.0
 # Health is asked for once per burst of messages, not for each.
 LOOK_S: Final = 0.005
+
+
+class Settings(Protocol):
+    """What is configured now; a reload changes it."""
+
+    @property
+    def intake(self) -> Intake: ...
+
+    @property
+    def door(self) -> Door: ...
+
+    @property
+    def flooding(self) -> Flooding: ...
+
+    @property
+    def prices(self) -> PriceList: ...
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def has_key(self, agent: str) -> bool: ...
 
 
 class Service:

@@ -8,9 +8,10 @@ from msgspec import Meta
 from safetyd.bus.codec import Malformed, read_object
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Claimed, Moment
+from safetyd.core.events.event import Moment
+from safetyd.core.events.request_events import Claimed
 from safetyd.core.messages.verdict import ALLOWED
-from safetyd.journal.letters import Carried, Plan
+from safetyd.journal.mailbox import Carried, Plan
 
 _GRANTED: Final = {"granted": True, "cause": "human_approved", "reason": ""}
 

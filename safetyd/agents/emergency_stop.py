@@ -1,4 +1,9 @@
-"""Stopping and resuming: the latch first, then the bus, then the journal."""
+"""The emergency stop: a latch first, then the bus, then the journal.
+
+The latch stands outside the engine and is set at once, without waiting for anything. It can only
+forbid. The engine's own stop guard decides what is recorded; the latch is what intake and the
+sender look at, so that a stop holds while the journal cannot be written.
+"""
 
 import os
 import stat
@@ -10,22 +15,61 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from safetyd.agents.latch import Latch
 from safetyd.agents.stop_reserve import Reserve
 from safetyd.bus.publisher import Post
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment, Resumed, Stopped
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
+
+
+class Latch:
+    """Which stops are in force, by source and scope."""
+
+    def __init__(self) -> None:
+        self._stops: dict[tuple[str | None, str], Stop] = {}
+        self.epoch = 0
+        self.unwritten = 0  # stops that the journal does not hold yet
+
+    @property
+    def stops(self) -> tuple[Stop, ...]:
+        return tuple(self._stops.values())
+
+    def holds(self, agent: str) -> Stop | None:
+        """Return what forbids this agent to act, if anything does."""
+        if not self._stops:
+            return None
+        return next((s for s in self._stops.values() if s.agent in (None, agent)), None)
+
+    def next_epoch(self) -> int:
+        self.epoch += 1
+        return self.epoch
+
+    def set(self, stop: Stop) -> None:
+        self._stops[stop.agent, stop.source] = stop
+        self.epoch = max(self.epoch, stop.epoch)
+
+    def find(self, source: str, agent: str | None = None) -> Stop | None:
+        return self._stops.get((agent, source))
+
+    def has(self, source: str, agent: str | None = None) -> bool:
+        return (agent, source) in self._stops
+
+    def clear(self, sources: Iterable[str], epoch: int, agent: str | None = None) -> None:
+        """Let go of what was in force at `epoch`; a newer stop of the same source holds."""
+        for source in sources:
+            stop = self._stops.get((agent, source))
+            if stop is not None and stop.epoch < epoch:
+                del self._stops[agent, source]
+
 
 LOOK_S: Final = 0.1
 SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
 _OFF: Final = frozenset({"false", "0", "no", "off"})
 _READ_BYTES: Final = 4096
-
 Given = Annotated[str, Meta(min_length=1)]
 
 

@@ -5,11 +5,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from safetyd.agents.latch import Latch
+from safetyd.agents.emergency_stop import Latch
 from safetyd.bus.publisher import Post
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event
+from safetyd.core.events.event import Event
 from safetyd.core.guards.stop import describe
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
@@ -30,9 +30,7 @@ class Held(NamedTuple):
 class Answers:
     """Replies that wait do not live through a restart; agents ask again, and are told at once."""
 
-    def __init__(
-        self, engine: Callable[[], Engine], posts: Mapping[bool, Post], latch: Latch
-    ) -> None:
+    def __init__(self, engine: Engine, posts: Mapping[bool, Post], latch: Latch) -> None:
         self._engine = engine
         self._latch = latch
         self._posts = posts  # by whether an agent is keyless
@@ -40,7 +38,7 @@ class Answers:
 
     def hold(self, agent: str, id_: str, held: Held) -> bool:
         """Answer when the request that a proposal is part of has ended, if it is part of one."""
-        if self._engine().approvals.of_proposal(agent, id_) is None:
+        if self._engine.approvals.of_proposal(agent, id_) is None:
             return False
         waiting = self._held.setdefault((agent, id_), [])
         waiting.append(held)
@@ -49,7 +47,7 @@ class Answers:
 
     def request(self, decision: Decision) -> Request | None:
         """Return the request that a decision is about."""
-        return self._engine().approvals.find(decision.request_id or "")
+        return self._engine.approvals.find(decision.request_id or "")
 
     def waits(self, request: Request) -> bool:
         """Say whether somebody waits for the first answer to a request."""
@@ -57,7 +55,7 @@ class Answers:
 
     def observe(self, events: Sequence[Event]) -> None:
         """Tell what was journalled: every proposal of a request that has ended."""
-        engine = self._engine()
+        engine = self._engine
         for event in events:
             for request in engine.concluded(event):
                 for id_ in (request.asked.id, *request.joined):

@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.events.decision_events import Moment, Refused
+from safetyd.core.events.decision_events import Refused
+from safetyd.core.events.event import Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
 

@@ -1,13 +1,16 @@
-"""From bytes to proposals and telemetry, refusing what is not well formed and saying why."""
+"""From bytes to proposals and telemetry, refusing what is not well formed and saying why.
 
+A key that stands twice in an object is refused: readers differ on which of the two counts.
+"""
+
+import json
 import re
 from collections.abc import Mapping
 from typing import Final, get_args
 
 import msgspec
+import msgspec.inspect as mi
 
-from safetyd.bus.mistakes import choices, in_words, shown
-from safetyd.bus.repeated import repeated
 from safetyd.core.action_types import normalised
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.messages.proposal import (
@@ -25,31 +28,120 @@ from safetyd.core.messages.proposal import (
 )
 from safetyd.core.messages.telemetry import AnyTelemetry, Outcome
 
+SHOWN_CHARS: Final = 80
+_A_TIME: Final = "a time such as 2026-02-08T14:30:22Z"
+_SAID: Final = re.compile(r"\A(.*?)(?: - at `\$([^`]*)`)?\Z", re.DOTALL)
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+_MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
+
+
+def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return what to say about the fields that take only certain values."""
+    return {
+        f".{field.encode_name}": f"one of {', '.join(values)}"
+        for field in msgspec.structs.fields(kind)
+        if (values := _values(mi.type_info(field.type)))
+    }
+
+
+def in_words(
+    error: msgspec.ValidationError, fields: Mapping[str, object], allowed: Mapping[str, str]
+) -> str:
+    """Say what msgspec found; `allowed` is what `choices` returned."""
+    expected, path = _SAID.findall(str(error))[0]
+    if missing := _MISSING.match(expected):
+        return f"{_name(f'{path}.{missing[1]}')} is missing, and must be there"
+    if expected.startswith("Invalid"):
+        expected = f"it must be {allowed.get(path, _A_TIME)}"
+    return f"{_name(path)}{_is(fields, path)}; {expected[0].lower()}{expected[1:]}"
+
+
+def shown(value: object) -> str:
+    """Return a value as JSON, or its beginning."""
+    text = canonical(value).decode()
+    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
+
+
+def _values(kind: mi.Type) -> tuple[str, ...]:
+    match kind:
+        case mi.LiteralType(values=values):
+            return tuple(map(str, values))
+        case mi.UnionType(types=types):
+            return tuple(value for inner in types for value in _values(inner))
+    return ()
+
+
+def _name(path: str) -> str:
+    return path.removeprefix(".") or "the message"
+
+
+def _is(fields: Mapping[str, object], path: str) -> str:
+    """Return the value at a path, if it can be found."""
+    value: object = fields
+    for name, number in _STEP.findall(path):
+        try:
+            value = value[name] if name else value[int(number)]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            return " is wrong"
+    followed = path and not _STEP.sub("", path)
+    return f" is {shown(value)}" if followed else " is wrong"
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Twice(Exception):
+    """Ends the search."""
+
+
+def repeated(data: bytes, fields: object) -> str | None:
+    """Return a key that stands twice in an object of `data`, of which `fields` was read.
+
+    Every key brings a colon and is kept once, so without repeated ones as many are written as were
+    read. Only a colon that was escaped is not seen before it is written.
+    """
+    if data.count(b":") == _encode(fields).count(b":") and b"\\u003" not in data:
+        return None
+    try:
+        # Numbers are left alone: to read them may take long, or be refused.
+        json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
+    except _Twice as exc:
+        return str(exc)
+    return None
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    seen = set[str]()
+    for key, _ in pairs:
+        if key in seen:
+            raise _Twice(key)
+        seen.add(key)
+
+
 Fields = dict[str, object]
 
 # A number of any length may stand in a parser's complaint.
 REASON_CHARS: Final = 200
+
 # No number is more than so many times as long in canonical form.
 GROWTH: Final = 5
-
 _KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
+
 _PARTS = {
     "target": frozenset(Target.__struct_fields__),
     "observation": frozenset(Observation.__struct_fields__),
     "scores": frozenset(Scores.__struct_fields__),
     "tokens": frozenset(Tokens.__struct_fields__),
 }
+
 # An escape, not the six characters after an escaped backslash.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 # The kinds of value that hold others, as a tuple: a union is slow to look into.
 _NESTED = (dict, list)
-
 _PROPOSAL_CHOICES = choices(Proposal)
 _TELEMETRY_TAGS = [kind.__struct_config__.tag for kind in get_args(AnyTelemetry)]
 _TELEMETRY_CHOICES = {".type": f"one of {', '.join(map(str, _TELEMETRY_TAGS))}"}
-
-
 _decode_fields = msgspec.json.Decoder(Fields, float_hook=shortest).decode
 _decode_proposal = msgspec.json.Decoder(Proposal).decode
 _decode_telemetry = msgspec.json.Decoder(AnyTelemetry).decode

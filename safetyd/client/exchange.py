@@ -1,14 +1,19 @@
-"""One proposal or permission ask put to the daemon until there is an answer that is its own."""
+"""One question put to the daemon until there is an answer that is its own.
+
+A proposal or permission ask is held under its id; claims and an agent's own requests are answered
+the same however often they are asked.
+"""
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Final, Generic, TypeVar
 
 import anyio
 import msgspec
 
 from safetyd.client.agent_connection import Heard, Link, Listener
-from safetyd.client.draft import Draft
+from safetyd.client.draft import Draft, new_id
 from safetyd.client.exceptions import Down, Lost
 from safetyd.client.results import Denied, PermissionResult, Queued, read_result
 from safetyd.core.messages.decision import Decision
@@ -20,11 +25,12 @@ A = TypeVar("A")
 # forgets the way back of a reply after two minutes; this must be less.
 REPEAT_S: Final = 60.0
 PAUSE_S: Final = 0.25
+
 # How long the reply may be behind the notice that there is one.
 BEHIND_S: Final = 0.5
+
 # Beyond a request's deadline, for the word that it is over.
 GRACE_S: Final = 2.0
-
 _read = msgspec.json.Decoder(Decision).decode
 
 
@@ -166,3 +172,30 @@ def _lasts_s(pending: Decision) -> float:
     if pending.expires_at is None or pending.at is None:
         return math.inf
     return (pending.expires_at - pending.at).total_seconds() + GRACE_S
+
+
+T = TypeVar("T")
+AGAIN_S: Final = 0.5
+Read = Callable[[bytes], T | None]
+
+
+async def answer_to(link: Link, verb: str, payload: bytes, read: Read[T], deadline_s: float) -> T:
+    """Send until there is an answer that `read` understands; raise `Down` if none comes in time."""
+    why = f"no answer to this {verb} came within {deadline_s:g} s from {link.where}"
+    with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
+        while True:
+            try:
+                await link.send(verb, payload, listener)
+                with anyio.move_on_after(AGAIN_S):
+                    return await _understood(listener, read)
+            except Down as down:
+                why = str(down)
+                await anyio.sleep(PAUSE_S)
+    raise Down(why)
+
+
+async def _understood(listener: Listener, read: Read[T]) -> T:
+    while True:
+        found = read((await listener.hear()).data)
+        if found is not None:
+            return found

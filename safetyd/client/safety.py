@@ -17,10 +17,9 @@ from safetyd.client.discovery import disabled, find
 from safetyd.client.draft import Draft, draft, draft_ask, new_id
 from safetyd.client.encoding import Malformed, check, encode
 from safetyd.client.exceptions import Down
-from safetyd.client.exchange import AskingPermission, Proposing
+from safetyd.client.exchange import AskingPermission, Proposing, Read, answer_to
 from safetyd.client.guard_scope import Blocked, Stopwatch, error_of, unclaimed
 from safetyd.client.outcome_queue import Outbox, encoded, tell
-from safetyd.client.questions import Read, answer_to
 from safetyd.client.results import (
     Claim,
     Denied,

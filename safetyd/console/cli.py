@@ -52,9 +52,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "subcommands.overview",
         "Say what was decided about a proposal, why, and what would have let it pass.",
     ),
-    "watch": Entry("subcommands.watch", "Print events as they happen until Ctrl-C."),
+    "watch": Entry("subcommands.overview", "Print events as they happen until Ctrl-C."),
     "stop": Entry("subcommands.stop_resume", "Stop everything now, or one agent."),
-    "resume": Entry("subcommands.resuming", "Let work go on after a stop."),
+    "resume": Entry("subcommands.stop_resume", "Let work go on after a stop."),
     "pause": Entry(
         "subcommands.hold_agents", "Keep one agent from doing anything, reading included."
     ),
@@ -79,8 +79,12 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "suggestions": Entry(
         "subcommands.manage_grants", "Show the rules that people's answers add up to."
     ),
-    "reset": Entry("subcommands.change", "Forget an agent's loop visits, rounds and cooldowns."),
-    "reload": Entry("subcommands.change", "Make the daemon read its configuration and keys again."),
+    "reset": Entry(
+        "subcommands.hold_agents", "Forget an agent's loop visits, rounds and cooldowns."
+    ),
+    "reload": Entry(
+        "subcommands.hold_agents", "Make the daemon read its configuration and keys again."
+    ),
     "agent": Entry("subcommands.manage_keys", "Manage the keys of agents."),
     "operator": Entry("subcommands.manage_keys", "Manage the keys of people."),
     "nats-config": Entry(
@@ -94,14 +98,14 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "keys": Entry("subcommands.manage_messages", "Manage what decision links are signed with."),
     "desktop": Entry("subcommands.desktop_helper", "Show messages on this desktop until Ctrl-C."),
-    "transcripts": Entry("subcommands.transcripts", "Show what sessions did, once they are over."),
+    "transcripts": Entry("subcommands.read_records", "Show what sessions did, once they are over."),
     "audit": Entry("subcommands.read_records", "Read and verify the audit files."),
     "export": Entry(
         "subcommands.export_state", "Write queue.json, history.json and config.json into DIR."
     ),
     "config": Entry("subcommands.show_config", "Check and show configuration."),
     "doctor": Entry("doctor.doctor", "Look for what is wrong, and say what to do."),
-    "version": Entry("subcommands.version", "Print the versions of what is at work."),
+    "version": Entry("subcommands.overview", "Print the versions of what is at work."),
 }
 
 

@@ -8,8 +8,9 @@ from typing import TypeVar, cast
 import msgspec
 
 from safetyd.core.action_types import Kind
-from safetyd.core.events.consequences import Allowed
-from safetyd.core.events.decision_events import Decided, Event, Moment, Proposed
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.request_events import Allowed
 from safetyd.core.messages.verdict import Verdict
 
 Heard = TypeVar("Heard", bound=Event)

@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 from safetyd.core.actor import Actor, hearing, later, on
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import Decided, Event, Overdue, Reported, Settled, Ticked
+from safetyd.core.events.decision_events import Decided, Overdue, Reported, Settled
+from safetyd.core.events.event import Event, Ticked
+from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.sessions import SessionsConfig

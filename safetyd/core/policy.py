@@ -11,8 +11,7 @@ from msgspec import Meta
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
-from safetyd.core.events.decision_events import Event
-from safetyd.core.events.notification_events import TellingConfig
+from safetyd.core.events.event import Event
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.guards.budget.budget import BudgetConfig
@@ -23,12 +22,13 @@ from safetyd.core.guards.gate.own_resources import OwnConfig
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
 from safetyd.core.guards.projects import ProjectConfig
-from safetyd.core.guards.rate import RateConfig
-from safetyd.core.guards.rates import BucketConfig
+from safetyd.core.guards.rate.rate import RateConfig
+from safetyd.core.guards.rate.rate_limits import BucketConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.messages.proposal import canonical
+from safetyd.core.recipients import TellingConfig
 from safetyd.core.sessions import SessionsConfig
 
 Mode = Literal["development", "production", "hybrid"]

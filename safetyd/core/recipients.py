@@ -6,18 +6,73 @@ twice counts the first time.
 """
 
 from datetime import UTC, date, datetime, time, timedelta
+from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from typing import Final
+from typing import Annotated, Final, Literal
 from zoneinfo import ZoneInfo
 
-from safetyd.core.events.notification_events import Day, QuietHours
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.messages.proposal import Urgency
+
+ChannelKind = Literal["desktop", "email", "sms", "webhook", "chat"]
+Strategy = Literal["all", "sequential"]
+BatchMode = Literal["trailing", "leading"]
+Summaries = Literal["each", "review", "off"]
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+TimeOfDay = Annotated[
+    str,
+    Meta(
+        pattern=r"^([01]\d|2[0-3]):[0-5]\d$",
+        extra_json_schema={"description": 'a time of day such as "23:00"'},
+    ),
+]
+
+
+class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From `start` until `end` by the wall clock of a zone; equal ones are never."""
+
+    start: TimeOfDay = "23:00"
+    end: TimeOfDay = "07:00"
+    days: tuple[Day, ...] = ()  # on which such hours begin; none named: every day
+    timezone: str = "UTC"
+
+
+class Recipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person, or everybody behind a shared channel."""
+
+    name: str
+    channels: tuple[str, ...]  # where they can be reached, in the order of preference
+    quiet: QuietHours = QuietHours()
+    agents: tuple[str, ...] = ("*",)  # whose requests and alerts; globs
+    backup: str = ""  # the recipient who is told when this one does not answer
+
+    def hears_of(self, agent: str | None) -> bool:
+        """Say whether this agent's requests and alerts are theirs; what concerns all always is."""
+        return agent is None or any(fnmatchcase(agent, known) for known in self.agents)
+
+
+class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is told, and how often; with nobody to tell, nothing of it happens."""
+
+    recipients: tuple[Recipient, ...] = ()
+    channels: dict[str, ChannelKind] = {}  # every one that is configured, in order
+    strategy: Strategy = "all"
+    min_urgency: Urgency = "low"
+    batch_interval_s: float = 60.0
+    batch_mode: BatchMode = "trailing"
+    alert_batch_s: float = 600.0
+    summaries: Summaries = "each"
+    quiet_bypass: Literal["high", "none"] = "high"
+
 
 # A year of time is the most that can be configured, and with eight hours awake it takes three.
 MAX_DAYS: Final = 3 * 366
 _KEPT: Final = 4 * MAX_DAYS
 _SECOND: Final = timedelta(seconds=1)
 _DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
 Window = tuple[datetime, datetime]
 
 

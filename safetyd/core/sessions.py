@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.actor import Actor, hearing, on
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import Decided, Event, Reported, SessionClosed, Ticked
+from safetyd.core.events.decision_events import Decided, Reported, SessionClosed
+from safetyd.core.events.event import Event, Ticked
+from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.messages.telemetry import Iteration, Outcome, SessionEnded, SessionStarted
 
 MAX_SESSIONS: Final = 64  # that an agent names; the implicit one is one more

@@ -20,16 +20,14 @@ import anyio.to_thread
 
 from safetyd import __version__, host
 from safetyd.agents.agent_service import Service
-from safetyd.agents.emergency_stop import Halt
+from safetyd.agents.emergency_stop import Halt, Latch
 from safetyd.agents.held_replies import Answers
-from safetyd.agents.latch import Latch
 from safetyd.agents.refusals import Refusals
 from safetyd.agents.stop_reserve import Reserve
 from safetyd.bus.connection_limits import Crowding
-from safetyd.bus.connections import Link
+from safetyd.bus.connections import Link, Links
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.external_server import external_problems, wait_for_silence
-from safetyd.bus.links import Links
 from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import pub
 from safetyd.bus.publisher import Post
@@ -38,18 +36,19 @@ from safetyd.bus.subjects import Subjects
 from safetyd.bus.supervisor import Supervisor
 from safetyd.clock import Clock
 from safetyd.core.engine.journal_lines import concerns
-from safetyd.core.events.decision_events import AuditRecovered, Moment
+from safetyd.core.events.daemon_events import AuditRecovered
+from safetyd.core.events.event import Moment
 from safetyd.daemon.config import Config
 from safetyd.daemon.reload import Reload
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Rounds, feed_watchdog, repeat_state, tell_trouble
+from safetyd.host import Unusable, check_room, files_needed
 from safetyd.journal.audit import Audit, Torn, find
 from safetyd.journal.checkpoint_bucket import Shelf
 from safetyd.journal.checkpoints import Checkpoints
 from safetyd.journal.commit_loop import Writer
 from safetyd.journal.compaction import Keeper
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
 from safetyd.journal.recovery import Restored, restore
 from safetyd.journal.stream import Journal
 from safetyd.journal.transcript_files import TranscriptFiles
@@ -59,7 +58,6 @@ from safetyd.monitoring.metrics import Metrics
 from safetyd.monitoring.safety_events import Notices
 from safetyd.notify.notifier import Notifier
 from safetyd.operators.operator_service import Desk
-from safetyd.unusable import Unusable, check_room, files_needed
 from safetyd.web.engine_gateway import Window
 from safetyd.web.site import Front
 
@@ -92,7 +90,14 @@ class Daemon:
         self._audit = Audit(data_dir / "audit", config.audit.max_bytes)
         self._checkpoints = Checkpoints(data_dir / "checkpoints")
         self._server: EmbeddedServer | None = None
-        self._links = Links(self._settings, self._subjects, self._boot_id, self._die)
+        self._links = Links(
+            self._subjects,
+            self._boot_id,
+            data_dir,
+            seed=self._settings.seed,
+            keyless=config.bus.keyless,
+            die=self._die,
+        )
         self._shelf: Shelf | None = None
         self._posts: list[Post] = []
         self._agents_posts: dict[bool, Post] = {}
@@ -225,16 +230,18 @@ class Daemon:
             reserve=self._reserve,
         )
         log_events = logs.EventLog().observe
-        self._answers = Answers(lambda: self._writer.engine, self._agents_posts, self._latch)
+        self._answers = Answers(engine, self._agents_posts, self._latch)
         self._transcripts = TranscriptFiles(self._data_dir)
         with files_needed(self._data_dir):
             self._notifier = Notifier(
                 self._settings,
+                engine,
                 self._mailbox,
                 self._clock,
-                lambda: self._writer.engine,
-                self._answers.waits,
-                self._tell_desktops,
+                data_dir=self._data_dir,
+                public_url=self._settings.config.web.public_url,
+                waits=self._answers.waits,
+                publish=self._tell_desktops,
             )
         self._writer.outlets = [
             self._halt.follow,
@@ -250,8 +257,8 @@ class Daemon:
         metrics.stopped = lambda: bool(self._latch.stops)
         metrics.malformed = lambda: self._refusals.total.get("malformed", 0)
         metrics.audit_bytes = lambda: self._audit.written
-        metrics.guards = lambda: self._writer.engine.guard_names
-        gauges = Gauges(lambda: self._writer.engine, self._clock.now, self._settings.has_key)
+        metrics.guards = lambda: engine.guard_names
+        gauges = Gauges(engine, self._clock.now, self._settings.has_key)
         metrics.gauges = gauges.families
         metrics.tallies.label, metrics.tallies.labels = gauges.label, gauges.labels
         metrics.tallies.asked_at = gauges.asked_at
@@ -300,7 +307,8 @@ class Daemon:
             self,
             tasks,
             waits=self._answers.waits,
-            notifier=self._notifier,
+            plans=self._notifier.plans,
+            questions=self._notifier.questions,
             askers=self._settings.askers,
         )
         micro = Micro(
@@ -348,7 +356,8 @@ class Daemon:
 
     def _front(self) -> Front:
         return Front(
-            self._settings,
+            self._settings.config.web,
+            self._settings.keyring.bearer,
             self._metrics,
             Window(self._mailbox, self.not_ready, self._displaced_perhaps),
             self._notifier,
@@ -356,6 +365,7 @@ class Daemon:
             waits=self._answers.waits,
             alive=self.problem,
             ready=self.not_ready,
+            any_port=self._settings.path is None,
         )
 
     def problem(self) -> str:
@@ -382,7 +392,7 @@ class Daemon:
     @property
     def channels(self) -> tuple[str, ...]:
         """On which people are told."""
-        return tuple(self._settings.policy.telling.channels)
+        return self._settings.channels
 
     def facts(self) -> Mapping[str, object]:
         config = self._settings.config

@@ -32,14 +32,14 @@ from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, problems
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, ProjectTable
-from safetyd.core.guards.rate import RateConfig
+from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
 from safetyd.core.sessions import SessionsConfig
 from safetyd.journal.audit import AuditConfig
-from safetyd.notify import problems as telling_problems
+from safetyd.notify import address_book as telling_problems
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
 from safetyd.web.http_server import WebConfig, web_problems

@@ -12,14 +12,14 @@ from safetyd.bus.embedded_server import EmbeddedServer, ServerRefused
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.bus.server_config import Users
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import ConfigRejected, Event, KeysChanged, Moment
+from safetyd.core.events.daemon_events import ConfigRejected, KeysChanged
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.policy import Configured
 from safetyd.daemon.config import ConfigError
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Rounds
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
 from safetyd.monitoring.metrics import Metrics
 
 WRITTEN_S: Final = 5.0

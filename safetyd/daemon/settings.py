@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from safetyd.agents.intake import BOUNDS, Intake
-from safetyd.agents.prices import price_list
-from safetyd.bus.door import Door
-from safetyd.bus.flood_gate import Flooding
+from safetyd.agents.pricing import price_list
+from safetyd.bus.flood_gate import Door, Flooding
 from safetyd.bus.keyring import Keyring, public_key, seed_in
 from safetyd.bus.question_limits import Askers
 from safetyd.bus.server_config import Users
@@ -23,8 +22,7 @@ from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, load
 from safetyd.daemon.project_files import with_files
 from safetyd.host import session_bus, system_zone
-from safetyd.notify.address_book import telling
-from safetyd.notify.problems import warnings
+from safetyd.notify.address_book import Tables, telling, warnings
 
 # What is built once; a change to it waits for the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
@@ -126,6 +124,16 @@ class Settings:
     @property
     def stop_files(self) -> tuple[Path, ...]:
         return tuple(self.data_dir / name for name in self.config.stop.files)
+
+    @property
+    def tables(self) -> Tables:
+        """Return the parts of the configuration that say who is told."""
+        return self.config.tables
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Return on which people are told."""
+        return tuple(self.policy.telling.channels)
 
     @property
     def keys(self) -> int:

@@ -14,10 +14,9 @@ from safetyd.agents.refusals import WINDOW_S, Refusals
 from safetyd.bus.publisher import Post
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock, uptime
-from safetyd.core.events.decision_events import Event, Moment, Ticked
+from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.daemon.settings import Settings
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
 
 TICK_S: Final = 1.0
 STATE_S: Final = 10.0

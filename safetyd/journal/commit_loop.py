@@ -16,7 +16,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine import Checkpoint, Engine
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import ClockStepped, Event
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.event import Event
 from safetyd.journal.audit import Audit
 from safetyd.journal.mailbox import STALLED_S, Letter, Mailbox
 from safetyd.journal.stream import MAX_BATCH_BYTES, Append, Journal

@@ -13,8 +13,7 @@ from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoint_bucket import Shelf
 from safetyd.journal.checkpoints import Checkpoints, Saved
 from safetyd.journal.commit_loop import Frozen, Writer
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
 from safetyd.journal.stream import Journal
 
 LOOK_S: Final = 1.0

@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode_batch
-from safetyd.core.events.decision_events import Event
+from safetyd.core.events.event import Event
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoints import Checkpoints, Saved

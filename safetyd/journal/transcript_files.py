@@ -18,7 +18,8 @@ import anyio.to_thread
 import msgspec
 
 from safetyd.core.engine.journal_lines import decode
-from safetyd.core.events.decision_events import Event, Transcribed
+from safetyd.core.events.decision_events import Transcribed
+from safetyd.core.events.event import Event
 from safetyd.core.messages.transcript import Transcript
 from safetyd.journal.audit import Opened, files
 

@@ -11,8 +11,10 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-from safetyd.core.events.decision_events import AnomalyFound, Answered, Decided, Reported, Settled
+from safetyd.core.events.decision_events import Decided, Reported, Settled
+from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.events.notification_events import NotTold, Told
+from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.money import nano, usd
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.messages.verdict import Severity

@@ -8,14 +8,10 @@ from time import gmtime
 from typing import Final
 
 from safetyd.clock import uptime
-from safetyd.core.events.decision_events import (
-    Decided,
-    Event,
-    Refused,
-    Resumed,
-    SafetyEvent,
-    Stopped,
-)
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.decision_events import Decided, Refused
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.messages.verdict import Severity, strictest
 
 ALLOWS_S: Final = 1.0

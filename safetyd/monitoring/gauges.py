@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from prometheus_client.core import GaugeMetricFamily
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.messages.money import usd
 from safetyd.monitoring.counters import OTHER
@@ -43,7 +43,7 @@ class Gauges:
 
     def __init__(
         self,
-        engine: Callable[[], Engine],
+        engine: Engine,
         now: Callable[[], Moment],
         has_key: Callable[[str], bool],
     ) -> None:
@@ -55,25 +55,25 @@ class Gauges:
 
     def label(self, agent: str) -> str:
         """Return an agent's own name if an operator has named it, by a table or a key."""
-        policy = self._engine().policy
+        policy = self._engine.policy
         if agent in policy.agents or agent in policy.iterations.agents or self._has_key(agent):
             return agent
         return OTHER
 
     def labels(self) -> set[str]:
         """Return the labels of the agents that are configured or were heard."""
-        engine = self._engine()
+        engine = self._engine
         heard = map(self.label, engine.keys.agents)
         return {*engine.policy.agents, *engine.policy.iterations.agents, *heard}
 
     def asked_at(self, request_id: str) -> datetime | None:
         """Return when a person was asked, if the request is remembered."""
-        request = self._engine().approvals.find(request_id)
+        request = self._engine.approvals.find(request_id)
         return None if request is None else request.asked.at
 
     def families(self) -> Iterator[GaugeMetricFamily | None]:
         """Yield what is known now, and None where others may have their turn."""
-        guards, moment = self._engine().guards, self._now()
+        guards, moment = self._engine.guards, self._now()
         yield _family(
             "autonomy_safe_mode_active",
             "1 while anybody is in safe mode.",
@@ -91,7 +91,7 @@ class Gauges:
         yield from self._agents(moment.t)
 
     def _requests(self, moment: Moment) -> Iterator[GaugeMetricFamily]:
-        approvals = self._engine().approvals
+        approvals = self._engine.approvals
         oldest = next(approvals.pending(), None)
         waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
         yield _family(
@@ -107,7 +107,7 @@ class Gauges:
         yield _family(
             "safetyd_requests_unnotified",
             "Requests of which somebody should know and nobody does.",
-            [((), self._engine().outbox.unnotified(moment.at))],
+            [((), self._engine.outbox.unnotified(moment.at))],
         )
 
     def _channels(self) -> Iterator[GaugeMetricFamily]:
@@ -127,7 +127,7 @@ class Gauges:
 
     def _breaker_states(self) -> GaugeMetricFamily:
         highest: dict[str, float] = {}
-        for breaker, state in self._engine().guards.breaker.states():
+        for breaker, state in self._engine.guards.breaker.states():
             if len(self._breakers) < MAX_BREAKERS:
                 self._breakers[breaker] = None
             label = _visible(breaker) if breaker in self._breakers else OTHER
@@ -137,7 +137,7 @@ class Gauges:
 
     def _budgets(self, moment: Moment) -> Iterator[GaugeMetricFamily]:
         """Yield the day's budget and, of chains and sessions, the fullest of each."""
-        standings = list(self._engine().guards.budget.standings(moment.at))
+        standings = list(self._engine.guards.budget.standings(moment.at))
         fullest = {
             scope: max(found, key=_fill)
             for scope in SCOPES
@@ -154,7 +154,7 @@ class Gauges:
             yield _family(f"safetyd_budget_{what}_usd", text, _labelled(amounts), "scope")
 
     def _agents(self, t: float) -> Iterator[GaugeMetricFamily | None]:
-        guard = self._engine().guards.anomaly
+        guard = self._engine.guards.anomaly
         errors: dict[str, float] = {}
         files: dict[str, float] = {}
         repeated: dict[str, float] = {}

@@ -12,15 +12,11 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    Answered,
-    Decided,
-    Event,
-    Reported,
-    Settled,
-)
+from safetyd.core.events.decision_events import Decided, Reported, Settled
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.events.notification_events import NotTold, Told
+from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
 from safetyd.monitoring.counters import Histogram, Tallies

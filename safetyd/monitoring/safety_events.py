@@ -6,7 +6,8 @@ import msgspec
 
 from safetyd.bus.publisher import Post
 from safetyd.bus.subjects import Subjects
-from safetyd.core.events.decision_events import Event, SafetyEvent
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.event import Event
 
 
 class Notices:

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.events.notification_events import BatchMode, Day, Strategy, Summaries, TimeOfDay
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.recipients import BatchMode, Day, Strategy, Summaries, TimeOfDay
 from safetyd.notify.message import Privacy
 
 Port = Annotated[int, Meta(ge=1, le=65535)]

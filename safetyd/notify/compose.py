@@ -13,10 +13,11 @@ from safetyd.core.approvals.assurance import approvable, risk_within, says_all
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided
-from safetyd.core.events.notification_events import SHOWN, Item, Note, Recipient
+from safetyd.core.events.notification_events import SHOWN, Item, Note
 from safetyd.core.messages.binding import besides, diff_of
 from safetyd.core.messages.proposal import Proposal, Risk
 from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.recipients import Recipient
 from safetyd.notify.message import Notice, Privacy, Topic
 from safetyd.notify.sanitize import harmless, one_line
 
@@ -61,7 +62,7 @@ class Composer:
 
     def __init__(
         self,
-        engine: Callable[[], Engine],
+        engine: Engine,
         links: Links,
         box: Callable[[str, str], Letterbox],
         machine: str = "",
@@ -73,7 +74,7 @@ class Composer:
 
     def compose(self, delivery: str, at: datetime, *, again: bool) -> Notice | NotNow | None:
         """Return the message as it is now, or why it is not to be sent; None: nobody wants it."""
-        outbox = self._engine().outbox
+        outbox = self._engine.outbox
         found = outbox.find(delivery)
         if found is None or found.state != "open":
             return None
@@ -118,16 +119,16 @@ class Composer:
         """Say whether quiet hours began while it was tried."""
         if delivery.urgency == "high" or any(item.kind == "test" for item in items):
             return False
-        return self._engine().outbox.quiet_until(delivery.recipient, at) is not None
+        return self._engine.outbox.quiet_until(delivery.recipient, at) is not None
 
     def _recipient(self, name: str) -> Recipient:
-        known = self._engine().policy.telling.recipients
+        known = self._engine.policy.telling.recipients
         return next(person for person in known if person.name == name)
 
     def _topics(
         self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, box: Letterbox
     ) -> Iterator[Topic]:
-        engine = self._engine()
+        engine = self._engine
         others = Counter(map(self._agent, items[SHOWN:]))
         for item in items[:SHOWN]:
             request, note = engine.approvals.find(item.ref), engine.outbox.note(item.ref)
@@ -140,7 +141,7 @@ class Composer:
                 yield _noted(note, link)
 
     def _agent(self, item: Item) -> str:
-        request = self._engine().approvals.find(item.ref)
+        request = self._engine.approvals.find(item.ref)
         return "" if request is None else request.agent
 
     def _asked(
@@ -184,7 +185,7 @@ class Composer:
         self, topic: Topic, delivery: Delivery, request: Request, box: Letterbox
     ) -> Topic:
         """Add how a request can be answered."""
-        ways = self._engine().approve_via(request)
+        ways = self._engine.approve_via(request)
         may = box.codes and approvable(request, "link", ways)
         return msgspec.structs.replace(
             topic,

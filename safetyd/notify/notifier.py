@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Unparked
-from safetyd.daemon.settings import Settings
 from safetyd.host import session_bus
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
 from safetyd.notify.address_book import Tables, address_of, persons, privacy_of
 from safetyd.notify.channel import Channel, Misconfigured
 from safetyd.notify.compose import Composer, Letterbox
@@ -35,44 +34,60 @@ from safetyd.notify.outbox_control import (
     ShownCommand,
     TestCommand,
 )
+from safetyd.notify.preview import PreviewQuestion, Samples
 from safetyd.notify.registry import Surroundings, open_channels, secret
-from safetyd.notify.samples import PreviewQuestion, Samples
 from safetyd.notify.sms.delivery_reports import Arrivals
-from safetyd.notify.sms.sms_channel import Sms
+from safetyd.notify.sms.sms_channel import Sms, Twilio
 from safetyd.operators.commands import FromFields, read
-from safetyd.operators.views.asking import Questions, always, asking
-from safetyd.web.twilio_hooks import Twilio
+from safetyd.operators.views.paging import Questions, always, asking
 
 Waits = Callable[[Request], bool]
 
 log = logging.getLogger("safetyd.notify")
 
 
+class Settings(Protocol):
+    """What is configured now; a reload changes it."""
+
+    @property
+    def tables(self) -> Tables: ...
+
+    @property
+    def channels(self) -> Iterable[str]: ...
+
+
 class Notifier:
     """What the daemon starts, feeds with events and asks."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the daemon that messages meet
         self,
         settings: Settings,
+        engine: Engine,
         mailbox: Mailbox,
         clock: Clock,
-        engine: Callable[[], Engine],
+        *,
+        data_dir: Path,
+        public_url: str,
         waits: Waits,
         publish: Callable[[dict[str, object]], None],
     ) -> None:
         self._settings = settings
+        self._data_dir = data_dir
+        self._public_url = public_url.rstrip("/")
         self._mailbox = mailbox
         self._clock = clock
         self._engine = engine
         self._publish = publish
-        self.links = Linking(settings, clock, engine)
+        self.links = Linking(
+            data_dir / "keys" / "links.json", clock, engine, here_only=not public_url
+        )
         self.composer = Composer(engine, self.links, self._letterbox)
         self.dispatch = Dispatch(engine, mailbox, clock, self.composer, self._open_channels)
         self._own_desktop = OwnDesktop(mailbox, waits, self._desktop)
         self._arrivals = Arrivals(engine, mailbox, self._sms, clock.now)
         self._opened: dict[str, datetime] = {}  # test messages whose link was used
         orders = Orders(self.dispatch, self._shown, self._opened.get, self.links.link)
-        samples = Samples(self.composer, lambda: settings.config.notifications)
+        samples = Samples(self.composer, lambda: settings.tables.notifications)
         self.plans: Mapping[str, FromFields] = {
             "notify_test": read(TestCommand, orders.test),
             "notify_retry": read(RetryCommand, orders.retry),
@@ -105,7 +120,7 @@ class Notifier:
     def renew(self, by: str) -> None:
         """Take on changed channels and keys; what waited for a channel to be mended is tried."""
         self.links.renew()
-        parked = tuple(delivery.id for delivery in self._engine().outbox.deliveries("parked"))
+        parked = tuple(delivery.id for delivery in self._engine.outbox.deliveries("parked"))
 
         def made(_engine: Engine, moment: Moment) -> Event | None:
             if not parked:
@@ -120,27 +135,27 @@ class Notifier:
 
     def twilio(self) -> Twilio:
         """Return what Twilio's calls are judged by, as it is configured now."""
-        config = self._settings.config
-        sms = config.notifications.sms
+        tables = self._settings.tables
+        sms = tables.notifications.sms
         token = ""
         if sms.enabled:
             try:
                 token = secret(sms.auth_token_file, self._directories)
             except Misconfigured:
                 token = ""
-        recipient_of = partial(_recipient_of, config.tables)
-        return Twilio(token, config.web.public_url, recipient_of, sms.max_risk, sms.privacy)
+        recipient_of = partial(_recipient_of, tables)
+        return Twilio(token, self._public_url, recipient_of, sms.max_risk, sms.privacy)
 
     @property
     def _directories(self) -> tuple[Path, ...]:
         given = os.environ.get("CREDENTIALS_DIRECTORY", "")  # by systemd
-        return (*((Path(given),) if given else ()), self._settings.data_dir)
+        return (*((Path(given),) if given else ()), self._data_dir)
 
     async def _open_channels(self, only: Iterable[str] | None) -> Mapping[str, Channel]:
         """Open these channels, or all that are configured."""
         settings = self._settings
-        names = settings.policy.telling.channels if only is None else only
-        public = settings.config.web.public_url.rstrip("/")
+        names = settings.channels if only is None else only
+        public = self._public_url
         around = Surroundings(
             host=socket.gethostname() or "localhost",
             session_bus=session_bus(),
@@ -150,7 +165,7 @@ class Notifier:
             publish=self._publish,
             directories=self._directories,
         )
-        return await open_channels(names, settings.config.notifications, around)
+        return await open_channels(names, settings.tables.notifications, around)
 
     def _sms(self) -> Sms | None:
         channel = self.dispatch.channel("sms")
@@ -166,7 +181,7 @@ class Notifier:
         return channel if isinstance(channel, Desktop) else None
 
     def _letterbox(self, recipient: str, channel: str) -> Letterbox:
-        tables = self._settings.config.tables
+        tables = self._settings.tables
         settings = tables.notifications
         return Letterbox(
             address=address_of(tables, recipient, channel),

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import (
     Announced,
     DeliveryState,
@@ -21,7 +21,7 @@ from safetyd.core.events.notification_events import (
     Unparked,
 )
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.letters import Carried, Plan
+from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.delivery.channel_worker import ChannelState
 from safetyd.operators.commands import Refusal, refused
 from safetyd.operators.views.paging import View, fitting

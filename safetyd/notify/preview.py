@@ -1,17 +1,35 @@
-"""What a channel would send, to be looked at before anything is sent."""
+"""Messages to look at before anything is sent: what each channel would say, and when."""
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Annotated, Final
+from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import Meta
 
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.core.events.notification_events import SHOWN, Item
+from safetyd.core.messages.proposal import Urgency
+from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.outbox.escalation import steps
+from safetyd.core.recipients import Recipient
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.chat.apprise_channel import written
 from safetyd.notify.chat.ntfy import publication
 from safetyd.notify.chat.webhook import document
+from safetyd.notify.compose import Composer
 from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_channel import mail
-from safetyd.notify.message import Notice
+from safetyd.notify.message import Notice, Topic
 from safetyd.notify.sms.gsm import segments, septets
 from safetyd.notify.sms.sms_channel import takes_replies
 from safetyd.notify.sms.sms_text import text_of
+from safetyd.operators.commands import refused
+from safetyd.operators.views.paging import View, fitting
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,3 +71,163 @@ def _mail(notice: Notice, settings: NotificationsConfig) -> Preview:
         size=f"{len(message.as_bytes())} bytes",
         html=page,
     )
+
+
+log = logging.getLogger("safetyd.notify")
+LADDER: Final = 6  # steps that are shown
+GIVEN: Final = timedelta(hours=1)
+CODE: Final = "4821"
+
+_TOPIC: Final = Topic(
+    kind="request",
+    ref="req_5a3f1e5a3f1e",
+    title="push by nightly",
+    urgency="normal",
+    action="push",
+    target="origin",
+    text="git push origin main",
+    agent="nightly",
+    session="s-12",
+    why="All tests pass, and the fix is wanted in today's release.",
+    rules=("classify.requires_permission: push needs a person",),
+    risk="high",
+    reversibility="irreversible",
+    cost="$0.02",
+    silence="Without an answer it does not happen.",
+    digest="9f3c1a20b7d4",
+    commands=(
+        "safetyd approve req_5a3f1e5a3f1e --digest 9f3c1a20b7d4",
+        "safetyd deny req_5a3f1e5a3f1e",
+    ),
+)
+
+
+class PreviewQuestion(msgspec.Struct, kw_only=True):
+    channel: str = ""
+    urgency: Urgency = "normal"
+    request: str = ""  # empty: a sample
+    batch: Annotated[int, Meta(ge=1, le=1000)] = 1
+    digest: bool = False
+
+
+class Samples:
+    """`settings` are those in force."""
+
+    def __init__(self, composer: Composer, settings: Callable[[], NotificationsConfig]) -> None:
+        self._composer = composer
+        self._settings = settings
+
+    def previews(self, engine: Engine, moment: Moment, asked: PreviewQuestion) -> View:
+        """Return what each lane would be sent, as much as an answer has room for."""
+        if asked.request:
+            found = engine.approvals.named(asked.request)
+            if len(found) != 1:
+                return refused("not_found", f"{asked.request}: no request has this id")
+            (request,) = found
+            asked = msgspec.structs.replace(asked, request=request.id, urgency=request.urgency)
+        known = engine.policy.telling.channels
+        if asked.channel and asked.channel not in known:
+            error = f"{asked.channel!r} is not one of {', '.join(known) or 'no channels'}"
+            return refused("not_found", error)
+        lanes = (
+            (person, channel)
+            for person in engine.policy.telling.recipients
+            for channel in person.channels
+            if channel == asked.channel or not asked.channel
+        )
+        try:
+            rows = [self._row(engine, moment, asked, *lane) for lane in lanes]
+        except Exception:  # who looks must not end the daemon, whatever an agent has written
+            log.exception("a preview cannot be made")
+            return refused("failed", "it cannot be put into words; see the daemon's log")
+        return {"previews": fitting(rows)}
+
+    def _row(
+        self,
+        engine: Engine,
+        moment: Moment,
+        asked: PreviewQuestion,
+        person: Recipient,
+        channel: str,
+    ) -> View:
+        notice = self._notice(moment, asked, person, channel)
+        shown = preview(notice, self._settings())
+        return {
+            "recipient": person.name,
+            "channel": channel,
+            "text": shown.text,
+            "size": shown.size,
+            "html": shown.html,
+            "when": _when(engine, moment.at, asked, person),
+            "ladder": list(_ladder(asked.urgency, moment.at, ZoneInfo(person.quiet.timezone))),
+        }
+
+    def _notice(
+        self, moment: Moment, asked: PreviewQuestion, person: Recipient, channel: str
+    ) -> Notice:
+        items: tuple[Item, ...] = ()
+        if asked.request:
+            items = (Item("request", asked.request),) * asked.batch
+        delivery = Delivery(
+            id="dlv_0000000000000000",
+            recipient=person.name,
+            channel=channel,
+            urgency=asked.urgency,
+            items=items,
+            shown=min(asked.batch, SHOWN),
+            digest=asked.digest,
+            held_back=0,
+            at=moment.at,
+            expires=None,
+        )
+        notice = self._composer.notice(delivery, items, moment.at)
+        return _without_codes(notice) if items else self._sampled(notice, asked)
+
+    def _sampled(self, notice: Notice, asked: PreviewQuestion) -> Notice:
+        """Put samples into a message that is about nothing."""
+        link = self._composer.link(notice.delivery, _TOPIC.ref, notice.recipient)
+        topic = msgspec.structs.replace(
+            _TOPIC,
+            urgency=asked.urgency,
+            asked=notice.at,
+            until=notice.at + GIVEN,
+            link=link,
+            code=CODE,
+        )
+        topics = (topic,) * min(asked.batch, SHOWN)
+        list_link = self._composer.link(notice.delivery, "", notice.recipient)
+        return msgspec.structs.replace(
+            notice,
+            topics=topics,
+            more=asked.batch - len(topics),
+            list_link=list_link if len(topics) > 1 else "",
+        )
+
+
+def _without_codes(notice: Notice) -> Notice:
+    """Put a sample in the place of each code: who may look may not approve."""
+    topics = tuple(
+        msgspec.structs.replace(topic, code=CODE) if topic.code else topic
+        for topic in notice.topics
+    )
+    return msgspec.structs.replace(notice, topics=topics)
+
+
+def _when(engine: Engine, at: datetime, asked: PreviewQuestion, person: Recipient) -> str:
+    telling = engine.policy.telling
+    zone = ZoneInfo(person.quiet.timezone)
+    if asked.urgency == "high" and telling.quiet_bypass == "high":
+        return "at once, also in quiet hours"
+    until = engine.outbox.quiet_until(person.name, at)
+    if until is None and asked.urgency == "high":
+        return "at once"
+    if until is not None:
+        return f"quiet hours: in one digest at {until.astimezone(zone):%H:%M}"
+    return f"in one message with what comes within {telling.batch_interval_s:g} s"
+
+
+def _ladder(urgency: Urgency, at: datetime, zone: ZoneInfo) -> Iterator[str]:
+    for step in islice(steps(urgency, at, at + GIVEN), LADDER):
+        backup = ", also to the backup" if step.backup else ""
+        kind = step.kind.replace("_", " ")
+        yield f"{kind} at {step.at.astimezone(zone):%H:%M}{backup}"

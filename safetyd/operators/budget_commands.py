@@ -7,9 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import BudgetRaised, Moment
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import BudgetRaised
 from safetyd.core.messages.money import MAX_USD, nano, usd
-from safetyd.journal.letters import Carried, Plan
+from safetyd.journal.mailbox import Carried, Plan
 
 Scope = Literal["day", "agent", "keyless", "model"]
 RAISED: Final = get_args(Scope)

@@ -11,19 +11,19 @@ import msgspec
 
 from safetyd.bus.codec import Fields
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    Moment,
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import (
     Paused,
     PersonSeen,
     SafeModeEntered,
     SafeModeExited,
     Unpaused,
 )
-from safetyd.core.guards.fleet import EVERYBODY
+from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Exit
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.party import KEYLESS
-from safetyd.journal.letters import Carried, Plan
+from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.budget_commands import RaiseCommand, budget_raise
 from safetyd.operators.grant_commands import GrantCommand, RevokeCommand, grant_add, grant_revoke
 

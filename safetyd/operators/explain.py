@@ -12,7 +12,8 @@ import msgspec
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode
-from safetyd.core.events.decision_events import Decided, Event, Moment, Reported, Withheld
+from safetyd.core.events.decision_events import Decided, Reported, Withheld
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards import Chain
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import Severity, Verdict, all_of, strictest

@@ -10,18 +10,17 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.approvals.grant_hints import is_exact, may_be_named
-from safetyd.core.approvals.grants import MAX_GRANTS
-from safetyd.core.approvals.lifting import LIFTABLE, PLACED
+from safetyd.core.approvals.grants import LIFTABLE, MAX_GRANTS, PLACED
 from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.gate.own_resources import OWN
 from safetyd.core.messages.binding import Seen, binding
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.text import patterns
 from safetyd.core.text.path_globs import Globs
-from safetyd.journal.letters import Carried, Plan
+from safetyd.journal.mailbox import Carried, Plan
 
 LONGEST: Final = timedelta(days=7)
 LONGEST_NAMED: Final = timedelta(days=1)  # of one that lifts a rule that blocks

@@ -15,17 +15,32 @@ from safetyd.bus.question_limits import Askers
 from safetyd.clock import uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Forgotten, Moment
-from safetyd.journal.letters import Ask, CommandLetter, EventLetter, InquiryLetter, Plan, Slices
-from safetyd.journal.mailbox import Mailbox
-from safetyd.notify.notifier import Notifier
-from safetyd.operators.commands import OPERATOR, PLANS, Refusal, check_agent, check_kernel, refused
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import Forgotten
+from safetyd.journal.mailbox import (
+    Ask,
+    CommandLetter,
+    EventLetter,
+    InquiryLetter,
+    Mailbox,
+    Plan,
+    Slices,
+)
+from safetyd.operators.commands import (
+    OPERATOR,
+    PLANS,
+    FromFields,
+    Refusal,
+    check_agent,
+    check_kernel,
+    refused,
+)
 from safetyd.operators.explain import explain, story, today_of, untold
 from safetyd.operators.reviews import Review, read_review
 from safetyd.operators.views.agent_view import agents
-from safetyd.operators.views.asking import Questions, always, asking
 from safetyd.operators.views.grant_view import grants, suggestions
 from safetyd.operators.views.guard_view import anomalies, breakers, budgets, types
+from safetyd.operators.views.paging import Questions, always, asking
 from safetyd.operators.views.request_view import (
     HistoryQuestion,
     PendingQuestion,
@@ -98,15 +113,16 @@ class Desk:
         tasks: anyio.abc.TaskGroup,
         *,
         waits: Callable[[Request], bool],
-        notifier: Notifier,
+        plans: Mapping[str, FromFields],
+        questions: Questions,
         askers: Askers,
     ) -> None:
         self._askers = askers
         self._searching = anyio.Lock()
         self._searches: set[str] = set()  # for whom the audit files are looked through
         self._waits = waits
-        self._plans = {**PLANS, **notifier.plans}
-        self._questions = {**_VIEWS, **notifier.questions}
+        self._plans = {**PLANS, **plans}
+        self._questions = {**_VIEWS, **questions}
         self._post = post
         self._mailbox = mailbox
         self._halt = halt

@@ -15,8 +15,9 @@ from safetyd.clock import uptime
 from safetyd.core.approvals.assurance import Given, NotTaken, ended, taken
 from safetyd.core.approvals.request import MAX_ASKED_S, Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Cancelled, Deferred, Event, Moment, PersonSeen
-from safetyd.core.events.request_events import Granted
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import PersonSeen
+from safetyd.core.events.request_events import Cancelled, Deferred, Granted
 from safetyd.core.messages.verdict import strictest
 from safetyd.operators.commands import Refusal
 from safetyd.operators.grant_commands import GrantTerms, from_request

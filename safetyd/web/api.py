@@ -15,8 +15,8 @@ from aiohttp import web
 from safetyd.bus.codec import Malformed, read_object
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
-from safetyd.core.guards.fleet import EVERYBODY
+from safetyd.core.events.event import Moment
+from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
 from safetyd.core.party import KEYLESS
 from safetyd.operators.commands import ExitCommand, Refusal, check_kernel, safe_mode_exit

@@ -6,9 +6,8 @@ from typing import Final
 import anyio
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
-from safetyd.journal.letters import Carried, CommandLetter, Plan, QuestionLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.core.events.event import Moment
+from safetyd.journal.mailbox import Carried, CommandLetter, Mailbox, Plan, QuestionLetter
 
 PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
 

@@ -12,9 +12,11 @@ from typing import Final, Literal, NamedTuple
 from safetyd.core.approvals.assurance import Given, NotTaken, taken
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Answered, Event, Moment, PersonSeen
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
-from safetyd.journal.letters import Carried, Plan
+from safetyd.core.events.request_events import Answered
+from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.sent_links import Link, LinkBook
 from safetyd.notify.links.tokens import Signer, is_code
 from safetyd.web.engine_gateway import Ask

@@ -19,8 +19,8 @@ from aiohttp import web
 from safetyd.clock import Clock, uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
-from safetyd.journal.letters import Carried
+from safetyd.core.events.event import Moment
+from safetyd.journal.mailbox import Carried
 from safetyd.notify.links.sent_links import LinkBook
 from safetyd.notify.links.tokens import DEVICE_TIME, Signer
 from safetyd.web.engine_gateway import Answer, Unanswered, Window
@@ -28,9 +28,8 @@ from safetyd.web.forms import COOKIE, Stop, answer_form, caller, is_foreign, rea
 from safetyd.web.link_answers import Form, Links, paired
 from safetyd.web.link_view import Sight
 from safetyd.web.pages import result_pages as outcomes
-from safetyd.web.pages.pages import pairing_page, told_page
-from safetyd.web.pages.result_pages import Told
-from safetyd.web.pages.style import POLICY
+from safetyd.web.pages.page_frame import POLICY
+from safetyd.web.pages.result_pages import Told, pairing_page, told_page
 from safetyd.web.throttle import Throttle
 
 PATH: Final = "/d/{token}"

@@ -9,7 +9,7 @@ import msgspec
 from safetyd.core.approvals.assurance import approvable, ended
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.notify.compose import reversibility
 from safetyd.notify.links.sent_links import Link

@@ -8,13 +8,12 @@ from urllib.parse import urlsplit
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
-from safetyd.daemon.settings import Settings
+from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
 from safetyd.notify.notifier import Notifier
-from safetyd.unusable import Unusable
 from safetyd.web.api import Api
 from safetyd.web.engine_gateway import Window
-from safetyd.web.http_server import Health, Listener, Vitals
+from safetyd.web.http_server import Health, Listener, Vitals, WebConfig
 from safetyd.web.link_handler import Decisions
 from safetyd.web.twilio_hooks import Hooks
 
@@ -26,7 +25,8 @@ class Front:
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
-        settings: Settings,
+        config: WebConfig,
+        bearer: Callable[[], str],
         metrics: Metrics,
         window: Window,
         notifier: Notifier,
@@ -35,10 +35,11 @@ class Front:
         waits: Callable[[Request], bool],
         alive: Health,
         ready: Health,
+        any_port: bool,
     ) -> None:
-        self._settings = settings
+        self._config = config
+        self._any_port = any_port
         self._notifier = notifier
-        config = settings.config.web
         public = config.public_url.rstrip("/")
         decisions = Decisions(
             window,
@@ -50,7 +51,7 @@ class Front:
             used=notifier.link_used,
         )
         hooks = Hooks(window, notifier.twilio, notifier.links.signer, waits)
-        own = [Vitals(metrics, alive, ready).routes, Api(_bearer(settings), window).routes]
+        own = [Vitals(metrics, alive, ready).routes, Api(_usable(bearer), window).routes]
         linked = [decisions.routes, hooks.routes]
         self._own = Listener(config.host, config.port, own if public else [*own, *linked])
         name = urlsplit(public).hostname or ""
@@ -73,26 +74,26 @@ class Front:
 
     async def _listen(self) -> str:
         """Return the address; a daemon without a file of its own avoids a port that is taken."""
-        config = self._settings.config.web
+        config = self._config
         try:
             return await self._own.start()
         except OSError as exc:
-            if exc.errno == errno.EADDRINUSE and self._settings.path is None:
+            if exc.errno == errno.EADDRINUSE and self._any_port:
                 log.warning("port %d is taken; another one is used for the web", config.port)
                 return await self._own.start(0)
             raise _taken(config.host, config.port, "port", exc) from exc
 
     async def _listen_for_links(self, linked: Listener) -> str:
-        config = self._settings.config.web
+        config = self._config
         try:
             return await linked.start()
         except OSError as exc:
             raise _taken(config.links_host, config.links_port, "links_port", exc) from exc
 
 
-def _bearer(settings: Settings) -> str:
+def _usable(bearer: Callable[[], str]) -> str:
     try:
-        return settings.keyring.bearer()
+        return bearer()
     except (OSError, KeyUnusable) as exc:
         raise Unusable(f"the operator's token cannot be used: {exc}") from exc
 

@@ -15,15 +15,14 @@ from aiohttp import web
 from safetyd.core.approvals.assurance import Given, NotTaken, risk_within, taken
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment, PersonSeen
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Note
-from safetyd.core.messages.proposal import Risk
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.letters import Carried, Plan
+from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.tokens import Signer
-from safetyd.notify.message import Privacy
 from safetyd.notify.sms.delivery_reports import arrived
-from safetyd.notify.sms.sms_channel import arrival
+from safetyd.notify.sms.sms_channel import Twilio, arrival
 from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
@@ -48,16 +47,6 @@ class Sender(NamedTuple):
 
     recipient: str
     number: str
-
-
-class Twilio(NamedTuple):
-    """What is configured of Twilio; without a token nothing is believed."""
-
-    auth_token: str
-    base_url: str  # that Twilio was given
-    recipient_of: Callable[[str], str]  # of a number; empty: nobody's
-    max_risk: Risk = "high"
-    privacy: Privacy = "full"
 
 
 class Hooks:

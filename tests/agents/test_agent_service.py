@@ -5,21 +5,22 @@ import msgspec
 import pytest
 
 from safetyd.agents.agent_service import STALE_S, Service
+from safetyd.agents.emergency_stop import Latch
 from safetyd.agents.held_replies import Answers
 from safetyd.agents.intake import DRY_RUNS_PER_MINUTE
-from safetyd.agents.latch import Latch
+from safetyd.agents.proposal_envelope import ProposalLetter
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals
 from safetyd.bus.keyring import Keyring
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Reported, Withheld
-from safetyd.core.guards.rate import RateConfig
+from safetyd.core.events.decision_events import Reported, Withheld
+from safetyd.core.events.event import Event
+from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.stop import Stop
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
-from safetyd.journal.letters import ProposalLetter
 from safetyd.journal.mailbox import STALLED_S, Mailbox
 from safetyd.monitoring.metrics import Metrics
 from tests.captured_connection import REPLY, Ear, work_off
@@ -42,7 +43,7 @@ class Counter:
         self.metrics = Metrics("1")
         self.engine = Engine(Policy())
         self.problem = ""
-        self.answers = Answers(lambda: self.engine, {keyless: self.ear.post}, self.latch)
+        self.answers = Answers(self.engine, {keyless: self.ear.post}, self.latch)
         self.service = Service(
             self.ear.post,
             self.mailbox,

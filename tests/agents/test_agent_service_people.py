@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from safetyd.core.approvals.request import MAX_JOINED
-from safetyd.core.events.decision_events import Answered, Claimed
+from safetyd.core.events.request_events import Answered, Claimed
 from tests.agents.test_agent_service import Counter
 from tests.captured_connection import REPLY
 

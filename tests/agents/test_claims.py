@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from safetyd.agents.claims import Claim, claim
-from safetyd.core.events.decision_events import Event, Moment, SafeModeEntered
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import SafeModeEntered
 from tests.core.approvals.queue_story import Queue
 from tests.core.approvals.test_queue import paused
 from tests.story import at, resume, stop

@@ -1,4 +1,4 @@
-from safetyd.agents.latch import Latch
+from safetyd.agents.emergency_stop import Latch
 from safetyd.core.guards.stop import Stop
 from tests.story import NOON
 

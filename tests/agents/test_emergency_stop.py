@@ -4,12 +4,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.agents.emergency_stop import LOOK_S, SWITCHES, Halt, switched_off
-from safetyd.agents.latch import Latch
+from safetyd.agents.emergency_stop import LOOK_S, SWITCHES, Halt, Latch, switched_off
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Resumed, Stopped
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from tests.captured_connection import Ear, Said, work_off

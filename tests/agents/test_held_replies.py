@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
+from safetyd.agents.emergency_stop import Latch
 from safetyd.agents.held_replies import MAX_HELD, Answers, Held
-from safetyd.agents.latch import Latch
 from safetyd.agents.permissions import result
 from safetyd.core.approvals.request import MAX_JOINED
 from safetyd.core.guards.stop import as_stop
@@ -18,7 +18,7 @@ class Room:
         self.queue = Queue()
         self.ear = Ear(keyless=keyless)
         self.latch = Latch()
-        self.answers = Answers(lambda: self.queue.engine, {keyless: self.ear.post}, self.latch)
+        self.answers = Answers(self.queue.engine, {keyless: self.ear.post}, self.latch)
 
     def hold(self, id_: str = "p1", reply: bytes = REPLY) -> bool:
         return self.answers.hold("code", id_, Held(self.ear.post, reply))

@@ -7,8 +7,7 @@ from genai_prices.data import providers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.agents.prices import ShippedPrices, price_list
-from safetyd.agents.pricing import PriceConfig, PricesConfig
+from safetyd.agents.pricing import PriceConfig, PricesConfig, ShippedPrices, price_list
 from safetyd.core.messages.money import MAX_NANO, NANO, usd
 from safetyd.core.messages.proposal import Proposal, Tokens
 from tests.story import NOON

@@ -1,5 +1,5 @@
 from safetyd.agents.refusals import EXAMPLE_CHARS, MAX_COUNTED, OTHERS, Refusals, refusal
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import Severity
 from tests.story import NOON
 

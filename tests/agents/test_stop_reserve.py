@@ -6,8 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.agents.emergency_stop import Halt
-from safetyd.agents.latch import Latch
+from safetyd.agents.emergency_stop import Halt, Latch
 from safetyd.agents.stop_reserve import FREE, HELD, JOURNAL_S, LOST, SIZE_BYTES, Reserve
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock

@@ -6,7 +6,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from safetyd.bus.door import FLOOD_BYTES, FLOOD_BYTES_PER_S, Door
+from safetyd.bus.flood_gate import FLOOD_BYTES, FLOOD_BYTES_PER_S, Door
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from tests.bus.peer import Peer, Refused
@@ -32,7 +32,7 @@ class Turned(list[bool]):
 @pytest.fixture
 def door(monkeypatch: pytest.MonkeyPatch) -> Door:
     """One that does not stay shut for long."""
-    monkeypatch.setattr("safetyd.bus.door.SHUT_S", 0.05)
+    monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
     return Door()
 
 
@@ -92,7 +92,7 @@ async def test_next_flood_shuts_it_again(door: Door, turned: Turned) -> None:
 async def test_server_that_cannot_be_told_is_told_again(
     door: Door, turned: Turned, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("safetyd.bus.door.AGAIN_S", 0.01)
+    monkeypatch.setattr("safetyd.bus.flood_gate.AGAIN_S", 0.01)
     turned.problems = ["the disk is full"]
 
     flood(door)
@@ -125,7 +125,7 @@ def test_there_is_no_time_to_read_what_comes_fast(door: Door) -> None:
 async def test_shut_door_ends_keyless_connections_and_no_others(
     server: Embedded, door: Door, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("safetyd.bus.door.SHUT_S", 1.0)
+    monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 1.0)
     settings = Settings(Config(), None, tmp_path)
     settings.door = door
 

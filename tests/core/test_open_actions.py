@@ -2,7 +2,8 @@ import pytest
 
 from safetyd.core import open_actions as module
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Overdue, Settled
+from safetyd.core.events.decision_events import Overdue, Settled
+from safetyd.core.events.event import Event
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from tests.story import outcome, play, propose, report, tick

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from safetyd.core.events.notification_events import Day, QuietHours
-from safetyd.core.recipients import awake_until, quiet_until
+from safetyd.core.recipients import Day, QuietHours, awake_until, quiet_until
 from tests.tracing import untraced
 
 FROM = datetime(2025, 1, 1, tzinfo=UTC)

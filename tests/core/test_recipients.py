@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from safetyd.core.events.notification_events import Day, QuietHours
-from safetyd.core.recipients import MAX_DAYS, awake_until, quiet_until
+from safetyd.core.recipients import MAX_DAYS, Day, QuietHours, awake_until, quiet_until
 
 NEW_YORK = "America/New_York"
 LORD_HOWE = "Australia/Lord_Howe"

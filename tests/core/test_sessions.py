@@ -1,5 +1,6 @@
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, SessionClosed
+from safetyd.core.events.decision_events import SessionClosed
+from safetyd.core.events.event import Event
 from safetyd.core.messages.proposal import Observation
 from safetyd.core.messages.telemetry import Heartbeat, Iteration, SessionEnded, SessionStarted
 from safetyd.core.policy import Policy

@@ -9,7 +9,8 @@ from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import ConfigRejected, Event, KeysChanged
+from safetyd.core.events.daemon_events import ConfigRejected, KeysChanged
+from safetyd.core.events.event import Event
 from safetyd.core.policy import Configured, Policy
 from safetyd.daemon.config import load
 from safetyd.daemon.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload

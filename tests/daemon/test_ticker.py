@@ -4,20 +4,20 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.agents.emergency_stop import Halt
-from safetyd.agents.latch import Latch
+from safetyd.agents.emergency_stop import Halt, Latch
 from safetyd.agents.refusals import Refusals
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import ClockStepped, Event, Moment, Refused, Ticked
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.decision_events import Refused
+from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.policy import Policy
 from safetyd.daemon import ticker as module
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Rounds, feed_watchdog, repeat_state, tell_trouble
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
 from tests.captured_connection import Ear, work_off
 from tests.servers import until
 from tests.story import at, stop

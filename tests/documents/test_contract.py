@@ -18,7 +18,7 @@ from docs.generate import DOCS, audit_line, generated
 from docs.messages import MESSAGES
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import AnyEvent, encode
-from safetyd.core.events.decision_events import SafetyEvent
+from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit

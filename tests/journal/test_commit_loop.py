@@ -7,34 +7,23 @@ import anyio
 import msgspec
 import pytest
 
-from safetyd.agents.prices import price_list
-from safetyd.agents.pricing import PricesConfig
+from safetyd.agents.pricing import PricesConfig, price_list
+from safetyd.agents.proposal_envelope import ProposalLetter
 from safetyd.bus.codec import read_proposal
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode_batch
-from safetyd.core.events.decision_events import (
-    ClockStepped,
-    Event,
-    Moment,
-    Proposed,
-    Stopped,
-    Ticked,
-)
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event, Moment, Ticked
+from safetyd.core.events.guard_events import Stopped
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, tail
 from safetyd.journal.commit_loop import Frozen, Writer
-from safetyd.journal.letters import (
-    EventLetter,
-    InquiryLetter,
-    ProposalLetter,
-    QuestionLetter,
-    Slices,
-)
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, InquiryLetter, Mailbox, QuestionLetter, Slices
 from safetyd.journal.stream import MAX_BATCH_BYTES, Displaced, Journal
 from tests.captured_connection import REPLY, Ear
 from tests.nats_process import Bus

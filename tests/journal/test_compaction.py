@@ -9,15 +9,14 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.checkpoint_bucket import Shelf
 from safetyd.journal.checkpoints import Checkpoints, Saved
 from safetyd.journal.commit_loop import Writer
 from safetyd.journal.compaction import EVERY_EVENTS, EVERY_S, MEASURED_EVENTS, Keeper
-from safetyd.journal.letters import EventLetter
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox
 from safetyd.journal.recovery import restore
 from safetyd.journal.stream import Journal
 from tests.nats_process import Bus

@@ -1,19 +1,14 @@
 import pytest
 
-from safetyd.agents.prices import price_list
-from safetyd.agents.pricing import PricesConfig
+from safetyd.agents.pricing import PricesConfig, price_list
+from safetyd.agents.proposal_envelope import ProposalLetter
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Decided, Moment
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.policy import Policy
-from safetyd.journal.letters import (
-    EventLetter,
-    InquiryLetter,
-    ProposalLetter,
-    QuestionLetter,
-    Slices,
-)
+from safetyd.journal.mailbox import EventLetter, InquiryLetter, QuestionLetter, Slices
 from tests.captured_connection import REPLY, Ear
 from tests.story import stop
 

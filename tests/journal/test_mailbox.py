@@ -2,7 +2,7 @@ import anyio
 
 from safetyd.clock import uptime
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.journal.mailbox import MAX_BYTES, MAX_LETTERS, STALLED_S, Mailbox
 
 

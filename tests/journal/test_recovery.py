@@ -7,7 +7,7 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import Subjects
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import Event
+from safetyd.core.events.event import Event
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, files, tail, verify
 from safetyd.journal.checkpoints import Checkpoints, Saved

@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import ClockStepped, Event, Transcribed
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.decision_events import Transcribed
+from safetyd.core.events.event import Event
 from safetyd.journal import transcript_files as module
 from safetyd.journal.audit import Audit
 from safetyd.journal.transcript_files import TranscriptFiles, names, read, told_since

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from safetyd.core.engine.journal_lines import decode
-from safetyd.core.events.decision_events import Decided, Event
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Event
 from safetyd.core.messages.verdict import Severity
 from safetyd.journal.audit import files
 from tests.conftest import RunningDaemon

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from safetyd.bus.keyring import Keyring
-from safetyd.core.events.decision_events import Answered, Claimed, Decided, Released
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.request_events import Answered, Claimed, Released
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import Asker, Reply, review, waiting

@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 import msgspec
 import pytest
 
-from safetyd.core.events.decision_events import BreakerMoved, Decided, Event
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
 from tests.bus.peer import Peer

@@ -6,8 +6,7 @@ from typing import Final
 
 import pytest
 
-from safetyd.core.events.decision_events import Expired, Lapsed
-from safetyd.core.events.request_events import GrantEnded
+from safetyd.core.events.request_events import Expired, GrantEnded, Lapsed
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import Asker, review
 from tests.journeys.audit_record import events

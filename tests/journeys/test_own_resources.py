@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from safetyd.core.events.decision_events import Answered
-from safetyd.core.events.request_events import Granted
+from safetyd.core.events.request_events import Answered, Granted
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import Asker, waiting
 from tests.journeys.audit_record import assert_verifies, events

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from safetyd.bus.keyring import Keyring
-from safetyd.core.events.decision_events import ConfigRejected
+from safetyd.core.events.daemon_events import ConfigRejected
 from tests.conftest import WEB, RunningDaemon, StartDaemon
 from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
 from tests.journeys.audit_record import assert_recorded, assert_verifies, events

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from safetyd.core.events.decision_events import AuditRecovered
+from safetyd.core.events.daemon_events import AuditRecovered
 from safetyd.host import ENDPOINT
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.agents import UNBOUNDED, crowd, until

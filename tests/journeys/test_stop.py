@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from safetyd.core.events.decision_events import Resumed, Stopped
+from safetyd.core.events.guard_events import Resumed, Stopped
 from tests.conftest import StartDaemon
 from tests.journeys.agents import UNBOUNDED, Heard, History, crowd
 from tests.journeys.audit_record import assert_recorded, assert_verifies, events

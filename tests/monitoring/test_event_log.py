@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.decision_events import Decided, Refused
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
     AnomalyFound,
     BreakerMoved,
     BudgetMarked,
-    ClockStepped,
-    Decided,
-    Event,
     Paused,
-    Refused,
     SafeModeEntered,
     SafeModeExited,
     Unpaused,

@@ -3,18 +3,13 @@ from collections.abc import Sequence
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    BreakerMoved,
-    Event,
-    Moment,
-    PersonSeen,
-    SafeModeEntered,
-)
-from safetyd.core.events.notification_events import QuietHours, Recipient, TellingConfig
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import BreakerMoved, PersonSeen, SafeModeEntered
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.messages.telemetry import Commit, Outcome
 from safetyd.core.policy import AgentConfig, Policy
+from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from safetyd.monitoring.gauges import MAX_BREAKERS, Gauges
 from safetyd.notify.delivery.channel_worker import ChannelState
 from tests.core.approvals.queue_story import Queue
@@ -24,7 +19,7 @@ Values = dict[str, float]
 
 
 def read(engine: Engine, t: float = 60.0, keys: Sequence[str] = ()) -> Gauges:
-    return Gauges(lambda: engine, lambda: Moment(at(t), t), lambda agent: agent in keys)
+    return Gauges(engine, lambda: Moment(at(t), t), lambda agent: agent in keys)
 
 
 def values(gauges: Gauges, name: str) -> Values:

@@ -2,8 +2,10 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import AnomalyFound, Answered, Event, Moment
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.events.notification_events import NotTold, Told
+from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.telemetry import Iteration, Outcome
 from safetyd.core.policy import Policy
 from safetyd.monitoring.counters import MAX_AGENTS
@@ -97,7 +99,7 @@ def busy() -> Metrics:
     """Metrics that have seen one of everything."""
     metrics, engine = Metrics("1.2.3"), Engine(Policy())
     metrics.guards = lambda: engine.guard_names
-    metrics.gauges = Gauges(lambda: engine, lambda: Moment(at(9), 9.0), bool).families
+    metrics.gauges = Gauges(engine, lambda: Moment(at(9), 9.0), bool).families
     decision = ask(engine, propose(0))
     metrics.decided(decision, 0.002)
     metrics.refused("malformed")

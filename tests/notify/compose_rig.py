@@ -8,21 +8,14 @@ from typing import Literal
 import anyio
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event
-from safetyd.core.events.notification_events import (
-    Announced,
-    ChannelKind,
-    Due,
-    Note,
-    QuietHours,
-    Recipient,
-)
-from safetyd.core.events.notification_events import TellingConfig as Telling
+from safetyd.core.events.event import Event
+from safetyd.core.events.notification_events import Announced, Due, Note
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
-from safetyd.journal.letters import Carried, Plan
-from safetyd.journal.mailbox import Mailbox
+from safetyd.core.recipients import ChannelKind, QuietHours, Recipient
+from safetyd.core.recipients import TellingConfig as Telling
+from safetyd.journal.mailbox import Carried, Mailbox, Plan
 from safetyd.notify.channel import Channel
 from safetyd.notify.compose import Composer, Letterbox
 from safetyd.notify.delivery.dispatch import Dispatch
@@ -74,12 +67,12 @@ class Wired:
         self.clock = HandClock()
         self.mailbox = Mailbox()
         self.links = Links()
-        self.composer = Composer(lambda: self.engine, self.links, box)
+        self.composer = Composer(self.engine, self.links, box)
         self.channels: Mapping[str, Channel] = {}
         self.opened = 0
         self.reopened: list[str] = []
         self.dispatch = Dispatch(
-            lambda: self.engine, self.mailbox, self.clock, self.composer, self._open_channels
+            self.engine, self.mailbox, self.clock, self.composer, self._open_channels
         )
         self.observers: list[Callable[[list[Event]], None]] = [self.dispatch.observe]
 

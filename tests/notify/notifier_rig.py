@@ -44,11 +44,13 @@ class House:
         self.told: list[dict[str, Any]] = []
         self.notifier = Notifier(
             self.settings,
+            self.wired.engine,
             self.wired.mailbox,
             self.wired.clock,
-            lambda: self.wired.engine,
-            lambda _request: False,
-            self.told.append,
+            data_dir=data_dir,
+            public_url=config.web.public_url,
+            waits=lambda _request: False,
+            publish=self.told.append,
         )
         self.notifier.links.base_url = config.web.public_url or "http://127.0.0.1:8787"
         self.wired.dispatch = self.notifier.dispatch

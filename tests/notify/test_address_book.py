@@ -2,10 +2,9 @@
 
 import pytest
 
-from safetyd.core.events.notification_events import TellingConfig
+from safetyd.core.recipients import TellingConfig
 from safetyd.daemon.config import Config, ConfigError, parse
-from safetyd.notify.address_book import address_of, telling
-from safetyd.notify.problems import warnings
+from safetyd.notify.address_book import address_of, telling, warnings
 
 MAIL = """
 [notifications.email]

@@ -7,11 +7,12 @@ import msgspec
 import pytest
 
 from safetyd.core.action_types import TypeConfig
-from safetyd.core.events.decision_events import Paused
-from safetyd.core.events.notification_events import Item, NotTold, QuietHours
+from safetyd.core.events.guard_events import Paused
+from safetyd.core.events.notification_events import Item, NotTold
 from safetyd.core.messages.proposal import Proposal, Target
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
+from safetyd.core.recipients import QuietHours
 from safetyd.notify.chat.plain_text import plain_text
 from safetyd.notify.compose import Composer, Letterbox
 from safetyd.notify.desktop.desktop_content import rendered
@@ -218,7 +219,7 @@ def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
 
     said: list[Topic] = []
     for most in ("high", "low", None):
-        of = Composer(lambda: wired.engine, wired.links, lambda *_: Letterbox(reply_risk=most))  # noqa: B023
+        of = Composer(wired.engine, wired.links, lambda *_: Letterbox(reply_risk=most))  # noqa: B023
         said += of.notice(delivery, delivery.items, wired.at).topics
 
     assert [each.by_reply for each in said] == [True, False, False]
@@ -228,7 +229,7 @@ def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
 def test_no_code_is_where_others_may_read_it() -> None:
     wired = Wired()
     delivery = wired.due()
-    open_ = Composer(lambda: wired.engine, wired.links, lambda *_: Letterbox(codes=False))
+    open_ = Composer(wired.engine, wired.links, lambda *_: Letterbox(codes=False))
 
     (said,) = open_.notice(delivery, delivery.items, wired.at).topics
 
@@ -338,7 +339,7 @@ def test_what_a_rule_finds_irreversible_is_not_told_as_reversible() -> None:
 def test_a_message_names_the_machine_on_which_its_links_open() -> None:
     wired = Wired()
     delivery = wired.due()
-    named = Composer(lambda: wired.engine, wired.links, box, machine="box")
+    named = Composer(wired.engine, wired.links, box, machine="box")
 
     notice = named.notice(delivery, delivery.items, wired.at)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from safetyd.core.events.notification_events import Due, NotTold, Unparked
+from safetyd.host import Unusable
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.notifier import Notifier
-from safetyd.unusable import Unusable
 from tests.notify.compose_rig import Wired
 from tests.notify.email.mail_servers import Login, mail_server
 from tests.notify.notifier_rig import House, mail_table

@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from safetyd.core.events.notification_events import (
-    ChannelMoved,
-    NotTold,
-    QuietHours,
-    Recipient,
-    Unparked,
-)
+from safetyd.core.events.notification_events import ChannelMoved, NotTold, Unparked
+from safetyd.core.recipients import QuietHours, Recipient
 from safetyd.notify.channel import Limits
 from safetyd.notify.outbox_control import (
     DropCommand,

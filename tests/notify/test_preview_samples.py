@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from safetyd.core.events.notification_events import QuietHours
+from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel_config import NotificationsConfig
-from safetyd.notify.samples import PreviewQuestion, Samples
+from safetyd.notify.preview import PreviewQuestion, Samples
 from safetyd.operators.views.paging import PAGE_BYTES
 from tests.notify.compose_rig import Wired, telling
 from tests.operators.views.view_reader import plain

@@ -4,19 +4,19 @@ import pytest
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
     BudgetRaised,
-    Event,
     Paused,
     PersonSeen,
     SafeModeEntered,
     SafeModeExited,
-    SafetyEvent,
     Unpaused,
 )
 from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import INPUT_BYTES
-from safetyd.journal.letters import CommandLetter
+from safetyd.journal.mailbox import CommandLetter
 from safetyd.journal.stream import MAX_BATCH_BYTES
 from safetyd.operators.commands import PLANS, Refusal
 from tests.story import outcome, play, propose

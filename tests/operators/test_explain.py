@@ -4,7 +4,8 @@ import pytest
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import Event, Moment, Withheld
+from safetyd.core.events.decision_events import Withheld
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards import Chain
 from safetyd.core.policy import AgentConfig, Policy
 from safetyd.operators.explain import explain, story, today_of, untold

@@ -9,12 +9,12 @@ import pytest
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.approvals.grants import MAX_GRANTS
 from safetyd.core.approvals.request import Request
-from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.policy import Policy
-from safetyd.journal.letters import CommandLetter
+from safetyd.journal.mailbox import CommandLetter
 from safetyd.operators.commands import PLANS
 from safetyd.operators.reviews import Review, ReviewLetter, read_review
 from safetyd.operators.views.grant_view import grants, suggestions

@@ -7,15 +7,15 @@ import anyio.abc
 import msgspec
 import pytest
 
-from safetyd.agents.emergency_stop import Halt
-from safetyd.agents.latch import Latch
+from safetyd.agents.emergency_stop import Halt, Latch
 from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import Event, Forgotten, Resumed, SafeModeEntered, Stopped
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Forgotten, Resumed, SafeModeEntered, Stopped
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
@@ -65,11 +65,13 @@ class Office:
         settings = self.settings = Settings(Config(), None, directory)
         notifier = Notifier(
             settings,
+            self.engine,
             self.mailbox,
             self.clock,
-            lambda: self.engine,
-            _nobody_waits,
-            lambda _notice: None,
+            data_dir=directory,
+            public_url="",
+            waits=_nobody_waits,
+            publish=lambda _notice: None,
         )
         tasks.start_soon(notifier.run)
         self.desk = Desk(
@@ -79,7 +81,8 @@ class Office:
             self.around,
             tasks,
             waits=_nobody_waits,
-            notifier=notifier,
+            plans=notifier.plans,
+            questions=notifier.questions,
             askers=settings.askers,
         )
 

@@ -3,7 +3,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.core.events.decision_events import Answered, Deferred, Moment, PersonSeen
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import PersonSeen
+from safetyd.core.events.request_events import Answered, Deferred
 from safetyd.operators.commands import Refusal
 from safetyd.operators.reviews import Review, read_review
 from tests.core.approvals.queue_story import Queue

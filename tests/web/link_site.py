@@ -12,8 +12,9 @@ from aiohttp import web
 
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Answered, Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Item, ItemKind, LinkRevoked
+from safetyd.core.events.request_events import Answered
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.links.sent_links import LinkBook

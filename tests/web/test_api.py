@@ -12,7 +12,8 @@ import pytest
 
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, SafeModeEntered, SafeModeExited
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from safetyd.core.action_types import TypeConfig
-from safetyd.core.events.decision_events import PersonSeen
+from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, LinkRevoked
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.policy import Policy

@@ -6,9 +6,10 @@ import anyio
 import pytest
 
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Cancelled, Paused, PersonSeen, Superseded
-from safetyd.core.events.notification_events import QuietHours, Recipient, TellingConfig
+from safetyd.core.events.guard_events import Paused, PersonSeen
+from safetyd.core.events.request_events import Cancelled, Superseded
 from safetyd.core.policy import Policy
+from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from tests.operators.views.view_reader import entered
 from tests.story import at, stop
 from tests.web.link_site import Heard, Site

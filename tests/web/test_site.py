@@ -11,9 +11,9 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 
-from safetyd.core.events.decision_events import Answered
+from safetyd.core.events.request_events import Answered
+from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
-from safetyd.unusable import Unusable
 from safetyd.web.engine_gateway import Window
 from safetyd.web.site import Front
 from tests.notify.notifier_rig import House
@@ -59,10 +59,10 @@ class Site:
         if "port" in web:
             table = f"[web]\n{web}"
         self.house = House(data_dir, table, TABLES)
-        self.house.settings.path = path
         self.wired = self.house.wired
         self.front = Front(
-            self.house.settings,
+            self.house.settings.config.web,
+            self.house.settings.keyring.bearer,
             Metrics("1"),
             Window(self.wired.mailbox, str, lambda: False),
             self.house.notifier,
@@ -70,6 +70,7 @@ class Site:
             waits=lambda _request: False,
             alive=str,
             ready=str,
+            any_port=path is None,
         )
 
     @asynccontextmanager

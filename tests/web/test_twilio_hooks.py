@@ -12,12 +12,14 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from safetyd.core.events.decision_events import Answered, PersonSeen
+from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Due, Item, Told
+from safetyd.core.events.request_events import Answered
 from safetyd.notify.links.tokens import Signer
+from safetyd.notify.sms.sms_channel import Twilio
 from safetyd.notify.sms.sms_replies import HELP, MAX_FAILURES, SAID
 from safetyd.web.engine_gateway import Window
-from safetyd.web.twilio_hooks import FORM, Hooks, Twilio
+from safetyd.web.twilio_hooks import FORM, Hooks
 from tests.notify.compose_rig import Wired, telling
 from tests.notify.sms.twilio_stand_in import AUTH_TOKEN, send_inbound, send_status
 from tests.story import propose, stop

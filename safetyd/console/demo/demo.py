@@ -1,23 +1,92 @@
-"""`safetyd demo`: a throw-away daemon and a handful of agents, in words."""
+"""`safetyd demo`: a daemon for a moment, on files of its own, and a handful of agents, in words."""
 
+import os
+import select
+import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import anyio
 import click
 
 from safetyd.console.demo.scenes import SCENES
 from safetyd.console.demo.stage import PATIENCE_S, play
-from safetyd.console.demo.throwaway import daemon, forget_environment, tidy
-from safetyd.console.failure import BLOCKED
+from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.locations import Place
 from safetyd.console.subcommands.read_records import verified
 from safetyd.console.terminal_text import several
 from safetyd.journal.audit import files
 
+READY_S: Final = 30.0
+STOP_S: Final = 10.0
+LAST_WORD: Final = b"Ctrl-C stops it."
+_OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
+
+
+def forget_environment() -> None:
+    """Make sure that nothing here finds another daemon, or is switched off."""
+    for name in tuple(os.environ):
+        if name.startswith(_OURS):
+            del os.environ[name]
+
+
+@contextmanager
+def daemon(directory: Path, settings: str) -> Iterator[None]:
+    """Run `safetyd run` on `directory` for the length of the block."""
+    config, log = directory / "safetyd.toml", directory / "log"
+    config.write_text(settings)
+    options = ["--config", str(config), "--data-dir", str(directory)]
+    with log.open("wb") as errors:
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "safetyd", "run", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+    try:
+        if process.stdout is None or not _says_ready(process.stdout):
+            raise Failure(f"the daemon did not start:\n{log.read_text(errors='replace')}")
+        yield
+    finally:
+        _end(process)
+
+
+def _says_ready(out: IO[bytes]) -> bool:
+    said = b""
+    while LAST_WORD not in said:
+        ready, _, _ = select.select([out], [], [], READY_S)
+        chunk = os.read(out.fileno(), 4096) if ready else b""
+        if not chunk:
+            return False
+        said += chunk
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def tidy(directory: Path) -> None:
+    """Leave nothing but the audit files."""
+    for path in directory.iterdir():
+        if path.is_dir() and path.name != "audit":
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.is_file():
+            path.unlink()
+
+
 FASTER: Final = 20  # how many times shorter than by default waiting is
+
 CONFIG: Final = """\
 [web]
 port = 0
@@ -39,6 +108,7 @@ tokens_per_minute = 3
 [anomaly.rapid_identical]
 severity = "high"
 """
+
 OPENING: Final = (
     "This is a daemon of its own, in a directory of its own, with the defaults, except that\n"
     f"waiting times are divided by {FASTER}, and where a scene says otherwise."

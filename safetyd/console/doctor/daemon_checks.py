@@ -10,14 +10,13 @@ from typing import Final
 
 from safetyd.agents.emergency_stop import switched_off
 from safetyd.console import stop_file
-from safetyd.console.causes import cause, ending
-from safetyd.console.doctor.file_checks import project_files
-from safetyd.console.doctor.findings import Finding, note, ok, wrong
+from safetyd.console.doctor.file_checks import Finding, note, ok, project_files, wrong
 from safetyd.console.locations import Place, endpoint, running
 from safetyd.console.operator_connection import Reply
 from safetyd.console.render.layout import names
 from safetyd.console.render.request_tables import telling
 from safetyd.console.render.status_page import pending
+from safetyd.console.stop_file import cause, ending
 from safetyd.console.terminal_text import several
 from safetyd.daemon.config import ConfigError, load
 

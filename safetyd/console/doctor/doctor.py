@@ -1,17 +1,57 @@
-"""`safetyd doctor`: look at everything, say what is wrong and what to do."""
+"""`safetyd doctor`: look at everything in order, say what is wrong and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
-from safetyd.console.doctor.checks import examine
-from safetyd.console.doctor.findings import Finding
-from safetyd.console.failure import BLOCKED
+from safetyd.clock import Clock
+from safetyd.console.doctor.daemon_checks import config_given, daemon, start, web
+from safetyd.console.doctor.file_checks import (
+    Finding,
+    audit,
+    checkpoints,
+    data_dir,
+    disk,
+    keys,
+    nats_server,
+    operators,
+    separation,
+    wrong,
+)
+from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.locations import Place
+from safetyd.console.operator_connection import query
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.terminal_text import document, plain
+
+
+def examine(place: Place, config_path: Path | None) -> Iterator[Finding]:
+    """Yield everything worth knowing about a data directory and its daemon."""
+    yield from data_dir(place.data_dir)
+    yield from keys(place.keys)
+    yield from operators(place.keys, Clock().now().at)
+    yield disk(place.data_dir)
+    yield nats_server()
+    yield from audit(place.data_dir / "audit")
+    yield from checkpoints(place.data_dir / "checkpoints")
+    try:
+        status = query(place, "status")
+    except Failure as exc:
+        yield wrong("daemon", exc.message)
+        yield from config_given(config_path)
+        yield from start(place, config_path)
+    else:
+        yield from daemon(status)
+        yield from config_given(config_path or _file_of(status))
+    yield from web(place.data_dir)
+    yield separation(place.keys / "operator.nk")
+
+
+def _file_of(status: dict[str, object]) -> Path | None:
+    path = status.get("config")
+    return Path(str(path)) if path else None
 
 
 @click.command()

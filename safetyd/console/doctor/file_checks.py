@@ -1,4 +1,4 @@
-"""Whether the files of a data directory, and those of projects, are there and as they must be."""
+"""Findings, and whether the files of a data directory and of projects are as they must be."""
 
 import os
 import re
@@ -8,22 +8,43 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+
+import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable, Role, seed_in
 from safetyd.bus.server_config import MAX_STORE_BYTES
-from safetyd.console.doctor.findings import Finding, note, ok, wrong
 from safetyd.console.failure import Failure
 from safetyd.console.locations import look_into
+from safetyd.console.subcommands.overview import nats_server_version
 from safetyd.console.subcommands.read_records import gaps, verified
-from safetyd.console.subcommands.version import nats_server_version
 from safetyd.console.terminal_text import several
 from safetyd.core.policy import Policy
 from safetyd.daemon.file_ownership import problems, user_name
 from safetyd.daemon.project_files import with_files
 
-OTHERS: Final = 0o077
+Level = Literal["ok", "note", "wrong"]
 
+
+class Finding(msgspec.Struct, frozen=True):
+    check: str
+    level: Level
+    text: str
+
+
+def ok(check: str, text: str) -> Finding:
+    return Finding(check, "ok", text)
+
+
+def note(check: str, text: str) -> Finding:
+    return Finding(check, "note", text)
+
+
+def wrong(check: str, text: str) -> Finding:
+    return Finding(check, "wrong", text)
+
+
+OTHERS: Final = 0o077
 _MEND: Final = "no start or reload succeeds with it: delete it or put it right"
 _is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
 _ROLES: Final[tuple[Role, ...]] = ("agents", "operators", "observers")

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.console.causes import View, cause, ending
 from safetyd.console.render.agent_table import brief, limits, spent
 from safetyd.console.render.guard_tables import safe_mode, whom
 from safetyd.console.render.layout import duration, indented, some, when
 from safetyd.console.render.request_tables import telling
+from safetyd.console.stop_file import View, cause, ending
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
 

@@ -1,25 +1,28 @@
-"""What a reviewer reads on the screen: a line of the list, the card, and all that was sent.
+"""What a reviewer reads: a line of the list, the card, all that was sent, and what sessions did.
 
 Words of an agent stand behind a bar, as on every card, so that they cannot pass for ours.
 """
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from safetyd.console.render.layout import duration, when
 from safetyd.console.render.request_card import card as in_full
 from safetyd.console.render.request_card import is_cut, short_digest
 from safetyd.console.terminal_text import document, plain
 from safetyd.console.terminal_text import whole as visible
+from safetyd.core.reporting.session_summary import summary
+from safetyd.journal.transcript_files import DIRECTORY, names, read
 
 View = Mapping[str, Any]
-
 HOUR_S: Final = 3600
 ODD_LINES: Final = 3
 FIELD_LINES: Final = 400  # of each field on the card
 SHORT_LINES: Final = 4  # of a text, before the card has all of it
-
 _BEGINS: Final = "  | "
 _GOES_ON: Final = "  + "
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
@@ -213,3 +216,21 @@ def _document(value: object, without: str) -> str:
     if isinstance(value, Mapping):
         value = {name: said for name, said in value.items() if name != without}
     return document(value, indent=2) if value else ""
+
+
+NEWEST: Final = 10
+
+
+def sessions(data_dir: Path) -> str:
+    """Return the newest summaries, as far as the files are on this machine."""
+    where = data_dir / DIRECTORY
+    newest = names(where)[::-1][:NEWEST]
+    told = "\n\n\n".join(_summary(where, name) for name in newest)
+    return told or f"There are no transcripts in {where}."
+
+
+def _summary(where: Path, name: str) -> str:
+    try:
+        return f"{name}\n{summary(read(where, name), plain)}"
+    except (OSError, msgspec.DecodeError) as exc:
+        return f"{name} cannot be read: {plain(exc)}"

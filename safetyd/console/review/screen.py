@@ -28,12 +28,12 @@ from safetyd.console.review.detail import (
     matches,
     ordered,
     outcomes,
+    sessions,
     unread,
     whole,
 )
 from safetyd.console.review.dialogs import HELP, Grant, GrantTerms, Page, Words
 from safetyd.console.review.feed import Feed, Waiting
-from safetyd.console.review.sessions import sessions
 from safetyd.console.review.theme import CSS, Queue, coloured
 from safetyd.console.terminal_text import plain, several
 

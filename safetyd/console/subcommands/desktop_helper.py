@@ -23,9 +23,9 @@ from safetyd.console.terminal_text import plain
 from safetyd.host import session_bus
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble, Bubbles
+from safetyd.notify.desktop.desktop_buttons import outcome
 from safetyd.notify.desktop.desktop_channel import keep
 from safetyd.notify.desktop.desktop_content import MAX_BODY, DesktopNotice, cut
-from safetyd.notify.desktop.desktop_outcome import outcome
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0

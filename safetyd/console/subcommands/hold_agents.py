@@ -1,4 +1,6 @@
-"""Ways into and out of pauses and safe mode, and what the guards have counted."""
+"""Commands that hold agents and let them go, and that show what the guards have counted."""
+
+from typing import Final
 
 import anyio
 import click
@@ -10,6 +12,7 @@ from safetyd.console.operator_connection import Reply, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import guard_tables as render_guards
 from safetyd.console.render.guard_tables import EVERYBODY
+from safetyd.console.render.status_page import pending
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.party import KEYLESS
@@ -181,3 +184,41 @@ def _end(stranger: str, anyway: str, *, err: bool = False) -> int:
         return 0
     click.echo(f"{stranger} {anyway}", err=err)
     return BLOCKED
+
+
+RELOAD_S: Final = 15.0
+
+
+@click.command()
+@click.argument("agent")
+@click.option("--session", help="Only in this session.")
+@click.option("--episode", help="Only in this episode.")
+@reaches_daemon
+def reset(place: Place, agent: str, session: str | None, episode: str | None) -> None:
+    """Forget an agent's loop visits, rounds and cooldowns.
+
+    With --session the visits and rounds there and all cooldowns, with --episode only its visits.
+    """
+    if stranger := unheard(agent, anyio.run(_reset, place, agent, session, episode)):
+        click.echo(f"{stranger} There was nothing to forget.")
+    else:
+        what = "loop visits" if episode is not None else "loop visits, rounds and cooldowns"
+        click.echo(f"{plain(agent)} starts afresh: its {what} are forgotten.")
+
+
+async def _reset(place: Place, agent: str, session: str | None, episode: str | None) -> list[Reply]:
+    async with connected(place) as operator:
+        await operator.control("reset", agent=agent, session=session, episode=episode)
+        return await everybody(operator.query)
+
+
+@click.command()
+@reaches_daemon
+def reload(place: Place) -> None:
+    """Make the daemon read its configuration and keys again.
+
+    A file with mistakes is refused whole and the last good one stays.
+    """
+    reply = control(place, "reload", patience_s=RELOAD_S)
+    for line in ("Reloaded.", *pending(reply)):
+        click.echo(line)

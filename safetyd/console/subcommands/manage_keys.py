@@ -13,7 +13,7 @@ from safetyd.console.operator_connection import Reply, connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import table
 from safetyd.console.render.status_page import pending
-from safetyd.console.subcommands.change import RELOAD_S
+from safetyd.console.subcommands.hold_agents import RELOAD_S
 from safetyd.console.terminal_text import document
 from safetyd.core.messages.proposal import is_token
 

@@ -1,22 +1,29 @@
-"""Commands that ask a running daemon and show what it answered."""
+"""Commands that show how things are: `status`, `agents`, `explain`, `watch`, `version`."""
 
+import platform
+import subprocess
 from functools import partial
-from typing import Final
+from importlib import metadata
+from typing import Any, Final
 
 import anyio
 import click
+import msgspec
 from msgspec import to_builtins
 
+from safetyd import __version__
+from safetyd.bus.embedded_server import ServerMissing, shipped_binary
 from safetyd.console.agent_list import everybody
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Place
 from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render import layout as render
 from safetyd.console.render.agent_table import agents as listed
 from safetyd.console.render.explanation import account
 from safetyd.console.render.status_page import status as shown
 from safetyd.console.subcommands.read_records import some_files
-from safetyd.console.terminal_text import document
+from safetyd.console.terminal_text import document, plain
 from safetyd.core.engine.journal_lines import concerns
 from safetyd.journal.audit import find
 from safetyd.operators.explain import explain as explained
@@ -86,3 +93,58 @@ def _from_files(place: Place, id_: str, missing: NotReachable) -> Reply:
     if told is None:
         raise Failure(f"no decision with id {id_!r} is in the audit files", "not_found")
     return {"ok": True, **to_builtins(explained(told, untold, SHOWN_BYTES))}
+
+
+RUN_S: Final = 5.0
+
+
+@click.command()
+@json_option
+def version(*, as_json: bool) -> None:
+    """Print the versions of what is at work."""
+    found = {
+        "safetyd": __version__,
+        "python": platform.python_version(),
+        "nats-py": metadata.version("nats-py"),
+        "nats-server": nats_server_version(),
+    }
+    if as_json:
+        click.echo(document({"ok": True, **found}))
+        return
+    for name, number in found.items():
+        click.echo(f"{name:<12} {plain(number)}")
+
+
+def nats_server_version(binary: str = "") -> str:
+    """Return the version of the nats-server that would be started, or why there is none."""
+    try:
+        command = [binary or shipped_binary(), "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_S)  # noqa: S603
+    except (ServerMissing, OSError, subprocess.SubprocessError) as exc:
+        return f"missing: {exc}"
+    return done.stdout.strip().removeprefix("nats-server: v")
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def watch(place: Place, *, as_json: bool) -> None:
+    """Print events as they happen until Ctrl-C. With --json, one a line."""
+    try:
+        anyio.run(_watch, place, as_json)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+
+
+async def _watch(place: Place, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
+    def heard(payload: bytes) -> None:
+        event: dict[str, Any] = msgspec.json.decode(payload)
+        click.echo(document(event) if as_json else render.event(event))
+
+    async with connected(place) as operator:
+        await operator.listen(heard)
+        click.echo(f"Watching {operator.address}; Ctrl-C ends.", err=True)
+        await operator.lost.wait()
+        if operator.failed is not None:
+            raise operator.failed
+        raise NotReachable(f"the connection to {operator.address} broke")

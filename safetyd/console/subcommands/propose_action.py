@@ -1,15 +1,19 @@
-"""`check` and `propose`: what an agent would be told. Both speak as the agent."""
+"""`check` and `propose`: what an agent would be told. Both speak as the agent.
 
+Fields that safetyd does not know are kept and shown, but judged by no guard; the command says so.
+"""
+
+import difflib
 import os
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, get_args
 
 import anyio
 import click
 import msgspec
 
-from safetyd.bus.repeated import repeated
+from safetyd.bus.codec import repeated
 from safetyd.client import Decision, Safety, Severity
 from safetyd.client.arguments import Options
 from safetyd.client.draft import Draft, new_id
@@ -21,8 +25,7 @@ from safetyd.console.operator_connection import query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import layout as render
 from safetyd.console.render.explanation import way_out
-from safetyd.console.subcommands.unknown_fields import unknown_fields
-from safetyd.console.terminal_text import document
+from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.proposal import (
     MAX_MESSAGE_BYTES,
     MAX_TEXT_BYTES,
@@ -32,13 +35,36 @@ from safetyd.core.messages.proposal import (
     shortest,
 )
 
+
+def unknown_fields(proposal: Mapping[str, object]) -> Iterator[str]:
+    """Yield a sentence for each, since it may be a slip of the pen."""
+    for name, meant in _unknown(Proposal, proposal, ""):
+        hint = f"; did you mean {meant}?" if meant else ""
+        yield f"no guard knows the field {plain(name, 100)}{hint}"
+
+
+def _unknown(
+    kind: type[msgspec.Struct], fields: Mapping[str, object], path: str
+) -> Iterator[tuple[str, str]]:
+    known = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for name, value in fields.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            yield path + name, path + near[0] if near else ""
+        elif (inner := _struct(known[name])) and isinstance(value, Mapping):
+            yield from _unknown(inner, value, f"{path}{name}.")
+
+
+def _struct(kind: object) -> type[msgspec.Struct] | None:
+    """Return the struct of `Target | None`."""
+    kinds = (k for k in get_args(kind) if isinstance(k, type) and issubclass(k, msgspec.Struct))
+    return next(kinds, None)
+
+
 DEADLINE_S: Final = 5.0
 PERSON_S: Final = 3600.0
-
 _EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
-
 _NOT_ASKED: Final = {USAGE: "no_key", NOT_REACHABLE: "not_reachable"}
-
 _read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
 
 

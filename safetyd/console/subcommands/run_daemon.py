@@ -16,11 +16,10 @@ from safetyd.console.render.request_tables import telling
 from safetyd.daemon.app import Daemon
 from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
-from safetyd.host import AlreadyRunning, Endpoint
+from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed
 from safetyd.journal.recovery import JournalLost, JournalTrimmed
 from safetyd.journal.stream import Displaced, JournalUnusable
 from safetyd.monitoring import event_log as log
-from safetyd.unusable import Unusable, check_room, files_needed
 
 # What an operator can mend; anything else is ours and shows where it happened.
 _EXPECTED = (

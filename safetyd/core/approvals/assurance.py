@@ -8,7 +8,8 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from safetyd.core.approvals.request import Request
-from safetyd.core.events.decision_events import Answered, Moment
+from safetyd.core.events.event import Moment
+from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Proposal, Risk
 

@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 
 from safetyd.core.approvals.request import Request, State
-from safetyd.core.events.decision_events import Event, Released
+from safetyd.core.events.event import Event
+from safetyd.core.events.request_events import Released
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import ALLOW, BLOCK, Cause, strictest
 

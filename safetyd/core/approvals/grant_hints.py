@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.action_types import Kind
-from safetyd.core.approvals.lifting import words
+from safetyd.core.approvals.grants import words
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.guards.gate.own_resources import OWN, REWORDED
 from safetyd.core.messages.verdict import BLOCK, Verdict

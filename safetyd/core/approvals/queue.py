@@ -18,27 +18,24 @@ from safetyd.core.approvals.request import (
     unpause,
 )
 from safetyd.core.approvals.request_index import Register
-from safetyd.core.events.consequences import Allowed, Approved, Dropped
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.decision_events import Asking, Decided, Proposed
+from safetyd.core.events.event import Event, Ticked, steady, wall
+from safetyd.core.events.guard_events import Paused, Unpaused
+from safetyd.core.events.request_events import (
+    Allowed,
     Answered,
-    Asking,
+    Approved,
     Cancelled,
     Claimed,
-    ClockStepped,
-    Decided,
     Deferred,
+    Dropped,
     EscalationDenied,
-    Event,
     Expired,
     Lapsed,
-    Paused,
-    Proposed,
     Released,
     Superseded,
-    Ticked,
-    Unpaused,
 )
-from safetyd.core.events.event import steady, wall
 from safetyd.core.messages.verdict import ALLOW
 
 MAX_PER_TICK: Final = 64

@@ -17,22 +17,14 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.action_types import Kind
-from safetyd.core.events.decision_events import (
-    Answered,
-    Cancelled,
-    Decided,
-    Event,
-    Expired,
-    Paused,
-    Proposed,
-    Released,
-    Superseded,
-)
-from safetyd.core.events.notification_events import QuietHours
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Paused
+from safetyd.core.events.request_events import Answered, Cancelled, Expired, Released, Superseded
 from safetyd.core.messages.binding import no_dearer, permits
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES, Proposal, Urgency, digest
 from safetyd.core.messages.verdict import ASK, Verdict
-from safetyd.core.recipients import awake_until
+from safetyd.core.recipients import QuietHours, awake_until
 
 UNPAUSE: Final = "unpause"  # what people are asked when an anomaly paused an agent
 MAX_JOINED: Final = 64  # ids of repeats that are told the end; of more only the number is known

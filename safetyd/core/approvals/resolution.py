@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from safetyd.core.action_types import Kind
-from safetyd.core.approvals.grants import Grants
-from safetyd.core.approvals.lifting import Look
+from safetyd.core.approvals.grants import Grants, Look
 from safetyd.core.approvals.pending_limits import passed
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import (
@@ -16,11 +15,11 @@ from safetyd.core.approvals.request import (
     urgency_of,
 )
 from safetyd.core.events.decision_events import Asking, Proposed, Using
-from safetyd.core.events.notification_events import QuietHours, TellingConfig
 from safetyd.core.guards import Chain
 from safetyd.core.messages.binding import binding
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
+from safetyd.core.recipients import QuietHours, TellingConfig
 
 NOBODY: Final = TellingConfig()  # is told anything
 # For an agent that asks for a person: nothing less than a question is the answer.

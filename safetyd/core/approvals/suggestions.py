@@ -18,7 +18,7 @@ from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.approvals.assurance import says_all
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import UNPAUSE, Request
-from safetyd.core.events.decision_events import Answered
+from safetyd.core.events.request_events import Answered
 from safetyd.core.text.patterns import exactly
 
 MAX_KINDS: Final = 1_000  # that are counted; the one that was not answered for longest gives way

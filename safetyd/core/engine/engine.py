@@ -17,15 +17,13 @@ from safetyd.core.approvals.suggestions import History
 from safetyd.core.decision_cache import Recall
 from safetyd.core.engine.evaluation import conflict, proposed_again, restricting
 from safetyd.core.engine.evaluation import decided as judged
-from safetyd.core.events.consequences import Approved
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.request_events import (
     Answered,
+    Approved,
     Cancelled,
-    Decided,
-    Event,
     Expired,
-    Moment,
-    Proposed,
     Released,
     Superseded,
 )

@@ -4,42 +4,37 @@ from collections.abc import Callable
 
 import msgspec
 
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    Answered,
+from safetyd.core.events.daemon_events import (
     AuditRecovered,
+    ClockStepped,
+    ConfigRejected,
+    KeysChanged,
+    SafetyEvent,
+)
+from safetyd.core.events.decision_events import (
+    Decided,
+    Overdue,
+    Refused,
+    Reported,
+    SessionClosed,
+    Settled,
+    Transcribed,
+    Withheld,
+)
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
+    AnomalyFound,
     BreakerMoved,
     BudgetMarked,
     BudgetRaised,
-    Cancelled,
-    Claimed,
-    ClockStepped,
-    ConfigRejected,
-    Decided,
-    Deferred,
-    EscalationDenied,
-    Event,
-    Expired,
     Forgotten,
-    KeysChanged,
-    Lapsed,
-    Overdue,
     Paused,
     PersonSeen,
-    Refused,
-    Released,
-    Reported,
     Resumed,
     SafeModeEntered,
     SafeModeExited,
-    SafetyEvent,
-    SessionClosed,
-    Settled,
     Stopped,
-    Superseded,
-    Transcribed,
     Unpaused,
-    Withheld,
 )
 from safetyd.core.events.notification_events import (
     Announced,
@@ -51,7 +46,21 @@ from safetyd.core.events.notification_events import (
     Told,
     Unparked,
 )
-from safetyd.core.events.request_events import Granted, GrantEnded, GrantRevoked, GrantUsed
+from safetyd.core.events.request_events import (
+    Answered,
+    Cancelled,
+    Claimed,
+    Deferred,
+    EscalationDenied,
+    Expired,
+    Granted,
+    GrantEnded,
+    GrantRevoked,
+    GrantUsed,
+    Lapsed,
+    Released,
+    Superseded,
+)
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Configured
 

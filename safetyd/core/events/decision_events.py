@@ -1,33 +1,15 @@
-"""Everything that can happen; `lines.py` makes one tagged union of it, the journal's format.
-
-`Proposed` and `Ticked` only go in; all others are journalled, and replaying them rebuilds every
-actor. `at` is wall time for people and deadlines, `t` is steady seconds for windows and gaps.
-"""
+"""What happens to proposals and actions: proposed, decided, reported, settled; and to sessions."""
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 
+from safetyd.core.events.event import Event
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Tokens, Urgency
 from safetyd.core.messages.telemetry import AnyTelemetry
 from safetyd.core.messages.transcript import Transcript
 from safetyd.core.messages.verdict import Cause, Severity, Verdict
-
-
-class Moment(msgspec.Struct, frozen=True, gc=False):
-    at: datetime
-    t: float
-
-
-class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_field="event"):
-    """Something that happened. The engine gives it its `seq`; nobody changes it after that."""
-
-    lasting: ClassVar[bool] = True
-
-    seq: int = 0
-    at: datetime
-    t: float
 
 
 class Proposed(Event, kw_only=True, tag="proposed"):
@@ -45,12 +27,6 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     @property
     def id(self) -> str:
         return self.proposal.id or ""  # intake gives every proposal an id
-
-
-class Ticked(Event, kw_only=True, tag="ticked"):
-    """Time passed. Actors answer with events and change on those, never on the tick."""
-
-    lasting = False
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -125,33 +101,6 @@ class Reported(Event, kw_only=True, omit_defaults=True, tag="reported"):
     priced_nano: int | None = None  # what an outcome's tokens cost, in nano-dollars
 
 
-class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
-    """Nobody may act, or one agent may not, until every source is cleared."""
-
-    source: str  # "operator", "anomaly", "environment" or "file:<path>"
-    by: str
-    reason: str = ""
-    agent: str | None = None
-    epoch: int
-
-
-class Resumed(Event, kw_only=True, omit_defaults=True, tag="resumed"):
-    sources: tuple[str, ...]
-    by: str
-    reason: str = ""
-    agent: str | None = None
-    epoch: int
-
-
-class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
-    """An operator reset an agent's loop visits."""
-
-    agent: str
-    by: str
-    session: str | None = None
-    episode: str | None = None
-
-
 class SessionClosed(Event, kw_only=True, tag="session_closed"):
     """A session is over: its agent said so, or fell silent. The implicit one is called ""."""
 
@@ -196,203 +145,3 @@ class Overdue(Event, kw_only=True, tag="overdue"):
 
     agent: str
     ids: tuple[str, ...]
-
-
-class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
-    """A person approved or denied a request; `words` go back to the agent."""
-
-    request_id: str
-    agent: str
-    id: str  # of the proposal
-    answer: Literal["approved", "denied"]
-    by: str
-    via: str
-    words: str = ""
-    digest: str = ""  # of what the person saw
-    waits: bool = False  # the agent does, so an allow goes straight to it
-    assurance: str = ""  # by link: what showed that it is this person: button, code or device
-    delivery: str = ""  # the message that the link or code was in
-    peer: str = ""  # the address and browser that it came from
-
-
-class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
-    """The guards looked again after an approval: it may be done, or `verdicts` hold it back."""
-
-    request_id: str
-    agent: str
-    id: str
-    verdicts: tuple[Verdict, ...] = ()
-    waits: bool = False
-
-
-class Expired(Event, kw_only=True, tag="expired"):
-    """Nobody answered in time."""
-
-    request_ids: tuple[str, ...]
-
-
-class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
-    """What a severe anomaly or a used-up budget asked of people was denied, or nobody answered."""
-
-    agent: str
-    request_id: str
-    source: str  # of the pause that stays
-    why: str  # denied or expired
-
-
-class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
-    request_id: str
-    by: str
-    via: str
-    reason: str = ""
-
-
-class Superseded(Event, kw_only=True, tag="superseded"):
-    """The agent asks something else instead."""
-
-    request_id: str
-    agent: str
-    by_id: str
-
-
-class Deferred(Event, kw_only=True, tag="deferred"):
-    """Nobody is reminded before `until`, and the deadline moves along."""
-
-    request_id: str
-    by: str
-    until: datetime
-
-
-class Claimed(Event, kw_only=True, tag="claimed"):
-    """Somebody is about to do what was approved, and nobody else may."""
-
-    request_id: str
-    agent: str
-    id: str
-    claimant: str
-
-
-class Lapsed(Event, kw_only=True, tag="lapsed"):
-    """Approvals that nobody used in their time."""
-
-    request_ids: tuple[str, ...]
-
-
-class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
-    """One agent may not act until every source is cleared."""
-
-    agent: str
-    source: Literal["operator", "anomaly", "budget"]
-    by: str
-    reason: str = ""
-
-
-class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
-    agent: str
-    sources: tuple[str, ...]
-    by: str
-    reason: str = ""
-    approved: bool = False  # a person approved what had met the limit, so that rises
-
-
-class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
-    """Only reading is allowed: one agent, all without a key, or everybody if `agent` is None."""
-
-    by: str  # an operator's name, or "safetyd"
-    agent: str | None = None
-    reason: str = ""
-    errors: int = 0
-
-
-class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exited"):
-    by: str
-    agent: str | None = None
-    reason: str = ""
-    forced: bool = False
-
-
-class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved"):
-    breaker: str  # "api.openai.com", "api.openai.com/code" for one agent, "code:t-3" for a task
-    state: Literal["closed", "half_open", "open"]
-    reason: str
-    agent: str | None = None
-    keyless: bool = False  # it is for agents without a key; for all of them if `agent` is None
-    failed: str = ""  # the agent whose probe failed or was late
-
-
-class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked"):
-    """A budget first came near its limit, or first refused. Amounts are US dollars."""
-
-    mark: Literal["warning", "exceeded"]
-    scope: str
-    id: str
-    spent: float
-    reserved: float
-    limit: float
-    estimate: float
-    agent: str | None = None
-
-
-class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised"):
-    """An operator permits so many US dollars more until the UTC day is over."""
-
-    scope: Literal["day", "agent", "keyless", "model"]
-    usd: float
-    by: str
-    reason: str
-    id: str = ""  # the agent's or the model's name
-
-
-class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):
-    """A detector's condition began to hold."""
-
-    rule: str
-    severity: Literal["low", "medium", "high", "critical"]
-    message: str
-    agent: str | None = None
-    breaker: str | None = None
-
-
-class PersonSeen(Event, kw_only=True, tag="person_seen"):
-    """Somebody did something that only a person does."""
-
-    by: str
-    how: str
-
-
-class KeysChanged(Event, kw_only=True, tag="keys_changed"):
-    """Who may connect has changed; each entry is a role, a name and a public key."""
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    by: str
-
-
-class ConfigRejected(Event, kw_only=True, tag="config_rejected"):
-    errors: tuple[str, ...]
-
-
-class ClockStepped(Event, kw_only=True, tag="clock_stepped"):
-    seconds: float
-
-
-class AuditRecovered(Event, kw_only=True, tag="audit_recovered"):
-    """A torn last line was cut off the audit file."""
-
-    file: str
-    torn_bytes: int
-    torn_sha256: str
-
-
-class SafetyEvent(Event, kw_only=True, omit_defaults=False, tag="safety_event"):
-    """What people, logs and dashboards are told; `seq`, `at` and `t` are the journal's."""
-
-    id: str
-    timestamp: datetime
-    event_type: str
-    agent_id: str | None = None
-    model_id: str | None = None
-    breaker_id: str | None = None
-    cost_snapshot: dict[str, float | str] | None = None
-    reason: str
-    metadata: dict[str, str | int | float | bool | None]

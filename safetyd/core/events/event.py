@@ -1,8 +1,30 @@
-"""From the wall clock to the steady one and back, as they stood when something happened."""
+"""An event and its two times, and from one clock to the other."""
 
 from datetime import datetime, timedelta
+from typing import ClassVar
 
-from safetyd.core.events.decision_events import Event
+import msgspec
+
+
+class Moment(msgspec.Struct, frozen=True, gc=False):
+    at: datetime
+    t: float
+
+
+class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_field="event"):
+    """Something that happened. The engine gives it its `seq`; nobody changes it after that."""
+
+    lasting: ClassVar[bool] = True
+
+    seq: int = 0
+    at: datetime
+    t: float
+
+
+class Ticked(Event, kw_only=True, tag="ticked"):
+    """Time passed. Actors answer with events and change on those, never on the tick."""
+
+    lasting = False
 
 
 def steady(at: datetime, event: Event) -> float:

@@ -13,7 +13,7 @@ from safetyd.core.guards.iterations import Iterations
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.mode import ModeGuard
 from safetyd.core.guards.pause import PauseGuard
-from safetyd.core.guards.rate import RateLimiter
+from safetyd.core.guards.rate.rate import RateLimiter
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.guards.scores import ScoresGuard
 from safetyd.core.guards.stop import StopGuard

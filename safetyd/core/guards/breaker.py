@@ -20,18 +20,11 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.events.decision_events import (
-    BreakerMoved,
-    Decided,
-    Event,
-    Moment,
-    Proposed,
-    Settled,
-    Ticked,
-)
-from safetyd.core.guards.circuit import BreakerConfig, Call, Calls
+from safetyd.core.events.decision_events import Decided, Proposed, Settled
+from safetyd.core.events.event import Event, Moment, Ticked
+from safetyd.core.events.guard_events import BreakerMoved
+from safetyd.core.guards.circuit import BreakerConfig, Call, Calls, Move, State, Tripped
 from safetyd.core.guards.known_words import MAX_COMMON
-from safetyd.core.guards.probing import Move, State, Tripped
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of, seconds
 from safetyd.core.party import KEYLESS
 

@@ -12,15 +12,9 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import (
-    Decided,
-    Forgotten,
-    Moment,
-    Proposed,
-    Reported,
-    SessionClosed,
-)
+from safetyd.core.events.decision_events import Decided, Proposed, Reported, SessionClosed
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import Forgotten, NameForgotten
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict
 

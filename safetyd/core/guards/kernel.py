@@ -12,10 +12,14 @@ an operator puts it in safe mode wherever its actions are.
 """
 
 import enum
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Final
 
 import msgspec
+
+from safetyd.core.party import KEYLESS
 
 
 class State(enum.StrEnum):
@@ -50,6 +54,7 @@ _SHOWN: Final = (
     State.EVALUATING,
     State.READY,
 )
+
 # Looked up once: this is on the way of every decision.
 _READY: Final = State.READY
 _SAFE_MODE: Final = State.SAFE_MODE
@@ -113,3 +118,169 @@ class Kernel(msgspec.Struct, gc=False):
 def shown(states: Iterable[State]) -> State:
     """Return the state that stands for many."""
     return min(states, key=_SHOWN.index, default=_READY)
+
+
+EVERYBODY: Final = "*"  # no agent can have this name
+
+# Names known by their outcomes alone: of one more without a key nothing is counted until it
+# proposes.
+MAX_UNPROPOSED: Final = 1_000
+HEARD_S: Final = 3600.0
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """How a kernel came into safe mode."""
+
+    t: float
+    since: datetime
+    by: str
+    reason: str
+    by_error: bool = False  # not by a person
+
+
+class Agent(msgspec.Struct, gc=False):
+    """What is known of one agent; the same size whatever it does."""
+
+    kernel: Kernel = msgspec.field(default_factory=Kernel)
+    keyless: bool | None = None  # None: it has not proposed yet, and none of its outcomes said so
+    unproposed: bool = False  # although that is known
+    heard_t: float = -math.inf
+    busy_until_t: float = -math.inf  # an action without an outcome does not count for longer
+    entry: Entry | None = None  # the last one, which may be over
+
+    def state(self, t: float) -> State:
+        idle = t >= self.busy_until_t and not self.kernel.safe
+        return State.READY if idle else self.kernel.state
+
+    def begin(self, t: float, timeout_s: float) -> None:
+        """Take note of an action that is allowed."""
+        if t >= self.busy_until_t:
+            # An id that was allowed anew has one outcome for two: such remains go here.
+            self.kernel.forget()
+        self.busy_until_t = t + timeout_s
+        self.kernel.begin()
+
+    def give_back(self) -> None:
+        """Take note that an action that was asked about is no longer being planned."""
+        if self.kernel.planning:
+            self.kernel.move(Step.REFUSED)
+
+    def end(self) -> None:
+        """Take note that an action is over, if one is under way."""
+        if self.kernel.holds(State.EXECUTING):
+            self.kernel.move(Step.ENDED, Step.EVALUATED)
+
+    def enter(self, entry: Entry, *, by_error: bool) -> None:
+        """Enter safe mode; an entry that already holds stays."""
+        if not self.kernel.safe:
+            self.entry = entry
+        if by_error and self.kernel.holds(State.EXECUTING):
+            self.kernel.move(Step.TRIPPED)
+        else:
+            self.kernel.halt()
+
+
+class Fleet(msgspec.Struct):
+    """No agent is forgotten while it is in safe mode, because that would let it out."""
+
+    agents: dict[str, Agent] = {}  # and as one of them, all without a key
+    unproposed: int = 0
+    everybody: Entry | None = None
+
+    def proposing(self, name: str, *, keyless: bool) -> Agent:
+        """Return an agent that proposes."""
+        agent = self.named(name)
+        if agent.keyless is None or agent.unproposed:
+            self.unproposed -= 1
+        agent.keyless, agent.unproposed = keyless, False
+        return agent
+
+    def reporting(self, name: str, *, keyless: bool) -> Agent | None:
+        """Return an agent that reports an outcome, or None if it is one too many."""
+        if keyless and name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
+            return None
+        agent = self.named(name)
+        if keyless and not agent.keyless:
+            # With a key that was taken away, anybody may use its name.
+            agent.unproposed = agent.keyless is None
+            agent.keyless = True
+        return agent
+
+    def named(self, name: str) -> Agent:
+        agent = self.agents.get(name)
+        if agent is None:
+            agent = self.agents[name] = Agent()
+            self.unproposed += 1
+        return agent
+
+    def forget(self, name: str) -> None:
+        """Forget an agent that has proposed and that nothing holds."""
+        self.agents.pop(name, None)
+
+    def holding(self, name: str, *, keyless: bool) -> Entry | None:
+        """Return what keeps an agent to reading, if anything does."""
+        if self.everybody is not None:
+            return self.everybody
+        if keyless and self.all_keyless is not None:
+            return self.all_keyless
+        agent = self.agents.get(name)
+        return agent.entry if agent is not None and agent.kernel.safe else None
+
+    @property
+    def all_keyless(self) -> Entry | None:
+        """Return what keeps all agents without a key to reading, if anything does."""
+        agent = self.agents.get(KEYLESS)
+        return agent.entry if agent is not None and agent.kernel.safe else None
+
+    def entries(
+        self, only: str | None = None, *, keyless: bool = False
+    ) -> Iterator[tuple[str, Entry]]:
+        """Yield every kernel that is in safe mode, or only those that hold one agent."""
+        if self.everybody is not None:
+            yield EVERYBODY, self.everybody
+        names: Iterable[str] = self.agents
+        if only is not None:
+            keyless = keyless or self.agents.get(only, _UNKNOWN).keyless is True
+            names = (KEYLESS, only) if keyless else (only,)
+        for name in names:
+            agent = self.agents.get(name)
+            if agent is not None and agent.entry is not None and agent.kernel.safe:
+                yield name, agent.entry
+
+    def spread(self, t: float, window_s: float, *, keyless: bool) -> tuple[tuple[str, ...], int]:
+        """Return who came into safe mode in the window, and how many were heard in the last hour.
+
+        It is of those with a key, or of those without: such names can be made up.
+        """
+        counted = {
+            name: agent
+            for name, agent in self.agents.items()
+            if (agent.keyless is True) is keyless and name != KEYLESS
+        }
+        entered = (
+            name
+            for name, one in counted.items()
+            if one.entry and one.entry.by_error and one.entry.t > t - window_s
+        )
+        return tuple(entered), sum(one.heard_t > t - HEARD_S for one in counted.values())
+
+    def exit(self, name: str | None) -> None:
+        """Leave one agent's kernel or, if None, everybody's, and begin to count anew.
+
+        Who is in safe mode alone stays there when everybody's is left.
+        """
+        if name is None and self.everybody is not None:
+            self.everybody = None
+            self._count_anew(self.agents.values())
+        elif name in self.agents and self.agents[name].kernel.safe:
+            self.agents[name].kernel.move(Step.EXITED)
+            if name == KEYLESS:
+                self._count_anew(one for one in self.agents.values() if one.keyless)
+
+    def _count_anew(self, agents: Iterable[Agent]) -> None:
+        for agent in agents:
+            if not agent.kernel.safe:
+                agent.kernel.errors = 0
+
+
+_UNKNOWN: Final = Agent()

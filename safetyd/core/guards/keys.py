@@ -13,19 +13,10 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import (
-    Decided,
-    Event,
-    Forgotten,
-    KeysChanged,
-    Moment,
-    Proposed,
-    Reported,
-    Resumed,
-    Settled,
-    Stopped,
-)
+from safetyd.core.events.daemon_events import KeysChanged
+from safetyd.core.events.decision_events import Decided, Proposed, Reported, Settled
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import Forgotten, NameForgotten, Resumed, Stopped
 from safetyd.core.guards.known_words import MAX_COMMON, Vocabulary
 from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, Outcome, SessionEnded
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Severity, Verdict

@@ -10,7 +10,9 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.events.decision_events import Decided, Moment, Paused, Proposed, Unpaused
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import Paused, Unpaused
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 
 

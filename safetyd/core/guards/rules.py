@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.events.decision_events import Proposed
-from safetyd.core.guards.shipped_paths import PROTECTED, SENSITIVE
 from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Amount, Count, Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
@@ -22,9 +21,32 @@ from safetyd.core.text.folding import forms
 from safetyd.core.text.path_globs import Globs, Place
 from safetyd.core.text.patterns import PatternSet
 
+# They may hold secrets, so reading them is enough to ask.
+SENSITIVE: Final = (
+    *("**/.ssh/**", "**/id_rsa", "**/id_ecdsa", "**/id_ed25519", "**/*.pem", "**/.gnupg/**"),
+    *("**/.env", "**/.env.*", "!**/.env.example", "!**/.env.sample", "!**/.env.template"),
+    *("**/.aws/**", "**/.azure/**", "**/.config/gcloud/**", "**/.kube/**"),
+    *("**/.docker/config.json", "**/*.tfstate", "**/*.tfvars"),
+    *("**/.netrc", "**/.pgpass", "**/.git-credentials", "**/.config/gh/hosts.yml"),
+    *("**/.npmrc", "**/.pypirc"),
+    *("**/.password-store/**", "**/*.kdbx", "**/.local/share/keyrings/**"),
+    *("**/Library/Keychains/**", "**/.mozilla/**", "**/.config/google-chrome/**"),
+    *("**/.config/chromium/**", "**/Library/Application Support/Google/Chrome/**"),
+    *("/etc/shadow", "/etc/gshadow", "/proc/**/environ", "/proc/**/mem"),
+    *("/proc/**/root/**", "/proc/**/cwd/**", "/proc/**/fd/**"),
+)
+
+# Other programs obey them, and some would let an agent go unguarded.
+PROTECTED: Final = (
+    *("**/.claude/settings*.json", "**/.claude/hooks/**", "**/.mcp.json"),
+    *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.gemini/settings.json"),
+    *("**/opencode.json", "**/opencode.jsonc", "**/.opencode/plugin*/**"),
+    *("**/.config/opencode/**", "**/.copilot/**", "**/.github/hooks/**"),
+    *("**/.cursor/hooks.json", "**/.git/hooks/**"),
+)
+
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
-
 Names = tuple[str, ...]
 Modes = tuple[Literal["development", "production", "hybrid"], ...]
 Cap = Annotated[int, Meta(ge=0)]

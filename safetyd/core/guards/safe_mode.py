@@ -15,19 +15,11 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.events.consequences import Dropped, NameForgotten
-from safetyd.core.events.decision_events import (
-    Decided,
-    Event,
-    Moment,
-    Overdue,
-    Proposed,
-    SafeModeEntered,
-    SafeModeExited,
-    Settled,
-)
-from safetyd.core.guards.fleet import EVERYBODY, Agent, Entry, Fleet
-from safetyd.core.guards.kernel import State, Step, shown
+from safetyd.core.events.decision_events import Decided, Overdue, Proposed, Settled
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import NameForgotten, SafeModeEntered, SafeModeExited
+from safetyd.core.events.request_events import Dropped
+from safetyd.core.guards.kernel import EVERYBODY, Agent, Entry, Fleet, State, Step, shown
 from safetyd.core.messages.proposal import Reversibility
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
 from safetyd.core.party import KEYLESS

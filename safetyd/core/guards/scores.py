@@ -8,7 +8,8 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard
-from safetyd.core.events.decision_events import Decided, Moment, Proposed
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Risk, Score, Scores
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of
 

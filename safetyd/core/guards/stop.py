@@ -11,7 +11,9 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.events.decision_events import Decided, Moment, Proposed, Resumed, Stopped
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of
 
 ENVIRONMENT = "environment"

@@ -3,12 +3,13 @@
 import enum
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
 
 TENTHS_UNTIL_S: Final = 9.9
+
 
 Cause = Literal[
     "policy",
@@ -56,10 +57,17 @@ class Severity(enum.StrEnum):
 
 # On the way of every decision: looking up a member of an enumeration is slow.
 ALLOW: Final = Severity.ALLOW
+
+
 ASK: Final = Severity.ASK
+
+
 BLOCK: Final = Severity.BLOCK
 
+
 _is_wait = re.compile(r"after ([\d.]+) s\Z").match
+
+
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
@@ -106,3 +114,13 @@ def all_of(remedies: Iterable[str]) -> str:
     longest_s = max(waits.values(), default=0.0)
     kept = [remedy for remedy in each if waits.get(remedy, longest_s) >= longest_s]
     return "; and ".join(kept) if all(kept) else ""
+
+
+def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
+    """Make one verdict of many: the strictest, with the rules of the others."""
+    first = strictest(found)
+    also = tuple(dict.fromkeys(v.rule for v in found if v.rule != first.rule))
+    if len(found) == 1 and not masks_text:
+        return first
+    remedy = all_of(verdict.remedy for verdict in found)
+    return msgspec.structs.replace(first, also=also, masks_text=masks_text, remedy=remedy)

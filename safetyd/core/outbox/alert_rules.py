@@ -9,24 +9,15 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    BudgetMarked,
-    Decided,
-    Event,
-    SafeModeEntered,
-    Stopped,
-)
-from safetyd.core.events.notification_events import (
-    ChannelKind,
-    ChannelMoved,
-    NotTold,
-    TellingConfig,
-)
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, SafeModeEntered, Stopped
+from safetyd.core.events.notification_events import ChannelMoved, NotTold
 from safetyd.core.messages.money import dollars, nano
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import BLOCK
 from safetyd.core.party import KEYLESS, party
+from safetyd.core.recipients import ChannelKind, TellingConfig
 
 SMS_AFTER_S: Final = 900.0
 

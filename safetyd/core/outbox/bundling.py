@@ -15,7 +15,8 @@ import msgspec
 from safetyd.core import recipients as quiet
 from safetyd.core.actor import Actor
 from safetyd.core.approvals.queue import Approvals
-from safetyd.core.events.decision_events import ClockStepped, Event
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import (
     SHOWN,
     Due,
@@ -23,13 +24,13 @@ from safetyd.core.events.notification_events import (
     ItemKind,
     LinkRevoked,
     Note,
-    QuietHours,
-    TellingConfig,
     Told,
     Unparked,
 )
-from safetyd.core.outbox.deliveries import Deliveries, Delivery, Kept
+from safetyd.core.outbox.deliveries import Deliveries, Delivery, Kept, Keyless, Subjects, rank
 from safetyd.core.outbox.delivery_queue import (
+    MAX_ASKS,
+    Demands,
     Lane,
     Message,
     Quiet,
@@ -40,10 +41,9 @@ from safetyd.core.outbox.delivery_queue import (
     messages,
     ripe,
 )
-from safetyd.core.outbox.demands import MAX_ASKS, Demands
 from safetyd.core.outbox.escalation import Step
 from safetyd.core.outbox.routing import Routes
-from safetyd.core.outbox.subjects import Keyless, Subjects, rank
+from safetyd.core.recipients import QuietHours, TellingConfig
 
 MAX_PER_TICK: Final = 64
 MAX_LOOKED: Final = 2_000  # things of agents without a key, when a message is made

@@ -1,11 +1,14 @@
-"""Deliveries that are under way or kept, and the notes that they tell of."""
+"""Deliveries that are under way or kept, and what their items are about: how urgent, since when."""
 
-from collections.abc import Iterator
-from datetime import datetime
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from heapq import nsmallest
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 
+from safetyd.core.approvals.queue import Approvals
+from safetyd.core.approvals.request import Request
 from safetyd.core.events.notification_events import DeliveryState, Due, Item, Note, NotTold, Told
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.delivery_queue import key
@@ -191,3 +194,113 @@ class Deliveries:
         del self._kept.notes[ref]
         for kept in (self._kept.past, self._kept.over, self._kept.of_channels):
             kept.pop(ref, None)
+
+
+NOTED: Final = frozenset({"alert", "summary", "test"})  # items that are about a note
+NOTE_LIFE: Final = timedelta(days=7)
+TEST_LIFE: Final = timedelta(minutes=2)  # who tests looks at it now
+_URGENCIES: Final[tuple[Urgency, ...]] = get_args(Urgency)
+_RANKS: Final = {urgency: number for number, urgency in enumerate(_URGENCIES)}
+_FORGOTTEN: Final = 0, datetime.max.replace(tzinfo=UTC)
+Keyless = Callable[[str], bool]  # whether an agent has no key
+
+
+def rank(urgency: Urgency) -> int:
+    return _RANKS[urgency]
+
+
+class Agent(NamedTuple):
+    """Whom an item is about. What is of agents without a key comes after all others."""
+
+    keyless: bool
+    name: str
+
+
+_NOBODY: Final = Agent(keyless=True, name="")
+
+
+class Subjects:
+    def __init__(self, approvals: Approvals, deliveries: Deliveries, keyless: Keyless) -> None:
+        self._approvals = approvals
+        self._deliveries = deliveries
+        self._keyless = keyless
+
+    def of_use(self, item: Item) -> bool:
+        """Say whether it can be told, and a request still answered."""
+        found = self._find(item)
+        return found is not None and (
+            isinstance(found, Note) or found.pending or item.kind == "expired"
+        )
+
+    def over(self, item: Item, at: datetime) -> bool:
+        """Say whether it is a request whose time is over, though nobody said so yet."""
+        request = self._pending(item)
+        return request is not None and request.deadline is not None and request.deadline <= at
+
+    def urgency(self, item: Item) -> Urgency:
+        return _URGENCIES[self._weight(item)[0]]
+
+    def order(self, item: Item) -> tuple[int, datetime, str]:
+        """Return what sorts the most urgent first, and of equals the oldest."""
+        urgent, since = self._weight(item)
+        return -urgent, since, item.ref
+
+    def first(self, items: Iterable[Item], most: int) -> tuple[Item, ...]:
+        """Return what a message shows that has no room for all.
+
+        Names without a key are free, so they take no place from agents with one; and nobody has
+        a second place before everybody else has one.
+        """
+        of_agent: dict[Agent, list[Item]] = {}
+        for item in items:
+            of_agent.setdefault(self.agent(item), []).append(item)
+        places = (
+            (agent.keyless, turn, self.order(item), item)
+            for agent, mine in of_agent.items()
+            for turn, item in enumerate(nsmallest(most, mine, key=self.order))
+        )
+        return tuple(item for *_, item in nsmallest(most, places))
+
+    def keyless(self, item: Item) -> bool:
+        request = self._approvals.find(item.ref)
+        # Asked first, because of those there may be very many.
+        if request is not None and request.asked.keyless:
+            return True
+        return self.agent(item).keyless
+
+    def agent(self, item: Item) -> Agent:
+        found = self._find(item)
+        if found is None:
+            return _NOBODY
+        if isinstance(found, Request) and not found.own:
+            return Agent(found.asked.keyless, found.agent)
+        name = found.agent or ""
+        return Agent(bool(name) and self._keyless(name), name)
+
+    def end(self, items: Iterable[Item], at: datetime) -> datetime | None:
+        """Return when there is nothing more to tell of any of these; None: never."""
+        ends = [self._end(item, at) for item in items]
+        known = [end for end in ends if end is not None]
+        return max(known) if len(known) == len(ends) else None
+
+    def _end(self, item: Item, at: datetime) -> datetime | None:
+        request = self._pending(item)
+        if request is not None:
+            return request.deadline
+        return at + (TEST_LIFE if item.kind == "test" else NOTE_LIFE)
+
+    def _weight(self, item: Item) -> tuple[int, datetime]:
+        found = self._find(item)
+        if found is None:
+            return _FORGOTTEN
+        since = found.at if isinstance(found, Note) else found.asked.at
+        return rank(found.urgency), since
+
+    def _pending(self, item: Item) -> Request | None:
+        found = self._find(item)
+        return found if isinstance(found, Request) and found.pending else None
+
+    def _find(self, item: Item) -> Request | Note | None:
+        if item.kind in NOTED:
+            return self._deliveries.note(item.ref)
+        return self._approvals.find(item.ref)

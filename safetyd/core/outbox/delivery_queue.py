@@ -25,7 +25,6 @@ STORM_GAP: Final = timedelta(minutes=5)  # between messages about an agent that 
 MAX_SUMMARIES: Final = 6  # that go out as they come, within SUMMARY_WINDOW
 SUMMARY_WINDOW: Final = timedelta(hours=1)
 JITTER_S: Final = 30  # over which the morning's digests are spread
-
 Sort = Literal["alone", "batch", "high"]
 Quiet = Callable[[datetime], datetime | None]
 
@@ -291,3 +290,47 @@ def _due(
 def _jitter(lane: Lane, ends: datetime) -> timedelta:
     mixed = hashlib.sha256(f"{lane.key} {ends.timestamp()}".encode()).digest()
     return timedelta(seconds=int.from_bytes(mixed[:4], "big") % (JITTER_S + 1))
+
+
+MAX_ASKS: Final = 10  # requests of one agent within STORM_S that are told one by one
+STORM_S: Final = 300.0
+MAX_WOKEN: Final = 3  # requests of one agent that somebody is told of in one night
+MAX_WOKEN_IN_ALL: Final = 10
+
+
+class Night(msgspec.Struct):
+    """Quiet hours of somebody, and an agent's requests that they were told of in them."""
+
+    until: datetime
+    passed: list[str] = []
+
+
+class Demands(msgspec.Struct):
+    asks: dict[str, list[float]] = {}  # when an agent last asked; who was silent longest first
+    nights: dict[str, Night] = {}  # by recipient, and by recipient and agent
+
+    def asked(self, agent: str, t: float) -> None:
+        asks = self.asks
+        asks[agent] = [*asks.pop(agent, []), t][-MAX_ASKS - 1 :]
+        while asks[first := next(iter(asks))][-1] + STORM_S <= t:
+            del asks[first]
+
+    def storms(self, agent: str, t: float) -> bool:
+        """Say whether an agent asks so much that nobody wants to read it one by one."""
+        asks = self.asks.get(agent, [])
+        return len(asks) > MAX_ASKS and t < asks[0] + STORM_S
+
+    def wakes(self, name: str, request_id: str, at: datetime, until: datetime, most: int) -> bool:
+        """Say whether a request is among the first in the night of this name, and take note of it.
+
+        What was told once may be told again.
+        """
+        nights = self.nights
+        if name not in nights or nights[name].until != until:
+            for past in [known for known, night in nights.items() if night.until <= at]:
+                del nights[past]
+            nights[name] = Night(until)
+        passed = nights[name].passed
+        if request_id not in passed and len(passed) < most:
+            passed.append(request_id)
+        return request_id in passed

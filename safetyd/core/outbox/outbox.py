@@ -10,24 +10,10 @@ from typing import Final
 from safetyd.core.actor import Handler, hearing, on
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import UNPAUSE, request_id
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    Answered,
-    BudgetMarked,
-    Cancelled,
-    ClockStepped,
-    Decided,
-    Deferred,
-    Event,
-    Expired,
-    Paused,
-    Released,
-    Resumed,
-    Stopped,
-    Superseded,
-    Ticked,
-    Transcribed,
-)
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.decision_events import Decided, Transcribed
+from safetyd.core.events.event import Event, Ticked
+from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, Paused, Resumed, Stopped
 from safetyd.core.events.notification_events import (
     Announced,
     ChannelMoved,
@@ -36,17 +22,24 @@ from safetyd.core.events.notification_events import (
     Item,
     LinkRevoked,
     NotTold,
-    TellingConfig,
     Told,
     Unparked,
 )
+from safetyd.core.events.request_events import (
+    Answered,
+    Cancelled,
+    Deferred,
+    Expired,
+    Released,
+    Superseded,
+)
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.outbox.alert_rules import HEARD
-from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.outbox.deliveries import Delivery, Keyless
 from safetyd.core.outbox.delivery_queue import Lane, Place
 from safetyd.core.outbox.escalation import Step
 from safetyd.core.outbox.reminders import Cases
-from safetyd.core.outbox.subjects import Keyless
+from safetyd.core.recipients import TellingConfig
 
 MAX_LATE: Final = 1_000  # things in a lane, beyond which what expired is not told
 

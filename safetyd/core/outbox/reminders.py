@@ -8,13 +8,21 @@ from typing import Final
 import msgspec
 
 from safetyd.core.approvals.request import Request
-from safetyd.core.events.decision_events import ClockStepped, Event
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Climbed, Item
+from safetyd.core.outbox.alerts import Clearing
 from safetyd.core.outbox.bundling import MAX_PER_TICK, Case, OutboxState
-from safetyd.core.outbox.clearing import Clearing
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.core.outbox.delivery_queue import STORM_GAP, Lane, Place, shifted, storm_row
-from safetyd.core.outbox.demands import MAX_WOKEN, MAX_WOKEN_IN_ALL
+from safetyd.core.outbox.delivery_queue import (
+    MAX_WOKEN,
+    MAX_WOKEN_IN_ALL,
+    STORM_GAP,
+    Lane,
+    Place,
+    shifted,
+    storm_row,
+)
 from safetyd.core.outbox.escalation import APART, Step, next_step
 from safetyd.core.party import party
 

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from safetyd.core.events.notification_events import Announced, ChannelKind, Recipient, TellingConfig
+from safetyd.core.events.notification_events import Announced
 from safetyd.core.outbox.delivery_queue import key
+from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 
 _SUMMARIES: Final[tuple[ChannelKind, ...]] = ("email", "chat", "webhook")
 

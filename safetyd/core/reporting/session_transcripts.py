@@ -12,15 +12,9 @@ import msgspec
 
 from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.approvals.queue import Approvals
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import (
-    Decided,
-    Event,
-    Reported,
-    SessionClosed,
-    Ticked,
-    Transcribed,
-)
+from safetyd.core.events.decision_events import Decided, Reported, SessionClosed, Transcribed
+from safetyd.core.events.event import Event, Ticked
+from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.guards.budget.budget import Budget
 from safetyd.core.messages.proposal import Proposal, Tokens
 from safetyd.core.messages.telemetry import Iteration, Outcome, SessionEnded, SessionStarted

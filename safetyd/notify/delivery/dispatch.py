@@ -12,11 +12,10 @@ import anyio
 
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.letters import EventLetter, Make
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import EventLetter, Mailbox, Make
 from safetyd.notify.channel import Channel, Receipt
 from safetyd.notify.compose import Composer, NotNow
 from safetyd.notify.delivery.channel_worker import ChannelState, Courier
@@ -35,7 +34,7 @@ class Dispatch:
 
     def __init__(
         self,
-        engine: Callable[[], Engine],
+        engine: Engine,
         mailbox: Mailbox,
         clock: Clock,
         composer: Composer,
@@ -64,7 +63,7 @@ class Dispatch:
 
     async def _deliver(self) -> None:
         self._couriers = {
-            name: Courier(channel, self, self._t, up=name not in self._engine().outbox.down)
+            name: Courier(channel, self, self._t, up=name not in self._engine.outbox.down)
             for name, channel in self._channels.items()
         }
         async with anyio.create_task_group() as tasks:
@@ -72,7 +71,7 @@ class Dispatch:
                 tasks.start_soon(courier.run)
                 _park_broken(courier, self._channels[name])
             tasks.start_soon(self._nurse)
-            for delivery in tuple(self._engine().outbox.open()):
+            for delivery in tuple(self._engine.outbox.open()):
                 self._hand_over(delivery, again=True)
             await self._changed.wait()
             tasks.cancel_scope.cancel()
@@ -98,7 +97,7 @@ class Dispatch:
         """Hand over what is due; an outlet of the journal."""
         for event in events:
             if type(event) is Due:
-                delivery = self._engine().outbox.find(event.delivery)
+                delivery = self._engine.outbox.find(event.delivery)
                 if delivery is not None:
                     self._hand_over(delivery)
 
@@ -148,7 +147,7 @@ class Dispatch:
             return self._composer.compose(delivery, self._clock.now().at, again=again)
         except Exception:  # one message that cannot be put into words must not end the others
             log.exception("message %s cannot be put into words", delivery)
-            found = self._engine().outbox.find(delivery)
+            found = self._engine.outbox.find(delivery)
             channel = "" if found is None else found.channel
             self.not_told(delivery, channel, "dead", "it cannot be put into words; see the log", 0)
             return None

@@ -1,26 +1,73 @@
-"""The desktop that the daemon itself lives on: what buttons do, and what is taken away again."""
+"""The desktop that the daemon itself lives on: what its buttons do, and what is said afterwards."""
 
 import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import anyio
 
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.core.approvals.request import Request
-from safetyd.core.events.decision_events import Answered, Cancelled, Event, Expired, Superseded
+from safetyd.core.events.event import Event
+from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
-from safetyd.notify.desktop.desktop_outcome import outcome
+from safetyd.notify.sanitize import one_line
 from safetyd.operators.reviews import ApproveCommand, DenyCommand, Review
+
+Result = Mapping[str, Any]  # of one answer, as the daemon tells it
+_CHARS: Final = 200
+_DONE: Final = {"approve": "approved", "deny": "denied"}
+
+
+class Outcome(NamedTuple):
+    summary: str
+    detail: str = ""
+
+
+def outcome(command: str, result: Result) -> Outcome:
+    """Return what came of an answer: that it counts, or why it does not."""
+    if not result["ok"]:
+        return _refused(command, result)
+    held = result.get("held") if command == "approve" else None
+    if held:
+        return Outcome("Approved, but held back now.", f"Why: {_plain(held)}")
+    return Outcome(f"{_DONE[command].capitalize()}. The agent has been told.")
+
+
+def _refused(command: str, result: Result) -> Outcome:
+    if result["code"] == "expired":
+        return Outcome("Too late.", "Nobody answered in time, so it did not happen.")
+    if result["code"] != "already_decided":
+        return Outcome("Not recorded.", _plain(result["error"]))
+    already = f"Already {_plain(result['decision'])}."
+    if result["decision"] != _DONE[command]:
+        already += " Your answer was NOT applied."
+    return Outcome(already, _who_first(result))
+
+
+def _who_first(result: Result) -> str:
+    """Say who answered first, if anybody did: a request may end without that."""
+    if "by" not in result:
+        return ""
+    return f"By {_plain(result['by'])} via {_plain(result['via'])} at {_when(result['at'])}"
+
+
+def _plain(words: object) -> str:
+    return one_line(str(words), _CHARS)
+
+
+def _when(at: object) -> str:
+    return f"{datetime.fromisoformat(str(at)).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+
 
 MOST: Final = 64  # things to do; of more the oldest are left out
 OPENER: Final = "xdg-open"
 VIA: Final = "desktop"
-
 Job = Callable[[], Awaitable[object]]
 
 

@@ -1,9 +1,10 @@
 """Links in messages, and what they need: keys, codes, and browsers that are paired."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -12,15 +13,14 @@ import msgspec
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Due
-from safetyd.daemon.settings import Settings
-from safetyd.journal.letters import Carried, Plan
+from safetyd.host import Unusable
+from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.sent_links import LinkBook
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.links.tokens import LinkKey, Signer
 from safetyd.operators.commands import refused
-from safetyd.unusable import Unusable
 
 KEYS_LOOK_S: Final = 3600.0
 # Codes are told apart from those of so many others; with more waiting, two may be alike.
@@ -40,30 +40,25 @@ class RotateCommand(msgspec.Struct, kw_only=True):
 class Linking:
     """Makes links and knows them again. `base_url` is set once it is known."""
 
-    def __init__(self, settings: Settings, clock: Clock, engine: Callable[[], Engine]) -> None:
-        self._settings = settings
+    def __init__(self, keys_file: Path, clock: Clock, engine: Engine, *, here_only: bool) -> None:
+        self.here_only = here_only  # links open on this machine only
         self._clock = clock
         self._engine = engine
-        self._keys = LinkKeys(settings.data_dir / "keys" / "links.json")
+        self._keys = LinkKeys(keys_file)
         self.base_url = ""
         self.signer = Signer(_first(self._keys, clock.now().at))
-        self.book = LinkBook(self.signer, lambda: engine().outbox)
-
-    @property
-    def here_only(self) -> bool:
-        """Whether links open on this machine only."""
-        return not self._settings.config.web.public_url
+        self.book = LinkBook(self.signer, lambda: engine.outbox)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         return f"{self.base_url}/d/{self.signer.token(delivery, ref, recipient)}"
 
     def code(self, request_id: str, recipient: str) -> str:
-        others = (request.id for request in islice(self._engine().approvals.pending(), COMPARED))
+        others = (request.id for request in islice(self._engine.approvals.pending(), COMPARED))
         return self.signer.shortest_code(request_id, recipient, others)
 
     async def run(self) -> None:
         """Look after the keys for ever."""
-        self.book.rebuild(self._engine().outbox.deliveries())
+        self.book.rebuild(self._engine.outbox.deliveries())
         while True:
             await anyio.sleep(KEYS_LOOK_S)
             self.renew()
@@ -72,7 +67,7 @@ class Linking:
         """Take note of messages that are sent; an outlet of the journal."""
         for event in events:
             if type(event) is Due:
-                delivery = self._engine().outbox.find(event.delivery)
+                delivery = self._engine.outbox.find(event.delivery)
                 if delivery is not None:
                     self.book.note(delivery)
 
@@ -112,7 +107,7 @@ class Linking:
 
     def _take_on(self, keys: Sequence[LinkKey]) -> None:
         self.signer.take_on(keys)
-        self.book.rebuild(self._engine().outbox.deliveries())
+        self.book.rebuild(self._engine.outbox.deliveries())
 
 
 def _first(keys: LinkKeys, at: datetime) -> Sequence[LinkKey]:

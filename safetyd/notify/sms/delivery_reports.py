@@ -6,11 +6,10 @@ from typing import Final, Protocol
 import anyio
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.letters import Carried, CommandLetter, Plan
-from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.mailbox import Carried, CommandLetter, Mailbox, Plan
 from safetyd.notify.sms.sms_channel import POLLS_S, Arrival
 
 LOOK_S: Final = 15.0
@@ -28,7 +27,7 @@ class Arrivals:
 
     def __init__(
         self,
-        engine: Callable[[], Engine],
+        engine: Engine,
         mailbox: Mailbox,
         channel: Callable[[], Traceable | None],
         now: Callable[[], Moment],
@@ -57,7 +56,7 @@ class Arrivals:
                 self._mailbox.put(CommandLetter(plan, lambda _answer: None))
 
     def _due(self) -> Sequence[Delivery]:
-        accepted = [d for d in self._engine().outbox.deliveries("accepted") if d.channel == "sms"]
+        accepted = [d for d in self._engine.outbox.deliveries("accepted") if d.channel == "sms"]
         known = {delivery.id for delivery in accepted}
         self._asked = {id_: times for id_, times in self._asked.items() if id_ in known}
         return [delivery for delivery in accepted if self._is_due(delivery)]

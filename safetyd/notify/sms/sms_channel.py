@@ -3,11 +3,12 @@
 twilio is imported when the channel is opened, in a worker thread.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from anyio import to_thread
 
+from safetyd.core.messages.proposal import Risk
 from safetyd.notify.channel import (
     HOUR_S,
     MINUTE_S,
@@ -19,12 +20,23 @@ from safetyd.notify.channel import (
     Undeliverable,
 )
 from safetyd.notify.channel_config import SmsConfig
-from safetyd.notify.message import Notice
+from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.sms.sms_text import text_of
 
-Arrival = Literal["delivered", "undelivered"]
 
+class Twilio(NamedTuple):
+    """What is configured of Twilio; without a token nothing is believed."""
+
+    auth_token: str
+    base_url: str  # that Twilio was given
+    recipient_of: Callable[[str], str]  # of a number; empty: nobody's
+    max_risk: Risk = "high"
+    privacy: Privacy = "full"
+
+
+Arrival = Literal["delivered", "undelivered"]
 POLLS_S: Final = (60.0, 300.0, 1800.0)  # after sending, when it is asked whether it arrived
+
 LIMITS: Final = Limits(
     deadline_s=10.0,
     concurrency=2,
@@ -39,6 +51,7 @@ LIMITS: Final = Limits(
     max_tries=4,
     ambiguous_tries=1,
 )
+
 TIMEOUT_S: Final = 9.0  # less than the deadline, so that it is known what came of a try
 VALID_S: Final = 600
 LEAST_VALID_S: Final = 6  # with less Twilio may not send at all

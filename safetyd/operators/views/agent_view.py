@@ -5,11 +5,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.guards.keys import Agent
 from safetyd.core.guards.stop import Stop
-from safetyd.journal.letters import Slices
+from safetyd.journal.mailbox import Slices
 from safetyd.operators.views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, View, size_of
 

@@ -1,9 +1,9 @@
 """What people see of grants, and of the rules that their answers suggest."""
 
-from safetyd.core.approvals.lifting import Grant
+from safetyd.core.approvals.grants import Grant
 from safetyd.core.approvals.suggestions import Suggestion
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.messages.money import usd
 from safetyd.operators.views.paging import View, fitting
 

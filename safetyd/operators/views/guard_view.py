@@ -10,7 +10,8 @@ import msgspec
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import AnomalyFound, Moment
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.breaker import BreakerStatus
 from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.messages.money import usd

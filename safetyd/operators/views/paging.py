@@ -1,14 +1,19 @@
-"""How much fits into an answer: the bus carries no message above 256 KB."""
+"""How a question on the bus becomes one to the engine, and how much fits into its answer.
 
-from collections.abc import Iterable
-from typing import Final
+The bus carries no message above 256 KB.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.journal.mailbox import Ask, Slices
+
 View = dict[str, object]
-
 PAGE_BYTES: Final = 200 * 1024  # of rows; what else an answer says comes on top
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -25,3 +30,25 @@ def fitting(rows: Iterable[View], room: int = PAGE_BYTES) -> list[View]:
             break
         page.append(row)
     return page
+
+
+FromFields = Callable[[Mapping[str, object]], Ask]
+Questions = Mapping[str, FromFields]  # by their names
+Question = TypeVar("Question")
+
+
+def asking(
+    kind: type[Question], answer: Callable[[Engine, Moment, Question], View | Slices]
+) -> FromFields:
+    """Return what makes a question of the fields that somebody sent."""
+
+    def asked(fields: Mapping[str, object]) -> Ask:
+        question = msgspec.convert(fields, kind)
+        return lambda engine, moment: answer(engine, moment, question)
+
+    return asked
+
+
+def always(answer: Ask) -> FromFields:
+    """Return the same for a question that has no fields."""
+    return lambda _fields: answer

@@ -10,7 +10,7 @@ from msgspec import Meta
 from safetyd.core.approvals.assurance import says_all
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import strictest
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.operators.views.paging import View, fitting

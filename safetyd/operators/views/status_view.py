@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.guards.anomaly.findings import LEVELS
-from safetyd.journal.letters import Slices
+from safetyd.journal.mailbox import Slices
 from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost
 from safetyd.operators.views.guard_view import breaker, budget, finding
 from safetyd.operators.views.paging import PAGE_BYTES, View, fitting

@@ -1,9 +1,125 @@
-"""What every page is made of: its frame, and text in which everything can be seen."""
+"""What every page is made of: its frame and looks, times, and text in which everything is seen.
 
+For a telephone first, light or dark as its owner likes it, without a script. What of an agent's
+words would not be seen, or would turn the line around, is spelt out.
+"""
+
+import base64
+import hashlib
+import unicodedata
+from collections.abc import Iterator
+from datetime import datetime, tzinfo
 from html import escape
+from itertools import groupby
+from typing import Final
 
-from safetyd.web.pages.style import STYLE
-from safetyd.web.pages.visible import pieces
+STYLE: Final = """
+:root {
+  color-scheme: light dark;
+  --paper: #fff; --ink: #1b1f24; --soft: #59636e; --line: #d1d9e0; --words: #f4f6f8;
+  --yes: #1a7f37; --no: #b42318; --warn: #9a6700; --odd: #ffe2e0;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #14181d; --ink: #e8ecf0; --soft: #9aa5b1; --line: #343b44; --words: #1d232a;
+    --yes: #2c8f47; --no: #c93c31; --warn: #d8a03a; --odd: #5a2320;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto; max-width: 44rem; padding: 1rem;
+  background: var(--paper); color: var(--ink);
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
+}
+header { color: var(--soft); font-size: .85rem; }
+h1 { font-size: 1.35rem; line-height: 1.25; margin: .25rem 0 .5rem; }
+h2 {
+  font-size: .8rem; letter-spacing: .02em; color: var(--soft);
+  font-weight: 600; margin: 1.1rem 0 .3rem;
+}
+p { margin: .5rem 0; }
+pre {
+  margin: 0; padding: .6rem .75rem; border-left: .25rem solid var(--line); border-radius: .25rem;
+  background: var(--words); overflow: auto; max-height: 50vh; white-space: pre-wrap;
+}
+pre, code { font: .9rem/1.45 ui-monospace, monospace; }
+code.line {
+  display: block; padding: .5rem .75rem; background: var(--words);
+  overflow-x: auto; white-space: pre;
+}
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem .9rem; margin: .75rem 0; }
+dt { color: var(--soft); }
+dd { margin: 0; min-width: 0; }
+ul { list-style: none; margin: 0; padding: 0; }
+li { padding: .5rem 0; border-top: 1px solid var(--line); }
+li:first-child { border-top: 0; }
+a { color: inherit; }
+.tag {
+  display: inline-block; padding: 0 .5rem; border: 1px solid currentColor; border-radius: 1rem;
+  font-size: .8rem; margin-right: .3rem;
+}
+.high, .prohibited, .bad { color: var(--no); }
+.warn { color: var(--warn); }
+.good { color: var(--yes); }
+.soft { color: var(--soft); font-size: .9rem; }
+.notice { border: 2px solid currentColor; border-radius: .4rem; padding: .6rem .75rem; }
+.odd { background: var(--odd); border-radius: .2rem; font-family: ui-monospace, monospace; }
+form { margin-top: 1.25rem; padding-top: 1rem; border-top: 2px solid var(--line); }
+label { display: block; margin: .75rem 0 .25rem; }
+input, textarea {
+  width: 100%; padding: .6rem .75rem; font: inherit; color: inherit;
+  background: var(--paper); border: 1px solid var(--soft); border-radius: .4rem;
+}
+input { max-width: 12rem; font-size: 1.3rem; letter-spacing: .15em; }
+.buttons { display: flex; gap: .75rem; margin-top: 1rem; }
+button {
+  flex: 1; min-height: 3rem; font: inherit; font-weight: 600; color: #fff;
+  border: 0; border-radius: .4rem; background: var(--soft); cursor: pointer;
+}
+button.yes { background: var(--yes); }
+button.no { background: var(--no); }
+:focus-visible { outline: 3px solid #4493f8; outline-offset: 2px; }
+"""
+
+_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+
+# Nothing is loaded, nothing runs, nobody may frame it, and forms go nowhere else.
+POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+
+# Control, format, surrogate, private use, unassigned, separators of lines, paragraphs and words.
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+
+# Letters and marks that show nothing: fillers, joiners, variation selectors, a Braille cell.
+_BLANK: Final = frozenset(
+    {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
+    | set(range(0x180B, 0x1810))
+    | set(range(0xFE00, 0xFE10))
+    | set(range(0xE0100, 0xE01F0))
+)
+
+
+def pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield all of a text in parts, and of each whether it stands for what cannot be seen.
+
+    Line feeds and tabs stay what they are.
+    """
+    for hidden, chars in groupby(text, _hidden):
+        part = "".join(chars)
+        yield (_spelt(part) if hidden else part), hidden
+
+
+def _hidden(char: str) -> bool:
+    if " " <= char <= "~" or char in "\n\t":
+        return False
+    return unicodedata.category(char) in _UNSEEN or ord(char) in _BLANK
+
+
+def _spelt(part: str) -> str:
+    # As Python writes it: \x1b, \u202e, \U000e0041.
+    return part.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def page(title: str, body: str, recipient: str = "") -> str:
@@ -30,3 +146,27 @@ def notice(said: str) -> str:
 
 def nonce_field(nonce: str) -> str:
     return f'<input type="hidden" name="n" value="{escape(nonce)}">'
+
+
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
+
+
+def moment(at: datetime | str, zone: tzinfo, now: datetime) -> str:
+    """Return a time in a zone, with its day if that is not today."""
+    known = datetime.fromisoformat(at) if isinstance(at, str) else at
+    there = known.astimezone(zone)
+    day = "" if there.date() == now.astimezone(zone).date() else f"{there:%a %d %b} "
+    return f"{day}{there:%H:%M %Z}"
+
+
+def span(seconds: float) -> str:
+    """Return how long something takes, in its largest unit and rounded down."""
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(int(seconds), 0)} s"
+
+
+def ago(at: datetime | str, now: datetime) -> str:
+    known = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return f"{span((now - known).total_seconds())} ago"

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 from safetyd.core.approvals.request import UNPAUSE
 from safetyd.notify.message import no_text
 from safetyd.web.link_view import Sight
-from safetyd.web.pages.page_frame import nonce_field, notice, page, seen
-from safetyd.web.pages.times import moment, span
+from safetyd.web.pages.page_frame import moment, nonce_field, notice, page, seen, span
 
 SHORT_DIGEST: Final = 12
 ABOUT_CHARS: Final = 300

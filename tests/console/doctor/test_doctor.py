@@ -8,7 +8,7 @@ import pytest
 from safetyd.bus.keyring import Keyring
 from safetyd.console.doctor.daemon_checks import daemon as findings
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import ClockStepped
+from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.journal.audit import Audit
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told

@@ -2,10 +2,10 @@ import msgspec
 import pytest
 
 from safetyd.console.agent_list import still_open, unheard
-from safetyd.console.causes import cause, ending
 from safetyd.console.render import layout as render
 from safetyd.console.render.audit_lines import record
-from safetyd.console.subcommands.unknown_fields import unknown_fields
+from safetyd.console.stop_file import cause, ending
+from safetyd.console.subcommands.propose_action import unknown_fields
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
 

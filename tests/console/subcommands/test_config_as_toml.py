@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyd.console.subcommands.toml import encode
+from safetyd.console.subcommands.show_config import encode
 from safetyd.daemon.config import Config, parse
 
 SCALARS = st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"))

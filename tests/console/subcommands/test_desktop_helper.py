@@ -16,9 +16,9 @@ import pytest
 from safetyd.bus.nats_client import notice as notice_of
 from safetyd.console.locations import Place
 from safetyd.console.subcommands import desktop_helper as command
+from safetyd.notify.desktop.desktop_buttons import Outcome, outcome
 from safetyd.notify.desktop.desktop_channel import keep
 from safetyd.notify.desktop.desktop_content import DesktopNotice
-from safetyd.notify.desktop.desktop_outcome import Outcome, outcome
 from tests.bus.peer import Peer
 from tests.conftest import RunningDaemon, StartDaemon, environment, safetyd
 from tests.journeys.asking_agent import Asker, waiting

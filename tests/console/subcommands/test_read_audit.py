@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import ClockStepped
+from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.journal.audit import Audit
 from tests.conftest import RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import here, told

@@ -4,7 +4,9 @@ from typing import Literal
 
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Answered, Event, Proposed
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event
+from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.decision import Decision
 from safetyd.core.policy import Policy
 from tests.story import ask, at, propose

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from safetyd.core.approvals.request import ApprovalsConfig
-from safetyd.core.events.notification_events import QuietHours, Recipient, TellingConfig
 from safetyd.core.policy import Policy
+from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from tests.core.approvals.queue_story import Queue
 from tests.story import at
 

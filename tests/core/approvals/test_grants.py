@@ -6,13 +6,9 @@ import pytest
 
 from safetyd.core.approvals.grants import MAX_GRANTS, MAX_PER_TICK
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    Decided,
-    Paused,
-    Proposed,
-    SafeModeEntered,
-    SafetyEvent,
-)
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.guard_events import Paused, SafeModeEntered
 from safetyd.core.events.request_events import GrantEnded, GrantRevoked, GrantUsed
 from safetyd.core.guards.gate import default_patterns as shipped
 from safetyd.core.guards.gate.gate import GateConfig

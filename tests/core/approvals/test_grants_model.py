@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Event
+from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Granted, GrantRevoked, GrantUsed
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import Queue

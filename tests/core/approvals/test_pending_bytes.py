@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import BreakerMoved, Event, Forgotten, Reported
+from safetyd.core.events.decision_events import Reported
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import BreakerMoved, Forgotten
 from safetyd.core.guards.anomaly.agent_profile import MAX_MODELS
 from safetyd.core.guards.breaker import MAX_BREAKERS
 from safetyd.core.guards.budget.accounts import FORGET_CHAIN_S

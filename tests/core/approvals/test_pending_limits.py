@@ -6,7 +6,8 @@ import pytest
 from safetyd.core.approvals.request import ApprovalsConfig, size_of
 from safetyd.core.approvals.request_index import Register
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Proposed, Superseded
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.request_events import Superseded
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy

@@ -7,15 +7,16 @@ import pytest
 
 from safetyd.core.approvals.assurance import approvable
 from safetyd.core.approvals.request import ApprovalsConfig
-from safetyd.core.events.consequences import Allowed, Dropped
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Paused
+from safetyd.core.events.request_events import (
+    Allowed,
     Cancelled,
     Deferred,
-    Event,
+    Dropped,
     Expired,
     Lapsed,
-    Paused,
-    SafetyEvent,
 )
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.verdict import Severity

@@ -11,17 +11,10 @@ from safetyd.core.approvals.request import Answer, ApprovalsConfig, Request, Sta
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.engine.engine import Checkpoint, Engine
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.consequences import Allowed
-from safetyd.core.events.decision_events import (
-    Answered,
-    Cancelled,
-    Decided,
-    Deferred,
-    Event,
-    Moment,
-    SafeModeEntered,
-    SafeModeExited,
-)
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
+from safetyd.core.events.request_events import Allowed, Answered, Cancelled, Deferred
 from safetyd.core.messages.decision import Decision
 from safetyd.core.policy import Policy
 from tests.story import at, propose, resume, stop, tick

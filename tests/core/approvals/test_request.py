@@ -5,7 +5,7 @@ import pytest
 from safetyd.core.action_types import Kinds
 from safetyd.core.approvals.request import urgency_of
 from safetyd.core.approvals.resolution import _using
-from safetyd.core.events.decision_events import Answered, Cancelled, Expired
+from safetyd.core.events.request_events import Answered, Cancelled, Expired
 from safetyd.core.messages.proposal import Proposal, Target, Urgency
 from tests.core.approvals.queue_story import Queue
 from tests.story import at

@@ -7,7 +7,8 @@ import pytest
 from safetyd.core.approvals import request_index as module
 from safetyd.core.approvals.request import MAX_JOINED, ApprovalsConfig
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.guard_events import Unpaused
+from safetyd.core.events.request_events import (
     Answered,
     Cancelled,
     Claimed,
@@ -16,7 +17,6 @@ from safetyd.core.events.decision_events import (
     Lapsed,
     Released,
     Superseded,
-    Unpaused,
 )
 from safetyd.core.policy import Policy
 from tests.core.approvals.queue_story import Queue

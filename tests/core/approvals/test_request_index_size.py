@@ -14,7 +14,7 @@ import pytest
 from safetyd.agents.permissions import PermissionAsk, asked_about
 from safetyd.core.approvals.request import ApprovalsConfig, Request, request_id
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment
+from safetyd.core.events.event import Moment
 from safetyd.core.policy import Policy
 from safetyd.operators.views.request_view import (
     HistoryQuestion,

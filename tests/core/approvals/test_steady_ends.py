@@ -7,16 +7,10 @@ import pytest
 
 from safetyd.core.approvals.request import MAX_ASKED_S, ApprovalsConfig
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    ClockStepped,
-    Deferred,
-    Event,
-    Expired,
-    Lapsed,
-    Proposed,
-    Ticked,
-)
-from safetyd.core.events.request_events import GrantEnded
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event, Ticked
+from safetyd.core.events.request_events import Deferred, Expired, GrantEnded, Lapsed
 from safetyd.core.policy import Policy
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import Queue, push

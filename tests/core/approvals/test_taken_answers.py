@@ -5,8 +5,8 @@ from typing import Any, Final
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.consequences import Allowed, Dropped
-from safetyd.core.events.decision_events import BreakerMoved, Cancelled, Expired
+from safetyd.core.events.guard_events import BreakerMoved
+from safetyd.core.events.request_events import Allowed, Cancelled, Dropped, Expired
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.kernel import State
 from safetyd.core.messages.proposal import Target

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
     BreakerMoved,
     BudgetRaised,
-    Event,
     Paused,
-    Proposed,
     SafeModeEntered,
     SafeModeExited,
 )

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from safetyd.core.action_types import TypeConfig
-from safetyd.core.events.decision_events import PersonSeen
+from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.guards.anomaly.proposal_detectors import (
     LoopActionType,

@@ -7,7 +7,10 @@ from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.engine.engine import MAX_CASCADE, Checkpoint, Engine, EngineError
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Decided, Event, Proposed, SafetyEvent, Stopped
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Stopped
 from safetyd.core.guards.gate.gate import GateConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict

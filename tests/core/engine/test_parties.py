@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from safetyd.core.engine.engine import Checkpoint, Engine
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Event, Proposed, Reported
+from safetyd.core.events.decision_events import Proposed, Reported
+from safetyd.core.events.event import Event
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.circuit import BreakerConfig
-from safetyd.core.guards.rate import RateConfig
-from safetyd.core.guards.rates import (
+from safetyd.core.guards.rate.rate import RateConfig
+from safetyd.core.guards.rate.rate_limits import (
     ProductionAgent,
     ProductionGlobal,
     ProductionModel,

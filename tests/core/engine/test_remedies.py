@@ -3,11 +3,13 @@
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Decided, Event, Proposed, Unpaused
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Unpaused
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.iterations import IterationsConfig
-from safetyd.core.guards.rate import RateConfig
-from safetyd.core.guards.rates import ProductionAgent, ProductionGlobal, ProductionRates
+from safetyd.core.guards.rate.rate import RateConfig
+from safetyd.core.guards.rate.rate_limits import ProductionAgent, ProductionGlobal, ProductionRates
 from safetyd.core.messages.telemetry import Iteration, Outcome
 from safetyd.core.messages.verdict import after, all_of
 from safetyd.core.policy import AgentConfig, Policy

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import SafetyEvent
+from safetyd.core.events.daemon_events import SafetyEvent
 from tests.story import at
 
 # As version 0.1.0 wrote it. This line is never changed.

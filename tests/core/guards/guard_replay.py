@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Decided, Event, Proposed
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, strictest
 from tests.core.guards.gate.gate_rig import decided, kinds
 from tests.story import at

@@ -6,7 +6,8 @@ from typing import Generic, TypeVar
 from safetyd.core.action_types import Kinds
 from safetyd.core.actor import Guard
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Decided, Event, Proposed, Settled
+from safetyd.core.events.decision_events import Decided, Proposed, Settled
+from safetyd.core.events.event import Event
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from tests.story import at, propose
 

@@ -1,6 +1,7 @@
 """Safe mode by itself, and everything that can lead into it and out of it."""
 
-from safetyd.core.events.decision_events import Overdue, SafeModeEntered, SafeModeExited
+from safetyd.core.events.decision_events import Overdue
+from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
 from safetyd.core.guards.safe_mode import SafeMode, SafeModeConfig
 from tests.core.guards.guard_rig import Alone, settled
 from tests.story import at

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from safetyd.core.events.decision_events import BreakerMoved, Event
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.breaker import MAX_BREAKERS, MAX_PER_TICK, BreakerGuard, BreakerStatus
 from safetyd.core.guards.circuit import MAX_CALLS, BreakerConfig
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict

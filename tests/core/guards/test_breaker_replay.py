@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyd.core.events.decision_events import BreakerMoved
+from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.breaker import BreakerGuard
 from safetyd.core.guards.circuit import BreakerConfig
 from tests.core.guards.guard_rig import KINDS, Alone, decided, settled

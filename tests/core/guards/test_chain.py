@@ -6,14 +6,10 @@ import pytest
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    Decided,
-    Event,
-    Proposed,
-    Reported,
-    SafetyEvent,
-)
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.decision_events import Decided, Proposed, Reported
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical
 from safetyd.core.messages.proposal import Scores, Target

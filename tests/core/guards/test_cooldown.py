@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.events.decision_events import Forgotten
+from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.guards.cooldown import MAX_TARGETS, Cooldown, CooldownConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict

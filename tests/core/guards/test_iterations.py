@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.events.decision_events import Forgotten, SessionClosed
+from safetyd.core.events.decision_events import SessionClosed
+from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.guards.iterations import Iterations, IterationsConfig
 from safetyd.core.messages.telemetry import Heartbeat, Iteration
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict

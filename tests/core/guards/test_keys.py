@@ -3,14 +3,10 @@ from typing import Any, Final
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    Event,
-    KeysChanged,
-    Paused,
-    Proposed,
-    Reported,
-    SafeModeEntered,
-)
+from safetyd.core.events.daemon_events import KeysChanged
+from safetyd.core.events.decision_events import Proposed, Reported
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Paused, SafeModeEntered
 from safetyd.core.messages.money import NANO
 from safetyd.core.messages.proposal import Observation
 from safetyd.core.messages.telemetry import Heartbeat, Iteration, SessionEnded

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Forgotten, Settled
+from safetyd.core.events.decision_events import Settled
+from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.guards.known_words import (
     FORGET_S,
     MAX_COMMON,

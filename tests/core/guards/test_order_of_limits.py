@@ -3,12 +3,13 @@
 import pytest
 
 from safetyd.core.engine.engine import Engine, _listeners
-from safetyd.core.events.decision_events import Forgotten, SessionClosed, Stopped
+from safetyd.core.events.decision_events import SessionClosed
+from safetyd.core.events.guard_events import Forgotten, Stopped
 from safetyd.core.guards.cooldown import Cooldown, CooldownConfig
 from safetyd.core.guards.iterations import Iterations, IterationsConfig
 from safetyd.core.guards.mode import ModeGuard, ModesConfig
-from safetyd.core.guards.rate import RateConfig, RateLimiter
-from safetyd.core.guards.rates import BucketConfig
+from safetyd.core.guards.rate.rate import RateConfig, RateLimiter
+from safetyd.core.guards.rate.rate_limits import BucketConfig
 from safetyd.core.guards.scores import ScoresConfig, ScoresGuard
 from safetyd.core.messages.proposal import Scores
 from safetyd.core.messages.telemetry import Iteration, SessionEnded

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.events.decision_events import Paused, Unpaused
+from safetyd.core.events.guard_events import Paused, Unpaused
 from safetyd.core.guards.pause import PauseGuard
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from tests.core.guards.gate.gate_rig import rules

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from safetyd.core.action_types import Kinds
 from safetyd.core.actor import Guard
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Proposed
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.gate.gate import GateConfig
 from safetyd.core.guards.projects import (

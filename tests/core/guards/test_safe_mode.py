@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from safetyd.core.engine.engine import Engine, _listeners
-from safetyd.core.events.decision_events import SafeModeEntered
-from safetyd.core.guards.fleet import MAX_UNPROPOSED
+from safetyd.core.events.guard_events import SafeModeEntered
+from safetyd.core.guards.kernel import MAX_UNPROPOSED
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict

@@ -2,7 +2,7 @@
 
 import pytest
 
-from safetyd.core.events.decision_events import SafeModeEntered
+from safetyd.core.events.guard_events import SafeModeEntered
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.messages.verdict import ALLOWED
 from safetyd.core.party import KEYLESS

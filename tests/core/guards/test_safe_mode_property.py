@@ -6,13 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyd.core.events.decision_events import (
-    Decided,
-    Event,
-    SafeModeEntered,
-    SafeModeExited,
-    Settled,
-)
+from safetyd.core.events.decision_events import Decided, Settled
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
 from safetyd.core.guards.kernel import Step
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.messages.verdict import ALLOWED, Severity

@@ -5,7 +5,8 @@ import pytest
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Moment, Proposed
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Moment
 from safetyd.core.guards.projects import ProjectConfidence, ProjectConfig
 from safetyd.core.messages.verdict import ALLOWED, Verdict
 from safetyd.core.policy import Policy

@@ -1,7 +1,7 @@
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Stopped
+from safetyd.core.events.guard_events import Stopped
 from safetyd.core.guards.stop import StopGuard
 from safetyd.core.policy import Policy
 from tests.story import ask, at, play, propose, resume, stop, tick

@@ -7,23 +7,22 @@ from typing import Literal
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import ApprovalsConfig, request_id
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Answered, Asking, Decided, Event, Expired
+from safetyd.core.events.decision_events import Asking, Decided
+from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import (
     Announced,
-    ChannelKind,
     ChannelMoved,
     Due,
     Item,
     Note,
     NotTold,
-    QuietHours,
-    Recipient,
-    TellingConfig,
     Told,
 )
+from safetyd.core.events.request_events import Answered, Expired
 from safetyd.core.messages.proposal import Proposal, Urgency
 from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.outbox.outbox import Outbox
+from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
 from tests.story import at, tick
 
 MINUTE = 60.0

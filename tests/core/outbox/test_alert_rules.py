@@ -6,11 +6,11 @@ import pytest
 
 from safetyd.core.actor import counts
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
     AnomalyFound,
     BudgetMarked,
-    Decided,
-    Event,
     Paused,
     SafeModeEntered,
     Stopped,

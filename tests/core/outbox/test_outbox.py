@@ -2,8 +2,10 @@
 
 import pytest
 
-from safetyd.core.events.decision_events import Cancelled, ClockStepped, Paused, Superseded
-from safetyd.core.events.notification_events import Recipient
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.guard_events import Paused
+from safetyd.core.events.request_events import Cancelled, Superseded
+from safetyd.core.recipients import Recipient
 from tests.core.outbox.outbox_story import (
     ALL,
     AWAKE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from safetyd.core.events.decision_events import AnomalyFound
+from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.events.notification_events import Due, LinkRevoked, NotTold, Unparked
 from tests.core.outbox.outbox_story import (
     BOTH,

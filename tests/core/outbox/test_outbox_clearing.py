@@ -2,9 +2,11 @@
 
 import pytest
 
-from safetyd.core.events.decision_events import AnomalyFound, BudgetMarked, Event, Resumed, Stopped
-from safetyd.core.events.notification_events import Due, NotTold, Recipient, TellingConfig
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, Resumed, Stopped
+from safetyd.core.events.notification_events import Due, NotTold
 from safetyd.core.outbox import deliveries
+from safetyd.core.recipients import Recipient, TellingConfig
 from tests.core.outbox.outbox_story import (
     ALL,
     BOTH,

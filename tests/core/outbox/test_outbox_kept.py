@@ -2,9 +2,10 @@
 
 import pytest
 
-from safetyd.core.events.decision_events import Cancelled, Deferred
-from safetyd.core.events.notification_events import Due, Recipient, TellingConfig
+from safetyd.core.events.notification_events import Due
+from safetyd.core.events.request_events import Cancelled, Deferred
 from safetyd.core.outbox import deliveries, outbox
+from safetyd.core.recipients import Recipient, TellingConfig
 from tests.core.outbox.outbox_story import (
     BOTH,
     DAY,

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from safetyd.core.events.decision_events import BudgetMarked, Cancelled, Deferred, Event
-from safetyd.core.events.notification_events import Due, Recipient, TellingConfig, Unparked
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import BudgetMarked
+from safetyd.core.events.notification_events import Due, Unparked
+from safetyd.core.events.request_events import Cancelled, Deferred
 from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.recipients import Recipient, TellingConfig
 from tests.core.outbox.outbox_story import (
     BOTH,
     HOUR,

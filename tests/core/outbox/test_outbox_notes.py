@@ -5,12 +5,14 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from safetyd.core.events.decision_events import AnomalyFound, SafeModeEntered, Transcribed
-from safetyd.core.events.notification_events import Due, Note, Recipient
+from safetyd.core.events.decision_events import Transcribed
+from safetyd.core.events.guard_events import AnomalyFound, SafeModeEntered
+from safetyd.core.events.notification_events import Due, Note
 from safetyd.core.messages.transcript import Entry, Transcript, Usage
 from safetyd.core.messages.verdict import ALLOW, BLOCK, Verdict
 from safetyd.core.outbox import alerts as noting
 from safetyd.core.outbox import deliveries
+from safetyd.core.recipients import Recipient
 from tests.core.outbox.outbox_story import (
     ALL,
     BOTH,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.approvals.request import UNPAUSE, request_id
-from safetyd.core.events.decision_events import Paused
+from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.notification_events import Due
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox import bundling as postroom

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from safetyd.core.events.decision_events import Stopped
-from safetyd.core.events.notification_events import Due, Item, Recipient
-from safetyd.core.outbox.demands import MAX_WOKEN, MAX_WOKEN_IN_ALL
+from safetyd.core.events.guard_events import Stopped
+from safetyd.core.events.notification_events import Due, Item
+from safetyd.core.outbox.delivery_queue import MAX_WOKEN, MAX_WOKEN_IN_ALL
+from safetyd.core.recipients import Recipient
 from tests.core.outbox.outbox_story import (
     AWAKE,
     BOTH,

@@ -1,7 +1,8 @@
 """How people are reminded of what they do not answer."""
 
-from safetyd.core.events.decision_events import Deferred
-from safetyd.core.events.notification_events import Climbed, Item, Recipient
+from safetyd.core.events.notification_events import Climbed, Item
+from safetyd.core.events.request_events import Deferred
+from safetyd.core.recipients import Recipient
 from tests.core.outbox.outbox_story import (
     BOTH,
     HOUR,

@@ -4,7 +4,8 @@ from typing import Literal
 
 import pytest
 
-from safetyd.core.events.decision_events import ClockStepped, Event
+from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Due
 from safetyd.core.messages.proposal import Urgency
 from tests.core.outbox.outbox_story import (

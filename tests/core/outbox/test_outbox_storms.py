@@ -1,6 +1,6 @@
 """Agents that ask more than people can read."""
 
-from safetyd.core.events.decision_events import Paused
+from safetyd.core.events.guard_events import Paused
 from tests.core.outbox.outbox_story import MINUTE, Post, refs
 from tests.story import at
 

@@ -1,8 +1,9 @@
 """What an agent hears when nobody could be told of its request."""
 
-from safetyd.core.events.decision_events import Event
-from safetyd.core.events.notification_events import Due, NotTold, Recipient, TellingConfig
+from safetyd.core.events.event import Event
+from safetyd.core.events.notification_events import Due, NotTold
 from safetyd.core.policy import Policy
+from safetyd.core.recipients import Recipient, TellingConfig
 from tests.core.approvals.queue_story import Queue
 from tests.story import at
 

@@ -5,26 +5,27 @@ from typing import Literal
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
+from safetyd.core.events.daemon_events import (
     AuditRecovered,
-    BreakerMoved,
-    BudgetMarked,
-    Claimed,
     ClockStepped,
     ConfigRejected,
-    Event,
     KeysChanged,
-    Overdue,
+    SafetyEvent,
+)
+from safetyd.core.events.decision_events import Overdue, Refused
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
+    AnomalyFound,
+    BreakerMoved,
+    BudgetMarked,
     Paused,
-    Refused,
     SafeModeEntered,
     SafeModeExited,
-    SafetyEvent,
     Unpaused,
 )
 from safetyd.core.events.notification_events import ChannelMoved, NotTold
-from safetyd.core.guards.rate import RateConfig
+from safetyd.core.events.request_events import Claimed
+from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.reporting.reporter import MAX_PER_TICK, Reporter
 from tests.story import at, play, propose, resume, stop, tick

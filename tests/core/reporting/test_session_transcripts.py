@@ -6,7 +6,8 @@ import pytest
 from safetyd.core.approvals import request_index as register
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Event, Reported, SessionClosed, Transcribed
+from safetyd.core.events.decision_events import Reported, SessionClosed, Transcribed
+from safetyd.core.events.event import Event
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.proposal import Target, Tokens
 from safetyd.core.messages.telemetry import (

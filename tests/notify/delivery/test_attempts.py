@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from safetyd.notify.channel import Unavailable
-from safetyd.notify.delivery.attempt import one_line
+from safetyd.notify.delivery.channel_worker import one_line
 from tests.notify.delivery.fake_channel import Report, at_work, round_of
 
 

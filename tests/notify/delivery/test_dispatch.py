@@ -5,7 +5,8 @@ import logging
 import anyio
 import pytest
 
-from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, QuietHours, Told
+from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
+from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel import Limits
 from safetyd.notify.compose import Letterbox
 from tests.notify.compose_rig import Wired, telling

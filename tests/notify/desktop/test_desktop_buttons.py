@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from safetyd.core.approvals.request import Request
-from safetyd.core.events.decision_events import Cancelled, Event, Expired, Moment
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.request_events import Cancelled, Expired
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.desktop.desktop_buttons import OPENER, OwnDesktop

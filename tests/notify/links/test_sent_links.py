@@ -5,9 +5,10 @@ import msgspec
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event
-from safetyd.core.events.notification_events import Due, Item, LinkRevoked, Recipient, TellingConfig
+from safetyd.core.events.event import Event
+from safetyd.core.events.notification_events import Due, Item, LinkRevoked
 from safetyd.core.policy import Policy
+from safetyd.core.recipients import Recipient, TellingConfig
 from safetyd.notify.links.sent_links import Link, LinkBook
 from safetyd.notify.links.tokens import Signer
 from tests.core.approvals.queue_story import Queue

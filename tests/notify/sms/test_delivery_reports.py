@@ -25,7 +25,7 @@ class Post:
         self.wired = Wired(telling("sms"))
         self.sms: Sms | None = sms
         self.arrivals = Arrivals(
-            lambda: self.wired.engine, self.wired.mailbox, lambda: self.sms, self.wired.clock.now
+            self.wired.engine, self.wired.mailbox, lambda: self.sms, self.wired.clock.now
         )
 
     async def sends(self) -> Delivery:

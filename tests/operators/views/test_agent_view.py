@@ -5,7 +5,8 @@ import pytest
 
 from safetyd.bus.publisher import MAX_ANSWER_BYTES
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import AnomalyFound, Event, Paused
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound, Paused
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.policy import Policy
 from safetyd.operators.views.agent_view import FOREMOST, RECENT_S, SHOWN, SLICE, agents, foremost

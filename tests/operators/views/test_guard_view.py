@@ -5,7 +5,8 @@ import pytest
 
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import AnomalyFound, BreakerMoved, Moment
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import AnomalyFound, BreakerMoved
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.operators.views.guard_view import MAX_COMPARED, anomalies, breakers, budgets, types

@@ -4,16 +4,10 @@ from typing import Any
 
 import pytest
 
-from safetyd.core.events.decision_events import Moment
-from safetyd.core.events.notification_events import (
-    ChannelMoved,
-    Due,
-    QuietHours,
-    Recipient,
-    TellingConfig,
-    Told,
-)
+from safetyd.core.events.event import Moment
+from safetyd.core.events.notification_events import ChannelMoved, Due, Told
 from safetyd.core.policy import Policy
+from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from safetyd.operators.views.request_view import (
     HistoryQuestion,
     PendingQuestion,

@@ -3,14 +3,8 @@ from typing import Any, Literal
 import msgspec
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    BreakerMoved,
-    Event,
-    Moment,
-    Paused,
-    PersonSeen,
-)
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import AnomalyFound, BreakerMoved, Paused, PersonSeen
 from safetyd.core.messages.telemetry import Heartbeat
 from safetyd.core.policy import Policy
 from safetyd.operators.views.agent_view import RECENT_S, SHOWN

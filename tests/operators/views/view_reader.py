@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Event, Moment, SafeModeEntered
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import SafeModeEntered
 from safetyd.core.policy import Policy
 from tests.story import at, play
 

@@ -14,19 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.action_types import TypeConfig
-from safetyd.core.events.decision_events import Event, Moment, Paused, Stopped
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import Paused, Stopped
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.notify.links.sent_links import Link
 from safetyd.notify.links.tokens import Signer
 from safetyd.web.link_view import MAX_LISTED, Sight, look
-from safetyd.web.pages.page_frame import seen
-from safetyd.web.pages.pages import list_page, pairing_page, told_page
+from safetyd.web.pages.page_frame import POLICY, STYLE, ago, moment, pieces, seen, span
 from safetyd.web.pages.request_page import Draft, about, request_page
-from safetyd.web.pages.style import POLICY, STYLE
-from safetyd.web.pages.times import ago, moment, span
-from safetyd.web.pages.visible import pieces
+from safetyd.web.pages.result_pages import list_page, pairing_page, told_page
 from tests.core.approvals.queue_story import Queue
 from tests.story import NOON, at, propose
 from tests.web.link_site import KEY

@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.events.decision_events import Decided, Proposed, Settled
 from safetyd.core.guards.anomaly.baselines import Baseline, EwmaLatency, Outlier, Sample
-from safetyd.core.guards.anomaly.findings import RANK, SEVERE, Condition, Detector, Found
+from safetyd.core.guards.anomaly.findings import RANK, SEVERE, Condition, Detector, Found, Looked
 from safetyd.core.guards.anomaly.presence import NoHuman
 from safetyd.core.guards.anomaly.proposal_detectors import (
     PATIENT,
@@ -19,9 +19,8 @@ from safetyd.core.guards.anomaly.proposal_detectors import (
     TimeSkew,
     skew_s,
 )
-from safetyd.core.guards.anomaly.response import Looked
-from safetyd.core.guards.anomaly.trips import BreakerOscillation
 from safetyd.core.guards.anomaly.usage_detectors import (
+    BreakerOscillation,
     CostPerHour,
     ErrorRate,
     EscalatingCost,

@@ -11,32 +11,34 @@ import msgspec
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.decision_events import Decided, Proposed, Reported, Settled
+from safetyd.core.events.event import Event, Moment, Ticked
+from safetyd.core.events.guard_events import (
     AnomalyFound,
     BreakerMoved,
     BudgetRaised,
-    Decided,
-    Event,
     Forgotten,
-    Moment,
+    NameForgotten,
     Paused,
     PersonSeen,
-    Proposed,
-    Reported,
     Resumed,
     SafeModeEntered,
     SafeModeExited,
-    Settled,
     Stopped,
-    Ticked,
     Unpaused,
 )
 from safetyd.core.guards.anomaly.agent_profile import Agent, AnomalyConfig, Detectors, Gauges
-from safetyd.core.guards.anomaly.findings import SEVERE, Condition
+from safetyd.core.guards.anomaly.findings import (
+    SEVERE,
+    Concern,
+    Condition,
+    Looked,
+    raised,
+    response,
+    would_raise,
+)
 from safetyd.core.guards.anomaly.presence import HumanConfig, People, by_a_person, nobody_for
-from safetyd.core.guards.anomaly.response import Concern, Looked, raised, response, would_raise
-from safetyd.core.guards.anomaly.trips import Trips, trips_of
+from safetyd.core.guards.anomaly.usage_detectors import Trips, trips_of
 from safetyd.core.messages.telemetry import Commit, Iteration, Metrics
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
 from safetyd.core.party import KEYLESS

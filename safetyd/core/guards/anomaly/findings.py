@@ -1,14 +1,19 @@
-"""A finding is raised when its condition begins to hold, and not again for a while."""
+"""A finding is raised when its condition begins to hold, and not again for a while.
+
+What follows is a finding alone, a pause, or a stop.
+"""
 
 import math
-from typing import ClassVar, Final, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound, Paused, Stopped
+
 QUIET_S: Final = 600.0
-
 Level = Literal["low", "medium", "high", "critical"]
-
 LEVELS: Final[tuple[Level, ...]] = ("low", "medium", "high", "critical")
 SEVERE: Final[tuple[Level, ...]] = ("high", "critical")
 RANK: Final[dict[Level, int]] = {level: rank for rank, level in enumerate(LEVELS, 1)}
@@ -72,3 +77,74 @@ class Condition(msgspec.Struct):
             self.quiet_until_t = t + QUIET_S
         self.holds = False
         self.count = self.raised = 0
+
+
+# What a detector found, by its id; None: its condition does not hold.
+Looked = tuple[str, Found | None]
+
+
+class Concern(NamedTuple):
+    """Whom a finding is about, and the last epoch of a stop."""
+
+    epoch: int
+    agent: str | None = None
+    breaker: str | None = None
+
+
+def raised(
+    cause: Event, conditions: dict[str, Condition], looked: Sequence[Looked], concern: Concern
+) -> list[Event]:
+    """Bring the conditions up to date; return what follows from those that begin to hold."""
+    caused: list[Event] = []
+    for id_, found in looked:
+        condition = conditions.get(id_)
+        if condition is None:
+            if found is None:
+                continue
+            condition = conditions[id_] = Condition()
+        if condition.update(cause.t, found) and found is not None:
+            caused += response(cause, id_, found, concern)
+    return caused
+
+
+def would_raise(condition: Condition | None, t: float, found: Found) -> bool:
+    """Say whether a finding would be raised, and change nothing."""
+    copied = Condition() if condition is None else msgspec.structs.replace(condition)
+    return copied.update(t, found)
+
+
+def response(cause: Event, id_: str, found: Found, concern: Concern) -> list[Event]:
+    """Return the finding, and the pause or stop that its severity asks for."""
+    told: list[Event] = [
+        AnomalyFound(
+            at=cause.at,
+            t=cause.t,
+            rule=f"anomaly.{id_}",
+            severity=found.severity,
+            message=found.message,
+            agent=concern.agent,
+            breaker=concern.breaker,
+        )
+    ]
+    if found.severity == "critical":
+        told.append(_stopped(cause, id_, concern.epoch + 1))
+    elif found.severity == "high" and concern.agent is not None:
+        told.append(_paused(cause, concern.agent, found.message))
+    return told
+
+
+def _stopped(cause: Event, id_: str, epoch: int) -> Stopped:
+    return Stopped(
+        at=cause.at,
+        t=cause.t,
+        source="anomaly",
+        by="safetyd",
+        reason=f"Anomaly detected: anomaly.{id_}",
+        epoch=epoch,
+    )
+
+
+def _paused(cause: Event, agent: str, reason: str) -> Paused:
+    return Paused(
+        at=cause.at, t=cause.t, agent=agent, source="anomaly", by="safetyd", reason=reason
+    )

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
     BudgetRaised,
-    Event,
     Forgotten,
     Paused,
     PersonSeen,

@@ -17,23 +17,13 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, later, on
-from safetyd.core.events.consequences import Dropped, NameForgotten
-from safetyd.core.events.decision_events import (
-    BudgetRaised,
-    Decided,
-    Event,
-    Moment,
-    Overdue,
-    Paused,
-    Proposed,
-    SessionClosed,
-    Settled,
-    Unpaused,
-)
+from safetyd.core.events.decision_events import Decided, Overdue, Proposed, SessionClosed, Settled
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused, Unpaused
+from safetyd.core.events.request_events import Dropped
 from safetyd.core.guards.budget.accounts import NOTHING, Account, Payer
 from safetyd.core.guards.budget.ledger import NO_SHARES, Ledger, Limits, Shares
-from safetyd.core.guards.budget.limits import SCOPES, Scope, Spend, Standing
-from safetyd.core.guards.budget.limits_part import ProjectLimits
+from safetyd.core.guards.budget.limits import SCOPES, ProjectLimits, Scope, Spend, Standing
 from safetyd.core.guards.projects import ProjectConfig, Usd
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal

@@ -1,15 +1,18 @@
-"""One budget as it stands, and what is said about it."""
+"""The limits on the accounts that a proposal counts in, how each stands, and what is said of it."""
 
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from safetyd.core.events.decision_events import BudgetMarked, Event
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import BudgetMarked
 from safetyd.core.guards.budget.accounts import Account
-from safetyd.core.messages.money import cents_down, cents_up, dollars, usd
+from safetyd.core.guards.budget.ledger import Limits
+from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, sides
+from safetyd.core.messages.money import cents_down, cents_up, dollars, nano, usd
 from safetyd.core.messages.verdict import Severity, Verdict
 
 Scope = Literal["chain", "session", "day", "agent", "model", "keyless", "share"]
 SCOPES: Final[tuple[Scope, ...]] = ("chain", "session", "day", "agent", "model")
-
 
 _FRESH: Final[dict[Scope, str]] = {
     "chain": "in another chain",
@@ -128,3 +131,35 @@ class Spend(NamedTuple):
     session: str
     model: str
     spent: int
+
+
+class ProjectLimits:
+    """The limits in one project. `own` holds the agents that have others than the usual."""
+
+    def __init__(self, project: ProjectConfig, usual: Limits, own: Mapping[str, Limits]) -> None:
+        self._usual = sides(project, usual, _within, _smallest)
+        self._own = {
+            agent: sides(project, limits, _within, _smallest) for agent, limits in own.items()
+        }
+
+    def of(self, agent: str) -> Limits:
+        return self._own.get(agent, self._usual).of(agent)
+
+
+def _within(limits: Limits, settings: ProjectSettings) -> Limits:
+    chain, session, day, agent, model = limits
+    own = settings.budget
+    return (
+        chain if own.chain_usd is None else nano(own.chain_usd),
+        session if own.session_usd is None else nano(own.session_usd),
+        day,
+        agent if own.agent_usd is None else nano(own.agent_usd),
+        model,
+    )
+
+
+def _smallest(several: tuple[Limits, ...]) -> Limits:
+    chain, session, day, agent, model = (
+        min(filter(None, limits), default=0) for limits in zip(*several, strict=True)
+    )
+    return chain, session, day, agent, model

@@ -14,15 +14,9 @@ from msgspec import Meta
 
 from safetyd.core.action_types import GUI, Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import (
-    Decided,
-    Forgotten,
-    Moment,
-    Proposed,
-    Reported,
-    SessionClosed,
-)
+from safetyd.core.events.decision_events import Decided, Proposed, Reported, SessionClosed
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import Forgotten, NameForgotten
 from safetyd.core.guards.gate import default_patterns as shipped
 from safetyd.core.guards.gate.loops import LoopCounts, Loops, Visit, visit_of
 from safetyd.core.guards.gate.own_resources import Own, OwnConfig
@@ -35,7 +29,6 @@ from safetyd.core.guards.gate.steps import (
     merged,
     target_words,
     text_words,
-    together,
     unsure,
     words,
 )
@@ -50,7 +43,7 @@ from safetyd.core.guards.projects import (
 )
 from safetyd.core.messages.proposal import Proposal, Risk, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded
-from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, strictest
+from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, strictest, together
 from safetyd.core.text import patterns
 from safetyd.core.text.folding import forms, masked, prepare
 from safetyd.core.text.patterns import AnyPattern, PatternSet, Sieve, named

@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.action_types import GUI, Kind
 from safetyd.core.messages.proposal import Observation, Proposal, Target
-from safetyd.core.messages.verdict import Severity, Verdict, all_of, strictest
+from safetyd.core.messages.verdict import Severity, Verdict, together
 from safetyd.core.text.folding import deception, forms
 from safetyd.core.text.patterns import AnyPattern, PatternSet
 
@@ -133,16 +133,6 @@ def beside(confidence: float, threshold: float) -> str:
         if is_ != needed or confidence == threshold:
             break
     return f"{is_} {'>=' if confidence >= threshold else '<'} {needed}"
-
-
-def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
-    """Make one verdict of many: the strictest, with the rules of the others."""
-    first = strictest(found)
-    also = tuple(dict.fromkeys(v.rule for v in found if v.rule != first.rule))
-    if len(found) == 1 and not masks_text:
-        return first
-    remedy = all_of(verdict.remedy for verdict in found)
-    return msgspec.structs.replace(first, also=also, masks_text=masks_text, remedy=remedy)
 
 
 def merged(found: Sequence[Verdict]) -> Verdict:

@@ -1,6 +1,7 @@
 """An anomaly guard and the agents it watches, for stories."""
 
-from safetyd.core.events.decision_events import AnomalyFound, BreakerMoved, Event
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound, BreakerMoved
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.anomaly import AnomalyGuard
 from safetyd.core.guards.anomaly.presence import HumanConfig

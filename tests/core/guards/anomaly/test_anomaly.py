@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from safetyd.core.events.decision_events import (
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
     AnomalyFound,
-    Event,
     Forgotten,
     Paused,
     PersonSeen,

@@ -4,11 +4,16 @@ import math
 
 import pytest
 
-from safetyd.core.events.decision_events import BreakerMoved, Paused
+from safetyd.core.events.guard_events import BreakerMoved, Paused
 from safetyd.core.guards.anomaly.agent_profile import MAX_MODELS, AnomalyConfig
 from safetyd.core.guards.anomaly.baselines import EwmaLatency, Outlier, standing
-from safetyd.core.guards.anomaly.trips import MAX_BREAKERS, BreakerOscillation
-from safetyd.core.guards.anomaly.usage_detectors import CostPerHour, ErrorRate, EscalatingCost
+from safetyd.core.guards.anomaly.usage_detectors import (
+    MAX_BREAKERS,
+    BreakerOscillation,
+    CostPerHour,
+    ErrorRate,
+    EscalatingCost,
+)
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.messages.telemetry import Commit, Heartbeat, Iteration, Metrics
 from safetyd.core.messages.verdict import Severity

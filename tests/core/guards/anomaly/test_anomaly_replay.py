@@ -3,13 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetyd.core.events.decision_events import (
-    AnomalyFound,
-    BreakerMoved,
-    Event,
-    PersonSeen,
-    SafeModeExited,
-)
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import AnomalyFound, BreakerMoved, PersonSeen, SafeModeExited
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical, RepeatedAction

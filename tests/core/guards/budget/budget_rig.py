@@ -3,14 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from safetyd.core.engine.engine import Engine, _listeners
-from safetyd.core.events.decision_events import (
-    BudgetMarked,
-    Event,
-    Paused,
-    Proposed,
-    Reported,
-    Unpaused,
-)
+from safetyd.core.events.decision_events import Proposed, Reported
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import BudgetMarked, Paused, Unpaused
 from safetyd.core.guards.budget.budget import Budget, BudgetConfig
 from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.guards.projects import ProjectConfig

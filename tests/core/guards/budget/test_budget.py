@@ -3,7 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.core.events.decision_events import BudgetMarked, Decided
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.guard_events import BudgetMarked
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.money import NANO
 from safetyd.core.messages.telemetry import SessionEnded

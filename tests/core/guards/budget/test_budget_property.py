@@ -14,17 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import (
-    BudgetMarked,
-    Decided,
-    Event,
-    Overdue,
-    Paused,
-    Proposed,
-    SessionClosed,
-    Settled,
-    Unpaused,
-)
+from safetyd.core.events.decision_events import Decided, Overdue, Proposed, SessionClosed, Settled
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import BudgetMarked, Paused, Unpaused
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.money import NANO
 from safetyd.core.messages.proposal import Proposal

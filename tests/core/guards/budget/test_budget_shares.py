@@ -2,7 +2,8 @@
 
 import pytest
 
-from safetyd.core.events.decision_events import BudgetRaised, Reported
+from safetyd.core.events.decision_events import Reported
+from safetyd.core.events.guard_events import BudgetRaised
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.budget.ledger import MAX_AGENTS
 from safetyd.core.messages.money import NANO

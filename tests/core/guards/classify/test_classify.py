@@ -3,7 +3,7 @@ import json
 import pytest
 
 from safetyd.core.action_types import Kinds, TypeConfig
-from safetyd.core.events.decision_events import Stopped
+from safetyd.core.events.guard_events import Stopped
 from safetyd.core.guards.classify.classify import MAX_UNKNOWN
 from safetyd.core.guards.classify.rule_sets import MAX_REMEMBERED, MAX_SESSIONS
 from safetyd.core.guards.rules import RulesConfig

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Event, Proposed
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.messages.verdict import Severity, strictest

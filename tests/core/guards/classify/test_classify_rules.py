@@ -5,8 +5,7 @@ import msgspec
 import pytest
 
 from safetyd.core.action_types import TypeConfig
-from safetyd.core.guards.rules import RulesConfig
-from safetyd.core.guards.shipped_paths import SENSITIVE
+from safetyd.core.guards.rules import SENSITIVE, RulesConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from safetyd.core.text.path_globs import UNFOLLOWED

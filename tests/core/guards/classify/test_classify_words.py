@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.guards.projects import ProjectConfig
-from safetyd.core.guards.rules import ProjectRules, RulesConfig
-from safetyd.core.guards.shipped_paths import PROTECTED
+from safetyd.core.guards.rules import PROTECTED, ProjectRules, RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK
 from tests.core.guards.classify.classify_rig import Desk, custom
 

@@ -7,7 +7,8 @@ import msgspec
 
 from safetyd.core.action_types import Kinds, TypeConfig
 from safetyd.core.engine.journal_lines import encode
-from safetyd.core.events.decision_events import Decided, Event, Proposed
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Event
 from safetyd.core.guards.gate.gate import ConfidenceConfig, Gate, GateConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.messages.proposal import Observation

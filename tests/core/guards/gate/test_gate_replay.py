@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.engine.journal_lines import decode, encode
-from safetyd.core.events.decision_events import Event, Forgotten, Proposed
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.guards.gate.gate import GateConfig
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded

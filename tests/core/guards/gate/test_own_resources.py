@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.action_types import Kinds
-from safetyd.core.events.decision_events import Released
+from safetyd.core.events.request_events import Released
 from safetyd.core.guards.gate.gate import ConfidenceConfig, Gate, GateConfig
 from safetyd.core.guards.gate.own_resources import ABOVE, OWN, Own, OwnConfig
 from safetyd.core.guards.projects import ProjectConfig

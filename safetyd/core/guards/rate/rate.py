@@ -14,11 +14,17 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.events.consequences import NameForgotten
-from safetyd.core.events.decision_events import Decided, Moment, Proposed
-from safetyd.core.guards import minute
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.guards.known_words import MAX_COMMON
-from safetyd.core.guards.rates import BucketConfig, DevelopmentRates, ModeRates, ProductionRates
+from safetyd.core.guards.rate import sliding_window as minute
+from safetyd.core.guards.rate.rate_limits import (
+    BucketConfig,
+    DevelopmentRates,
+    ModeRates,
+    ProductionRates,
+)
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 from safetyd.core.party import Others
 

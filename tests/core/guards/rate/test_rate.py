@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.guards import minute
-from safetyd.core.guards.rate import RateConfig, RateLimiter, Taker
-from safetyd.core.guards.rates import BucketConfig, ModeRates
+from safetyd.core.guards.rate import sliding_window as minute
+from safetyd.core.guards.rate.rate import RateConfig, RateLimiter, Taker
+from safetyd.core.guards.rate.rate_limits import BucketConfig, ModeRates
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from tests.core.guards.gate.gate_rig import rules
 from tests.core.guards.guard_replay import (

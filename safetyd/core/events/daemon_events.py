@@ -1,0 +1,43 @@
+"""What happens to the daemon itself, and what it tells."""
+
+from datetime import datetime
+
+from safetyd.core.events.event import Event
+
+
+class KeysChanged(Event, kw_only=True, tag="keys_changed"):
+    """Who may connect has changed; each entry is a role, a name and a public key."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    by: str
+
+
+class ConfigRejected(Event, kw_only=True, tag="config_rejected"):
+    errors: tuple[str, ...]
+
+
+class ClockStepped(Event, kw_only=True, tag="clock_stepped"):
+    seconds: float
+
+
+class AuditRecovered(Event, kw_only=True, tag="audit_recovered"):
+    """A torn last line was cut off the audit file."""
+
+    file: str
+    torn_bytes: int
+    torn_sha256: str
+
+
+class SafetyEvent(Event, kw_only=True, omit_defaults=False, tag="safety_event"):
+    """What people, logs and dashboards are told; `seq`, `at` and `t` are the journal's."""
+
+    id: str
+    timestamp: datetime
+    event_type: str
+    agent_id: str | None = None
+    model_id: str | None = None
+    breaker_id: str | None = None
+    cost_snapshot: dict[str, float | str] | None = None
+    reason: str
+    metadata: dict[str, str | int | float | bool | None]

@@ -1,0 +1,1 @@
+"""How often agents may propose."""

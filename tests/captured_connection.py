@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from safetyd.bus.nats_client import HardenedClient
-from safetyd.bus.publisher import Post
+from safetyd.bus.publisher import Publisher
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
-from safetyd.journal.mailbox import Letter, Mailbox
+from safetyd.journal.mailbox import Envelope, Mailbox
 
 REPLY = b"_R_.test.1"
 
@@ -20,7 +20,7 @@ class Said(NamedTuple):
     fields: dict[str, Any]
 
 
-class Wire(HardenedClient):
+class CapturedConnection(HardenedClient):
     """Takes everything that is sent, as a connection that works does."""
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Wire(HardenedClient):
         return messages
 
 
-class Ear:
+class CapturedPublisher:
     """A post, and what left through it."""
 
     def __init__(self, *, keyless: bool = False) -> None:
-        self._wire = Wire()
-        self.post = Post(self._wire, Subjects(), keyless=keyless)
+        self._wire = CapturedConnection()
+        self.post = Publisher(self._wire, Subjects(), keyless=keyless)
 
     def said(self) -> list[Said]:
         self.post.flush()
@@ -70,7 +70,7 @@ def work_off(
     """Put every letter to the engine and deliver it, as if writing took no time."""
     moment = (clock or Clock()).now()
     events: list[Event] = []
-    letters: list[Letter] = []
+    letters: list[Envelope] = []
     while (letter := mailbox.take()) is not None:
         events += letter.open(engine, moment)
         letters.append(letter)

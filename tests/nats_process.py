@@ -11,7 +11,7 @@ SERVER = Path(sysconfig.get_path("scripts")) / "nats-server"
 LISTENING = re.compile(r"Listening for client connections on .*:(\d+)")
 
 
-class Bus:
+class NatsProcess:
     def __init__(self, directory: Path, config: str = "") -> None:
         self.directory = directory
         self._config = directory / "nats.conf"

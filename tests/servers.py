@@ -9,16 +9,16 @@ import pytest
 
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 
 CONFIG = 'max_payload: 256KB\njetstream {{ store_dir: "{}", sync_interval: always }}\n'
 
 
 @pytest.fixture(scope="session")
-def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
+def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]:
     """One server for all tests: who freezes or stops it sets it going again."""
     directory = tmp_path_factory.mktemp("jetstream")
-    bus = Bus(directory, CONFIG.format(directory))
+    bus = NatsProcess(directory, CONFIG.format(directory))
     yield bus
     bus.stop()
 
@@ -47,7 +47,7 @@ async def connected(url: str) -> AsyncIterator[HardenedClient]:
 
 
 @pytest.fixture
-async def client(jetstream: Bus) -> AsyncIterator[HardenedClient]:
+async def client(jetstream: NatsProcess) -> AsyncIterator[HardenedClient]:
     """A connection to a server that holds no journal yet."""
     async with connected(jetstream.url) as client:
         with suppress(nats.js.errors.NotFoundError):
@@ -59,7 +59,7 @@ async def client(jetstream: Bus) -> AsyncIterator[HardenedClient]:
 
 
 @contextmanager
-def frozen(bus: Bus) -> Iterator[None]:
+def frozen(bus: NatsProcess) -> Iterator[None]:
     bus.freeze()
     try:
         yield
@@ -68,7 +68,7 @@ def frozen(bus: Bus) -> Iterator[None]:
 
 
 @contextmanager
-def down(bus: Bus) -> Iterator[None]:
+def down(bus: NatsProcess) -> Iterator[None]:
     """Kill the server, and start it again over what it left."""
     bus.stop()
     try:

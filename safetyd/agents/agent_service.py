@@ -5,17 +5,17 @@ from functools import partial
 from typing import Final, Literal, Protocol
 
 from safetyd.agents.claims import claim, read_claim
-from safetyd.agents.emergency_stop import Latch
-from safetyd.agents.held_replies import Answers, Held
+from safetyd.agents.emergency_stop import StopFlag
+from safetyd.agents.held_replies import HeldReplies, HeldReply
 from safetyd.agents.intake import LINE_BYTES, Intake
 from safetyd.agents.path_resolution import resolved
 from safetyd.agents.permissions import PermissionAsk, as_proposal, asked_about, read_ask, result
 from safetyd.agents.pricing import PriceList
-from safetyd.agents.proposal_envelope import ProposalLetter
+from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry, shown
-from safetyd.bus.flood_gate import Door, Flooding
-from safetyd.bus.publisher import Post
+from safetyd.bus.flood_gate import FloodGate, KeylessGate
+from safetyd.bus.publisher import Publisher
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Reported, Withheld
@@ -26,7 +26,7 @@ from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.policy import Policy
-from safetyd.journal.mailbox import CommandLetter, EventLetter, Mailbox, QuestionLetter
+from safetyd.journal.mailbox import CommandEnvelope, EventEnvelope, Mailbox, QuestionEnvelope
 from safetyd.monitoring.metrics import Metrics
 
 NOBODY: Final = "unknown"
@@ -35,17 +35,17 @@ STALE_S: Final = 3.0
 LOOK_S: Final = 0.005
 
 
-class Settings(Protocol):
+class AgentSettings(Protocol):
     """What is configured now; a reload changes it."""
 
     @property
     def intake(self) -> Intake: ...
 
     @property
-    def door(self) -> Door: ...
+    def door(self) -> KeylessGate: ...
 
     @property
-    def flooding(self) -> Flooding: ...
+    def flooding(self) -> FloodGate: ...
 
     @property
     def prices(self) -> PriceList: ...
@@ -56,19 +56,19 @@ class Settings(Protocol):
     def has_key(self, agent: str) -> bool: ...
 
 
-class Service:
+class AgentService:
     """One connection's agents: those with keys, or those without."""
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
         self,
-        post: Post,
+        post: Publisher,
         mailbox: Mailbox,
-        settings: Settings,
-        latch: Latch,
+        settings: AgentSettings,
+        latch: StopFlag,
         refusals: Refusals,
         metrics: Metrics,
         *,
-        answers: Answers,
+        answers: HeldReplies,
         clock: Clock,
         keyless: bool,
         problem: Callable[[], str],
@@ -115,7 +115,7 @@ class Service:
             return
         self._mailbox.put(self._report(agent, telemetry, reply))
 
-    def sent(self, letter: ProposalLetter, late: bool) -> None:  # noqa: FBT001 - a callback
+    def sent(self, letter: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
         """Let a durable decision leave, unless it is an allow that may not any more."""
         decision = letter.decision
         if decision is None:
@@ -171,7 +171,7 @@ class Service:
             self._post.answer(reply, answer)
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
-        self._mailbox.put(CommandLetter(plan, partial(self._claimed, agent, reply)))
+        self._mailbox.put(CommandEnvelope(plan, partial(self._claimed, agent, reply)))
 
     def _claimed(self, agent: str, reply: bytes, answer: Mapping[str, object]) -> None:
         """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
@@ -180,22 +180,22 @@ class Service:
             answer = {"granted": False, "cause": "stopped", "reason": describe(stop)}
         self._post.answer(reply, answer)
 
-    def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionLetter:
+    def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionEnvelope:
         def answer(engine: Engine, _moment: Moment) -> object:
             return asked_about(engine, agent, ask)
 
-        return QuestionLetter(answer, lambda found: self._post.answer(reply, found))
+        return QuestionEnvelope(answer, lambda found: self._post.answer(reply, found))
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
         self._count(agent, cause, reason)
         self._post.answer(reply, {"approved": False, "reason": reason, "cause": cause})
 
-    def _holds(self, letter: ProposalLetter) -> bool:
+    def _holds(self, letter: ProposalEnvelope) -> bool:
         """Let a reply wait for a person, if that is wished."""
         if not letter.proposal.wait or not letter.reply:
             return False
         shape = result if letter.permission else None
-        held = Held(letter.post, letter.reply, shape)
+        held = HeldReply(letter.post, letter.reply, shape)
         return self._answers.hold(letter.agent, letter.proposal.id or "", held)
 
     def _accept(self, agent: str, reply: bytes, payload: bytes) -> None:
@@ -222,7 +222,7 @@ class Service:
         permission: bool = False,
     ) -> None:
         self._mailbox.put(
-            ProposalLetter(
+            ProposalEnvelope(
                 agent,
                 proposal,
                 digest,
@@ -296,7 +296,7 @@ class Service:
         self._count(agent, cause, error)
         self._post.answer(reply, Noted(ok=False, error=error, code=cause))
 
-    def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventLetter:
+    def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventEnvelope:
         keyless = self._keyless
 
         def made(engine: Engine, moment: Moment) -> Reported:
@@ -309,7 +309,7 @@ class Service:
                 priced_nano=self._priced(agent, telemetry, engine, moment),
             )
 
-        return EventLetter(made, lambda: self._post.answer(reply, Noted(ok=True)))
+        return EventEnvelope(made, lambda: self._post.answer(reply, Noted(ok=True)))
 
     def _priced(
         self, agent: str, telemetry: AnyTelemetry, engine: Engine, moment: Moment
@@ -366,7 +366,7 @@ class Service:
         return proposal.id or spare, digest
 
     def _withhold(
-        self, letter: ProposalLetter, why: Literal["stopped", "late"], reason: str
+        self, letter: ProposalEnvelope, why: Literal["stopped", "late"], reason: str
     ) -> None:
         agent, id_ = letter.agent, letter.proposal.id or ""
         cause: Cause = "stopped" if why == "stopped" else "unavailable"
@@ -379,7 +379,7 @@ class Service:
         def made(_engine: Engine, moment: Moment) -> Withheld:
             return Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
 
-        self._mailbox.put(EventLetter(made, lambda: None))
+        self._mailbox.put(EventEnvelope(made, lambda: None))
 
     def _new_id(self) -> str:
         self._made += 1

@@ -15,18 +15,18 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from safetyd.agents.stop_reserve import Reserve
-from safetyd.bus.publisher import Post
+from safetyd.agents.stop_reserve import StopReserve
+from safetyd.bus.publisher import Publisher
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
-from safetyd.journal.mailbox import EventLetter, Mailbox
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 
-class Latch:
+class StopFlag:
     """Which stops are in force, by source and scope."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class StopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     commands: tuple[Given, ...] = ()
 
 
-class Halt:
+class EmergencyStop:
     """The one way to stop and to resume, whoever asks.
 
     Without a `reserve` only the journal carries a command's stop over a restart.
@@ -86,13 +86,13 @@ class Halt:
 
     def __init__(
         self,
-        latch: Latch,
+        latch: StopFlag,
         mailbox: Mailbox,
-        post: Post,
+        post: Publisher,
         subjects: Subjects,
         clock: Clock,
         *,
-        reserve: Reserve | None = None,
+        reserve: StopReserve | None = None,
     ) -> None:
         self.latch = latch
         self._mailbox = mailbox
@@ -140,7 +140,7 @@ class Halt:
                 self._reserve.drop(epoch)
             written()
 
-        self._mailbox.put_first(EventLetter(made, told))
+        self._mailbox.put_first(EventEnvelope(made, told))
         return epoch
 
     def resume(
@@ -173,7 +173,7 @@ class Halt:
             self.tell()
             written()
 
-        self._mailbox.put(EventLetter(made, told))
+        self._mailbox.put(EventEnvelope(made, told))
 
     def follow(self, events: Sequence[Event]) -> None:
         """Hold what the rules themselves stopped."""

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from safetyd.agents.emergency_stop import Latch
-from safetyd.bus.publisher import Post
+from safetyd.agents.emergency_stop import StopFlag
+from safetyd.bus.publisher import Publisher
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
@@ -19,24 +19,24 @@ MAX_HELD: Final = 64  # replies that wait for one proposal; an older one gives w
 Shape = Callable[[Decision, Request | None], object]
 
 
-class Held(NamedTuple):
+class HeldReply(NamedTuple):
     """A reply that waits: with the Decision itself, or with what `shape` makes of it."""
 
-    post: Post
+    post: Publisher
     reply: bytes
     shape: Shape | None = None
 
 
-class Answers:
+class HeldReplies:
     """Replies that wait do not live through a restart; agents ask again, and are told at once."""
 
-    def __init__(self, engine: Engine, posts: Mapping[bool, Post], latch: Latch) -> None:
+    def __init__(self, engine: Engine, posts: Mapping[bool, Publisher], latch: StopFlag) -> None:
         self._engine = engine
         self._latch = latch
         self._posts = posts  # by whether an agent is keyless
-        self._held: dict[tuple[str, str], list[Held]] = {}
+        self._held: dict[tuple[str, str], list[HeldReply]] = {}
 
-    def hold(self, agent: str, id_: str, held: Held) -> bool:
+    def hold(self, agent: str, id_: str, held: HeldReply) -> bool:
         """Answer when the request that a proposal is part of has ended, if it is part of one."""
         if self._engine.approvals.of_proposal(agent, id_) is None:
             return False

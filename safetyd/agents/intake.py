@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.bus.flood_gate import Bounds
+from safetyd.bus.flood_gate import FloodBounds
 
 BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
@@ -18,7 +18,7 @@ DRY_RUNS_PER_MINUTE: Final = 30
 MAX_BUCKETS: Final = 4096
 # No agent that waits for its decisions gets there, though it asks again at once: it hears of 1,000
 # refusals in ten seconds at the most, and the longest proposal is four pieces.
-BOUNDS: Final = Bounds(
+BOUNDS: Final = FloodBounds(
     flood=10_000.0,
     per_s=500.0,
     piece_bytes=16 * 1024,

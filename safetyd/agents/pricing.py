@@ -62,7 +62,7 @@ class ConfiguredPrices:
     """The operator's own table."""
 
     def __init__(self, config: PricesConfig) -> None:
-        self._rates = tuple((_glob(glob), Rate(rate)) for glob, rate in config.models.items())
+        self._rates = tuple((_glob(glob), PriceRate(rate)) for glob, rate in config.models.items())
 
     def price(
         self,
@@ -84,7 +84,7 @@ class PriceList:
         self, config: PricesConfig, known: Prices, unlisted: Callable[[str], None]
     ) -> None:
         self._tables: tuple[Prices, ...] = (ConfiguredPrices(config), known)
-        self._unknown = Rate(config.unknown)
+        self._unknown = PriceRate(config.unknown)
         self._unlisted = unlisted
         self._said: set[str] = set()
 
@@ -121,7 +121,7 @@ class PriceList:
             self._unlisted(model)
 
 
-class Rate:
+class PriceRate:
     """A price per token, rounded up to a whole nano-dollar only when it is applied."""
 
     def __init__(self, config: PriceConfig | UnknownPriceConfig) -> None:

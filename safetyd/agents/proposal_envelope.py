@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from safetyd.agents.pricing import PriceList
-from safetyd.bus.publisher import Post
+from safetyd.bus.publisher import Publisher
 from safetyd.clock import uptime
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Proposed
@@ -12,7 +12,7 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
 
 
-class ProposalLetter:
+class ProposalEnvelope:
     """An agent's proposal; `sent` decides whether the answer may leave."""
 
     __slots__ = (
@@ -37,8 +37,8 @@ class ProposalLetter:
         proposal: Proposal,
         digest: str,
         reply: bytes,
-        post: Post,
-        sent: Callable[["ProposalLetter", bool], None],
+        post: Publisher,
+        sent: Callable[["ProposalEnvelope", bool], None],
         *,
         prices: PriceList,
         keyless: bool,

@@ -32,7 +32,7 @@ _MESSAGES: Final[dict[str, str]] = {
 _STOPPED: Final = "Everything is stopped. Do not act and do not try another way."
 
 
-class Tally(msgspec.Struct):
+class RefusalCount(msgspec.Struct):
     count: int
     example: str
 
@@ -41,7 +41,7 @@ class Refusals:
     """Counts per agent and cause since the last time they were taken."""
 
     def __init__(self) -> None:
-        self._tallies: dict[tuple[str, Cause], Tally] = {}
+        self._tallies: dict[tuple[str, Cause], RefusalCount] = {}
         self.total: dict[Cause, int] = {}
 
     def count(self, agent: str, cause: Cause, reason: str) -> int:
@@ -51,7 +51,9 @@ class Refusals:
         if tally is None:
             if len(self._tallies) >= MAX_COUNTED:
                 agent = OTHERS
-            tally = self._tallies.setdefault((agent, cause), Tally(0, reason[:EXAMPLE_CHARS]))
+            tally = self._tallies.setdefault(
+                (agent, cause), RefusalCount(0, reason[:EXAMPLE_CHARS])
+            )
         tally.count += 1
         return tally.count
 

@@ -33,7 +33,7 @@ log = logging.getLogger("safetyd.reserve")
 _decode = msgspec.json.Decoder(tuple[Stop, ...]).decode
 
 
-class Reserve:
+class StopReserve:
     """The stops that the journal does not hold yet, where a restart finds them."""
 
     def __init__(self, directory: Path) -> None:

@@ -39,30 +39,30 @@ TELL_S: Final = 60.0
 log = logging.getLogger("safetyd.bus")
 
 
-class Connection(msgspec.Struct, frozen=True):
+class ClientConnection(msgspec.Struct, frozen=True):
     cid: int
     in_msgs: int
     last_activity: datetime
     authorized_user: str  # a public key
 
 
-class Connections(msgspec.Struct, frozen=True):
+class ConnectionList(msgspec.Struct, frozen=True):
     server_id: str
-    connections: tuple[Connection, ...] = ()
+    connections: tuple[ClientConnection, ...] = ()
 
 
-class Answer(msgspec.Struct, frozen=True):
-    data: Connections
+class ConnectionsAnswer(msgspec.Struct, frozen=True):
+    data: ConnectionList
 
 
-_decode = msgspec.json.Decoder(Answer).decode
+_decode = msgspec.json.Decoder(ConnectionsAnswer).decode
 # The daemon's own connections are in none of these.
 _WATCHED: Final = {"AGENTS": MAX_AGENTS, "HUMANS": MAX_PEOPLE, "OPEN": MAX_KEYLESS}
 
 
-def superfluous(connections: Sequence[Connection]) -> Iterator[list[Connection]]:
+def superfluous(connections: Sequence[ClientConnection]) -> Iterator[list[ClientConnection]]:
     """Yield those of each user that must give way, if some must."""
-    by_user: dict[str, list[Connection]] = defaultdict(list)
+    by_user: dict[str, list[ClientConnection]] = defaultdict(list)
     for connection in connections:
         by_user[connection.authorized_user].append(connection)
     for user, held in by_user.items():
@@ -72,7 +72,7 @@ def superfluous(connections: Sequence[Connection]) -> Iterator[list[Connection]]
             yield ended
 
 
-class Crowding:
+class ConnectionLimits:
     """Looks at the connections of an account whenever one comes."""
 
     def __init__(self, server: EmbeddedServer, name_of: Callable[[str], str]) -> None:
@@ -137,7 +137,7 @@ class Crowding:
             log.debug("connections: %s", exc)
             self._look_again(account)  # where nobody more gets in, nobody comes
 
-    async def _end(self, ended: Sequence[Connection], server_id: str) -> None:
+    async def _end(self, ended: Sequence[ClientConnection], server_id: str) -> None:
         subject = ENDING.replace("*", server_id)
         for connection in ended:
             # The server ends none for somebody who does not want to hear of it.

@@ -14,7 +14,7 @@ from msgspec import Meta
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.bus.nats_client import HardenedClient, pub
-from safetyd.bus.question_limits import Pace
+from safetyd.bus.question_limits import QuestionRate
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import uptime
 from safetyd.host import Unusable, check_room
@@ -56,7 +56,7 @@ class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.open_agents and not self.url
 
 
-class Link:
+class Connection:
     """One connection that is either heard or known not to be."""
 
     def __init__(self, name: str, ended: Callable[[str], None]) -> None:
@@ -160,7 +160,7 @@ AGAIN_S: Final = 0.05
 links_log = logging.getLogger("safetyd.links")
 
 
-class Links:
+class Connections:
     """Journal and commands, agents with keys, agents without, questions: none waits for another."""
 
     def __init__(
@@ -180,14 +180,14 @@ class Links:
         self._boot_id = boot_id
         self._die = die
         self._server: EmbeddedServer | None = None
-        self.open: Link | None = None
+        self.open: Connection | None = None
 
     @property
-    def all(self) -> tuple[Link, ...]:
+    def all(self) -> tuple[Connection, ...]:
         return (*self._vital, self.questions)
 
     @property
-    def _vital(self) -> tuple[Link, ...]:
+    def _vital(self) -> tuple[Connection, ...]:
         """Return those without which nothing is decided."""
         keyed = (self.main, self.agents)
         return keyed if self.open is None else (*keyed, self.open)
@@ -206,7 +206,7 @@ class Links:
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
         self.questions = await self._connected("questions", url, server, stack)
-        self.questions.client.pace = Pace()
+        self.questions.client.pace = QuestionRate()
         if self._keyless:
             self.open = await self._connected("open", url, server, stack)
 
@@ -226,8 +226,8 @@ class Links:
 
     async def _connected(
         self, name: str, url: str, server: EmbeddedServer | None, stack: AsyncExitStack
-    ) -> Link:
-        link = Link(name, self._die)
+    ) -> Connection:
+        link = Connection(name, self._die)
         canary = self._subjects.canary(f"{self._boot_id}-{name}")
         try:
             seed = self._seed()

@@ -23,7 +23,7 @@ AGAIN_S: Final = 1.0
 log = logging.getLogger("safetyd.bus")
 
 
-class Door:
+class KeylessGate:
     """Counts what is turned away, as a bucket that leaks."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ async def until_turned(turn: Callable[[], Sequence[str]]) -> None:
 MAX_KNOWN: Final = 4096
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class FloodBounds(msgspec.Struct, frozen=True, kw_only=True):
     """What is a flood, and how it is told."""
 
     flood: float  # messages that were refused, or pieces of them
@@ -90,10 +90,10 @@ class Bucket(msgspec.Struct):
     t: float
 
 
-class Flooding:
+class FloodGate:
     """Counts what is refused of each, and knows who is shut out until when."""
 
-    def __init__(self, bounds: Bounds, now: Callable[[], float] = uptime) -> None:
+    def __init__(self, bounds: FloodBounds, now: Callable[[], float] = uptime) -> None:
         self._bounds = bounds
         self._now = now
         self._known: dict[str, Bucket] = {}

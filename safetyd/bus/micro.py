@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from safetyd.bus.publisher import Post
+from safetyd.bus.publisher import Publisher
 from safetyd.bus.subjects import AGENT_VERBS, Subjects
 
 NAME: Final = "safetyd"
@@ -15,7 +15,7 @@ class Micro:
 
     def __init__(
         self,
-        post: Post,
+        post: Publisher,
         subjects: Subjects,
         *,
         version: str,

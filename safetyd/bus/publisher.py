@@ -28,7 +28,7 @@ def _fitting(answer: bytes) -> bytes:
     return _encode({"ok": False, "error": error, "code": "too_large"})
 
 
-class Post:
+class Publisher:
     """The way out over one connection."""
 
     def __init__(self, client: HardenedClient, subjects: Subjects, *, keyless: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.bus.flood_gate import MAX_KNOWN, Bounds, Flooding
+from safetyd.bus.flood_gate import MAX_KNOWN, FloodBounds, FloodGate
 from safetyd.clock import uptime
 
 SHARE: Final = 0.05  # of the time, for each person
@@ -17,7 +17,7 @@ LEAST_S: Final = 0.0002  # to read a question and to send its answer
 MAX_WAITING: Final = 16  # questions of one person
 MAX_WAITING_OF_ALL: Final = 64  # at a quarter of a megabyte each
 BUSY_S: Final = 0.2
-BOUNDS: Final = Bounds(
+BOUNDS: Final = FloodBounds(
     flood=1000.0,
     per_s=100.0,
     piece_bytes=1024,
@@ -30,20 +30,20 @@ PIECE_BYTES: Final = 2048
 BURST: Final = 50.0
 
 
-class Asker(msgspec.Struct):
+class AskerShare(msgspec.Struct):
     left_s: float  # of working time
     t: float
     waiting: int = 0
 
 
-class Askers:
+class QuestionLimits:
     """Who may ask now, and who floods."""
 
     def __init__(self, now: Callable[[], float] = uptime) -> None:
         self._now = now
-        self._known: dict[str, Asker] = {}
+        self._known: dict[str, AskerShare] = {}
         self._waiting = 0
-        self.flooding = Flooding(BOUNDS, now)
+        self.flooding = FloodGate(BOUNDS, now)
 
     def admit(self, name: str, size: int) -> float:
         """Return 0.0 if a question may be put, or the seconds until one may."""
@@ -71,17 +71,17 @@ class Askers:
         """Take off what answering has taken so far."""
         self._asker(name).left_s -= seconds
 
-    def _asker(self, name: str) -> Asker:
+    def _asker(self, name: str) -> AskerShare:
         now = self._now()
         if name not in self._known and len(self._known) >= MAX_KNOWN:
             name = ""
-        asker = self._known.setdefault(name, Asker(SAVED_S, now))
+        asker = self._known.setdefault(name, AskerShare(SAVED_S, now))
         gone, asker.t = now - asker.t, now
         asker.left_s = min(asker.left_s + gone * SHARE, SAVED_S)
         return asker
 
 
-class Pace:
+class QuestionRate:
     """How fast a connection is read; what comes faster waits in the server until it is dropped."""
 
     def __init__(self, now: Callable[[], float] = uptime) -> None:

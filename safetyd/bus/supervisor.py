@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from safetyd.bus.connections import Link
+from safetyd.bus.connections import Connection
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.clock import uptime
 
@@ -27,7 +27,11 @@ class Supervisor:
     """Two tasks over one child."""
 
     def __init__(
-        self, server: EmbeddedServer, link: Link, store: Path, unwritten_s: Callable[[], float]
+        self,
+        server: EmbeddedServer,
+        link: Connection,
+        store: Path,
+        unwritten_s: Callable[[], float],
     ) -> None:
         self._server = server
         self._link = link

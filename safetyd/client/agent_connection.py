@@ -18,7 +18,7 @@ import msgspec
 
 from safetyd.client.discovery import Endpoint
 from safetyd.client.exceptions import Down, Lost
-from safetyd.client.stop_state import Stops
+from safetyd.client.stop_state import StopState
 from safetyd.core.messages.notice_header import HEADER, VALUE
 
 if TYPE_CHECKING:
@@ -38,26 +38,26 @@ MAX_UNREAD: Final = 16
 _log = logging.getLogger("safetyd.client")
 
 
-class Heard(NamedTuple):
+class ReceivedAnswer(NamedTuple):
     """An answer: a reply to this client, or `published` on the decision subject for all to hear."""
 
     data: bytes
     published: bool
 
 
-class Listener:
+class AnswerListener:
     """Where the answers to one message arrive; what comes while it is full is dropped."""
 
     def __init__(self, token: str) -> None:
         self.token = token
         self.sent = False
-        self._heard: asyncio.Queue[Heard | Down] = asyncio.Queue(MAX_UNREAD)
+        self._heard: asyncio.Queue[ReceivedAnswer | Down] = asyncio.Queue(MAX_UNREAD)
 
-    def offer(self, heard: Heard | Down) -> None:
+    def offer(self, heard: ReceivedAnswer | Down) -> None:
         with suppress(asyncio.QueueFull):
             self._heard.put_nowait(heard)
 
-    async def hear(self) -> Heard:
+    async def hear(self) -> ReceivedAnswer:
         """Return the next answer; raise `Down` once it is known that none will come."""
         heard = await self._heard.get()
         if isinstance(heard, Down):
@@ -74,16 +74,16 @@ class _Attempt:
         self.why = ""
 
 
-class Link:
+class AgentConnection:
     def __init__(
-        self, agent: str, prefix: str, look_up: Callable[[], Endpoint], stops: Stops
+        self, agent: str, prefix: str, look_up: Callable[[], Endpoint], stops: StopState
     ) -> None:
         self._agent = agent
         self._prefix = prefix
         self._look_up = look_up
         self._stops = stops
         self._inbox = f"_INBOX.agent.{agent}.{os.urandom(12).hex()}"
-        self._listeners: dict[str, list[Listener]] = {}
+        self._listeners: dict[str, list[AnswerListener]] = {}
         self._client: Client | None = None
         self._attempt = _Attempt()
         self._wake = asyncio.Event()
@@ -113,9 +113,9 @@ class Link:
                 self._client = None
 
     @contextmanager
-    def listen(self, token: str) -> Iterator[Listener]:
+    def listen(self, token: str) -> Iterator[AnswerListener]:
         """Hear what is answered to `token`, from the inbox and from the decision subject."""
-        listener = Listener(token)
+        listener = AnswerListener(token)
         self._listeners.setdefault(token, []).append(listener)
         try:
             yield listener
@@ -124,7 +124,7 @@ class Link:
             if not self._listeners[token]:
                 del self._listeners[token]
 
-    async def send(self, verb: str, payload: bytes, listener: Listener) -> None:
+    async def send(self, verb: str, payload: bytes, listener: AnswerListener) -> None:
         """Put one message on the bus now, answers going to `listener`; raise `Down` if not."""
         client = await self._connected()
         listener.sent = True
@@ -233,7 +233,7 @@ class Link:
 
     async def _on_answer(self, msg: "Msg") -> None:
         published = not msg.subject.startswith(self._inbox)
-        heard: Heard | Down = Heard(msg.data, published)
+        heard: ReceivedAnswer | Down = ReceivedAnswer(msg.data, published)
         if not published and (msg.headers or {}).get("Status") == "503":
             heard = Down(f"no safetyd listens at {self._where}; start it with `safetyd run`")
         for listener in self._listeners.get(msg.subject.rpartition(".")[2], ()):

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 import anyio
 import msgspec
 
-from safetyd.client.agent_connection import Heard, Link, Listener
+from safetyd.client.agent_connection import AgentConnection, AnswerListener, ReceivedAnswer
 from safetyd.client.draft import Draft, new_id
 from safetyd.client.exceptions import Down, Lost
 from safetyd.client.results import Denied, PermissionResult, Queued, read_result
@@ -34,13 +34,13 @@ GRACE_S: Final = 2.0
 _read = msgspec.json.Decoder(Decision).decode
 
 
-class Asking(ABC, Generic[A]):
+class Exchange(ABC, Generic[A]):
     """The same id is sent again after a break and every minute; the daemon decides it once."""
 
     verb: ClassVar[str]
     noun: ClassVar[str]
 
-    def __init__(self, link: Link, draft: Draft) -> None:
+    def __init__(self, link: AgentConnection, draft: Draft) -> None:
         self._link = link
         self._draft = draft
         self._taken = False
@@ -63,7 +63,7 @@ class Asking(ABC, Generic[A]):
         return self._unanswered(self._pending)
 
     @abstractmethod
-    def _heard(self, heard: Heard) -> A | None:
+    def _heard(self, heard: ReceivedAnswer) -> A | None:
         """Return the answer if this is it, and take note of what is said before."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Asking(ABC, Generic[A]):
                     return answer
                 self._taken = True
 
-    async def _ask(self, listener: Listener) -> A | None:
+    async def _ask(self, listener: AnswerListener) -> A | None:
         await self._link.send(self.verb, self._draft.payload, listener)
         self._announced = False
         with anyio.move_on_after(REPEAT_S) as turn:
@@ -122,11 +122,11 @@ class Asking(ABC, Generic[A]):
         return None if contradictory else decision
 
 
-class Proposing(Asking[Decision]):
+class ProposalExchange(Exchange[Decision]):
     verb = "propose"
     noun = "proposal"
 
-    def _heard(self, heard: Heard) -> Decision | None:
+    def _heard(self, heard: ReceivedAnswer) -> Decision | None:
         decision = self._own(heard.data)
         if decision is None:
             return None
@@ -144,11 +144,11 @@ class Proposing(Asking[Decision]):
         return pending
 
 
-class AskingPermission(Asking[PermissionResult]):
+class PermissionExchange(Exchange[PermissionResult]):
     verb = "permission"
     noun = "ask"
 
-    def _heard(self, heard: Heard) -> PermissionResult | None:
+    def _heard(self, heard: ReceivedAnswer) -> PermissionResult | None:
         if not heard.published:
             result = read_result(heard.data)
             if isinstance(result, Denied):
@@ -179,7 +179,9 @@ AGAIN_S: Final = 0.5
 Read = Callable[[bytes], T | None]
 
 
-async def answer_to(link: Link, verb: str, payload: bytes, read: Read[T], deadline_s: float) -> T:
+async def answer_to(
+    link: AgentConnection, verb: str, payload: bytes, read: Read[T], deadline_s: float
+) -> T:
     """Send until there is an answer that `read` understands; raise `Down` if none comes in time."""
     why = f"no answer to this {verb} came within {deadline_s:g} s from {link.where}"
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
@@ -194,7 +196,7 @@ async def answer_to(link: Link, verb: str, payload: bytes, read: Read[T], deadli
     raise Down(why)
 
 
-async def _understood(listener: Listener, read: Read[T]) -> T:
+async def _understood(listener: AnswerListener, read: Read[T]) -> T:
     while True:
         found = read((await listener.hear()).data)
         if found is not None:

@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from safetyd.client.agent_connection import Link
+from safetyd.client.agent_connection import AgentConnection
 from safetyd.client.arguments import OutcomeFields
 from safetyd.client.draft import new_id
 from safetyd.client.encoding import Malformed, check, encode
@@ -43,7 +43,7 @@ def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes |
     return payload
 
 
-async def tell(link: Link, payload: bytes, deadline_s: float) -> Noted:
+async def tell(link: AgentConnection, payload: bytes, deadline_s: float) -> Noted:
     """Send telemetry once; return what the daemon says, raise `Down` if it says nothing."""
     with link.listen(new_id()) as listener, anyio.move_on_after(deadline_s):
         await link.send("telemetry", payload, listener)
@@ -55,10 +55,10 @@ async def tell(link: Link, payload: bytes, deadline_s: float) -> Noted:
     raise Down(f"{link.where} did not acknowledge within {deadline_s:g} s")
 
 
-class Outbox:
+class OutcomeQueue:
     """At most `CAPACITY` wait, and one is in hand; what does not fit is refused, never dropped."""
 
-    def __init__(self, link: Link, deadline_s: float) -> None:
+    def __init__(self, link: AgentConnection, deadline_s: float) -> None:
         self._link = link
         self._deadline_s = deadline_s
         self._entry, self._exit = anyio.create_memory_object_stream[bytes](CAPACITY)

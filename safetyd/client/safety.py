@@ -11,15 +11,15 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, Unpack
 import anyio
 from msgspec import json
 
-from safetyd.client.agent_connection import Link
+from safetyd.client.agent_connection import AgentConnection
 from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
 from safetyd.client.discovery import disabled, find
 from safetyd.client.draft import Draft, draft, draft_ask, new_id
 from safetyd.client.encoding import Malformed, check, encode
 from safetyd.client.exceptions import Down
-from safetyd.client.exchange import AskingPermission, Proposing, Read, answer_to
+from safetyd.client.exchange import PermissionExchange, ProposalExchange, Read, answer_to
 from safetyd.client.guard_scope import Blocked, Stopwatch, error_of, unclaimed
-from safetyd.client.outcome_queue import Outbox, encoded, tell
+from safetyd.client.outcome_queue import OutcomeQueue, encoded, tell
 from safetyd.client.results import (
     Claim,
     Denied,
@@ -29,8 +29,8 @@ from safetyd.client.results import (
     read_open,
     read_result,
 )
-from safetyd.client.stop_state import Stops
-from safetyd.client.telemetry_calls import Telling
+from safetyd.client.stop_state import StopState
+from safetyd.client.telemetry_calls import TelemetryCalls
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.messages.telemetry import AnyTelemetry
@@ -50,12 +50,12 @@ _log = logging.getLogger("safetyd.client")
 class _Open(NamedTuple):
     """What exists between entering and leaving, all of it bound to one event loop."""
 
-    link: Link
-    outbox: Outbox
+    link: AgentConnection
+    outbox: OutcomeQueue
     work: asyncio.Task[None]
 
 
-class Safety(Telling[Coroutine[Any, Any, bool]]):
+class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     """Asks safetyd before an agent acts, and tells it how that went. Use it with `async with`.
 
     Whatever is missing (the bus, the daemon, an answer), `propose` returns a block with cause
@@ -72,9 +72,11 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
             raise TypeError(f"Safety has no option {', '.join(map(repr, sorted(unknown)))}")
         self._agent = agent
         self._deadline_s = options.get("deadline_s", DEADLINE_S)
-        self._stops = Stops(agent)
+        self._stops = StopState(agent)
         place = (options.get("url"), options.get("key_file"), options.get("data_dir"))
-        self._new_link = partial(Link, agent, prefix, partial(find, agent, *place), self._stops)
+        self._new_link = partial(
+            AgentConnection, agent, prefix, partial(find, agent, *place), self._stops
+        )
         self._open: _Open | None = None
 
     @property
@@ -86,7 +88,7 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
         if self._open is not None:
             raise RuntimeError("this client is already open")
         link = self._new_link()
-        outbox = Outbox(link, self._deadline_s)
+        outbox = OutcomeQueue(link, self._deadline_s)
         # A task of its own: a group here would wrap what the body raises, and bind the body's task.
         work = asyncio.get_running_loop().create_task(_background(link, outbox))
         self._open = _Open(link, outbox, work)
@@ -171,7 +173,7 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
         if self._open is None:
             return _unavailable(NOT_OPEN)
         try:
-            asking = AskingPermission(self._open.link, said)
+            asking = PermissionExchange(self._open.link, said)
             return await asking.answer(self._patience_s(said, deadline_s))
         except Down as down:
             return _unavailable(str(down))
@@ -299,7 +301,7 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
             _log.warning("telemetry was not taken: %s", exc)
             return False
 
-    async def _told(self, link: Link, payload: bytes) -> bool:
+    async def _told(self, link: AgentConnection, payload: bytes) -> bool:
         return (await tell(link, payload, self._deadline_s)).ok
 
     def _refusal(self, said: Draft) -> Decision | None:
@@ -313,7 +315,7 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
     async def _ask(self, said: Draft, ends: float) -> Decision:
         if self._open is None:
             return said.refused("unavailable", NOT_OPEN)
-        asking = Proposing(self._open.link, said)
+        asking = ProposalExchange(self._open.link, said)
         try:
             decision = await asking.answer(ends - anyio.current_time())
         except Down as down:
@@ -323,7 +325,7 @@ class Safety(Telling[Coroutine[Any, Any, bool]]):
         return decision
 
 
-async def _background(link: Link, outbox: Outbox) -> None:
+async def _background(link: AgentConnection, outbox: OutcomeQueue) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.keep)
         await outbox.run()

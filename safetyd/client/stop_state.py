@@ -14,7 +14,7 @@ class _State(msgspec.Struct):
 _read = msgspec.json.Decoder(_State).decode
 
 
-class Stops:
+class StopState:
     """For everybody and for this agent alone, kept apart: each ends by its own word.
 
     A stop from before a reconnection may have ended unheard; an allow then proves that it did.

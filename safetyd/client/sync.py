@@ -12,7 +12,7 @@ from safetyd.client.arguments import AskFields, Options, OutcomeFields, Proposal
 from safetyd.client.guard_scope import Blocked, Stopwatch, error_of
 from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
 from safetyd.client.safety import FLUSH_S, NOT_OPEN, Safety
-from safetyd.client.telemetry_calls import Telling
+from safetyd.client.telemetry_calls import TelemetryCalls
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.telemetry import AnyTelemetry
 
@@ -26,7 +26,7 @@ class _Closed(Exception):
     """The thread that would do the work is gone."""
 
 
-class SyncSafety(Telling[bool]):
+class SyncSafety(TelemetryCalls[bool]):
     """`Safety` for code without an event loop; it keeps one in a thread.
 
     Use it with `with`, or call `close`; a script that does neither is closed when it ends. After

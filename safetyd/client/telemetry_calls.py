@@ -18,7 +18,7 @@ from safetyd.core.messages.telemetry import (
 R = TypeVar("R")
 
 
-class Telling(ABC, Generic[R]):
+class TelemetryCalls(ABC, Generic[R]):
     """Each is tried once and gives true if the daemon wrote it down.
 
     `R` is a bool, or in the async client what one awaits to get it.

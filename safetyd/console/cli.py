@@ -15,7 +15,7 @@ from safetyd import __version__
 from safetyd.console.failure import BLOCKED, tell
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command is found, the first sentence of its help, and its name if that is taken."""
 
     module: str
@@ -23,89 +23,99 @@ class Entry(NamedTuple):
     name: str = ""
 
 
-COMMANDS: Final[Mapping[str, Entry]] = {
-    "run": Entry("subcommands.run_daemon", "Run the daemon in the foreground until Ctrl-C."),
-    "demo": Entry("demo.demo", "Show a few agents being allowed, asked about and blocked."),
-    "check": Entry("subcommands.propose_action", "Ask, as an agent, whether an action may run."),
-    "propose": Entry(
+COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "run": CommandEntry("subcommands.run_daemon", "Run the daemon in the foreground until Ctrl-C."),
+    "demo": CommandEntry("demo.demo", "Show a few agents being allowed, asked about and blocked."),
+    "check": CommandEntry(
+        "subcommands.propose_action", "Ask, as an agent, whether an action may run."
+    ),
+    "propose": CommandEntry(
         "subcommands.propose_action", "Propose the action that stands as JSON on standard input."
     ),
-    "list": Entry(
+    "list": CommandEntry(
         "subcommands.list_requests",
         "List what waits for a person, the most urgent first.",
         "listed",
     ),
-    "show": Entry("subcommands.list_requests", "Show all that is known of one request."),
-    "review": Entry(
+    "show": CommandEntry("subcommands.list_requests", "Show all that is known of one request."),
+    "review": CommandEntry(
         "review.open_review", "Review what waits for a person, on a screen of its own."
     ),
-    "approve": Entry("subcommands.answer_requests", "Let what was asked happen, once."),
-    "deny": Entry("subcommands.answer_requests", "Say no."),
-    "defer": Entry("subcommands.answer_requests", "Put requests off; they stay open."),
-    "cancel": Entry(
+    "approve": CommandEntry("subcommands.answer_requests", "Let what was asked happen, once."),
+    "deny": CommandEntry("subcommands.answer_requests", "Say no."),
+    "defer": CommandEntry("subcommands.answer_requests", "Put requests off; they stay open."),
+    "cancel": CommandEntry(
         "subcommands.answer_requests", "Withdraw requests that nobody needs to answer any more."
     ),
-    "log": Entry("subcommands.list_requests", "Show how requests ended, the newest first."),
-    "status": Entry("subcommands.overview", "Show how the daemon is and what is stopped."),
-    "agents": Entry("subcommands.overview", "Show what agents do."),
-    "explain": Entry(
+    "log": CommandEntry("subcommands.list_requests", "Show how requests ended, the newest first."),
+    "status": CommandEntry("subcommands.overview", "Show how the daemon is and what is stopped."),
+    "agents": CommandEntry("subcommands.overview", "Show what agents do."),
+    "explain": CommandEntry(
         "subcommands.overview",
         "Say what was decided about a proposal, why, and what would have let it pass.",
     ),
-    "watch": Entry("subcommands.overview", "Print events as they happen until Ctrl-C."),
-    "stop": Entry("subcommands.stop_resume", "Stop everything now, or one agent."),
-    "resume": Entry("subcommands.stop_resume", "Let work go on after a stop."),
-    "pause": Entry(
+    "watch": CommandEntry("subcommands.overview", "Print events as they happen until Ctrl-C."),
+    "stop": CommandEntry("subcommands.stop_resume", "Stop everything now, or one agent."),
+    "resume": CommandEntry("subcommands.stop_resume", "Let work go on after a stop."),
+    "pause": CommandEntry(
         "subcommands.hold_agents", "Keep one agent from doing anything, reading included."
     ),
-    "unpause": Entry("subcommands.hold_agents", "Let an agent go on after a pause."),
-    "safe-mode": Entry(
+    "unpause": CommandEntry("subcommands.hold_agents", "Let an agent go on after a pause."),
+    "safe-mode": CommandEntry(
         "subcommands.hold_agents", "Show safe mode, or put agents in it or let them go."
     ),
-    "ack": Entry("subcommands.hold_agents", "Say that a person is there."),
-    "budgets": Entry(
+    "ack": CommandEntry("subcommands.hold_agents", "Say that a person is there."),
+    "budgets": CommandEntry(
         "subcommands.hold_agents", "Show what is spent and set aside, and the limits; or raise one."
     ),
-    "breakers": Entry("subcommands.hold_agents", "Show the breakers and how their calls went."),
-    "types": Entry(
+    "breakers": CommandEntry(
+        "subcommands.hold_agents", "Show the breakers and how their calls went."
+    ),
+    "types": CommandEntry(
         "subcommands.hold_agents", "Show the known types of action, and which are not known."
     ),
-    "grants": Entry(
+    "grants": CommandEntry(
         "subcommands.manage_grants", "Show the grants in force, and what is left of each."
     ),
-    "grant": Entry(
+    "grant": CommandEntry(
         "subcommands.manage_grants", "Permit a kind of action for a while, or end that."
     ),
-    "suggestions": Entry(
+    "suggestions": CommandEntry(
         "subcommands.manage_grants", "Show the rules that people's answers add up to."
     ),
-    "reset": Entry(
+    "reset": CommandEntry(
         "subcommands.hold_agents", "Forget an agent's loop visits, rounds and cooldowns."
     ),
-    "reload": Entry(
+    "reload": CommandEntry(
         "subcommands.hold_agents", "Make the daemon read its configuration and keys again."
     ),
-    "agent": Entry("subcommands.manage_keys", "Manage the keys of agents."),
-    "operator": Entry("subcommands.manage_keys", "Manage the keys of people."),
-    "nats-config": Entry(
+    "agent": CommandEntry("subcommands.manage_keys", "Manage the keys of agents."),
+    "operator": CommandEntry("subcommands.manage_keys", "Manage the keys of people."),
+    "nats-config": CommandEntry(
         "subcommands.nats_accounts", "Print the accounts that a bus of your own needs."
     ),
-    "notify": Entry(
+    "notify": CommandEntry(
         "subcommands.manage_messages", "Try how people are told, and see what was not told."
     ),
-    "pair": Entry(
+    "pair": CommandEntry(
         "subcommands.manage_messages", "Print a link that lets one browser answer without codes."
     ),
-    "keys": Entry("subcommands.manage_messages", "Manage what decision links are signed with."),
-    "desktop": Entry("subcommands.desktop_helper", "Show messages on this desktop until Ctrl-C."),
-    "transcripts": Entry("subcommands.read_records", "Show what sessions did, once they are over."),
-    "audit": Entry("subcommands.read_records", "Read and verify the audit files."),
-    "export": Entry(
+    "keys": CommandEntry(
+        "subcommands.manage_messages", "Manage what decision links are signed with."
+    ),
+    "desktop": CommandEntry(
+        "subcommands.desktop_helper", "Show messages on this desktop until Ctrl-C."
+    ),
+    "transcripts": CommandEntry(
+        "subcommands.read_records", "Show what sessions did, once they are over."
+    ),
+    "audit": CommandEntry("subcommands.read_records", "Read and verify the audit files."),
+    "export": CommandEntry(
         "subcommands.export_state", "Write queue.json, history.json and config.json into DIR."
     ),
-    "config": Entry("subcommands.show_config", "Check and show configuration."),
-    "doctor": Entry("doctor.doctor", "Look for what is wrong, and say what to do."),
-    "version": Entry("subcommands.overview", "Print the versions of what is at work."),
+    "config": CommandEntry("subcommands.show_config", "Check and show configuration."),
+    "doctor": CommandEntry("doctor.doctor", "Look for what is wrong, and say what to do."),
+    "version": CommandEntry("subcommands.overview", "Print the versions of what is at work."),
 }
 
 

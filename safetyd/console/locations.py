@@ -20,7 +20,7 @@ _PEOPLE: Final = frozenset({"operators", "observers"})
 _is_address = re.compile(r"(nats|tls)://[^\s,/]+\Z").match
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Location(msgspec.Struct, frozen=True, kw_only=True):
     """Which daemon is meant, and who speaks."""
 
     data_dir: Path

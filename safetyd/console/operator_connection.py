@@ -12,7 +12,7 @@ from safetyd.bus.keyring import KeyUnusable, seed_in
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import Subjects
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
@@ -24,10 +24,10 @@ Reply = dict[str, Any]
 _read = msgspec.json.Decoder(Reply).decode
 
 
-class Operator:
+class OperatorConnection:
     """One connection under one name. Everything raises `Failure` and nothing else."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Location) -> None:
         self._client = HardenedClient()
         self._subjects = Subjects(place.prefix)
         self._key_file = place.seed
@@ -147,7 +147,7 @@ class Operator:
 
 
 @asynccontextmanager
-async def connected(place: Place) -> AsyncIterator[Operator]:
+async def connected(place: Location) -> AsyncIterator[OperatorConnection]:
     operator = await _through(place)
     try:
         yield operator
@@ -155,7 +155,9 @@ async def connected(place: Place) -> AsyncIterator[Operator]:
         await operator.close()
 
 
-def query(place: Place, command: str, *, patience_s: float = ANSWER_S, **fields: object) -> Reply:
+def query(
+    place: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
+) -> Reply:
     """Ask one question and return the answer."""
 
     async def ask() -> Reply:
@@ -165,7 +167,9 @@ def query(place: Place, command: str, *, patience_s: float = ANSWER_S, **fields:
     return anyio.run(ask)
 
 
-def control(place: Place, command: str, *, patience_s: float = ANSWER_S, **fields: object) -> Reply:
+def control(
+    place: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
+) -> Reply:
     """Give one command and return what came of it."""
 
     async def ask() -> Reply:
@@ -179,14 +183,14 @@ def _given(fields: Reply) -> Reply:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-async def _through(place: Place) -> Operator:
+async def _through(place: Location) -> OperatorConnection:
     """Connect. A server that hangs up may have said why too late to be heard, so ask once more."""
-    operator = Operator(place)
+    operator = OperatorConnection(place)
     try:
         await operator.connect()
     except NotReachable as exc:
         if "reset by peer" not in str(exc).lower():
             raise
-        operator = Operator(place)
+        operator = OperatorConnection(place)
         await operator.connect()
     return operator

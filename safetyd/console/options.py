@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from safetyd.console.locations import PREFIX, Place, data_dir
+from safetyd.console.locations import PREFIX, Location, data_dir
 
 R = TypeVar("R")
 
@@ -25,7 +25,7 @@ def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
     def placed(directory: str | None, **options: Any) -> R:
         names = ("url", "key_file", "operator", "prefix")
         found = {name: options.pop(name, None) for name in names}
-        place = Place(data_dir=data_dir(directory), **found)
+        place = Location(data_dir=data_dir(directory), **found)
         return command(place=place, **options)
 
     for option in reversed(_OPTIONS):

@@ -35,7 +35,7 @@ class DecisionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     recall_s: Annotated[float, Meta(ge=0, le=604_800)] = 600.0
 
 
-class Recall:
+class DecisionCache:
     """The answers of the last `recall_s` seconds, at most 100,000 of them."""
 
     def __init__(self, config: DecisionsConfig, mode: str, policy: str) -> None:

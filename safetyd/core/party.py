@@ -9,7 +9,7 @@ from typing import Final, Protocol
 KEYLESS: Final = "*keyless"  # the party of all agents without a key; no agent can have this name
 
 
-class Heard(Protocol):
+class Sender(Protocol):
     """What came from an agent, or was made of it."""
 
     @property
@@ -24,5 +24,5 @@ class Others(Protocol):
     def __call__(self, *, keyless: bool) -> bool: ...
 
 
-def party(heard: Heard) -> str:
+def party(heard: Sender) -> str:
     return KEYLESS if heard.keyless else heard.agent

@@ -19,18 +19,18 @@ import anyio.abc
 import anyio.to_thread
 
 from safetyd import __version__, host
-from safetyd.agents.agent_service import Service
-from safetyd.agents.emergency_stop import Halt, Latch
-from safetyd.agents.held_replies import Answers
+from safetyd.agents.agent_service import AgentService
+from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
+from safetyd.agents.held_replies import HeldReplies
 from safetyd.agents.refusals import Refusals
-from safetyd.agents.stop_reserve import Reserve
-from safetyd.bus.connection_limits import Crowding
-from safetyd.bus.connections import Link, Links
+from safetyd.agents.stop_reserve import StopReserve
+from safetyd.bus.connection_limits import ConnectionLimits
+from safetyd.bus.connections import Connection, Connections
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.external_server import external_problems, wait_for_silence
 from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import pub
-from safetyd.bus.publisher import Post
+from safetyd.bus.publisher import Publisher
 from safetyd.bus.server_config import MAX_JOURNAL_BYTES
 from safetyd.bus.subjects import Subjects
 from safetyd.bus.supervisor import Supervisor
@@ -41,25 +41,25 @@ from safetyd.core.events.event import Moment
 from safetyd.daemon.config import Config
 from safetyd.daemon.reload import Reload
 from safetyd.daemon.settings import Settings
-from safetyd.daemon.ticker import Rounds, feed_watchdog, repeat_state, tell_trouble
+from safetyd.daemon.ticker import Ticker, feed_watchdog, repeat_state, tell_trouble
 from safetyd.host import Unusable, check_room, files_needed
 from safetyd.journal.audit import Audit, Torn, find
-from safetyd.journal.checkpoint_bucket import Shelf
+from safetyd.journal.checkpoint_bucket import CheckpointBucket
 from safetyd.journal.checkpoints import Checkpoints
-from safetyd.journal.commit_loop import Writer
-from safetyd.journal.compaction import Keeper
-from safetyd.journal.mailbox import EventLetter, Mailbox
+from safetyd.journal.commit_loop import CommitLoop
+from safetyd.journal.compaction import Compaction
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.journal.recovery import Restored, restore
 from safetyd.journal.stream import Journal
 from safetyd.journal.transcript_files import TranscriptFiles
 from safetyd.monitoring import event_log as logs
 from safetyd.monitoring.gauges import Gauges
 from safetyd.monitoring.metrics import Metrics
-from safetyd.monitoring.safety_events import Notices
+from safetyd.monitoring.safety_events import SafetyEvents
 from safetyd.notify.notifier import Notifier
-from safetyd.operators.operator_service import Desk
-from safetyd.web.engine_gateway import Window
-from safetyd.web.site import Front
+from safetyd.operators.operator_service import OperatorService
+from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.site import Site
 
 DRAIN_S: Final = 5.0
 LAG_S: Final = 0.5
@@ -81,16 +81,18 @@ class Daemon:
         self._clock = Clock()
         self._started = self._clock.now().at
         self._mailbox = Mailbox()
-        self._latch = Latch()
-        self._reserve: Reserve | None = None  # with a bus of our own: no standby misses the file
+        self._latch = StopFlag()
+        self._reserve: StopReserve | None = (
+            None  # with a bus of our own: no standby misses the file
+        )
         self._refusals = Refusals()
         self._metrics = Metrics(__version__)
-        self._rounds = Rounds(self._mailbox, self._clock, self._refusals)
+        self._rounds = Ticker(self._mailbox, self._clock, self._refusals)
         self._reload = Reload(self._settings, self._metrics, self._rounds, self._mailbox)
         self._audit = Audit(data_dir / "audit", config.audit.max_bytes)
         self._checkpoints = Checkpoints(data_dir / "checkpoints")
         self._server: EmbeddedServer | None = None
-        self._links = Links(
+        self._links = Connections(
             self._subjects,
             self._boot_id,
             data_dir,
@@ -98,9 +100,9 @@ class Daemon:
             keyless=config.bus.keyless,
             die=self._die,
         )
-        self._shelf: Shelf | None = None
-        self._posts: list[Post] = []
-        self._agents_posts: dict[bool, Post] = {}
+        self._shelf: CheckpointBucket | None = None
+        self._posts: list[Publisher] = []
+        self._agents_posts: dict[bool, Publisher] = {}
         self._died = anyio.Event()
         self._died_of = ""
         self._ready = False
@@ -148,7 +150,7 @@ class Daemon:
             await self._serve(restored, url, announce)
 
     def _start_server(self) -> str:
-        self._reserve = Reserve(self._data_dir)
+        self._reserve = StopReserve(self._data_dir)
         self._reserve.prepare()
         binary = self._settings.config.bus.nats_server
         self._server = EmbeddedServer(self._data_dir / "nats", self._subjects, binary)
@@ -168,7 +170,7 @@ class Daemon:
                 raise Unusable("\n".join(problems))
             log.warning("make sure that the bus has `sync_interval: always`; it cannot be seen")
             await wait_for_silence(client, self._subjects.writer)
-            self._shelf = Shelf(client)
+            self._shelf = CheckpointBucket(client)
             await self._shelf.fetch(self._checkpoints)
         self._journal = Journal(client, self._subjects, self._boot_id)
         await self._journal.open(MAX_JOURNAL_BYTES)
@@ -178,7 +180,7 @@ class Daemon:
             restored = await restore(policy, self._checkpoints, self._journal, self._audit)
         self._clock.resume_after(restored.t)
         log.info("replayed %d events, now at %d", restored.replayed, restored.engine.seq)
-        self._mailbox.put(EventLetter(self._reload.configured("start"), lambda: None))
+        self._mailbox.put(EventEnvelope(self._reload.configured("start"), lambda: None))
         if torn is not None:
             log.error("a torn line of %d bytes was cut off %s", torn.size, torn.file)
             self._rounds.put(lambda moment: _recovered(torn, moment))
@@ -213,15 +215,15 @@ class Daemon:
 
     def _assemble(self, restored: Restored) -> None:
         engine, metrics = restored.engine, self._metrics
-        self._writer = Writer(self._mailbox, engine, self._journal, self._audit, self._clock)
-        self._keeper = Keeper(
+        self._writer = CommitLoop(self._mailbox, engine, self._journal, self._audit, self._clock)
+        self._keeper = Compaction(
             self._writer, self._journal, self._audit, self._checkpoints, self._shelf
         )
         self._keeper.begin(restored.checkpoint)
-        self._post = Post(self._links.main.client, self._subjects, keyless=False)
+        self._post = Publisher(self._links.main.client, self._subjects, keyless=False)
         self._posts = [self._post]
         self._post.muted = self._displaced_perhaps
-        self._halt = Halt(
+        self._halt = EmergencyStop(
             self._latch,
             self._mailbox,
             self._post,
@@ -230,7 +232,7 @@ class Daemon:
             reserve=self._reserve,
         )
         log_events = logs.EventLog().observe
-        self._answers = Answers(engine, self._agents_posts, self._latch)
+        self._answers = HeldReplies(engine, self._agents_posts, self._latch)
         self._transcripts = TranscriptFiles(self._data_dir)
         with files_needed(self._data_dir):
             self._notifier = Notifier(
@@ -248,7 +250,7 @@ class Daemon:
             self._answers.observe,
             metrics.observe,
             log_events,
-            Notices(self._post, self._subjects).observe,
+            SafetyEvents(self._post, self._subjects).observe,
             self._transcripts.observe,
             self._notifier.observe,
         ]
@@ -294,13 +296,13 @@ class Daemon:
             )
             tasks.start_soon(supervisor.restart)
             tasks.start_soon(supervisor.watch)
-            tasks.start_soon(Crowding(self._server, self._settings.name_of).watch)
+            tasks.start_soon(ConnectionLimits(self._server, self._settings.name_of).watch)
         else:
             tasks.start_soon(self._journal.watch)
 
     async def _subscribe(self, tasks: anyio.abc.TaskGroup) -> None:
         client, of = self._links.main.client, self._subjects.of
-        desk = Desk(
+        desk = OperatorService(
             self._post,
             self._mailbox,
             self._halt,
@@ -330,13 +332,13 @@ class Daemon:
         if self._links.open is not None:
             await self._hear_agents(self._links.open, keyless=True)
 
-    async def _hear_agents(self, link: Link, *, keyless: bool) -> None:
-        post = Post(link.client, self._subjects, keyless=keyless)
+    async def _hear_agents(self, link: Connection, *, keyless: bool) -> None:
+        post = Publisher(link.client, self._subjects, keyless=keyless)
         post.muted = self._displaced_perhaps
         self._posts.append(post)
         self._agents_posts[keyless] = post
         name = self._subjects.keyless if keyless else self._subjects.of
-        service = Service(
+        service = AgentService(
             post,
             self._mailbox,
             self._settings,
@@ -354,12 +356,12 @@ class Daemon:
         await link.client.handle(name("permission", "*"), service.permission)
         await link.client.handle(name("claim", "*"), service.claim)
 
-    def _front(self) -> Front:
-        return Front(
+    def _front(self) -> Site:
+        return Site(
             self._settings.config.web,
             self._settings.keyring.bearer,
             self._metrics,
-            Window(self._mailbox, self.not_ready, self._displaced_perhaps),
+            EngineGateway(self._mailbox, self.not_ready, self._displaced_perhaps),
             self._notifier,
             self._clock,
             waits=self._answers.waits,
@@ -461,7 +463,7 @@ class Daemon:
         await self._died.wait()
         raise Unusable(self._died_of)
 
-    async def _drain(self, front: Front) -> None:
+    async def _drain(self, front: Site) -> None:
         """Answer what waits, save, and say goodbye."""
         self._ready = False
         host.notify("STOPPING=1")

@@ -18,8 +18,8 @@ from safetyd.core.policy import Configured
 from safetyd.daemon.config import ConfigError
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.settings import Settings
-from safetyd.daemon.ticker import Rounds
-from safetyd.journal.mailbox import EventLetter, Mailbox
+from safetyd.daemon.ticker import Ticker
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.monitoring.metrics import Metrics
 
 WRITTEN_S: Final = 5.0
@@ -34,7 +34,7 @@ class Reload:
     """All or nothing, and what was refused is remembered until something is taken on."""
 
     def __init__(
-        self, settings: Settings, metrics: Metrics, rounds: Rounds, mailbox: Mailbox
+        self, settings: Settings, metrics: Metrics, rounds: Ticker, mailbox: Mailbox
     ) -> None:
         self._settings = settings
         self._metrics = metrics
@@ -57,7 +57,7 @@ class Reload:
             return errors
         log.info("reloaded for %s", by)
         done = anyio.Event()
-        self._mailbox.put(EventLetter(self.configured("reload"), done.set))
+        self._mailbox.put(EventEnvelope(self.configured("reload"), done.set))
         with anyio.move_on_after(WRITTEN_S):
             await done.wait()
         return []

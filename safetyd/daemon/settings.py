@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from safetyd.agents.intake import BOUNDS, Intake
 from safetyd.agents.pricing import price_list
-from safetyd.bus.flood_gate import Door, Flooding
+from safetyd.bus.flood_gate import FloodGate, KeylessGate
 from safetyd.bus.keyring import Keyring, public_key, seed_in
-from safetyd.bus.question_limits import Askers
+from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.server_config import Users
 from safetyd.core.guards.gate.own_resources import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
@@ -114,9 +114,9 @@ class Settings:
         self.prices = price_list(config.prices)
         self.path = path and path.absolute()  # for those who look from elsewhere
         self.policy = policy_of(config, data_dir, self.path)
-        self.door = Door()
-        self.askers = Askers()
-        self.flooding = Flooding(BOUNDS)  # of agents with a key
+        self.door = KeylessGate()
+        self.askers = QuestionLimits()
+        self.flooding = FloodGate(BOUNDS)  # of agents with a key
         self._keyed: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it

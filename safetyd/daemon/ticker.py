@@ -9,14 +9,14 @@ import anyio
 import msgspec
 
 from safetyd import host
-from safetyd.agents.emergency_stop import Halt
+from safetyd.agents.emergency_stop import EmergencyStop
 from safetyd.agents.refusals import WINDOW_S, Refusals
-from safetyd.bus.publisher import Post
+from safetyd.bus.publisher import Publisher
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock, uptime
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.daemon.settings import Settings
-from safetyd.journal.mailbox import EventLetter, Mailbox
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 TICK_S: Final = 1.0
 STATE_S: Final = 10.0
@@ -25,7 +25,7 @@ TROUBLE_S: Final = 60.0
 log = logging.getLogger("safetyd")
 
 
-class Rounds:
+class Ticker:
     """The daemon's clockwork."""
 
     def __init__(self, mailbox: Mailbox, clock: Clock, refusals: Refusals) -> None:
@@ -54,10 +54,12 @@ class Rounds:
 
     def put(self, make: Callable[[Moment], Event]) -> None:
         """Let the engine take note of an event that nobody waits for."""
-        self._mailbox.put(EventLetter(lambda _engine, moment: make(moment), lambda: None))
+        self._mailbox.put(EventEnvelope(lambda _engine, moment: make(moment), lambda: None))
 
 
-async def repeat_state(halt: Halt, post: Post, subjects: Subjects, settings: Settings) -> None:
+async def repeat_state(
+    halt: EmergencyStop, post: Publisher, subjects: Subjects, settings: Settings
+) -> None:
     """Publish the stop and the mode every ten seconds, for those who came late."""
     while True:
         halt.tell()

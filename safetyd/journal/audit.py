@@ -50,7 +50,7 @@ class Torn(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Broken(Exception):
+class BrokenAudit(Exception):
     """The chain does not hold; the text says where."""
 
 
@@ -180,7 +180,7 @@ def verify(directory: Path) -> Verified:
             missing += opened.missing
             goes_on = (opened.previous.encode(), opened.after_seq) == (link, seq + opened.missing)
             if not goes_on and not place.startswith(paths[0].name):
-                raise Broken(f"{place}: does not continue the file before it")
+                raise BrokenAudit(f"{place}: does not continue the file before it")
             link, seq = opened.previous.encode(), opened.after_seq
             continue
         link, seq = _next_link(place, line, link, seq)
@@ -236,11 +236,11 @@ def _opening(place: str, line: bytes) -> Opened:
     try:
         opened = msgspec.json.decode(line, type=Opened)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Broken(f"{place}: not the first line of an audit file: {exc}") from exc
+        raise BrokenAudit(f"{place}: not the first line of an audit file: {exc}") from exc
     if _first_line(opened) != line:
-        raise Broken(f"{place}: not the first line as it was written")
+        raise BrokenAudit(f"{place}: not the first line as it was written")
     if place != f"{opened.file}:1":
-        raise Broken(f"{place}: the file was called {opened.file}")
+        raise BrokenAudit(f"{place}: the file was called {opened.file}")
     return opened
 
 
@@ -252,13 +252,13 @@ def _first_line(opened: Opened) -> bytes:
 def _next_link(place: str, line: bytes, link: bytes, seq: int) -> tuple[bytes, int]:
     hashed = _HASHED.search(line)
     if hashed is None or not line.endswith(b"\n"):
-        raise Broken(f"{place}: not a whole line")
+        raise BrokenAudit(f"{place}: not a whole line")
     said = hashed.group(1)
     if hashlib.sha256(link + line[: hashed.start()] + b"}").hexdigest().encode() != said:
-        raise Broken(f"{place}: its hash does not fit; it or the line before was changed")
+        raise BrokenAudit(f"{place}: its hash does not fit; it or the line before was changed")
     number = _seq(place, line)
     if number != seq + 1:
-        raise Broken(f"{place}: event {number} follows {seq}")
+        raise BrokenAudit(f"{place}: event {number} follows {seq}")
     return said, number
 
 
@@ -266,7 +266,7 @@ def _seq(place: str, line: bytes) -> int:
     try:
         return _decode_seq(line).seq
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Broken(f"{place}: not an event: {exc}") from exc
+        raise BrokenAudit(f"{place}: not an event: {exc}") from exc
 
 
 def _cut_torn_line(path: Path) -> Torn | None:
@@ -289,6 +289,6 @@ def _end_of(path: Path) -> tuple[bytes, int]:
         line = file.read().splitlines()[-1]
     hashed = _HASHED.search(line)
     if hashed is None:
-        raise Broken(f"{path.name}: its last line has no hash")
+        raise BrokenAudit(f"{path.name}: its last line has no hash")
     numbered = _decode_seq(line)
     return hashed.group(1), numbered.seq or numbered.after_seq

@@ -21,7 +21,7 @@ PATIENCE_S: Final = 30.0
 log = logging.getLogger("safetyd.shelf")
 
 
-class Shelf:
+class CheckpointBucket:
     """The two newest checkpoints in an object store."""
 
     def __init__(self, client: HardenedClient) -> None:

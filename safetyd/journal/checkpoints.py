@@ -15,7 +15,7 @@ KEPT: Final = 2
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Saved(msgspec.Struct, frozen=True, kw_only=True):
+class SavedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An engine's checkpoint and where in the journal it was taken."""
 
     stream_seq: int
@@ -39,7 +39,7 @@ class Checkpoints:
         self._directory = directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def write(self, saved: Saved) -> Path:
+    def write(self, saved: SavedCheckpoint) -> Path:
         """Write one whole or not at all, and drop those that are no longer needed."""
         body = _encode(saved)
         path = self._directory / f"{saved.engine.seq:020d}.msgpack"
@@ -56,7 +56,7 @@ class Checkpoints:
         """Return what is there, newest first."""
         return sorted(self._directory.glob("*.msgpack"), reverse=True)
 
-    def load(self) -> Iterator[Saved | Unloadable]:
+    def load(self) -> Iterator[SavedCheckpoint | Unloadable]:
         """Yield what is there, newest first; a file that does not load is yielded as its error.
 
         Such a file is put aside, so that it is not counted as one of those to keep.
@@ -82,12 +82,12 @@ def _write_whole(path: Path, data: bytes) -> None:
     fresh.rename(path)
 
 
-def _read(path: Path) -> Saved:
+def _read(path: Path) -> SavedCheckpoint:
     try:
         sealed = msgspec.msgpack.decode(path.read_bytes(), type=Sealed)
         if hashlib.sha256(sealed.body).digest() != sealed.sha256:
             raise Unloadable(f"{path}: its checksum is wrong")
-        saved = msgspec.msgpack.decode(sealed.body, type=Saved)
+        saved = msgspec.msgpack.decode(sealed.body, type=SavedCheckpoint)
     except (OSError, msgspec.DecodeError) as exc:
         raise Unloadable(f"{path}: {exc}") from exc
     if saved.engine.schema != SCHEMA:

@@ -19,7 +19,7 @@ from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.event import Event
 from safetyd.journal.audit import Audit
-from safetyd.journal.mailbox import STALLED_S, Letter, Mailbox
+from safetyd.journal.mailbox import STALLED_S, Envelope, Mailbox
 from safetyd.journal.stream import MAX_BATCH_BYTES, Append, Journal
 
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
@@ -37,7 +37,7 @@ class Batch:
     """Lines that are written together, and the letters that wait for it."""
 
     def __init__(self) -> None:
-        self.letters: list[Letter] = []
+        self.letters: list[Envelope] = []
         self.events: list[Event] = []
         self.lines: list[bytes] = []
         self.bytes = 0
@@ -62,7 +62,7 @@ class Frozen(NamedTuple):
     take: Callable[[int, "Frozen"], None]
 
 
-class Sent(NamedTuple):
+class SentBatch(NamedTuple):
     """A batch on its way into the journal; one without lines waits only for those before it."""
 
     batch: Batch
@@ -70,7 +70,7 @@ class Sent(NamedTuple):
     frozen: Frozen | None
 
 
-class Writer:
+class CommitLoop:
     """The only place that touches the engine."""
 
     def __init__(
@@ -138,7 +138,7 @@ class Writer:
 
     async def commit(self) -> None:
         """Send batches to the journal for ever, each while the one before it is under way."""
-        send, receive = anyio.create_memory_object_stream[Sent](0)
+        send, receive = anyio.create_memory_object_stream[SentBatch](0)
         async with send, receive, anyio.create_task_group() as tasks:
             tasks.start_soon(self._deliver, receive)
             while True:
@@ -170,20 +170,20 @@ class Writer:
         else:
             self.mailbox.put_back(question)
 
-    def _sent(self, batch: Batch) -> Sent:
+    def _sent(self, batch: Batch) -> SentBatch:
         frozen = None
         if self._freeze is not None:
             frozen = Frozen(self._clock.now().t, self.engine.save(), self._freeze)
             self._freeze = None
         append = self._journal.send(b"\n".join(batch.lines)) if batch.lines else None
         self._under_way.append(uptime())
-        return Sent(batch, append, frozen)
+        return SentBatch(batch, append, frozen)
 
-    async def _deliver(self, under_way: MemoryObjectReceiveStream[Sent]) -> None:
+    async def _deliver(self, under_way: MemoryObjectReceiveStream[SentBatch]) -> None:
         async for sent in under_way:
             await self._tell(sent)
 
-    async def _tell(self, sent: Sent) -> None:
+    async def _tell(self, sent: SentBatch) -> None:
         """Wait until a batch is written, mirror it, and let its answers go."""
         batch, began = sent.batch, self._under_way[0]
         if sent.append is not None:

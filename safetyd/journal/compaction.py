@@ -10,10 +10,10 @@ import nats.errors
 
 from safetyd.clock import uptime
 from safetyd.journal.audit import Audit
-from safetyd.journal.checkpoint_bucket import Shelf
-from safetyd.journal.checkpoints import Checkpoints, Saved
-from safetyd.journal.commit_loop import Frozen, Writer
-from safetyd.journal.mailbox import EventLetter, Mailbox
+from safetyd.journal.checkpoint_bucket import CheckpointBucket
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
+from safetyd.journal.commit_loop import CommitLoop, Frozen
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.journal.stream import Journal
 
 LOOK_S: Final = 1.0
@@ -26,16 +26,16 @@ MEASURED_EVENTS: Final = 20_000
 log = logging.getLogger("safetyd.keeper")
 
 
-class Keeper:
+class Compaction:
     """Saves the engine now and then."""
 
     def __init__(
         self,
-        writer: Writer,
+        writer: CommitLoop,
         journal: Journal,
         audit: Audit,
         checkpoints: Checkpoints,
-        shelf: Shelf | None = None,
+        shelf: CheckpointBucket | None = None,
     ) -> None:
         self._writer = writer
         self._mailbox: Mailbox = writer.mailbox
@@ -50,7 +50,7 @@ class Keeper:
         self._saved_at = uptime()
         self._measured_seq = 0
 
-    def begin(self, saved: Saved | None) -> None:
+    def begin(self, saved: SavedCheckpoint | None) -> None:
         """Go on from the checkpoint that the start used."""
         if saved is not None:
             self._newest = saved.stream_seq
@@ -111,11 +111,11 @@ class Keeper:
             done.set()
 
         self._writer.freeze_next(take)
-        self._mailbox.put(EventLetter(lambda _engine, _moment: None, lambda: None))
+        self._mailbox.put(EventEnvelope(lambda _engine, _moment: None, lambda: None))
         await done.wait()
         return taken[0]
 
-    def _write(self, stream_seq: int, frozen: Frozen) -> tuple[Saved, Path]:
-        saved = Saved(stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine())
+    def _write(self, stream_seq: int, frozen: Frozen) -> tuple[SavedCheckpoint, Path]:
+        saved = SavedCheckpoint(stream_seq=stream_seq, t=frozen.t, engine=frozen.encode_engine())
         self._audit.sync()
         return saved, self._checkpoints.write(saved)

@@ -16,7 +16,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0
 
 
-class Letter(Protocol):
+class Envelope(Protocol):
     """Something to put to the engine, and what to do once its consequences are durable."""
 
     size: int
@@ -31,7 +31,7 @@ class Letter(Protocol):
         ...
 
 
-class Question(Letter, Protocol):
+class Question(Envelope, Protocol):
     """A letter that may be opened several times, a slice at a time, until it is `done`."""
 
     done: bool
@@ -44,7 +44,7 @@ class Mailbox:
     """
 
     def __init__(self) -> None:
-        self._letters: deque[Letter] = deque()
+        self._letters: deque[Envelope] = deque()
         self._questions: deque[Question] = deque()
         self._bytes = 0
         self._arrived = anyio.Event()
@@ -63,12 +63,12 @@ class Mailbox:
             return True
         return uptime() - letters[0].received > STALLED_S
 
-    def put(self, letter: Letter) -> None:
+    def put(self, letter: Envelope) -> None:
         self._letters.append(letter)
         self._bytes += letter.size
         self._arrived.set()
 
-    def put_first(self, letter: Letter) -> None:
+    def put_first(self, letter: Envelope) -> None:
         """Put a stop before everything that already waits."""
         self._letters.appendleft(letter)
         self._bytes += letter.size
@@ -86,7 +86,7 @@ class Mailbox:
     def take_question(self) -> Question | None:
         return self._questions.popleft() if self._questions else None
 
-    def take(self) -> Letter | None:
+    def take(self) -> Envelope | None:
         if not self._letters:
             return None
         letter = self._letters.popleft()
@@ -125,7 +125,7 @@ Ask = Callable[[Engine, Moment], Content | Slices]
 _encode = msgspec.json.Encoder().encode
 
 
-class EventLetter:
+class EventEnvelope:
     """Something that happened outside; `told` hears of it once it is durable."""
 
     size = 256
@@ -143,7 +143,7 @@ class EventLetter:
         self._told()
 
 
-class QuestionLetter:
+class QuestionEnvelope:
     """A question about the engine's state, answered with nothing that is not durable."""
 
     size = 256
@@ -164,7 +164,7 @@ class QuestionLetter:
         self._told(self._answer)
 
 
-class InquiryLetter:
+class InquiryEnvelope:
     """A person's question; `spent` hears what each slice of it took.
 
     The answer is kept as bytes, so that answers which wait for the journal have a bound.
@@ -215,7 +215,7 @@ def _advanced(slices: Slices, moment: Moment | None) -> Content | None:
     return None
 
 
-class CommandLetter:
+class CommandEnvelope:
     """A command that depends on the engine's state; its answer follows when all is durable."""
 
     size = 256

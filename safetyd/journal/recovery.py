@@ -10,7 +10,7 @@ from safetyd.core.engine.journal_lines import decode_batch
 from safetyd.core.events.event import Event
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
-from safetyd.journal.checkpoints import Checkpoints, Saved
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.journal.stream import Journal
 
 _LOST: Final = (
@@ -33,7 +33,7 @@ class Restored(msgspec.Struct):
     """An engine that knows everything, and where it came from."""
 
     engine: Engine
-    checkpoint: Saved | None
+    checkpoint: SavedCheckpoint | None
     replayed: int
     t: float
 
@@ -73,9 +73,9 @@ async def restore(
     return Restored(engine, saved, replayed, t)
 
 
-def _newest(checkpoints: Checkpoints) -> Saved | None:
+def _newest(checkpoints: Checkpoints) -> SavedCheckpoint | None:
     for saved in checkpoints.load():
-        if isinstance(saved, Saved):
+        if isinstance(saved, SavedCheckpoint):
             return saved
         log.error("checkpoint left out, the one before is used: %s", saved)
     return None

@@ -56,7 +56,7 @@ class Histogram:
         return family
 
 
-class Tallies:
+class Counters:
     """Counts of events. `label` names the series of an agent, `labels` those that always exist.
 
     `asked_at` says when a person was asked something.

@@ -21,7 +21,7 @@ SLICE: Final = 200  # agents, in about a millisecond
 SCOPES: Final = ("chain", "session", "day")
 
 
-class Channel(Protocol):
+class ChannelHealth(Protocol):
     """What is known of a channel to people."""
 
     @property
@@ -51,7 +51,7 @@ class Gauges:
         self._now = now
         self._has_key = has_key
         self._breakers: dict[str, None] = {}  # the first that were seen
-        self.channels: Callable[[], Iterable[Channel]] = tuple
+        self.channels: Callable[[], Iterable[ChannelHealth]] = tuple
 
     def label(self, agent: str) -> str:
         """Return an agent's own name if an operator has named it, by a table or a key."""

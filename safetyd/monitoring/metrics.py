@@ -19,7 +19,7 @@ from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
-from safetyd.monitoring.counters import Histogram, Tallies
+from safetyd.monitoring.counters import Counters, Histogram
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500)
@@ -43,7 +43,7 @@ class Metrics(Collector):
         self.audit_bytes: Callable[[], int] = int
         self.guards: Callable[[], Sequence[str]] = tuple
         self.gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
-        self.tallies = Tallies()
+        self.tallies = Counters()
         self.reload_ok = True
         self._registry = CollectorRegistry()
         self._registry.register(self)

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from safetyd.bus.publisher import Post
+from safetyd.bus.publisher import Publisher
 from safetyd.bus.subjects import Subjects
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.event import Event
 
 
-class Notices:
+class SafetyEvents:
     """An outlet of the journal: what is told was written down before."""
 
-    def __init__(self, post: Post, subjects: Subjects) -> None:
+    def __init__(self, post: Publisher, subjects: Subjects) -> None:
         self._post = post
         self._subjects = subjects
 

@@ -32,7 +32,7 @@ IRREVERSIBLE: Final = "gate.irreversible"  # how the names of rules begin that f
 NotNow = Literal["cancelled", "expired", "quiet"]
 
 
-class Links(Protocol):
+class MakesLinks(Protocol):
     """Where a message leads, and the codes that approve."""
 
     @property
@@ -45,7 +45,7 @@ class Links(Protocol):
     def code(self, request_id: str, recipient: str) -> str: ...
 
 
-class Letterbox(msgspec.Struct, frozen=True, kw_only=True):
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """Where one recipient is reached on one channel, and how much may be said there."""
 
     address: str = ""
@@ -63,8 +63,8 @@ class Composer:
     def __init__(
         self,
         engine: Engine,
-        links: Links,
-        box: Callable[[str, str], Letterbox],
+        links: MakesLinks,
+        box: Callable[[str, str], Destination],
         machine: str = "",
     ) -> None:
         self._engine = engine
@@ -126,7 +126,7 @@ class Composer:
         return next(person for person in known if person.name == name)
 
     def _topics(
-        self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, box: Letterbox
+        self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, box: Destination
     ) -> Iterator[Topic]:
         engine = self._engine
         others = Counter(map(self._agent, items[SHOWN:]))
@@ -145,7 +145,7 @@ class Composer:
         return "" if request is None else request.agent
 
     def _asked(
-        self, delivery: Delivery, item: Item, request: Request, zone: tzinfo, box: Letterbox
+        self, delivery: Delivery, item: Item, request: Request, zone: tzinfo, box: Destination
     ) -> Topic:
         asked, proposal = request.asked, request.asked.proposal
         text, why = _said(request)
@@ -182,7 +182,7 @@ class Composer:
         return self._with_ways(topic, delivery, request, box) if request.pending else topic
 
     def _with_ways(
-        self, topic: Topic, delivery: Delivery, request: Request, box: Letterbox
+        self, topic: Topic, delivery: Delivery, request: Request, box: Destination
     ) -> Topic:
         """Add how a request can be answered."""
         ways = self._engine.approve_via(request)

@@ -17,27 +17,27 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Unparked
 from safetyd.host import session_bus
-from safetyd.journal.mailbox import EventLetter, Mailbox
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.notify.address_book import Tables, address_of, persons, privacy_of
 from safetyd.notify.channel import Channel, Misconfigured
-from safetyd.notify.compose import Composer, Letterbox
+from safetyd.notify.compose import Composer, Destination
 from safetyd.notify.delivery.dispatch import Dispatch
-from safetyd.notify.desktop.desktop_buttons import OwnDesktop
+from safetyd.notify.desktop.desktop_buttons import DesktopButtons
 from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
-from safetyd.notify.links.link_issuer import Linking, PairCommand, RotateCommand
+from safetyd.notify.links.link_issuer import LinkIssuer, PairCommand, RotateCommand
 from safetyd.notify.outbox_control import (
     DropCommand,
     LinkCommand,
-    Orders,
+    OutboxControl,
     OutboxQuestion,
     RetryCommand,
     ShownCommand,
     TestCommand,
 )
-from safetyd.notify.preview import PreviewQuestion, Samples
-from safetyd.notify.registry import Surroundings, open_channels, secret
-from safetyd.notify.sms.delivery_reports import Arrivals
-from safetyd.notify.sms.sms_channel import Sms, Twilio
+from safetyd.notify.preview import PreviewQuestion, Previews
+from safetyd.notify.registry import ChannelSurroundings, open_channels, secret
+from safetyd.notify.sms.delivery_reports import DeliveryReports
+from safetyd.notify.sms.sms_channel import Sms, TwilioSettings
 from safetyd.operators.commands import FromFields, read
 from safetyd.operators.views.paging import Questions, always, asking
 
@@ -46,7 +46,7 @@ Waits = Callable[[Request], bool]
 log = logging.getLogger("safetyd.notify")
 
 
-class Settings(Protocol):
+class NotifierSettings(Protocol):
     """What is configured now; a reload changes it."""
 
     @property
@@ -61,7 +61,7 @@ class Notifier:
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that messages meet
         self,
-        settings: Settings,
+        settings: NotifierSettings,
         engine: Engine,
         mailbox: Mailbox,
         clock: Clock,
@@ -78,16 +78,16 @@ class Notifier:
         self._clock = clock
         self._engine = engine
         self._publish = publish
-        self.links = Linking(
+        self.links = LinkIssuer(
             data_dir / "keys" / "links.json", clock, engine, here_only=not public_url
         )
         self.composer = Composer(engine, self.links, self._letterbox)
         self.dispatch = Dispatch(engine, mailbox, clock, self.composer, self._open_channels)
-        self._own_desktop = OwnDesktop(mailbox, waits, self._desktop)
-        self._arrivals = Arrivals(engine, mailbox, self._sms, clock.now)
+        self._own_desktop = DesktopButtons(mailbox, waits, self._desktop)
+        self._arrivals = DeliveryReports(engine, mailbox, self._sms, clock.now)
         self._opened: dict[str, datetime] = {}  # test messages whose link was used
-        orders = Orders(self.dispatch, self._shown, self._opened.get, self.links.link)
-        samples = Samples(self.composer, lambda: settings.tables.notifications)
+        orders = OutboxControl(self.dispatch, self._shown, self._opened.get, self.links.link)
+        samples = Previews(self.composer, lambda: settings.tables.notifications)
         self.plans: Mapping[str, FromFields] = {
             "notify_test": read(TestCommand, orders.test),
             "notify_retry": read(RetryCommand, orders.retry),
@@ -127,13 +127,13 @@ class Notifier:
                 return None
             return Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)
 
-        self._mailbox.put(EventLetter(made, self.dispatch.renew))
+        self._mailbox.put(EventEnvelope(made, self.dispatch.renew))
 
     def link_used(self, delivery: str, at: datetime) -> None:
         """Take note that the link of a test message led back."""
         self._opened[delivery] = at
 
-    def twilio(self) -> Twilio:
+    def twilio(self) -> TwilioSettings:
         """Return what Twilio's calls are judged by, as it is configured now."""
         tables = self._settings.tables
         sms = tables.notifications.sms
@@ -144,7 +144,7 @@ class Notifier:
             except Misconfigured:
                 token = ""
         recipient_of = partial(_recipient_of, tables)
-        return Twilio(token, self._public_url, recipient_of, sms.max_risk, sms.privacy)
+        return TwilioSettings(token, self._public_url, recipient_of, sms.max_risk, sms.privacy)
 
     @property
     def _directories(self) -> tuple[Path, ...]:
@@ -156,7 +156,7 @@ class Notifier:
         settings = self._settings
         names = settings.channels if only is None else only
         public = self._public_url
-        around = Surroundings(
+        around = ChannelSurroundings(
             host=socket.gethostname() or "localhost",
             session_bus=session_bus(),
             sms_callback=f"{public}/hooks/sms/status" if public.startswith("https") else "",
@@ -180,10 +180,10 @@ class Notifier:
         channel = self.dispatch.channel("desktop")
         return channel if isinstance(channel, Desktop) else None
 
-    def _letterbox(self, recipient: str, channel: str) -> Letterbox:
+    def _letterbox(self, recipient: str, channel: str) -> Destination:
         tables = self._settings.tables
         settings = tables.notifications
-        return Letterbox(
+        return Destination(
             address=address_of(tables, recipient, channel),
             privacy=privacy_of(tables, channel),
             codes=channel != "ntfy" or settings.ntfy.include_code,

@@ -61,7 +61,7 @@ class OutboxQuestion(msgspec.Struct, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class Couriers(Protocol):
+class ChannelWorkers(Protocol):
     """What the orders need of who delivers."""
 
     def states(self) -> list[ChannelState]: ...
@@ -75,12 +75,12 @@ class Couriers(Protocol):
     def drop(self, delivery: Delivery) -> None: ...
 
 
-class Orders:
+class OutboxControl:
     """The commands and questions about messages, by their names."""
 
     def __init__(
         self,
-        couriers: Couriers,
+        couriers: ChannelWorkers,
         shown: Callable[[str], None],
         opened: Callable[[str], datetime | None],
         link: Callable[[str, str, str], str],

@@ -110,7 +110,7 @@ class PreviewQuestion(msgspec.Struct, kw_only=True):
     digest: bool = False
 
 
-class Samples:
+class Previews:
     """`settings` are those in force."""
 
     def __init__(self, composer: Composer, settings: Callable[[], NotificationsConfig]) -> None:

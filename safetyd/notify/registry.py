@@ -21,7 +21,7 @@ log = logging.getLogger("safetyd.notify")
 Read = Callable[[str], str]  # a file that the configuration names
 
 
-class Surroundings(NamedTuple):
+class ChannelSurroundings(NamedTuple):
     """What channels need that no table says."""
 
     host: str  # the name of this machine
@@ -33,7 +33,7 @@ class Surroundings(NamedTuple):
     directories: tuple[Path, ...]  # where files that are named without a path are looked for
 
 
-class Broken:
+class BrokenChannel:
     """Stands for a channel that cannot be opened."""
 
     limits = Limits(deadline_s=1.0)
@@ -50,13 +50,13 @@ class Broken:
 
 
 async def open_channels(
-    names: Iterable[str], settings: NotificationsConfig, around: Surroundings
+    names: Iterable[str], settings: NotificationsConfig, around: ChannelSurroundings
 ) -> dict[str, Channel]:
     """Return every channel by its name."""
     return {name: await _open(name, settings, around) for name in names}
 
 
-async def _open(name: str, settings: NotificationsConfig, around: Surroundings) -> Channel:
+async def _open(name: str, settings: NotificationsConfig, around: ChannelSurroundings) -> Channel:
     chats = {chat.name: chat for chat in settings.apprise}
     try:
         if name in chats:
@@ -64,10 +64,10 @@ async def _open(name: str, settings: NotificationsConfig, around: Surroundings) 
         return await _OPENERS[name](settings, around)
     except Misconfigured as exc:
         log.warning("channel %s cannot be used: %s", name, exc)
-        return Broken(name, str(exc))
+        return BrokenChannel(name, str(exc))
 
 
-async def _email(settings: NotificationsConfig, around: Surroundings) -> Channel:
+async def _email(settings: NotificationsConfig, around: ChannelSurroundings) -> Channel:
     from safetyd.notify.email.mail_channel import open_mail  # noqa: PLC0415 - only where it is configured
 
     config = settings.email
@@ -75,14 +75,14 @@ async def _email(settings: NotificationsConfig, around: Surroundings) -> Channel
     return await anyio.to_thread.run_sync(open_mail, config, password, around.host)
 
 
-async def _sms(settings: NotificationsConfig, around: Surroundings) -> Channel:
+async def _sms(settings: NotificationsConfig, around: ChannelSurroundings) -> Channel:
     from safetyd.notify.sms.sms_channel import open_sms  # noqa: PLC0415 - only where it is configured
 
     token = secret(settings.sms.auth_token_file, around.directories)
     return await open_sms(settings.sms, token, callback=around.sms_callback)
 
 
-async def _desktop(settings: NotificationsConfig, around: Surroundings) -> Channel:
+async def _desktop(settings: NotificationsConfig, around: ChannelSurroundings) -> Channel:
     from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers  # noqa: PLC0415 - see above
 
     if settings.desktop.helper:
@@ -90,27 +90,29 @@ async def _desktop(settings: NotificationsConfig, around: Surroundings) -> Chann
     return Desktop(around.session_bus, around.answered, around.opened)
 
 
-async def _webhook(settings: NotificationsConfig, around: Surroundings) -> Channel:
+async def _webhook(settings: NotificationsConfig, around: ChannelSurroundings) -> Channel:
     from safetyd.notify.chat.webhook import Webhook, signing_keys  # noqa: PLC0415 - see above
 
     keys = signing_keys(secret(settings.webhook.secret_file, around.directories))
     return Webhook(settings.webhook, keys)
 
 
-async def _ntfy(settings: NotificationsConfig, around: Surroundings) -> Channel:
+async def _ntfy(settings: NotificationsConfig, around: ChannelSurroundings) -> Channel:
     from safetyd.notify.chat.ntfy import Ntfy  # noqa: PLC0415 - see above
 
     file = settings.ntfy.token_file
     return Ntfy(settings.ntfy, secret(file, around.directories) if file else "")
 
 
-def _chat(config: AppriseConfig, around: Surroundings) -> Channel:
+def _chat(config: AppriseConfig, around: ChannelSurroundings) -> Channel:
     from safetyd.notify.chat.apprise_channel import Chat, addresses  # noqa: PLC0415 - see above
 
     return Chat(config, addresses(secret(config.url_file, around.directories)))
 
 
-_OPENERS: Final[Mapping[str, Callable[[NotificationsConfig, Surroundings], Awaitable[Channel]]]] = {
+_OPENERS: Final[
+    Mapping[str, Callable[[NotificationsConfig, ChannelSurroundings], Awaitable[Channel]]]
+] = {
     "email": _email,
     "sms": _sms,
     "desktop": _desktop,

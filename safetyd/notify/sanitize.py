@@ -49,19 +49,19 @@ _mail = re.compile(r"(?<=\w)@[\w.-]*\.[a-z]{2}[\w.-]*", re.IGNORECASE).sub
 _bare = re.compile(rf"(?<=[\w-])\.(?=(?:{_ENDINGS})(?![\w(=-])|[a-z]{{2,24}}/)", re.IGNORECASE).sub
 
 
-class Harmless(NamedTuple):
+class Sanitized(NamedTuple):
     text: str
     cut: int  # characters that it does not show
 
 
-def harmless(text: str, limit: int = MAX_CHARS) -> Harmless:
+def harmless(text: str, limit: int = MAX_CHARS) -> Sanitized:
     """Return at most `limit` characters of a text, on as many lines as it has."""
     taken = min(len(text), limit * _AHEAD)
     shown = _clean(text[:taken])
     while len(shown) > limit:
         taken = taken * limit // len(shown)
         shown = _clean(text[:taken])
-    return Harmless(shown, len(text) - taken)
+    return Sanitized(shown, len(text) - taken)
 
 
 def one_line(text: str, limit: int) -> str:

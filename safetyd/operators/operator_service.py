@@ -8,10 +8,10 @@ import anyio
 import anyio.abc
 import msgspec
 
-from safetyd.agents.emergency_stop import Halt
+from safetyd.agents.emergency_stop import EmergencyStop
 from safetyd.bus.codec import Fields, Malformed, read_command
-from safetyd.bus.publisher import Post
-from safetyd.bus.question_limits import Askers
+from safetyd.bus.publisher import Publisher
+from safetyd.bus.question_limits import QuestionLimits
 from safetyd.clock import uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
@@ -19,9 +19,9 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Forgotten
 from safetyd.journal.mailbox import (
     Ask,
-    CommandLetter,
-    EventLetter,
-    InquiryLetter,
+    CommandEnvelope,
+    EventEnvelope,
+    InquiryEnvelope,
     Mailbox,
     Plan,
     Slices,
@@ -101,21 +101,21 @@ class Surroundings(Protocol):
         ...
 
 
-class Desk:
+class OperatorService:
     """The control and query subjects."""
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that people reach
         self,
-        post: Post,
+        post: Publisher,
         mailbox: Mailbox,
-        halt: Halt,
+        halt: EmergencyStop,
         around: Surroundings,
         tasks: anyio.abc.TaskGroup,
         *,
         waits: Callable[[Request], bool],
         plans: Mapping[str, FromFields],
         questions: Questions,
-        askers: Askers,
+        askers: QuestionLimits,
     ) -> None:
         self._askers = askers
         self._searching = anyio.Lock()
@@ -245,10 +245,10 @@ class Desk:
                 episode=command.episode,
             )
 
-        self._mailbox.put(EventLetter(made, lambda: self._yes(reply)))
+        self._mailbox.put(EventEnvelope(made, lambda: self._yes(reply)))
 
     def _carry_out(self, plan: Plan, reply: bytes) -> None:
-        self._mailbox.put(CommandLetter(plan, lambda answer: self._post.answer(reply, answer)))
+        self._mailbox.put(CommandEnvelope(plan, lambda answer: self._post.answer(reply, answer)))
 
     async def _reload(self, by: str, reply: bytes) -> None:
         errors = await self._around.reload(by)
@@ -267,7 +267,7 @@ class Desk:
             self._post.answer(reply, answer)
 
         self._askers.begin(by)
-        self._mailbox.put_question(InquiryLetter(ask, told, partial(self._askers.charge, by)))
+        self._mailbox.put_question(InquiryEnvelope(ask, told, partial(self._askers.charge, by)))
 
     async def _search(self, by: str, id_: str, reply: bytes) -> None:
         """Look through the audit files: once at a time, and on the asker's account."""

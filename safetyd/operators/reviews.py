@@ -94,8 +94,8 @@ class Review:
         self._results: list[Row] = []
         self._granted: dict[object, str] = {}  # by kind: of many alike, one grant is made
 
-    def letters(self) -> "list[ReviewLetter]":
-        return [ReviewLetter(self, id_) for id_ in self._command.ids]
+    def letters(self) -> "list[ReviewEnvelope]":
+        return [ReviewEnvelope(self, id_) for id_ in self._command.ids]
 
     def settle(self, engine: Engine, moment: Moment, id_: str) -> list[Event]:
         """Answer one request; the first answer shows that a person is there."""
@@ -166,7 +166,7 @@ class Review:
                 return taken(request, _given(command, self._by), moment, ways, waits=waits)
 
 
-class ReviewLetter:
+class ReviewEnvelope:
     """The answer to one request."""
 
     size = 256

@@ -20,7 +20,7 @@ from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
 from safetyd.core.party import KEYLESS
 from safetyd.operators.commands import ExitCommand, Refusal, check_kernel, safe_mode_exit
-from safetyd.web.engine_gateway import Answer, Ask, Unanswered, Window
+from safetyd.web.engine_gateway import Answer, Ask, EngineGateway, Unanswered
 
 BODY_S: Final = 5.0
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 class Api:
     """Everything under /api/. GET never changes anything."""
 
-    def __init__(self, bearer: str, window: Window) -> None:
+    def __init__(self, bearer: str, window: EngineGateway) -> None:
         self._bearer = bearer.encode()
         self._window = window
 

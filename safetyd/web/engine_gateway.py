@@ -7,7 +7,7 @@ import anyio
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
-from safetyd.journal.mailbox import Carried, CommandLetter, Mailbox, Plan, QuestionLetter
+from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan, QuestionEnvelope
 
 PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
 
@@ -19,7 +19,7 @@ class Unanswered(Exception):
     """No answer can be given now; the text says why."""
 
 
-class Reply:
+class GatewayReply:
     """What the engine says, to somebody who may have given up waiting for it."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Reply:
         raise Unanswered(f"no answer came within {PATIENCE_S:g} s")
 
 
-class Window:
+class EngineGateway:
     """Open while `closed` says nothing; while `muted`, no answer leaves either."""
 
     def __init__(
@@ -52,8 +52,8 @@ class Window:
     async def ask(self, ask: Ask) -> object:
         """Return the answer once all that it speaks of is durable."""
         self._check_open()
-        reply = Reply()
-        self._mailbox.put(QuestionLetter(ask, reply.told))
+        reply = GatewayReply()
+        self._mailbox.put(QuestionEnvelope(ask, reply.told))
         return await self._heard(reply)
 
     async def carry_out(self, plan: Plan, then: Ask) -> tuple[Answer, object]:
@@ -62,11 +62,11 @@ class Window:
         A command that was given up before its turn came is not carried out.
         """
         self._check_open()
-        reply = Reply()
+        reply = GatewayReply()
         answers: list[Answer] = []
-        turn = Turn(plan, reply)
-        self._mailbox.put(CommandLetter(turn.plan, answers.append))
-        self._mailbox.put(QuestionLetter(then, reply.told))
+        turn = GatewayTurn(plan, reply)
+        self._mailbox.put(CommandEnvelope(turn.plan, answers.append))
+        self._mailbox.put(QuestionEnvelope(then, reply.told))
         try:
             after = await self._heard(reply)
         except Unanswered as exc:
@@ -79,7 +79,7 @@ class Window:
         if problem := self._closed():
             raise Unanswered(problem)
 
-    async def _heard(self, reply: Reply) -> object:
+    async def _heard(self, reply: GatewayReply) -> object:
         try:
             answer = await reply.wait()
         except Unanswered:
@@ -90,10 +90,10 @@ class Window:
         return answer
 
 
-class Turn:
+class GatewayTurn:
     """A command whose turn comes or, if nobody waits for it any more, does not."""
 
-    def __init__(self, plan: Plan, reply: Reply) -> None:
+    def __init__(self, plan: Plan, reply: GatewayReply) -> None:
         self._plan = plan
         self._reply = reply
         self._came = False

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from safetyd.web.link_answers import Form, Said
 from safetyd.web.pages import result_pages as outcomes
-from safetyd.web.pages.result_pages import Told
+from safetyd.web.pages.result_pages import ResultPage
 
 COOKIE: Final = "__Host-safetyd-device"
 MAX_BODY: Final = 4096
@@ -24,10 +24,10 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 _SAID: Final[dict[str, Said]] = {"approve": "approved", "deny": "denied", "test": "tested"}
 
 
-class Stop(Exception):
+class FormRefused(Exception):
     """Nothing more is done for a request; it is answered with this page."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ResultPage) -> None:
         super().__init__(told.status)
         self.told = told
 
@@ -51,7 +51,7 @@ async def read_fields(request: web.Request) -> dict[str, str]:
     try:
         fields = parse_qs(body.decode(errors="replace"), max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise Stop(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
+        raise FormRefused(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
     return {name: values[0] for name, values in fields.items()}
 
 
@@ -62,11 +62,11 @@ async def _body(request: web.Request) -> bytes:
             async for chunk in request.content.iter_any():
                 body += chunk
                 if len(body) > MAX_BODY:
-                    raise Stop(outcomes.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+                    raise FormRefused(outcomes.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
     except TimeoutError:
-        raise Stop(outcomes.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None
+        raise FormRefused(outcomes.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None
     except (ConnectionError, web.RequestPayloadError):  # nobody is there, or it is not packed so
-        raise Stop(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
+        raise FormRefused(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
     return body
 
 
@@ -86,7 +86,7 @@ def caller(request: web.Request, *, proxied: bool) -> str:
 def answer_form(request: web.Request, fields: dict[str, str], address: str) -> Form:
     said = _SAID.get(fields.get("v", ""))
     if said is None:
-        raise Stop(outcomes.malformed(HTTPStatus.BAD_REQUEST))
+        raise FormRefused(outcomes.malformed(HTTPStatus.BAD_REQUEST))
     return Form(
         said=said,
         nonce=fields.get("n", ""),

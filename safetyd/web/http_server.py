@@ -15,7 +15,7 @@ from msgspec import Meta
 from safetyd.clock import uptime
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.scrape import Scrape
-from safetyd.web.throttle import Turns
+from safetyd.web.throttle import RequestTurns
 
 MAX_CONNECTIONS: Final = 64
 KEPT_S: Final = 15.0
@@ -70,7 +70,7 @@ class Listener:
         self._host = host
         self._port = port
         self._routes = routes
-        self._turns = Turns(uptime)
+        self._turns = RequestTurns(uptime)
         self._names = frozenset({"localhost", "127.0.0.1", "::1", host, *names})
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
@@ -142,7 +142,7 @@ class Vitals:
         return _told(self._ready())
 
 
-class Connection(web.RequestHandler):
+class HttpConnection(web.RequestHandler):
     """Repeats nothing of what is not HTTP, in the log or to the peer: a token may be in it."""
 
     __slots__ = ()
@@ -159,11 +159,11 @@ class Connection(web.RequestHandler):
         return super().handle_error(request, status, exc, message)
 
 
-def _accept(server: web.Server) -> Connection:
+def _accept(server: web.Server) -> HttpConnection:
     """Take a connection; of too many the oldest, which may never have asked, gives way."""
     for oldest in server.connections[: 1 - MAX_CONNECTIONS]:
         oldest.force_close()
-    return Connection(
+    return HttpConnection(
         server,
         loop=asyncio.get_running_loop(),
         access_log=None,  # type: ignore[arg-type] # annotated Logger, and None is taken

@@ -17,10 +17,10 @@ from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
 from safetyd.core.events.request_events import Answered
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.notify.links.sent_links import Link, LinkBook
+from safetyd.notify.links.sent_links import SentLink, SentLinks
 from safetyd.notify.links.tokens import Signer, is_code
 from safetyd.web.engine_gateway import Ask
-from safetyd.web.link_view import Sight, look
+from safetyd.web.link_view import LinkView, look
 
 MAX_WRONG: Final = 5  # codes of one recipient for one request
 MAX_GUESSED: Final = 10_000  # requests whose wrong codes are counted, for each recipient
@@ -50,13 +50,13 @@ class Attempt(NamedTuple):
     """Somebody's answer to a request that is known, through a link that is known."""
 
     token_id: bytes
-    link: Link
+    link: SentLink
     request: Request
     form: Form
     at: Moment
 
 
-class Links:
+class LinkAnswers:
     """`waits` says whether an agent waits for the answer to a request.
 
     `used` hears of the link of a test that somebody used, by its message.
@@ -65,7 +65,7 @@ class Links:
     def __init__(
         self,
         signer: Signer,
-        book: LinkBook,
+        book: SentLinks,
         waits: Callable[[Request], bool],
         used: Callable[[str, datetime], None],
     ) -> None:
@@ -78,7 +78,7 @@ class Links:
     def look(self, token_id: bytes) -> Ask:
         """Return who tells what a token shows, None if it shows nothing."""
 
-        def ask(engine: Engine, moment: Moment) -> Sight | None:
+        def ask(engine: Engine, moment: Moment) -> LinkView | None:
             link = self._book.find(token_id)
             return None if link is None else look(engine, moment, link, self._signer)
 
@@ -104,7 +104,7 @@ class Links:
 
         return plan
 
-    def _tested(self, token_id: bytes, link: Link, form: Form, moment: Moment) -> Carried:
+    def _tested(self, token_id: bytes, link: SentLink, form: Form, moment: Moment) -> Carried:
         if not self._signer.nonce_ok(token_id, form.nonce, moment.at):
             return _told("stale")
         self._used(link.delivery, moment.at)

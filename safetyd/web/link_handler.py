@@ -21,15 +21,15 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Carried
-from safetyd.notify.links.sent_links import LinkBook
+from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import DEVICE_TIME, Signer
-from safetyd.web.engine_gateway import Answer, Unanswered, Window
-from safetyd.web.forms import COOKIE, Stop, answer_form, caller, is_foreign, read_fields
-from safetyd.web.link_answers import Form, Links, paired
-from safetyd.web.link_view import Sight
+from safetyd.web.engine_gateway import Answer, EngineGateway, Unanswered
+from safetyd.web.forms import COOKIE, FormRefused, answer_form, caller, is_foreign, read_fields
+from safetyd.web.link_answers import Form, LinkAnswers, paired
+from safetyd.web.link_view import LinkView
 from safetyd.web.pages import result_pages as outcomes
 from safetyd.web.pages.page_frame import POLICY
-from safetyd.web.pages.result_pages import Told, pairing_page, told_page
+from safetyd.web.pages.result_pages import ResultPage, pairing_page, told_page
 from safetyd.web.throttle import Throttle
 
 PATH: Final = "/d/{token}"
@@ -52,7 +52,7 @@ def _nobody_asks(_delivery: str, _at: datetime) -> None:
     """Let a test be used without anybody waiting for that."""
 
 
-class Decisions:
+class LinkHandler:
     """`public_url` is where links lead, if that is not where they are served.
 
     `used` hears of each test whose link somebody used: the message, and when.
@@ -60,9 +60,9 @@ class Decisions:
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
-        window: Window,
+        window: EngineGateway,
         signer: Signer,
-        book: LinkBook,
+        book: SentLinks,
         waits: Callable[[Request], bool],
         clock: Clock,
         *,
@@ -72,7 +72,7 @@ class Decisions:
     ) -> None:
         self._window = window
         self._signer = signer
-        self._links = Links(signer, book, waits, used)
+        self._links = LinkAnswers(signer, book, waits, used)
         self._clock = clock
         self._throttle = Throttle(now)
         public = urlsplit(public_url)
@@ -100,7 +100,7 @@ class Decisions:
         try:
             _allowed(self._wait_s(request))
             response = await act(request)
-        except Stop as stop:
+        except FormRefused as stop:
             response = self._page(stop.told)
         self.counts[f"{request.method} {response.status}"] += 1
         return response
@@ -121,8 +121,8 @@ class Decisions:
         try:
             sight = await self._window.ask(self._links.look(token_id))
         except Unanswered:
-            raise Stop(outcomes.unavailable(under_way=False)) from None
-        if not isinstance(sight, Sight):
+            raise FormRefused(outcomes.unavailable(under_way=False)) from None
+        if not isinstance(sight, LinkView):
             raise self._stranger()
         nonce = self._signer.nonce(token_id, sight.at)
         return self._page(outcomes.looked(sight, nonce, request.query.get("i", "")))
@@ -134,7 +134,7 @@ class Decisions:
             raise self._stranger()
         _allowed(self._throttle.answer(token_id or token.encode()))
         if is_foreign(request, self._origin):
-            raise Stop(outcomes.foreign())
+            raise FormRefused(outcomes.foreign())
         fields = await read_fields(request)
         if token_id is None:
             return await self._pair(token, fields, self._caller(request))
@@ -144,7 +144,7 @@ class Decisions:
     def _caller(self, request: web.Request) -> str:
         return caller(request, proxied=self._proxied)
 
-    async def _settle(self, token_id: bytes, form: Form) -> Told:
+    async def _settle(self, token_id: bytes, form: Form) -> ResultPage:
         plan, begun = self._links.answer(token_id, form), list[Moment]()
 
         def noted(engine: Engine, moment: Moment) -> Carried:
@@ -154,17 +154,17 @@ class Decisions:
         try:
             answer, sight = await self._window.carry_out(noted, self._links.look(token_id))
         except Unanswered:
-            raise Stop(outcomes.unavailable(under_way=bool(begun))) from None
-        if answer["outcome"] == "recorded" and isinstance(sight, Sight):
+            raise FormRefused(outcomes.unavailable(under_way=bool(begun))) from None
+        if answer["outcome"] == "recorded" and isinstance(sight, LinkView):
             return outcomes.recorded(sight)
         if answer["outcome"] == "tested":
             return outcomes.tested()
         log.info("an answer by link %s was not taken: %s", _short(token_id), answer["outcome"])
-        if answer["outcome"] == "unknown" or not isinstance(sight, Sight):
+        if answer["outcome"] == "unknown" or not isinstance(sight, LinkView):
             raise self._stranger()
         return self._refused(answer, sight, form, token_id)
 
-    def _refused(self, answer: Answer, sight: Sight, form: Form, token_id: bytes) -> Told:
+    def _refused(self, answer: Answer, sight: LinkView, form: Form, token_id: bytes) -> ResultPage:
         nonce = self._signer.nonce(token_id, sight.at)
         if answer["outcome"] == "unfit":
             return outcomes.malformed(HTTPStatus.BAD_REQUEST)
@@ -188,7 +188,7 @@ class Decisions:
         if recipient is None:
             raise self._stranger()
         nonce = self._signer.nonce(token.encode(), self._clock.now().at)
-        return self._page(Told(HTTPStatus.OK, pairing_page(recipient, nonce)))
+        return self._page(ResultPage(HTTPStatus.OK, pairing_page(recipient, nonce)))
 
     async def _pair(self, token: str, fields: dict[str, str], address: str) -> web.Response:
         """Let a browser answer for somebody from now on, who is told of it; a link pairs one."""
@@ -196,15 +196,15 @@ class Decisions:
         if recipient is None:
             raise self._stranger()
         if not self._signer.nonce_ok(token.encode(), fields.get("n", ""), now):
-            raise Stop(outcomes.foreign())
+            raise FormRefused(outcomes.foreign())
         self._use_up(token)
         try:
             await self._window.carry_out(paired(recipient, address), lambda _engine, _moment: None)
         except Unanswered:
             self._paired.pop(token, None)
-            raise Stop(outcomes.unavailable(under_way=False)) from None
+            raise FormRefused(outcomes.unavailable(under_way=False)) from None
         page = told_page("Paired", f"This browser may answer for {recipient} now.", tone="good")
-        response = self._page(Told(HTTPStatus.OK, page))
+        response = self._page(ResultPage(HTTPStatus.OK, page))
         response.set_cookie(
             COOKIE,
             self._signer.device(recipient, now),
@@ -228,11 +228,11 @@ class Decisions:
             return None
         return self._signer.pairing_of(token, self._clock.now().at)
 
-    def _stranger(self) -> Stop:
+    def _stranger(self) -> FormRefused:
         _allowed(self._throttle.stranger())
-        return Stop(outcomes.nobody())
+        return FormRefused(outcomes.nobody())
 
-    def _page(self, told: Told) -> web.Response:
+    def _page(self, told: ResultPage) -> web.Response:
         wait = {"Retry-After": str(math.ceil(told.retry_s))} if told.retry_s else {}
         return web.Response(
             status=told.status,
@@ -244,7 +244,7 @@ class Decisions:
 
 def _allowed(wait_s: float) -> None:
     if wait_s:
-        raise Stop(outcomes.too_often(wait_s))
+        raise FormRefused(outcomes.too_often(wait_s))
 
 
 def _short(token_id: bytes) -> str:

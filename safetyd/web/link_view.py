@@ -12,7 +12,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.notify.compose import reversibility
-from safetyd.notify.links.sent_links import Link
+from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
 from safetyd.notify.message import no_text
 from safetyd.operators.views.request_view import request as card_of
@@ -35,7 +35,7 @@ Standing = Literal[
 ]
 
 
-class Row(NamedTuple):
+class LinkRow(NamedTuple):
     """One request of a list."""
 
     token: str
@@ -50,31 +50,31 @@ class Row(NamedTuple):
     deadline: datetime | None
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
+class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     """What can be seen through a link now."""
 
     at: datetime
     zone: tzinfo
-    link: Link
+    link: SentLink
     standing: Standing
     card: dict[str, Any] = {}
     by_link: bool = True  # it may be approved here
     held: str = ""  # why what was approved may not be done yet
     holds: str = ""  # why it could not be done yet if it were approved now
-    rows: tuple[Row, ...] = ()  # of a list: what still waits
+    rows: tuple[LinkRow, ...] = ()  # of a list: what still waits
     more: int = 0
 
 
-def look(engine: Engine, moment: Moment, link: Link, signer: Signer) -> Sight:
+def look(engine: Engine, moment: Moment, link: SentLink, signer: Signer) -> LinkView:
     zone = _zone(engine, link.recipient)
     if link.test:
-        return Sight(at=moment.at, zone=zone, link=link, standing="test")
+        return LinkView(at=moment.at, zone=zone, link=link, standing="test")
     if not link.request_id:
         return _list(engine, moment, link, zone, signer)
     request = engine.approvals.find(link.request_id)
     if request is None:
-        return Sight(at=moment.at, zone=zone, link=link, standing="forgotten")
-    return Sight(
+        return LinkView(at=moment.at, zone=zone, link=link, standing="forgotten")
+    return LinkView(
         at=moment.at,
         zone=zone,
         link=link,
@@ -86,7 +86,7 @@ def look(engine: Engine, moment: Moment, link: Link, signer: Signer) -> Sight:
     )
 
 
-def standing(request: Request, link: Link, moment: Moment) -> Standing:
+def standing(request: Request, link: SentLink, moment: Moment) -> Standing:
     """Return whether a link can still answer a request and, if not, why."""
     if not request.pending:
         return request.state
@@ -95,19 +95,19 @@ def standing(request: Request, link: Link, moment: Moment) -> Standing:
     return "pending" if moment.at < link.expires else "old"
 
 
-def _list(engine: Engine, moment: Moment, link: Link, zone: tzinfo, signer: Signer) -> Sight:
+def _list(engine: Engine, moment: Moment, link: SentLink, zone: tzinfo, signer: Signer) -> LinkView:
     if moment.at >= link.expires:
-        return Sight(at=moment.at, zone=zone, link=link, standing="old")
+        return LinkView(at=moment.at, zone=zone, link=link, standing="old")
     found = (engine.approvals.find(id_) for id_ in link.listed)
     waiting = [request for request in found if request and not ended(request, moment)]
     rows = tuple(_row(request, link, signer) for request in waiting[:MAX_LISTED])
     more = len(waiting) - len(rows)
-    return Sight(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
+    return LinkView(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
 
 
-def _row(request: Request, link: Link, signer: Signer) -> Row:
+def _row(request: Request, link: SentLink, signer: Signer) -> LinkRow:
     asked, proposal = request.asked, request.asked.proposal
-    return Row(
+    return LinkRow(
         token=signer.token(link.delivery, request.id, link.recipient),
         agent=request.agent,
         type=asked.type,

@@ -12,15 +12,15 @@ from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
 from safetyd.notify.notifier import Notifier
 from safetyd.web.api import Api
-from safetyd.web.engine_gateway import Window
+from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.http_server import Health, Listener, Vitals, WebConfig
-from safetyd.web.link_handler import Decisions
-from safetyd.web.twilio_hooks import Hooks
+from safetyd.web.link_handler import LinkHandler
+from safetyd.web.twilio_hooks import TwilioHooks
 
 log = logging.getLogger("safetyd.web")
 
 
-class Front:
+class Site:
     """`web` and `links` are the addresses, once it has started."""
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -28,7 +28,7 @@ class Front:
         config: WebConfig,
         bearer: Callable[[], str],
         metrics: Metrics,
-        window: Window,
+        window: EngineGateway,
         notifier: Notifier,
         clock: Clock,
         *,
@@ -41,7 +41,7 @@ class Front:
         self._any_port = any_port
         self._notifier = notifier
         public = config.public_url.rstrip("/")
-        decisions = Decisions(
+        decisions = LinkHandler(
             window,
             notifier.links.signer,
             notifier.links.book,
@@ -50,7 +50,7 @@ class Front:
             public_url=public,
             used=notifier.link_used,
         )
-        hooks = Hooks(window, notifier.twilio, notifier.links.signer, waits)
+        hooks = TwilioHooks(window, notifier.twilio, notifier.links.signer, waits)
         own = [Vitals(metrics, alive, ready).routes, Api(_usable(bearer), window).routes]
         linked = [decisions.routes, hooks.routes]
         self._own = Listener(config.host, config.port, own if public else [*own, *linked])

@@ -15,7 +15,7 @@ ANSWERS: Final = 10  # on one token a minute
 STRANGERS: Final = 60  # tokens of nobody a minute, by everybody
 
 
-class Turns:
+class RequestTurns:
     """So many requests a second whoever asks, each in its turn."""
 
     def __init__(self, now: Callable[[], float]) -> None:

@@ -22,20 +22,20 @@ from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.tokens import Signer
 from safetyd.notify.sms.delivery_reports import arrived
-from safetyd.notify.sms.sms_channel import Twilio, arrival
+from safetyd.notify.sms.sms_channel import TwilioSettings, arrival
 from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
-    Answer,
     Outcome,
     Patience,
-    Stop,
-    Unclear,
+    SmsAnswer,
+    SmsStop,
+    SmsUnclear,
     parse,
     signed,
     twiml,
 )
-from safetyd.web.engine_gateway import Unanswered, Window
+from safetyd.web.engine_gateway import EngineGateway, Unanswered
 
 BODY_S: Final = 5.0
 FORM: Final = "application/x-www-form-urlencoded"
@@ -49,13 +49,13 @@ class Sender(NamedTuple):
     number: str
 
 
-class Hooks:
+class TwilioHooks:
     """`waits` says whether an agent waits for the answer to a request."""
 
     def __init__(
         self,
-        window: Window,
-        twilio: Callable[[], Twilio],
+        window: EngineGateway,
+        twilio: Callable[[], TwilioSettings],
         signer: Signer,
         waits: Callable[[Request], bool],
     ) -> None:
@@ -107,23 +107,23 @@ class Hooks:
             raise web.HTTPForbidden
         return fields
 
-    async def _reply(self, sender: Sender, said: Answer | Stop | Unclear) -> str:
+    async def _reply(self, sender: Sender, said: SmsAnswer | SmsStop | SmsUnclear) -> str:
         """Return what somebody is answered, nothing if they are not to be heard."""
-        plan = self._stopped(sender) if isinstance(said, Stop) else self._taken(sender, said)
+        plan = self._stopped(sender) if isinstance(said, SmsStop) else self._taken(sender, said)
         try:
             answer, _ = await self._window.carry_out(plan, _nothing)
         except Unanswered:
             return SAID["not_recorded"]
         return str(answer["said"])
 
-    def _taken(self, sender: Sender, said: Answer | Unclear) -> Plan:
+    def _taken(self, sender: Sender, said: SmsAnswer | SmsUnclear) -> Plan:
         patience, number = self._patience, sender.number
 
         def plan(engine: Engine, moment: Moment) -> Carried:
             ignored = patience.ignores(number, moment.at)
-            if ignored and not (isinstance(said, Answer) and not said.approve):
+            if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
                 return Carried((), {"said": ""})
-            if isinstance(said, Unclear):
+            if isinstance(said, SmsUnclear):
                 return Carried((), {"said": HELP if patience.may_reply(number) else ""})
             asked = _asked_by_sms(engine, sender.recipient, alone=said.approve)
             found = [request for request in asked if self._is(request, sender, said)]
@@ -139,11 +139,11 @@ class Hooks:
 
         return plan
 
-    def _is(self, request: Request, sender: Sender, said: Answer) -> bool:
+    def _is(self, request: Request, sender: Sender, said: SmsAnswer) -> bool:
         return self._signer.code_ok(request.id, sender.recipient, said.code)
 
     def _answered(
-        self, engine: Engine, moment: Moment, sender: Sender, said: Answer, request: Request
+        self, engine: Engine, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
     ) -> Carried:
         given = Given(
             answer="approved" if said.approve else "denied",

@@ -4,11 +4,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from safetyd.agents.agent_service import STALE_S, Service
-from safetyd.agents.emergency_stop import Latch
-from safetyd.agents.held_replies import Answers
+from safetyd.agents.agent_service import STALE_S, AgentService
+from safetyd.agents.emergency_stop import StopFlag
+from safetyd.agents.held_replies import HeldReplies
 from safetyd.agents.intake import DRY_RUNS_PER_MINUTE
-from safetyd.agents.proposal_envelope import ProposalLetter
+from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals
 from safetyd.bus.keyring import Keyring
 from safetyd.clock import Clock
@@ -23,7 +23,7 @@ from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from safetyd.journal.mailbox import STALLED_S, Mailbox
 from safetyd.monitoring.metrics import Metrics
-from tests.captured_connection import REPLY, Ear, work_off
+from tests.captured_connection import REPLY, CapturedPublisher, work_off
 from tests.story import NOON
 
 A_STOP = Stop(source="operator", by="alice", reason="drill", since=NOON, agent=None, epoch=1)
@@ -36,15 +36,15 @@ class Counter:
     def __init__(self, data_dir: Path, config: Config = FOR_FREE, *, keyless: bool = False) -> None:
         Keyring(data_dir / "keys").make_own()
         self.settings = Settings(config, None, data_dir)
-        self.ear = Ear(keyless=keyless)
+        self.ear = CapturedPublisher(keyless=keyless)
         self.mailbox = Mailbox()
-        self.latch = Latch()
+        self.latch = StopFlag()
         self.refusals = Refusals()
         self.metrics = Metrics("1")
         self.engine = Engine(Policy())
         self.problem = ""
-        self.answers = Answers(self.engine, {keyless: self.ear.post}, self.latch)
-        self.service = Service(
+        self.answers = HeldReplies(self.engine, {keyless: self.ear.post}, self.latch)
+        self.service = AgentService(
             self.ear.post,
             self.mailbox,
             self.settings,
@@ -165,7 +165,7 @@ async def test_allow_is_withheld_when_a_stop_came_meanwhile(counter: Counter) ->
 async def test_letter_that_was_not_opened_cannot_be_sent(counter: Counter) -> None:
     counter.propose()
     letter = counter.mailbox.take()
-    assert isinstance(letter, ProposalLetter)
+    assert isinstance(letter, ProposalEnvelope)
 
     with pytest.raises(AssertionError):
         letter.deliver(late=False)

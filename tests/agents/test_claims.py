@@ -6,14 +6,16 @@ import pytest
 from safetyd.agents.claims import Claim, claim
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import SafeModeEntered
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.core.approvals.test_queue import paused
 from tests.story import at, resume, stop
 
 DIGEST = "sha256:d1"
 
 
-def claims(queue: Queue, t: float, id_: str = "p1", by: str | None = "x", **fields: str) -> str:
+def claims(
+    queue: QueueStory, t: float, id_: str = "p1", by: str | None = "x", **fields: str
+) -> str:
     """Return "" if the claim is granted, else why not."""
     wanted = Claim(**{"id": id_, "digest": DIGEST, "claimant": by, **fields})  # type: ignore[arg-type]
     carried = claim("code", wanted, f"nonce-{t}")(queue.engine, Moment(at(t), t))
@@ -22,8 +24,8 @@ def claims(queue: Queue, t: float, id_: str = "p1", by: str | None = "x", **fiel
     return "" if carried.answer["granted"] else str(carried.answer["cause"])
 
 
-def approved(waits: bool = False) -> Queue:  # noqa: FBT001, FBT002
-    queue = Queue()
+def approved(waits: bool = False) -> QueueStory:  # noqa: FBT001, FBT002
+    queue = QueueStory()
     queue.answers(1, queue.asks(0).request_id, waits=waits)
     return queue
 
@@ -45,7 +47,7 @@ def test_claims_without_a_claimant_are_of_different_ones() -> None:
 
 
 def test_nothing_is_granted_that_nobody_approved() -> None:
-    queue = Queue()
+    queue = QueueStory()
     assert claims(queue, 0) == "not_approved"
 
     asked = queue.asks(0)
@@ -60,7 +62,7 @@ def test_another_digest_is_not_what_was_approved() -> None:
 
 
 def test_a_repeat_that_was_told_to_stand_back_cannot_claim() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.asks(1, "p2")
     queue.answers(2, asked.request_id)

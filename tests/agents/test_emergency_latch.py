@@ -1,4 +1,4 @@
-from safetyd.agents.emergency_stop import Latch
+from safetyd.agents.emergency_stop import StopFlag
 from safetyd.core.guards.stop import Stop
 from tests.story import NOON
 
@@ -7,15 +7,15 @@ def a_stop(source: str = "operator", agent: str | None = None, epoch: int = 1) -
     return Stop(source=source, by="alice", reason="drill", since=NOON, agent=agent, epoch=epoch)
 
 
-def holding(*stops: Stop) -> Latch:
-    latch = Latch()
+def holding(*stops: Stop) -> StopFlag:
+    latch = StopFlag()
     for stop in stops:
         latch.set(stop)
     return latch
 
 
 def test_open_latch_holds_nobody() -> None:
-    assert Latch().holds("code") is None
+    assert StopFlag().holds("code") is None
 
 
 def test_global_stop_holds_everybody() -> None:
@@ -48,7 +48,7 @@ def test_clearing_an_agents_stop_leaves_the_global_one() -> None:
 
 
 def test_clearing_what_is_not_there_changes_nothing() -> None:
-    latch = Latch()
+    latch = StopFlag()
 
     latch.clear(["operator"], epoch=9)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.agents.emergency_stop import LOOK_S, SWITCHES, Halt, Latch, switched_off
+from safetyd.agents.emergency_stop import LOOK_S, SWITCHES, EmergencyStop, StopFlag, switched_off
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
@@ -12,7 +12,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
-from tests.captured_connection import Ear, Said, work_off
+from tests.captured_connection import CapturedPublisher, Said, work_off
 from tests.story import ask, play, propose, resume, stop
 
 
@@ -22,9 +22,9 @@ class House:
     def __init__(self, engine: Engine | None = None) -> None:
         self.engine = engine or Engine(Policy())
         self.mailbox = Mailbox()
-        self.latch = Latch()
-        self._ear = Ear()
-        self.halt = Halt(self.latch, self.mailbox, self._ear.post, Subjects(), Clock())
+        self.latch = StopFlag()
+        self._ear = CapturedPublisher()
+        self.halt = EmergencyStop(self.latch, self.mailbox, self._ear.post, Subjects(), Clock())
 
     def write(self) -> list[Event]:
         """Write down what waits; return the stops and resumes among it."""

@@ -1,13 +1,13 @@
 import msgspec
 import pytest
 
-from safetyd.agents.emergency_stop import Latch
-from safetyd.agents.held_replies import MAX_HELD, Answers, Held
+from safetyd.agents.emergency_stop import StopFlag
+from safetyd.agents.held_replies import MAX_HELD, HeldReplies, HeldReply
 from safetyd.agents.permissions import result
 from safetyd.core.approvals.request import MAX_JOINED
 from safetyd.core.guards.stop import as_stop
-from tests.captured_connection import REPLY, Ear
-from tests.core.approvals.queue_story import Queue
+from tests.captured_connection import REPLY, CapturedPublisher
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import stop
 
 
@@ -15,13 +15,13 @@ class Room:
     """People, an agent's connection, and the replies that wait."""
 
     def __init__(self, *, keyless: bool = False) -> None:
-        self.queue = Queue()
-        self.ear = Ear(keyless=keyless)
-        self.latch = Latch()
-        self.answers = Answers(self.queue.engine, {keyless: self.ear.post}, self.latch)
+        self.queue = QueueStory()
+        self.ear = CapturedPublisher(keyless=keyless)
+        self.latch = StopFlag()
+        self.answers = HeldReplies(self.queue.engine, {keyless: self.ear.post}, self.latch)
 
     def hold(self, id_: str = "p1", reply: bytes = REPLY) -> bool:
-        return self.answers.hold("code", id_, Held(self.ear.post, reply))
+        return self.answers.hold("code", id_, HeldReply(self.ear.post, reply))
 
     def denies(self, request_id: str | None, by: str = "alice") -> None:
         self.tells(lambda: self.queue.answers(1, request_id, "denied", by=by))
@@ -60,7 +60,7 @@ async def test_who_waits_is_told_once() -> None:
 async def test_a_reply_has_the_shape_that_was_asked_for() -> None:
     room = Room()
     asked = room.queue.asks(0, wait=True)
-    room.answers.hold("code", "p1", Held(room.ear.post, REPLY, result))
+    room.answers.hold("code", "p1", HeldReply(room.ear.post, REPLY, result))
 
     room.tells(lambda: room.queue.answers(1, asked.request_id, words="go", waits=True))
 

@@ -13,13 +13,13 @@ from safetyd.agents.permissions import (
     result,
 )
 from safetyd.bus.codec import Malformed
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import propose, tick
 
 DAY_S = 86_400.0
 
 
-def about(queue: Queue, agent: str = "code", **fields: Any) -> dict[str, Any]:
+def about(queue: QueueStory, agent: str = "code", **fields: Any) -> dict[str, Any]:
     answer: dict[str, Any] = msgspec.to_builtins(
         asked_about(queue.engine, agent, PermissionAsk(**fields))
     )
@@ -58,7 +58,7 @@ def test_what_is_no_ask_is_malformed(payload: bytes) -> None:
 
 @pytest.mark.req("S3.21")
 def test_what_waits_is_queued() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
 
     assert about(queue, request_id=asked.request_id) == {
@@ -69,7 +69,7 @@ def test_what_waits_is_queued() -> None:
 
 @pytest.mark.req("S3.19")
 def test_an_approval_has_its_message() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(1, asked.request_id, words="go")
 
@@ -81,7 +81,7 @@ def test_an_approval_has_its_message() -> None:
 def test_silence_is_a_timeout_that_says_how_long_was_waited(
     timeout_s: float, minutes: float
 ) -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, timeout_s=timeout_s)
     queue.happens(tick(timeout_s))
 
@@ -95,7 +95,7 @@ def test_silence_is_a_timeout_that_says_how_long_was_waited(
 
 @pytest.mark.parametrize(("words", "reason"), [("not now", "not now"), ("", "denied by alice")])
 def test_a_denial_has_its_reason(words: str, reason: str) -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(1, asked.request_id, "denied", words=words)
 
@@ -107,7 +107,7 @@ def test_a_denial_has_its_reason(words: str, reason: str) -> None:
 
 
 def test_what_is_blocked_at_once_is_not_approved() -> None:
-    queue = Queue()
+    queue = QueueStory()
     blocked = queue.proposes(propose(0, type="run_shell", text="rm -rf /"), permission=True)
 
     answer = result(blocked, None)
@@ -116,7 +116,7 @@ def test_what_is_blocked_at_once_is_not_approved() -> None:
 
 
 def test_requests_of_others_are_not_known() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
 
     for agent, id_ in (("ops", asked.request_id), ("code", "req_unknown")):
@@ -126,7 +126,7 @@ def test_requests_of_others_are_not_known() -> None:
 
 
 def test_an_agent_lists_what_waits_and_what_it_may_still_use() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = [queue.asks(0, f"p{n}", text=f"git push {n}").request_id for n in range(4)]
     queue.answers(1, asked[1], words="go")
     queue.answers(1, asked[2], "denied")
@@ -143,15 +143,15 @@ def test_an_agent_lists_what_waits_and_what_it_may_still_use() -> None:
     assert len(rows) < MAX_OPEN
 
 
-def approves(queue: Queue, request_id: str | None) -> None:
+def approves(queue: QueueStory, request_id: str | None) -> None:
     queue.answers(1, request_id, words="go")
 
 
-def denies(queue: Queue, request_id: str | None) -> None:
+def denies(queue: QueueStory, request_id: str | None) -> None:
     queue.answers(1, request_id, "denied")
 
 
-def waits(queue: Queue, _request_id: str | None) -> None:
+def waits(queue: QueueStory, _request_id: str | None) -> None:
     queue.happens(tick(8 * DAY_S))
 
 
@@ -164,9 +164,9 @@ def waits(queue: Queue, _request_id: str | None) -> None:
     ],
 )
 def test_an_end_is_told_even_if_the_same_id_was_asked_anew_since(
-    end: Callable[[Queue, str | None], None], told: dict[str, object]
+    end: Callable[[QueueStory, str | None], None], told: dict[str, object]
 ) -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     end(queue, asked.request_id)
     queue.asks(9 * DAY_S)

@@ -6,15 +6,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.agents.emergency_stop import Halt, Latch
-from safetyd.agents.stop_reserve import FREE, HELD, JOURNAL_S, LOST, SIZE_BYTES, Reserve
+from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
+from safetyd.agents.stop_reserve import FREE, HELD, JOURNAL_S, LOST, SIZE_BYTES, StopReserve
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.guards.stop import Stop
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
-from tests.captured_connection import Ear, work_off
+from tests.captured_connection import CapturedPublisher, work_off
 from tests.servers import until
 from tests.story import NOON
 
@@ -24,8 +24,8 @@ def a_stop(epoch: int = 1, agent: str | None = None, reason: str = "drill") -> S
 
 
 @pytest.fixture
-def reserve(tmp_path: Path) -> Reserve:
-    made = Reserve(tmp_path)
+def reserve(tmp_path: Path) -> StopReserve:
+    made = StopReserve(tmp_path)
     made.prepare()
     return made
 
@@ -36,11 +36,16 @@ class House:
     def __init__(self, directory: Path, engine: Engine | None = None) -> None:
         self.engine = engine or Engine(Policy())
         self.mailbox = Mailbox()
-        self.latch = Latch()
-        self.reserve = Reserve(directory)
+        self.latch = StopFlag()
+        self.reserve = StopReserve(directory)
         self.reserve.prepare()
-        self.halt = Halt(
-            self.latch, self.mailbox, Ear().post, Subjects(), Clock(), reserve=self.reserve
+        self.halt = EmergencyStop(
+            self.latch,
+            self.mailbox,
+            CapturedPublisher().post,
+            Subjects(),
+            Clock(),
+            reserve=self.reserve,
         )
         self.halt.take_over(self.engine, [])
 
@@ -60,7 +65,7 @@ def test_what_is_held_is_found_and_takes_no_more_room(reserve, tmp_path):
 
     reserve.hold([a_stop(1), a_stop(2, "code")])
 
-    assert Reserve(tmp_path).found() == (a_stop(1), a_stop(2, "code"))
+    assert StopReserve(tmp_path).found() == (a_stop(1), a_stop(2, "code"))
     held = (tmp_path / HELD).stat()
     assert (held.st_ino, held.st_size, held.st_blocks) == (
         free.st_ino,
@@ -112,9 +117,9 @@ def test_a_reserve_that_somebody_removed_is_made_anew_where_there_is_room(reserv
 def test_a_start_keeps_what_an_earlier_one_could_not_write(reserve, tmp_path):
     reserve.hold([a_stop()])
 
-    Reserve(tmp_path).prepare()
+    StopReserve(tmp_path).prepare()
 
-    assert Reserve(tmp_path).found() == (a_stop(),)
+    assert StopReserve(tmp_path).found() == (a_stop(),)
     assert not (tmp_path / FREE).exists()
 
 
@@ -125,7 +130,7 @@ async def test_stop_is_kept_when_the_journal_is_late_and_let_go_when_it_has_it(t
         house.halt.stop("operator", "alice", "drill", "code", kept.set)
         with anyio.fail_after(JOURNAL_S * 20):
             await kept.wait()
-        (stop,) = Reserve(tmp_path).found()
+        (stop,) = StopReserve(tmp_path).found()
         assert (stop.by, stop.reason, stop.agent) == ("alice", "drill", "code")
 
         house.write()
@@ -164,13 +169,13 @@ async def test_stop_of_a_file_or_the_environment_needs_no_reserve(tmp_path):
         house.halt.look([path])
         house.halt.stop("operator", "alice", "drill", "code")
         await until((tmp_path / HELD).exists)
-        await until(lambda: Reserve(tmp_path).found()[0].agent)
+        await until(lambda: StopReserve(tmp_path).found()[0].agent)
 
-    assert [stop.source for stop in Reserve(tmp_path).found()] == ["operator"]
+    assert [stop.source for stop in StopReserve(tmp_path).found()] == ["operator"]
 
 
 async def test_start_holds_what_is_in_reserve_and_writes_it_down(tmp_path):
-    Reserve(tmp_path).hold([a_stop(1, "code")])
+    StopReserve(tmp_path).hold([a_stop(1, "code")])
 
     house = House(tmp_path)
 
@@ -186,7 +191,7 @@ async def test_start_does_not_stop_again_for_what_the_journal_took_and_resumed(t
     before = House(tmp_path)
     before.halt.stop("operator", "alice", "drill")
     before.write()
-    Reserve(tmp_path).hold(before.engine.stop.stops)
+    StopReserve(tmp_path).hold(before.engine.stop.stops)
     before.halt.resume(["operator"], "alice", "over")
     before.write()
 

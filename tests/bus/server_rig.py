@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from safetyd.bus.connections import Link
+from safetyd.bus.connections import Connection
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.subjects import Subjects
 from safetyd.daemon.config import Config
@@ -43,9 +43,9 @@ class Embedded(EmbeddedServer):
 
 
 @asynccontextmanager
-async def singing(server: Embedded, ended: list[str]) -> AsyncIterator[Link]:
+async def singing(server: Embedded, ended: list[str]) -> AsyncIterator[Connection]:
     """A link that sends its canary; `ended` gets what it dies of."""
-    link = Link("test", ended.append)
+    link = Connection("test", ended.append)
     with anyio.fail_after(PATIENCE_S):
         await link.connect(server.url, server.seed, Subjects().canary("test"))
     async with anyio.create_task_group() as tasks:

@@ -7,7 +7,13 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from safetyd.bus.connection_limits import FREE, MAX_OF_KEY, Connection, Crowding, superfluous
+from safetyd.bus.connection_limits import (
+    FREE,
+    MAX_OF_KEY,
+    ClientConnection,
+    ConnectionLimits,
+    superfluous,
+)
 from safetyd.bus.server_config import KEYLESS, MAX_KEYLESS
 from tests.bus.peer import Peer, Refused
 from tests.bus.server_rig import Embedded
@@ -25,8 +31,8 @@ def server(tmp_path: Path) -> Iterator[Embedded]:
     server.stop()
 
 
-def silent_since(second: int, *, spoke: bool = False, user: str = KEYLESS) -> Connection:
-    return Connection(second, int(spoke), NOON + timedelta(seconds=second), user)
+def silent_since(second: int, *, spoke: bool = False, user: str = KEYLESS) -> ClientConnection:
+    return ClientConnection(second, int(spoke), NOON + timedelta(seconds=second), user)
 
 
 def test_as_many_as_fit_stay():
@@ -75,7 +81,7 @@ def lets_in(server: Embedded) -> bool:
 
 async def test_places_are_free_again_also_after_the_server_was_started_anew(server: Embedded):
     await until(lambda: lets_in(server))
-    crowding = Crowding(server, str)
+    crowding = ConnectionLimits(server, str)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(crowding.watch)
         with ExitStack() as stack:

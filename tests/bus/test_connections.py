@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.bus.connections import CLOSE_S, BusConfig, Link
+from safetyd.bus.connections import CLOSE_S, BusConfig, Connection
 from safetyd.bus.nats_client import pub
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import uptime
@@ -35,7 +35,7 @@ async def test_link_is_heard_once_its_canary_came_back(server: Embedded) -> None
 
 
 async def test_link_without_a_canary_is_not_heard(server: Embedded) -> None:
-    link = Link("test", list[str]().append)
+    link = Connection("test", list[str]().append)
     await link.connect(server.url, server.seed, Subjects().canary("test"))
 
     with pytest.raises(TimeoutError):
@@ -82,7 +82,7 @@ async def test_link_keeps_trying_until_the_server_is_there(
 ) -> None:
     caplog.set_level(logging.DEBUG, "safetyd.bus")
     server = Embedded(tmp_path)
-    link = Link("early", list[str]().append)
+    link = Connection("early", list[str]().append)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.connect, server.url, server.seed, Subjects().canary("early"))
@@ -95,7 +95,7 @@ async def test_link_keeps_trying_until_the_server_is_there(
 
 
 async def test_canary_that_lay_around_says_nothing_of_now(server: Embedded) -> None:
-    link = Link("test", list[str]().append)
+    link = Connection("test", list[str]().append)
     await link.connect(server.url, server.seed, Subjects().canary("test"))
 
     long_ago = b"%.6f" % (uptime() - 60)
@@ -123,7 +123,7 @@ async def test_handler_that_fails_ends_the_daemon(server: Embedded) -> None:
 
 async def test_connection_that_is_closed_for_good_ends_the_daemon(server: Embedded) -> None:
     ended: list[str] = []
-    link = Link("test", ended.append)
+    link = Connection("test", ended.append)
     await link.connect(server.url, server.seed, Subjects().canary("test"))
 
     await link.client.close()

@@ -6,7 +6,7 @@ import pytest
 
 from safetyd.bus.external_server import external_problems, wait_for_silence
 from safetyd.bus.nats_client import HardenedClient, pub
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 from tests.servers import connected, down, frozen, until
 
 WRITER = "safety.v1.internal.writer"
@@ -22,23 +22,23 @@ system_account: SYS
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]:
     directory = tmp_path_factory.mktemp("external")
-    bus = Bus(directory, CONFIG.format(directory))
+    bus = NatsProcess(directory, CONFIG.format(directory))
     yield bus
     bus.stop()
 
 
-def as_user(name: str, bus: Bus) -> str:
+def as_user(name: str, bus: NatsProcess) -> str:
     return bus.url.replace("//", f"//{name}:x@")
 
 
-async def test_account_of_its_own_with_jetstream_is_all_it_takes(bus: Bus) -> None:
+async def test_account_of_its_own_with_jetstream_is_all_it_takes(bus: NatsProcess) -> None:
     async with connected(as_user("daemon", bus)) as client:
         assert await external_problems(client) == []
 
 
-async def test_account_without_jetstream_is_named(bus: Bus) -> None:
+async def test_account_without_jetstream_is_named(bus: NatsProcess) -> None:
     async with connected(as_user("other", bus)) as client:
         (problem,) = await external_problems(client)
 
@@ -52,7 +52,7 @@ async def test_daemon_among_its_agents_is_refused(client: HardenedClient) -> Non
 
 
 async def test_server_that_does_not_answer_has_both_problems(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.bus.external_server.ASK_S", 0.1)
 
@@ -93,7 +93,7 @@ async def test_where_nobody_writes_nobody_waits(client: HardenedClient) -> None:
 
 @pytest.mark.usefixtures("hasty")
 async def test_standby_waits_for_as_long_as_the_other_lives(
-    client: HardenedClient, jetstream: Bus, caplog: pytest.LogCaptureFixture
+    client: HardenedClient, jetstream: NatsProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     waited: list[str] = []
 
@@ -116,7 +116,7 @@ async def test_standby_waits_for_as_long_as_the_other_lives(
 
 @pytest.mark.usefixtures("hasty")
 async def test_other_that_is_frozen_is_given_time_and_then_succeeded(
-    client: HardenedClient, jetstream: Bus
+    client: HardenedClient, jetstream: NatsProcess
 ) -> None:
     async with connected(jetstream.url) as theirs:
         await OtherDaemon(theirs, name="").start()
@@ -128,7 +128,7 @@ async def test_other_that_is_frozen_is_given_time_and_then_succeeded(
 
 @pytest.mark.usefixtures("hasty")
 async def test_silence_without_a_connection_means_nothing(
-    client: HardenedClient, jetstream: Bus
+    client: HardenedClient, jetstream: NatsProcess
 ) -> None:
     waited = anyio.Event()
 

@@ -7,7 +7,7 @@ import pytest
 
 from safetyd.agents.intake import BOUNDS
 from safetyd.agents.refusals import ANSWERED, WINDOW_S
-from safetyd.bus.flood_gate import Flooding
+from safetyd.bus.flood_gate import FloodGate
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
@@ -35,7 +35,7 @@ class Hands:
 
 def test_agent_that_waits_for_answers_and_asks_again_at_once_does_not_flood() -> None:
     clock = Hands()
-    flooding = Flooding(BOUNDS, clock)
+    flooding = FloodGate(BOUNDS, clock)
 
     for _ in range(10):
         for _ in range(ANSWERED):
@@ -46,7 +46,7 @@ def test_agent_that_waits_for_answers_and_asks_again_at_once_does_not_flood() ->
 
 
 def test_agents_that_flood_together_are_shut_out_each_for_itself() -> None:
-    flooding = Flooding(BOUNDS, Hands())
+    flooding = FloodGate(BOUNDS, Hands())
 
     for _ in range(int(BOUNDS.flood)):
         flooding.turned_away("code", 20)

@@ -6,7 +6,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from safetyd.bus.flood_gate import FLOOD_BYTES, FLOOD_BYTES_PER_S, Door
+from safetyd.bus.flood_gate import FLOOD_BYTES, FLOOD_BYTES_PER_S, KeylessGate
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from tests.bus.peer import Peer, Refused
@@ -19,7 +19,7 @@ SMALL = FLOOD_BYTES // 64
 class Turned(list[bool]):
     """What the server was told, each time: whether to let keyless agents in."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: KeylessGate) -> None:
         super().__init__()
         self._door = door
         self.problems: list[str] = []
@@ -30,10 +30,10 @@ class Turned(list[bool]):
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> Door:
+def door(monkeypatch: pytest.MonkeyPatch) -> KeylessGate:
     """One that does not stay shut for long."""
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
-    return Door()
+    return KeylessGate()
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def server(tmp_path: Path) -> Iterator[Embedded]:
 
 
 @pytest.fixture
-async def turned(door: Door) -> AsyncIterator[Turned]:
+async def turned(door: KeylessGate) -> AsyncIterator[Turned]:
     turned = Turned(door)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(door.watch, turned)
@@ -61,13 +61,13 @@ def lets_in(url: str) -> bool:
     return True
 
 
-def flood(door: Door, t: float = 0.0) -> None:
+def flood(door: KeylessGate, t: float = 0.0) -> None:
     for _ in range(65):
         door.turned_away(SMALL, t)
 
 
 async def test_flood_shuts_the_door_and_it_opens_again(
-    door: Door, turned: Turned, caplog: pytest.LogCaptureFixture
+    door: KeylessGate, turned: Turned, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "safetyd.bus")
 
@@ -81,7 +81,7 @@ async def test_flood_shuts_the_door_and_it_opens_again(
     assert caplog.messages[1] == "agents without a key are let in again"
 
 
-async def test_next_flood_shuts_it_again(door: Door, turned: Turned) -> None:
+async def test_next_flood_shuts_it_again(door: KeylessGate, turned: Turned) -> None:
     flood(door)
     await until(lambda: turned == [False, True])
 
@@ -90,7 +90,10 @@ async def test_next_flood_shuts_it_again(door: Door, turned: Turned) -> None:
 
 
 async def test_server_that_cannot_be_told_is_told_again(
-    door: Door, turned: Turned, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    door: KeylessGate,
+    turned: Turned,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("safetyd.bus.flood_gate.AGAIN_S", 0.01)
     turned.problems = ["the disk is full"]
@@ -101,7 +104,7 @@ async def test_server_that_cannot_be_told_is_told_again(
     assert "the server does not take it on: the disk is full" in caplog.messages
 
 
-async def test_what_is_turned_away_slowly_is_no_flood(door: Door, turned: Turned) -> None:
+async def test_what_is_turned_away_slowly_is_no_flood(door: KeylessGate, turned: Turned) -> None:
     for second in range(100):
         door.turned_away(FLOOD_BYTES_PER_S, float(second))
 
@@ -111,7 +114,7 @@ async def test_what_is_turned_away_slowly_is_no_flood(door: Door, turned: Turned
     assert door.open
 
 
-def test_there_is_no_time_to_read_what_comes_fast(door: Door) -> None:
+def test_there_is_no_time_to_read_what_comes_fast(door: KeylessGate) -> None:
     door.turned_away(SMALL, 0.0)
     calm = door.calm
     flood(door)
@@ -123,7 +126,7 @@ def test_there_is_no_time_to_read_what_comes_fast(door: Door) -> None:
 
 
 async def test_shut_door_ends_keyless_connections_and_no_others(
-    server: Embedded, door: Door, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: Embedded, door: KeylessGate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 1.0)
     settings = Settings(Config(), None, tmp_path)

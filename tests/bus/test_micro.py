@@ -2,12 +2,12 @@ from typing import Any
 
 from safetyd.bus.micro import Micro
 from safetyd.bus.subjects import Subjects
-from tests.captured_connection import REPLY, Ear
+from tests.captured_connection import REPLY, CapturedPublisher
 from tests.story import NOON
 
 
 async def asked(subject: bytes) -> dict[str, Any]:
-    ear = Ear()
+    ear = CapturedPublisher()
     micro = Micro(
         ear.post,
         Subjects(),

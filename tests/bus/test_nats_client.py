@@ -10,7 +10,7 @@ import pytest
 from safetyd.bus.nats_client import MAX_LINE_BYTES, MAX_UNSENT_BYTES, HardenedClient, notice, pub
 from tests.bus.peer import Peer, hpub
 from tests.bus.peer import pub as raw_pub
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 from tests.servers import connected, down, frozen, until
 
 HEARD_BY_A_HANDLER = 1
@@ -171,7 +171,7 @@ class Said(NamedTuple):
 class Ears:
     """A client that listens both ways, and a peer on the same server."""
 
-    def __init__(self, client: HardenedClient, bus: Bus) -> None:
+    def __init__(self, client: HardenedClient, bus: NatsProcess) -> None:
         self.client = client
         self.bus = bus
         self.handed: list[Said] = []
@@ -196,14 +196,14 @@ class Ears:
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
-    bus = Bus(tmp_path_factory.mktemp("bus"))
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]:
+    bus = NatsProcess(tmp_path_factory.mktemp("bus"))
     yield bus
     bus.stop()
 
 
 @pytest.fixture
-async def ears(bus: Bus) -> AsyncIterator[Ears]:
+async def ears(bus: NatsProcess) -> AsyncIterator[Ears]:
     async with connected(bus.url) as client:
         ears = Ears(client, bus)
         await ears.listen()
@@ -341,7 +341,7 @@ async def test_what_a_frozen_server_has_not_read_reaches_nobody_later(ears: Ears
     await ears.hear_next()
 
 
-async def test_client_that_was_closed_is_not_reconnected(bus: Bus) -> None:
+async def test_client_that_was_closed_is_not_reconnected(bus: NatsProcess) -> None:
     async with connected(bus.url) as client:
         await client.close()
         await client._process_op_err(nats.errors.StaleConnectionError())

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from safetyd.bus.publisher import MAX_ANSWER_BYTES, Post
+from safetyd.bus.publisher import MAX_ANSWER_BYTES, Publisher
 from safetyd.bus.subjects import Subjects
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
-from tests.captured_connection import REPLY, Ear, Wire
+from tests.captured_connection import REPLY, CapturedConnection, CapturedPublisher
 from tests.servers import until
 
 DECISION = Decision(id="p1", agent="code", decision=Severity.BLOCK)
@@ -22,7 +22,7 @@ CHOSEN_REPLIES = [
 
 
 def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
-    ear = Ear()
+    ear = CapturedPublisher()
 
     ear.post.decide(REPLY, DECISION)
 
@@ -34,7 +34,7 @@ def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
 
 
 def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
-    ear = Ear(keyless=True)
+    ear = CapturedPublisher(keyless=True)
 
     ear.post.decide(b"", DECISION)
 
@@ -43,7 +43,7 @@ def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
 
 @pytest.mark.parametrize("reply", CHOSEN_REPLIES)
 async def test_reply_that_a_sender_chose_is_not_used(reply: bytes) -> None:
-    ear = Ear()
+    ear = CapturedPublisher()
 
     ear.post.answer(reply, {"ok": True})
     ear.post.decide(reply, DECISION)
@@ -52,8 +52,8 @@ async def test_reply_that_a_sender_chose_is_not_used(reply: bytes) -> None:
 
 
 async def test_what_is_said_in_one_step_leaves_in_one_go_when_it_is_over() -> None:
-    wire = Wire()
-    post = Post(wire, Subjects(), keyless=False)
+    wire = CapturedConnection()
+    post = Publisher(wire, Subjects(), keyless=False)
 
     post.tell("safety.v1.state.mode", {"mode": "production"})
     post.answer(REPLY, {"ok": True})
@@ -65,11 +65,11 @@ async def test_what_is_said_in_one_step_leaves_in_one_go_when_it_is_over() -> No
 
 
 def test_nothing_to_say_sends_nothing() -> None:
-    assert Ear().said() == []
+    assert CapturedPublisher().said() == []
 
 
 async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
-    ear = Ear()
+    ear = CapturedPublisher()
 
     ear.post.answer(REPLY, {"lines": "x" * MAX_ANSWER_BYTES})
 
@@ -79,7 +79,7 @@ async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
 
 
 def test_muted_post_drops_what_would_leave() -> None:
-    ear = Ear()
+    ear = CapturedPublisher()
     ear.post.muted = lambda: True
     ear.post.decide(REPLY, DECISION)
     muted = ear.said()

@@ -16,8 +16,8 @@ from safetyd.bus.question_limits import (
     PIECE_BYTES,
     SAVED_S,
     SHARE,
-    Askers,
-    Pace,
+    QuestionLimits,
+    QuestionRate,
 )
 from tests.servers import until
 
@@ -37,18 +37,20 @@ def clock() -> Hands:
 
 
 @pytest.fixture
-def askers(clock: Hands) -> Askers:
-    return Askers(clock)
+def askers(clock: Hands) -> QuestionLimits:
+    return QuestionLimits(clock)
 
 
-def test_questions_that_take_little_are_all_answered(askers: Askers, clock: Hands) -> None:
+def test_questions_that_take_little_are_all_answered(askers: QuestionLimits, clock: Hands) -> None:
     for _ in range(10_000):
         clock.t += 0.01
         assert askers.admit("wall", 30) == 0.0
         askers.charge("wall", 0.0002)
 
 
-def test_who_has_used_up_a_share_is_told_when_there_is_more(askers: Askers, clock: Hands) -> None:
+def test_who_has_used_up_a_share_is_told_when_there_is_more(
+    askers: QuestionLimits, clock: Hands
+) -> None:
     askers.admit("wall", 30)
     askers.charge("wall", SAVED_S + 0.1)
 
@@ -59,14 +61,14 @@ def test_who_has_used_up_a_share_is_told_when_there_is_more(askers: Askers, cloc
     assert askers.admit("wall", 30) == 0.0
 
 
-def test_nobody_pays_for_another(askers: Askers) -> None:
+def test_nobody_pays_for_another(askers: QuestionLimits) -> None:
     askers.charge("wall", 10.0)
 
     assert askers.admit("wall", 30) > 0.0
     assert askers.admit("alice", 30) == 0.0
 
 
-def test_nobody_saves_more_than_a_little(askers: Askers, clock: Hands) -> None:
+def test_nobody_saves_more_than_a_little(askers: QuestionLimits, clock: Hands) -> None:
     askers.admit("wall", 30)
     clock.t += 86_400.0
 
@@ -75,7 +77,7 @@ def test_nobody_saves_more_than_a_little(askers: Askers, clock: Hands) -> None:
     assert askers.admit("wall", 30) > 0.0
 
 
-def test_only_some_questions_of_one_person_wait(askers: Askers) -> None:
+def test_only_some_questions_of_one_person_wait(askers: QuestionLimits) -> None:
     for _ in range(MAX_WAITING):
         askers.begin("wall")
 
@@ -85,14 +87,14 @@ def test_only_some_questions_of_one_person_wait(askers: Askers) -> None:
     assert askers.admit("wall", 30) == 0.0
 
 
-def test_only_some_questions_of_all_wait(askers: Askers) -> None:
+def test_only_some_questions_of_all_wait(askers: QuestionLimits) -> None:
     for number in range(MAX_WAITING_OF_ALL):
         askers.begin(f"wall-{number}")
 
     assert askers.admit("alice", 30) == BUSY_S
 
 
-def test_made_up_names_share_one_allowance(askers: Askers) -> None:
+def test_made_up_names_share_one_allowance(askers: QuestionLimits) -> None:
     for number in range(MAX_KNOWN + 1):
         askers.admit(f"wall-{number}", 30)
     askers.charge("another", 10.0)
@@ -106,7 +108,7 @@ class Turned(list[frozenset[str]]):
 
     hung_up = 0
 
-    def __init__(self, askers: Askers) -> None:
+    def __init__(self, askers: QuestionLimits) -> None:
         super().__init__()
         self._askers = askers
 
@@ -122,7 +124,7 @@ class Turned(list[frozenset[str]]):
 async def turned(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Turned]:
     """A server that shuts people out for a moment only, by the real clock."""
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
-    askers = Askers()
+    askers = QuestionLimits()
     turned = Turned(askers)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(askers.flooding.watch, turned, turned.hang_up)
@@ -130,7 +132,7 @@ async def turned(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Turned]:
         tasks.cancel_scope.cancel()
 
 
-def flood(askers: Askers, name: str) -> None:
+def flood(askers: QuestionLimits, name: str) -> None:
     askers.charge(name, 1000.0)
     for _ in range(int(BOUNDS.flood) + 10):
         askers.admit(name, 30)
@@ -159,7 +161,7 @@ async def test_second_who_floods_does_not_wait_for_the_first(turned: Turned) -> 
     assert {"wall", "door"} in turned
 
 
-def test_few_long_questions_are_a_flood_too(askers: Askers) -> None:
+def test_few_long_questions_are_a_flood_too(askers: QuestionLimits) -> None:
     askers.charge("wall", 1000.0)
 
     for _ in range(17):
@@ -168,7 +170,7 @@ def test_few_long_questions_are_a_flood_too(askers: Askers) -> None:
     assert askers.flooding.shut == {"wall"}
 
 
-def test_who_is_refused_now_and_then_does_not_flood(askers: Askers, clock: Hands) -> None:
+def test_who_is_refused_now_and_then_does_not_flood(askers: QuestionLimits, clock: Hands) -> None:
     askers.charge("wall", 1e6)
 
     for _ in range(5 * int(BOUNDS.flood)):
@@ -179,7 +181,7 @@ def test_who_is_refused_now_and_then_does_not_flood(askers: Askers, clock: Hands
 
 
 def test_connection_rests_when_more_comes_than_is_read(clock: Hands) -> None:
-    pace = Pace(clock)
+    pace = QuestionRate(clock)
 
     rests = [pace(30) for _ in range(int(BURST))]
 
@@ -188,7 +190,7 @@ def test_connection_rests_when_more_comes_than_is_read(clock: Hands) -> None:
 
 
 def test_long_messages_count_for_several(clock: Hands) -> None:
-    pace = Pace(clock)
+    pace = QuestionRate(clock)
 
     assert pace(int(BURST) * PIECE_BYTES) > 0.0
     clock.t += 1.0

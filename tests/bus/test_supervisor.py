@@ -4,7 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.bus.connections import Link
+from safetyd.bus.connections import Connection
 from safetyd.bus.supervisor import Supervisor
 from safetyd.clock import uptime
 from tests.bus.server_rig import Embedded, singing
@@ -27,13 +27,15 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetyd.bus.supervisor.FROZEN_S", 0.75)
 
 
-def deaf_for(seconds: float) -> Link:
-    link = Link("test", list[str]().append)
+def deaf_for(seconds: float) -> Connection:
+    link = Connection("test", list[str]().append)
     link._heard = uptime() - seconds
     return link
 
 
-def judged(server: Embedded, link: Link, *, started_s: float, unwritten_s: float = 0.0) -> str:
+def judged(
+    server: Embedded, link: Connection, *, started_s: float, unwritten_s: float = 0.0
+) -> str:
     """Return what a supervisor finds wrong with a child that was started so long ago."""
     supervisor = Supervisor(server, link, Path("/"), lambda: unwritten_s)
     supervisor._started -= started_s

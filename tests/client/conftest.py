@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.daemon_stand_in import StandIn
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import DaemonStandIn
+from tests.nats_process import NatsProcess
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def bus(tmp_path: Path) -> Iterator[Bus]:
-    server = Bus(tmp_path)
+def bus(tmp_path: Path) -> Iterator[NatsProcess]:
+    server = NatsProcess(tmp_path)
     yield server
     server.stop()
 
 
 @pytest.fixture
-async def daemon(bus: Bus) -> AsyncIterator[StandIn]:
-    async with StandIn(bus.url) as daemon:
+async def daemon(bus: NatsProcess) -> AsyncIterator[DaemonStandIn]:
+    async with DaemonStandIn(bus.url) as daemon:
         yield daemon

@@ -57,7 +57,7 @@ def nothing(_: Fields) -> Fields | None:
     return None
 
 
-class StandIn:
+class DaemonStandIn:
     def __init__(self, url: str, decide: Decide = allow, note: Note = acknowledge) -> None:
         self._url = url
         self.decide = decide

@@ -3,12 +3,12 @@ import pytest
 
 from safetyd.client import Blocked, Safety
 from safetyd.client import outcome_queue as outbox
-from tests.client.daemon_stand_in import StandIn
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import DaemonStandIn
+from tests.nats_process import NatsProcess
 
 
 async def test_a_body_that_ends_well_is_reported_with_its_duration(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
         async with safety.guard("read_file") as decision:
@@ -20,7 +20,9 @@ async def test_a_body_that_ends_well_is_reported_with_its_duration(
     assert outcome["latency_ms"] >= 0
 
 
-async def test_a_body_that_is_not_allowed_does_not_run(bus: Bus, daemon: StandIn) -> None:
+async def test_a_body_that_is_not_allowed_does_not_run(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = lambda asked: [asked.answer("block", reason="Not on Sundays")]
     ran = False
 
@@ -33,7 +35,9 @@ async def test_a_body_that_is_not_allowed_does_not_run(bus: Bus, daemon: StandIn
     assert caught.value.decision.reason == "Not on Sundays"
 
 
-async def test_a_body_that_would_need_a_person_does_not_run(bus: Bus, daemon: StandIn) -> None:
+async def test_a_body_that_would_need_a_person_does_not_run(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = lambda asked: [asked.answer("require_confirmation", status="pending")]
 
     async with Safety("code", url=bus.url) as safety:
@@ -58,7 +62,7 @@ class Unprintable(Exception):
     ids=["message", "unsendable", "long", "interrupt"],
 )
 async def test_a_body_that_raises_is_reported_and_raises_on(
-    bus: Bus, daemon: StandIn, raised: BaseException, error: str
+    bus: NatsProcess, daemon: DaemonStandIn, raised: BaseException, error: str
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
         with pytest.raises(type(raised)) as caught:
@@ -70,7 +74,9 @@ async def test_a_body_that_raises_is_reported_and_raises_on(
     assert (outcome["ok"], outcome["error"]) == (False, error)
 
 
-async def test_an_exception_that_cannot_be_printed_is_reported(bus: Bus, daemon: StandIn) -> None:
+async def test_an_exception_that_cannot_be_printed_is_reported(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         with pytest.raises(Unprintable):
             async with safety.guard("read_file"):
@@ -80,7 +86,9 @@ async def test_an_exception_that_cannot_be_printed_is_reported(bus: Bus, daemon:
     assert "Unprintable" in outcome["error"]
 
 
-async def test_a_cancelled_body_is_reported_and_stays_cancelled(bus: Bus, daemon: StandIn) -> None:
+async def test_a_cancelled_body_is_reported_and_stays_cancelled(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         with anyio.CancelScope() as scope:
             async with safety.guard("read_file"):
@@ -95,7 +103,7 @@ async def test_a_cancelled_body_is_reported_and_stays_cancelled(bus: Bus, daemon
 
 @pytest.mark.parametrize("ends", [False, True], ids=["in the body", "at its end"])
 async def test_a_cancelled_guard_reports_also_when_there_is_no_room_at_first(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch, *, ends: bool
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch, *, ends: bool
 ) -> None:
     monkeypatch.setattr(outbox, "CAPACITY", 1)
     answers = [{"ok": False, "error": "later"}]

@@ -8,8 +8,8 @@ from nacl.signing import SigningKey
 
 from safetyd.client import Safety
 from tests.client.assertions import assert_unavailable
-from tests.client.daemon_stand_in import StandIn
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import DaemonStandIn
+from tests.nats_process import NatsProcess
 
 KEYED = """
 accounts {{ A {{ users: [ {{ nkey: {key}, permissions {{
@@ -27,7 +27,7 @@ class Keys:
         seed = nkeys.encode_seed(bytes(SigningKey.generate()), nkeys.PREFIX_BYTE_USER)
         self.seed = bytes(seed) + b"\n"
         public = nkeys.from_seed(bytearray(seed)).public_key.decode()
-        self.bus = Bus(directory, KEYED.format(key=public))
+        self.bus = NatsProcess(directory, KEYED.format(key=public))
         self.daemon_url = self.bus.url.replace("//", "//daemon:pw@")
 
 
@@ -42,7 +42,7 @@ def keyed(tmp_path: Path, data_dir: Path) -> Iterator[Keys]:
 
 
 async def test_an_agent_with_a_key_is_heard_and_answered(keyed: Keys) -> None:
-    async with StandIn(keyed.daemon_url), Safety("code", url=keyed.bus.url) as safety:
+    async with DaemonStandIn(keyed.daemon_url), Safety("code", url=keyed.bus.url) as safety:
         decision = await safety.propose("read_file")
         told = await safety.heartbeat()
 
@@ -61,7 +61,7 @@ async def test_an_agent_with_another_agents_key_is_refused_at_once(
     keyed: Keys, data_dir: Path
 ) -> None:
     key = data_dir / "keys" / "agents" / "code.nk"
-    async with StandIn(keyed.daemon_url) as daemon:
+    async with DaemonStandIn(keyed.daemon_url) as daemon:
         async with Safety("other", url=keyed.bus.url, key_file=key, deadline_s=30) as safety:
             with anyio.fail_after(5):
                 decision = await safety.propose("read_file")

@@ -13,7 +13,7 @@ from safetyd.bus.server_config import RESPONSE
 from safetyd.client import Approved, Safety, Timeout
 from tests.client.person import Person
 from tests.conftest import StartDaemon, safetyd
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 
 PUSH: Final = "git push origin main"
 JETSTREAM: Final = """
@@ -73,7 +73,7 @@ class Forgetful:
         printed = safetyd("nats-config", "--data-dir", str(directory)).stdout
         assert f'response_threshold: "{RESPONSE}"' in printed
         (directory / "accounts.conf").write_text(printed.replace(f'"{RESPONSE}"', '"2s"'))
-        self.bus = Bus(directory, JETSTREAM.format(store=directory / "store"))
+        self.bus = NatsProcess(directory, JETSTREAM.format(store=directory / "store"))
         self.config = f'[bus]\nurl = "{self.bus.url}"\nkey_file = "{keys.daemon}"\n'
 
 

@@ -10,11 +10,11 @@ from anyio.abc import SocketAttribute, SocketStream
 from safetyd.client import Decision, Safety
 from safetyd.client import agent_connection as link
 from tests.client.assertions import NOWHERE, assert_unavailable
-from tests.client.daemon_stand_in import StandIn, silent
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import DaemonStandIn, silent
+from tests.nats_process import NatsProcess
 
 
-async def test_no_daemon_behind_the_bus_is_known_within_milliseconds(bus: Bus) -> None:
+async def test_no_daemon_behind_the_bus_is_known_within_milliseconds(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         await safety.propose("read_file")
         began = anyio.current_time()
@@ -33,7 +33,9 @@ async def test_no_bus_is_known_before_the_deadline() -> None:
     assert_unavailable(decision, NOWHERE, "safetyd run")
 
 
-async def test_a_silent_daemon_is_given_up_at_the_deadline(bus: Bus, daemon: StandIn) -> None:
+async def test_a_silent_daemon_is_given_up_at_the_deadline(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = silent
 
     async with Safety("code", url=bus.url) as safety:
@@ -46,7 +48,7 @@ async def test_a_silent_daemon_is_given_up_at_the_deadline(bus: Bus, daemon: Sta
 
 
 async def test_a_frozen_bus_is_given_up_at_the_deadline_and_heals(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
         assert (await safety.propose("read_file")).allowed
@@ -62,7 +64,9 @@ async def test_a_frozen_bus_is_given_up_at_the_deadline_and_heals(
     assert daemon.unread()
 
 
-async def test_a_bus_that_is_frozen_from_the_start_is_given_up_at_the_deadline(bus: Bus) -> None:
+async def test_a_bus_that_is_frozen_from_the_start_is_given_up_at_the_deadline(
+    bus: NatsProcess,
+) -> None:
     bus.freeze()
     try:
         async with Safety("code", url=bus.url, deadline_s=0.6) as safety:
@@ -73,14 +77,14 @@ async def test_a_bus_that_is_frozen_from_the_start_is_given_up_at_the_deadline(b
     assert_unavailable(decision)
 
 
-async def test_a_bus_that_comes_back_is_found_again(bus: Bus) -> None:
+async def test_a_bus_that_comes_back_is_found_again(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
-        async with StandIn(bus.url):
+        async with DaemonStandIn(bus.url):
             assert (await safety.propose("read_file")).allowed
         bus.stop()
         down = await safety.propose("read_file")
         bus.start()
-        async with StandIn(bus.url):
+        async with DaemonStandIn(bus.url):
             up = await safety.propose("read_file")
 
     assert_unavailable(down, bus.url)
@@ -88,32 +92,34 @@ async def test_a_bus_that_comes_back_is_found_again(bus: Bus) -> None:
 
 
 async def test_a_call_does_not_wait_for_the_pause_between_tries(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "FIRST_PAUSE_S", 60)
     bus.stop()
     async with Safety("code", url=bus.url) as safety:
         assert_unavailable(await safety.propose("read_file"), bus.url)
         bus.start()
-        async with StandIn(bus.url):
+        async with DaemonStandIn(bus.url):
             assert (await safety.propose("read_file")).allowed
 
 
-async def test_a_daemon_that_moved_is_found_by_what_it_announces(bus: Bus, data_dir: Path) -> None:
+async def test_a_daemon_that_moved_is_found_by_what_it_announces(
+    bus: NatsProcess, data_dir: Path
+) -> None:
     endpoint = data_dir / "endpoint.json"
     async with Safety("code") as safety:
         endpoint.write_text(f'{{"bus": "{bus.url}", "pid": 1}}')
-        async with StandIn(bus.url):
+        async with DaemonStandIn(bus.url):
             assert (await safety.propose("read_file")).allowed
 
         bus.move()
         endpoint.write_text(f'{{"bus": "{bus.url}", "pid": 2}}')
-        async with StandIn(bus.url):
+        async with DaemonStandIn(bus.url):
             assert (await safety.propose("read_file")).allowed
 
 
 async def test_a_proposal_in_flight_when_the_bus_dies_is_never_sent_later(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = silent
     async with Safety("code", url=bus.url) as safety:
@@ -123,21 +129,21 @@ async def test_a_proposal_in_flight_when_the_bus_dies_is_never_sent_later(
 
         assert_unavailable(decision, bus.url)
         bus.start()
-        async with StandIn(bus.url) as again:
+        async with DaemonStandIn(bus.url) as again:
             assert (await safety.propose("list_files")).allowed
             assert (await again.asked()).fields["type"] == "list_files"
             assert again.unread() == 0
 
 
-async def _kill_when_asked(bus: Bus, daemon: StandIn) -> None:
+async def _kill_when_asked(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     await daemon.asked()
     bus.stop()
 
 
 async def test_a_message_that_the_bus_does_not_take_is_unavailable(tmp_path: Path) -> None:
-    bus = Bus(tmp_path, "max_payload: 1024")
+    bus = NatsProcess(tmp_path, "max_payload: 1024")
     try:
-        async with StandIn(bus.url), Safety("code", url=bus.url) as safety:
+        async with DaemonStandIn(bus.url), Safety("code", url=bus.url) as safety:
             big = await safety.propose("run_shell", text="x" * 2000)
             small = await safety.propose("run_shell")
     finally:
@@ -148,7 +154,7 @@ async def test_a_message_that_the_bus_does_not_take_is_unavailable(tmp_path: Pat
 
 
 async def test_a_bus_that_lets_messages_pile_up_is_unavailable_at_once(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "MAX_HELD_BYTES", -1)
 
@@ -215,7 +221,7 @@ async def test_a_password_in_the_address_is_not_shown() -> None:
     assert "secret" not in decision.reason
 
 
-async def test_a_missing_key_file_says_how_to_make_one(bus: Bus, tmp_path: Path) -> None:
+async def test_a_missing_key_file_says_how_to_make_one(bus: NatsProcess, tmp_path: Path) -> None:
     async with Safety("code", url=bus.url, key_file=tmp_path / "none.nk") as safety:
         decision = await safety.propose("read_file")
 
@@ -224,7 +230,7 @@ async def test_a_missing_key_file_says_how_to_make_one(bus: Bus, tmp_path: Path)
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\xff\xfe", b"SUAB"])
 async def test_a_key_file_without_a_key_is_unavailable(
-    bus: Bus, tmp_path: Path, content: bytes
+    bus: NatsProcess, tmp_path: Path, content: bytes
 ) -> None:
     key = tmp_path / "bad.nk"
     key.write_bytes(content)
@@ -233,7 +239,7 @@ async def test_a_key_file_without_a_key_is_unavailable(
         assert_unavailable(await safety.propose("read_file"))
 
 
-async def test_a_client_that_is_not_open_blocks(bus: Bus) -> None:
+async def test_a_client_that_is_not_open_blocks(bus: NatsProcess) -> None:
     safety = Safety("code", url=bus.url)
     before = await safety.propose("read_file")
     await safety.__aexit__()
@@ -247,7 +253,7 @@ async def test_a_client_that_is_not_open_blocks(bus: Bus) -> None:
     assert not await safety.heartbeat()
 
 
-async def test_a_client_may_be_opened_again(bus: Bus, daemon: StandIn) -> None:
+async def test_a_client_may_be_opened_again(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     safety = Safety("code", url=bus.url)
     for _ in range(2):
         async with safety:
@@ -255,7 +261,7 @@ async def test_a_client_may_be_opened_again(bus: Bus, daemon: StandIn) -> None:
     assert daemon.unread() == 2
 
 
-async def test_opening_twice_at_once_is_an_error(bus: Bus) -> None:
+async def test_opening_twice_at_once_is_an_error(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         with pytest.raises(RuntimeError, match="already open"):
             await safety.__aenter__()

@@ -10,11 +10,11 @@ from safetyd.client.arguments import OutcomeFields, ProposalFields
 from safetyd.client.draft import draft, new_id
 from safetyd.core.messages.proposal import Proposal, Target, is_token
 from safetyd.core.messages.telemetry import Outcome
-from tests.client.daemon_stand_in import Asked, Fields, StandIn, silent
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import Asked, DaemonStandIn, Fields, silent
+from tests.nats_process import NatsProcess
 
 
-async def test_an_allow_of_the_daemon_is_an_allow(bus: Bus, daemon: StandIn) -> None:
+async def test_an_allow_of_the_daemon_is_an_allow(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     async with Safety("code", url=bus.url) as safety:
         decision = await safety.propose("read_file", paths=["a.py"])
 
@@ -24,7 +24,9 @@ async def test_an_allow_of_the_daemon_is_an_allow(bus: Bus, daemon: StandIn) -> 
     assert asked.fields == {"type": "read_file", "paths": ["a.py"], "id": asked.id}
 
 
-async def test_a_block_comes_with_its_cause_and_reason(bus: Bus, daemon: StandIn) -> None:
+async def test_a_block_comes_with_its_cause_and_reason(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = lambda asked: [asked.answer("block", cause="prohibited", reason="no")]
 
     async with Safety("code", url=bus.url) as safety:
@@ -36,7 +38,7 @@ async def test_a_block_comes_with_its_cause_and_reason(bus: Bus, daemon: StandIn
 
 
 async def test_a_pending_answer_is_returned_at_once_to_who_does_not_wait(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     pending = {"status": "pending", "request_id": "req_1"}
     daemon.decide = lambda asked: [asked.answer("require_confirmation", **pending)]
@@ -49,7 +51,9 @@ async def test_a_pending_answer_is_returned_at_once_to_who_does_not_wait(
 
 
 @pytest.mark.usefixtures("daemon")
-async def test_numbers_structs_and_paths_have_the_digest_that_the_daemon_reads(bus: Bus) -> None:
+async def test_numbers_structs_and_paths_have_the_digest_that_the_daemon_reads(
+    bus: NatsProcess,
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         decision = await safety.propose(
             "click",
@@ -79,7 +83,7 @@ Distort = Callable[[Asked], Fields]
     ids=["agent", "id", "digest", "pending allow", "not a decision"],
 )
 async def test_an_answer_that_is_not_its_own_is_no_answer(
-    bus: Bus, daemon: StandIn, distort: Distort
+    bus: NatsProcess, daemon: DaemonStandIn, distort: Distort
 ) -> None:
     daemon.decide = lambda asked: [distort(asked)]
 
@@ -89,7 +93,9 @@ async def test_an_answer_that_is_not_its_own_is_no_answer(
     assert (decision.decision, decision.cause) == (Severity.BLOCK, "unavailable")
 
 
-async def test_the_right_answer_counts_after_a_wrong_one(bus: Bus, daemon: StandIn) -> None:
+async def test_the_right_answer_counts_after_a_wrong_one(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     def decide(asked: Asked) -> Sequence[Fields]:
         return [asked.answer("allow", digest="sha256:00"), asked.answer("block")]
 
@@ -101,7 +107,9 @@ async def test_the_right_answer_counts_after_a_wrong_one(bus: Bus, daemon: Stand
     assert (decision.decision, decision.cause) == (Severity.BLOCK, "policy")
 
 
-async def test_a_decision_on_the_decision_subject_counts_as_well(bus: Bus, daemon: StandIn) -> None:
+async def test_a_decision_on_the_decision_subject_counts_as_well(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = silent
 
     async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
@@ -111,12 +119,14 @@ async def test_a_decision_on_the_decision_subject_counts_as_well(bus: Bus, daemo
     assert decision.allowed
 
 
-async def _publish_the_answer(daemon: StandIn) -> None:
+async def _publish_the_answer(daemon: DaemonStandIn) -> None:
     asked = await daemon.asked()
     await daemon.say(f"decision.code.{asked.id}", asked.answer())
 
 
-async def test_a_rate_limit_that_fits_the_deadline_is_waited_for(bus: Bus, daemon: StandIn) -> None:
+async def test_a_rate_limit_that_fits_the_deadline_is_waited_for(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     def decide(asked: Asked) -> Sequence[Fields]:
         daemon.decide = lambda again: [again.answer()]
         return [asked.answer("block", cause="rate_limit", retry_after_s=0.02)]
@@ -137,7 +147,11 @@ async def test_a_rate_limit_that_fits_the_deadline_is_waited_for(bus: Bus, daemo
     ids=["too long", "another cause", "the caller's id"],
 )
 async def test_no_other_refusal_is_proposed_again(
-    bus: Bus, daemon: StandIn, cause: str, retry_after_s: float, fields: ProposalFields
+    bus: NatsProcess,
+    daemon: DaemonStandIn,
+    cause: str,
+    retry_after_s: float,
+    fields: ProposalFields,
 ) -> None:
     daemon.decide = lambda asked: [asked.answer("block", cause=cause, retry_after_s=retry_after_s)]
 
@@ -152,7 +166,7 @@ async def test_no_other_refusal_is_proposed_again(
 @pytest.mark.parametrize("name", ["SAFETYD_ENABLED", "AI_COMPANY_ENABLED"])
 @pytest.mark.parametrize("value", ["false", "0", "No", "OFF"])
 async def test_a_switch_in_the_environment_blocks_without_asking(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
 
@@ -166,7 +180,7 @@ async def test_a_switch_in_the_environment_blocks_without_asking(
 
 @pytest.mark.usefixtures("daemon")
 async def test_a_switch_that_is_on_changes_nothing(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAFETYD_ENABLED", "true")
 
@@ -256,13 +270,15 @@ def test_the_keyword_arguments_are_the_fields_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("text", [b"rm -rf /", bytearray(b"rm -rf /")])
-async def test_bytes_are_no_text(bus: Bus, daemon: StandIn, text: object) -> None:
+async def test_bytes_are_no_text(bus: NatsProcess, daemon: DaemonStandIn, text: object) -> None:
     async with Safety("code", url=bus.url) as safety:
         with pytest.raises(TypeError):
             await safety.propose("run_shell", text=text)  # type: ignore[arg-type]
 
 
-async def test_a_decision_is_neither_true_nor_false(bus: Bus, daemon: StandIn) -> None:
+async def test_a_decision_is_neither_true_nor_false(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         decision = await safety.propose("read_file")
 

@@ -21,8 +21,8 @@ from safetyd.client import (
 from safetyd.client.results import read_result
 from safetyd.core.messages.proposal import digest
 from tests.client.assertions import NOWHERE
-from tests.client.daemon_stand_in import Fields, StandIn
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import DaemonStandIn, Fields
+from tests.nats_process import NatsProcess
 from tests.servers import until
 
 DECISION = Decision(id="p1", agent="code", decision=Severity.ALLOW, digest="sha256:0")
@@ -141,7 +141,7 @@ async def test_a_malformed_ask_is_denied_unsent(fields: Any) -> None:
 
 
 async def test_an_ask_whose_answer_is_lost_is_queued_as_announced(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url, deadline_s=0.5) as safety:
         result = await _asked_and_announced(safety, daemon)
@@ -149,7 +149,7 @@ async def test_an_ask_whose_answer_is_lost_is_queued_as_announced(
     assert result == Queued(request_id="req_1")
 
 
-async def _asked_and_announced(safety: Safety, daemon: StandIn) -> PermissionResult | None:
+async def _asked_and_announced(safety: Safety, daemon: DaemonStandIn) -> PermissionResult | None:
     """Ask; let the request be told of on the decision subject alone."""
     asks: list[Fields] = []
     results: list[PermissionResult] = []
@@ -169,7 +169,7 @@ async def _asked_and_announced(safety: Safety, daemon: StandIn) -> PermissionRes
 
 
 async def test_a_claim_is_sent_again_under_one_name_until_it_is_answered(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     claims: list[Fields] = []
     answers: list[Fields | None] = [
@@ -197,7 +197,7 @@ async def test_a_claim_is_sent_again_under_one_name_until_it_is_answered(
     ("refused", "cause"), [("already_claimed", "conflict"), ("stopped", "stopped")]
 )
 async def test_a_guarded_body_whose_claim_is_refused_does_not_run(
-    bus: Bus, daemon: StandIn, refused: str, cause: str
+    bus: NatsProcess, daemon: DaemonStandIn, refused: str, cause: str
 ) -> None:
     daemon.decide = lambda asked: [asked.answer(claim_required=True)]
     daemon.grant = lambda _: {"granted": False, "cause": refused, "reason": "too late"}
@@ -214,7 +214,7 @@ async def test_a_guarded_body_whose_claim_is_refused_does_not_run(
 
 @pytest.mark.req("S3.57")
 async def test_a_logged_action_is_an_outcome_with_its_description(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     async with Safety("code", url=bus.url) as safety:
         assert await safety.log_action("edit_file", description="Mend it", details={"lines": 3})

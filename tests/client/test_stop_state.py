@@ -3,12 +3,14 @@ import pytest
 
 from safetyd.client import Safety
 from safetyd.client import agent_connection as link
-from safetyd.client.stop_state import Stops
-from tests.client.daemon_stand_in import StandIn
-from tests.nats_process import Bus
+from safetyd.client.stop_state import StopState
+from tests.client.daemon_stand_in import DaemonStandIn
+from tests.nats_process import NatsProcess
 
 
-async def test_a_stop_is_acknowledged_with_its_epoch(bus: Bus, daemon: StandIn) -> None:
+async def test_a_stop_is_acknowledged_with_its_epoch(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         await safety.heartbeat()
         await daemon.told("heartbeat")
@@ -21,7 +23,9 @@ async def test_a_stop_is_acknowledged_with_its_epoch(bus: Bus, daemon: StandIn) 
         assert safety.stopped
 
 
-async def test_answers_that_somebody_sent_there_are_no_stops(bus: Bus, daemon: StandIn) -> None:
+async def test_answers_that_somebody_sent_there_are_no_stops(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     stop = {"active": True, "epoch": 7, "agent": None}
     async with Safety("code", url=bus.url) as safety:
         await safety.heartbeat()
@@ -34,7 +38,9 @@ async def test_answers_that_somebody_sent_there_are_no_stops(bus: Bus, daemon: S
         assert heartbeat["stop_epoch"] == 8
 
 
-async def test_the_daemon_is_asked_all_the_same_while_stopped(bus: Bus, daemon: StandIn) -> None:
+async def test_the_daemon_is_asked_all_the_same_while_stopped(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         await safety.heartbeat()
         await daemon.told("heartbeat")
@@ -46,7 +52,7 @@ async def test_the_daemon_is_asked_all_the_same_while_stopped(bus: Bus, daemon: 
 
 
 async def test_a_heartbeat_is_sent_now_and_then(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "HEARTBEAT_S", 0.01)
 
@@ -62,7 +68,7 @@ def stop(*, active: bool = True, epoch: int = 1, agent: str = "null") -> bytes:
 
 
 def test_a_stop_of_another_agent_is_not_ones_own() -> None:
-    stops = Stops("code")
+    stops = StopState("code")
 
     assert stops.hear(stop(agent='"other"')) is None
     assert not stops.active
@@ -70,7 +76,7 @@ def test_a_stop_of_another_agent_is_not_ones_own() -> None:
 
 @pytest.mark.parametrize("said", [b"", b"{}", b"[]", b"\xff", b'{"active":"yes"}'])
 def test_what_cannot_be_read_changes_nothing(said: bytes) -> None:
-    stops = Stops("code")
+    stops = StopState("code")
     stops.hear(stop())
 
     assert stops.hear(said) is None
@@ -78,7 +84,7 @@ def test_what_cannot_be_read_changes_nothing(said: bytes) -> None:
 
 
 def test_a_stop_for_all_and_ones_own_end_each_by_its_own_word() -> None:
-    stops = Stops("code")
+    stops = StopState("code")
     stops.hear(stop(epoch=1))
     stops.hear(stop(epoch=2, agent='"code"'))
 
@@ -91,7 +97,7 @@ def test_a_stop_for_all_and_ones_own_end_each_by_its_own_word() -> None:
 
 
 def test_an_allow_ends_a_stop_only_from_before_the_reconnection() -> None:
-    stops = Stops("code")
+    stops = StopState("code")
     stops.hear(stop())
 
     stops.allowed()
@@ -104,7 +110,7 @@ def test_an_allow_ends_a_stop_only_from_before_the_reconnection() -> None:
 
 
 def test_a_stop_that_is_told_again_after_a_reconnection_holds() -> None:
-    stops = Stops("code")
+    stops = StopState("code")
     stops.hear(stop())
     stops.reconnected()
     stops.hear(stop())

@@ -9,8 +9,8 @@ import pytest
 from anyio.to_thread import run_sync
 
 from safetyd.client import Blocked, Decision, SyncSafety
-from tests.client.daemon_stand_in import StandIn, silent
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import DaemonStandIn, silent
+from tests.nats_process import NatsProcess
 
 NOWHERE = "nats://127.0.0.1:1"
 
@@ -24,7 +24,9 @@ def propose_and_report(url: str) -> Decision:
     return decision
 
 
-async def test_a_script_proposes_reports_and_leaves(bus: Bus, daemon: StandIn) -> None:
+async def test_a_script_proposes_reports_and_leaves(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     decision = await run_sync(propose_and_report, bus.url)
 
     assert decision.allowed
@@ -43,7 +45,7 @@ def propose_from_two_threads(url: str) -> list[Decision]:
         return [decision for each in pair for decision in each.result()]
 
 
-async def test_two_threads_may_use_one_client(bus: Bus, daemon: StandIn) -> None:
+async def test_two_threads_may_use_one_client(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     decisions = await run_sync(propose_from_two_threads, bus.url)
 
     assert all(decision.allowed for decision in decisions)
@@ -58,7 +60,7 @@ def guard_both_ways(url: str) -> None:
             raise KeyError("k")
 
 
-async def test_a_guarded_body_is_reported(bus: Bus, daemon: StandIn) -> None:
+async def test_a_guarded_body_is_reported(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     await run_sync(guard_both_ways, bus.url)
 
     assert (await daemon.told())["ok"] is True
@@ -93,7 +95,9 @@ def test_after_closing_everything_is_blocked() -> None:
     assert not safety.heartbeat()
 
 
-async def test_closing_ends_a_proposal_of_another_thread(bus: Bus, daemon: StandIn) -> None:
+async def test_closing_ends_a_proposal_of_another_thread(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = silent
     safety = await run_sync(partial(SyncSafety, "code", url=bus.url, deadline_s=60))
     answers: list[Decision] = []
@@ -116,7 +120,9 @@ print(decision.id)
 """
 
 
-async def test_a_script_that_forgets_to_close_still_delivers(bus: Bus, daemon: StandIn) -> None:
+async def test_a_script_that_forgets_to_close_still_delivers(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     with anyio.fail_after(10):
         done = await anyio.run_process([sys.executable, "-c", FORGETFUL, bus.url], check=True)
 

@@ -7,13 +7,15 @@ import pytest
 from safetyd.client import Safety
 from safetyd.client import outcome_queue as outbox
 from safetyd.client import safety as safety_module
-from tests.client.daemon_stand_in import Fields, StandIn
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import DaemonStandIn, Fields
+from tests.nats_process import NatsProcess
 
 NOWHERE = "nats://127.0.0.1:1"
 
 
-async def test_an_outcome_arrives_as_it_was_reported(bus: Bus, daemon: StandIn) -> None:
+async def test_an_outcome_arrives_as_it_was_reported(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         taken = await safety.report(
             "p1", ok=True, latency_ms=12, tokens={"input": 3}, details={"exit_code": 1}
@@ -30,7 +32,9 @@ async def test_an_outcome_arrives_as_it_was_reported(bus: Bus, daemon: StandIn) 
     }
 
 
-async def test_an_outcome_is_repeated_until_it_is_acknowledged(bus: Bus, daemon: StandIn) -> None:
+async def test_an_outcome_is_repeated_until_it_is_acknowledged(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     answers: list[Fields | None] = [{"ok": False, "error": "later"}, {"what": 1}, {"ok": True}]
     daemon.note = lambda _: answers.pop(0)
 
@@ -43,7 +47,7 @@ async def test_an_outcome_is_repeated_until_it_is_acknowledged(bus: Bus, daemon:
 
 
 async def test_an_outcome_that_is_malformed_holds_up_nothing(
-    bus: Bus, daemon: StandIn, caplog: pytest.LogCaptureFixture
+    bus: NatsProcess, daemon: DaemonStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers: list[Fields | None] = [
         {"ok": False, "error": "no such field", "code": "malformed"},
@@ -60,19 +64,21 @@ async def test_an_outcome_that_is_malformed_holds_up_nothing(
     assert "dropped: no such field" in caplog.text
 
 
-async def test_outcomes_outlive_a_restart_of_the_bus_in_order(bus: Bus) -> None:
+async def test_outcomes_outlive_a_restart_of_the_bus_in_order(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         bus.stop()
         for name in ("p1", "p2", "p3"):
             assert await safety.report(name, ok=True)
         bus.start()
-        async with StandIn(bus.url) as daemon:
+        async with DaemonStandIn(bus.url) as daemon:
             received = [(await daemon.told())["id"] for _ in range(3)]
 
     assert received == ["p1", "p2", "p3"]
 
 
-async def test_leaving_waits_for_outcomes_to_be_delivered(bus: Bus, daemon: StandIn) -> None:
+async def test_leaving_waits_for_outcomes_to_be_delivered(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     async with Safety("code", url=bus.url) as safety:
         for number in range(50):
             assert await safety.report(f"p{number}", ok=True)
@@ -95,7 +101,9 @@ async def test_leaving_says_how_many_outcomes_were_not_delivered(
     assert anyio.current_time() - began < 3
 
 
-async def test_leaving_is_not_hastened_by_a_cancellation(bus: Bus, daemon: StandIn) -> None:
+async def test_leaving_is_not_hastened_by_a_cancellation(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     with anyio.CancelScope() as scope:
         async with Safety("code", url=bus.url) as safety:
             await safety.report("p1", ok=True)
@@ -121,11 +129,11 @@ async def test_a_full_buffer_refuses_and_keeps_what_it_has(
 
 
 async def test_a_full_buffer_takes_more_as_soon_as_there_is_room(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "CAPACITY", 1)
 
-    async with StandIn(bus.url) as daemon, Safety("code", url=bus.url) as safety:
+    async with DaemonStandIn(bus.url) as daemon, Safety("code", url=bus.url) as safety:
         taken = [await safety.report(f"p{number}", ok=True) for number in range(20)]
         received = [(await daemon.told())["id"] for _ in range(20)]
 
@@ -134,7 +142,7 @@ async def test_a_full_buffer_takes_more_as_soon_as_there_is_room(
 
 
 async def test_an_outcome_is_not_taken_while_leaving(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(safety_module, "FLUSH_S", 0.3)
     late: list[bool] = []
@@ -169,7 +177,7 @@ async def test_a_malformed_outcome_is_not_taken(caplog: pytest.LogCaptureFixture
     assert "the outcome of p1 was not taken" in caplog.messages
 
 
-async def test_everything_else_is_told_once(bus: Bus, daemon: StandIn) -> None:
+async def test_everything_else_is_told_once(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     async with Safety("code", url=bus.url) as safety:
         told = [
             await safety.session_started("s", model="m"),
@@ -193,14 +201,16 @@ async def test_everything_else_is_told_once(bus: Bus, daemon: StandIn) -> None:
     assert (await daemon.told("rollback"))["ref"] == "abc"
 
 
-async def test_what_the_daemon_does_not_take_is_false(bus: Bus, daemon: StandIn) -> None:
+async def test_what_the_daemon_does_not_take_is_false(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.note = lambda _: {"ok": False, "error": "no"}
 
     async with Safety("code", url=bus.url) as safety:
         assert not await safety.iteration()
 
 
-async def test_what_nobody_acknowledges_is_false(bus: Bus, daemon: StandIn) -> None:
+async def test_what_nobody_acknowledges_is_false(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     daemon.note = lambda _: None
 
     async with Safety("code", url=bus.url, deadline_s=0.5) as safety:

@@ -7,11 +7,13 @@ from safetyd.client import Safety
 from safetyd.client import exchange as asking
 from safetyd.client import safety as safety_module
 from tests.client.assertions import assert_unavailable
-from tests.client.daemon_stand_in import Asked, StandIn, silent
-from tests.nats_process import Bus
+from tests.client.daemon_stand_in import Asked, DaemonStandIn, silent
+from tests.nats_process import NatsProcess
 
 
-async def test_a_waiting_proposal_gets_the_final_answer(bus: Bus, daemon: StandIn) -> None:
+async def test_a_waiting_proposal_gets_the_final_answer(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = silent
 
     async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
@@ -26,14 +28,14 @@ def pending(asked: Asked) -> dict[str, object]:
     return asked.answer("require_confirmation", status="pending", request_id="req_1")
 
 
-async def _ask_then_approve(daemon: StandIn) -> None:
+async def _ask_then_approve(daemon: DaemonStandIn) -> None:
     asked = await daemon.asked()
     await daemon.say(f"decision.code.{asked.id}", pending(asked))
     await asked.reply(asked.answer(cause="human_approved"))
 
 
 async def test_a_waiting_proposal_that_nobody_answers_stays_pending(
-    bus: Bus, daemon: StandIn
+    bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:
     daemon.decide = lambda asked: [pending(asked)]
 
@@ -44,7 +46,9 @@ async def test_a_waiting_proposal_that_nobody_answers_stays_pending(
     assert (decision.status, decision.request_id) == ("pending", "req_1")
 
 
-async def test_a_waiting_proposal_is_asked_again_after_a_restart(bus: Bus, daemon: StandIn) -> None:
+async def test_a_waiting_proposal_is_asked_again_after_a_restart(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = silent
     async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
         tasks.start_soon(_restart_then_approve, bus, daemon)
@@ -53,18 +57,20 @@ async def test_a_waiting_proposal_is_asked_again_after_a_restart(bus: Bus, daemo
     assert decision.allowed
 
 
-async def _restart_then_approve(bus: Bus, daemon: StandIn) -> None:
+async def _restart_then_approve(bus: NatsProcess, daemon: DaemonStandIn) -> None:
     first = await daemon.asked()
     bus.stop()
     bus.start()
-    async with StandIn(bus.url, decide=silent) as again:
+    async with DaemonStandIn(bus.url, decide=silent) as again:
         second = await again.asked()
         assert second.id == first.id
         assert second.fields == first.fields
         await second.reply(second.answer())
 
 
-async def test_a_waiting_proposal_outlasts_a_bus_that_is_down(bus: Bus, daemon: StandIn) -> None:
+async def test_a_waiting_proposal_outlasts_a_bus_that_is_down(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = silent
     async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
         tasks.start_soon(_outage_then_approve, bus, daemon, safety)
@@ -73,19 +79,19 @@ async def test_a_waiting_proposal_outlasts_a_bus_that_is_down(bus: Bus, daemon: 
     assert decision.allowed
 
 
-async def _outage_then_approve(bus: Bus, daemon: StandIn, safety: Safety) -> None:
+async def _outage_then_approve(bus: NatsProcess, daemon: DaemonStandIn, safety: Safety) -> None:
     first = await daemon.asked()
     bus.stop()
     assert_unavailable(await safety.propose("read_file"), bus.url)
     bus.start()
-    async with StandIn(bus.url, decide=silent) as again:
+    async with DaemonStandIn(bus.url, decide=silent) as again:
         second = await again.asked()
         assert second.id == first.id
         await second.reply(second.answer())
 
 
 async def test_a_waiting_proposal_is_repeated_under_its_id_now_and_then(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "REPEAT_S", 0.05)
     daemon.decide = silent
@@ -97,13 +103,15 @@ async def test_a_waiting_proposal_is_repeated_under_its_id_now_and_then(
     assert decision.allowed
 
 
-async def _answer_the_second(daemon: StandIn) -> None:
+async def _answer_the_second(daemon: DaemonStandIn) -> None:
     first, second = await daemon.asked(), await daemon.asked()
     assert first.id == second.id
     await second.reply(second.answer())
 
 
-async def test_an_approval_that_was_only_announced_is_asked_for(bus: Bus, daemon: StandIn) -> None:
+async def test_an_approval_that_was_only_announced_is_asked_for(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
     daemon.decide = silent
 
     async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
@@ -113,7 +121,7 @@ async def test_an_approval_that_was_only_announced_is_asked_for(bus: Bus, daemon
     assert (decision.allowed, decision.seq) == (True, 2)
 
 
-async def _announce_then_answer(daemon: StandIn) -> None:
+async def _announce_then_answer(daemon: DaemonStandIn) -> None:
     first = await daemon.asked()
     await daemon.say(f"decision.code.{first.id}", first.answer(cause="human_approved", seq=1))
     second = await daemon.asked()
@@ -123,7 +131,10 @@ async def _announce_then_answer(daemon: StandIn) -> None:
 
 @pytest.mark.parametrize("timeout_s", [None, 0], ids=["not given", "none"])
 async def test_who_names_no_time_waits_as_long_as_the_request(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch, timeout_s: float | None
+    bus: NatsProcess,
+    daemon: DaemonStandIn,
+    monkeypatch: pytest.MonkeyPatch,
+    timeout_s: float | None,
 ) -> None:
     monkeypatch.setattr(safety_module, "PERSON_S", 0.0)
     monkeypatch.setattr(asking, "REPEAT_S", 0.2)
@@ -137,7 +148,7 @@ async def test_who_names_no_time_waits_as_long_as_the_request(
 
 
 async def test_a_request_that_outlasts_its_deadline_unheard_stays_pending(
-    bus: Bus, daemon: StandIn, monkeypatch: pytest.MonkeyPatch
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "GRACE_S", 0.1)
     daemon.decide = lambda asked: [
@@ -151,7 +162,7 @@ async def test_a_request_that_outlasts_its_deadline_unheard_stays_pending(
     assert decision.status == "pending"
 
 
-async def test_a_waiting_proposal_that_was_never_heard_is_refused_at_once(bus: Bus) -> None:
+async def test_a_waiting_proposal_that_was_never_heard_is_refused_at_once(bus: NatsProcess) -> None:
     async with Safety("code", url=bus.url) as safety:
         with anyio.fail_after(2):
             decision = await safety.propose("push", wait=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Place, data_dir, make_private, running
+from safetyd.console.locations import Location, data_dir, make_private, running
 
 
 @pytest.fixture(autouse=True)
@@ -29,34 +29,34 @@ def test_the_address_is_the_option_then_the_environment_then_the_endpoint_file(
     (tmp_path / "endpoint.json").write_text(
         '{"bus": "nats://file", "web": "", "pid": 1, "version": ""}'
     )
-    assert Place(data_dir=tmp_path).address == "nats://file"
+    assert Location(data_dir=tmp_path).address == "nats://file"
     monkeypatch.setenv("SAFETYD_URL", "nats://environment")
-    assert Place(data_dir=tmp_path).address == "nats://environment"
-    assert Place(data_dir=tmp_path, url="nats://option").address == "nats://option"
+    assert Location(data_dir=tmp_path).address == "nats://environment"
+    assert Location(data_dir=tmp_path, url="nats://option").address == "nats://option"
 
 
 def test_no_endpoint_file_means_not_reachable_and_says_how_to_start(tmp_path):
     with pytest.raises(NotReachable, match=r"endpoint\.json is not there.*`safetyd run`"):
-        _ = Place(data_dir=tmp_path).address
+        _ = Location(data_dir=tmp_path).address
 
 
 def test_an_endpoint_file_that_cannot_be_read_is_not_said_to_be_missing(tmp_path):
     (tmp_path / "endpoint.json").write_text("{")
 
     with pytest.raises(NotReachable, match="not known whether a safetyd runs"):
-        _ = Place(data_dir=tmp_path).address
+        _ = Location(data_dir=tmp_path).address
 
 
 def test_the_operator_is_local_or_called_as_the_key_file(tmp_path, monkeypatch):
-    assert Place(data_dir=tmp_path).name == "local"
-    assert Place(data_dir=tmp_path, key_file=Path("/k/alice.nk")).name == "alice"
-    assert Place(data_dir=tmp_path, key_file=Path("/k/alice.nk"), operator="bob").name == "bob"
+    assert Location(data_dir=tmp_path).name == "local"
+    assert Location(data_dir=tmp_path, key_file=Path("/k/alice.nk")).name == "alice"
+    assert Location(data_dir=tmp_path, key_file=Path("/k/alice.nk"), operator="bob").name == "bob"
     monkeypatch.setenv("SAFETYD_KEY_FILE", "/k/carol.nk")
-    assert Place(data_dir=tmp_path).name == "carol"
+    assert Location(data_dir=tmp_path).name == "carol"
 
 
 def test_a_key_of_somebody_called_operator_is_not_the_local_one(tmp_path):
-    place = Place(data_dir=tmp_path, key_file=tmp_path / "keys/operators/operator.nk")
+    place = Location(data_dir=tmp_path, key_file=tmp_path / "keys/operators/operator.nk")
 
     assert place.name == "operator"
 
@@ -75,7 +75,7 @@ def test_an_observer_is_known_by_the_keys_of_the_data_dir(tmp_path, key, observe
     (tmp_path / "keys/observers").mkdir(parents=True)
     (tmp_path / "keys/observers/olga.pub").touch()
 
-    assert Place(data_dir=tmp_path, key_file=tmp_path / key).observes is observes
+    assert Location(data_dir=tmp_path, key_file=tmp_path / key).observes is observes
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_without_an_endpoint_file_no_daemon_runs(tmp_path):
 
 def test_a_key_file_with_no_operators_name_must_be_explained():
     with pytest.raises(Failure, match="--operator"):
-        _ = Place(data_dir=Path("/d"), key_file=Path("/k/my key.nk")).name
+        _ = Location(data_dir=Path("/d"), key_file=Path("/k/my key.nk")).name
 
 
 def test_a_named_operators_key_is_found_in_the_data_dir(tmp_path):
-    place = Place(data_dir=tmp_path, operator="alice")
+    place = Location(data_dir=tmp_path, operator="alice")
 
     assert place.seed == tmp_path / "keys/operators/alice.nk"
 
@@ -109,7 +109,7 @@ def test_a_named_operators_key_is_found_in_the_data_dir(tmp_path):
 def test_an_agent_speaks_with_the_given_key_then_its_own_then_the_environments(
     tmp_path, monkeypatch
 ):
-    place = Place(data_dir=tmp_path)
+    place = Location(data_dir=tmp_path)
     assert place.agent_key("code") is None
     monkeypatch.setenv("SAFETYD_KEY_FILE", "/elsewhere/code.nk")
     assert place.agent_key("code") == Path("/elsewhere/code.nk")
@@ -117,14 +117,14 @@ def test_an_agent_speaks_with_the_given_key_then_its_own_then_the_environments(
     own.parent.mkdir(parents=True)
     own.touch()
     assert place.agent_key("code") == own
-    given = Place(data_dir=tmp_path, key_file=Path("/given.nk"))
+    given = Location(data_dir=tmp_path, key_file=Path("/given.nk"))
     assert given.agent_key("code") == Path("/given.nk")
 
 
 def test_an_operators_key_in_the_environment_is_not_taken_for_an_agents(tmp_path, monkeypatch):
     monkeypatch.setenv("SAFETYD_KEY_FILE", str(tmp_path / "keys/operator.nk"))
 
-    assert Place(data_dir=tmp_path).agent_key("code") is None
+    assert Location(data_dir=tmp_path).agent_key("code") is None
 
 
 def test_a_new_data_dir_is_its_owners_alone(tmp_path):

@@ -15,7 +15,7 @@ from safetyd.core.policy import Configured, Policy
 from safetyd.daemon.config import load
 from safetyd.daemon.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload
 from safetyd.daemon.settings import Settings
-from safetyd.daemon.ticker import Rounds
+from safetyd.daemon.ticker import Ticker
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
 
@@ -31,7 +31,7 @@ class House:
         self.metrics = Metrics("1")
         self.mailbox = Mailbox()
         clock = Clock()
-        rounds = Rounds(self.mailbox, clock, Refusals())
+        rounds = Ticker(self.mailbox, clock, Refusals())
         self.reload = Reload(self.settings, self.metrics, rounds, self.mailbox)
         self.reload.server = EmbeddedServer(directory / "nats", Subjects())
         self.reload.take_on_keys("start")

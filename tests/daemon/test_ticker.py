@@ -4,7 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from safetyd.agents.emergency_stop import Halt, Latch
+from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.agents.refusals import Refusals
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
@@ -16,9 +16,9 @@ from safetyd.core.policy import Policy
 from safetyd.daemon import ticker as module
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
-from safetyd.daemon.ticker import Rounds, feed_watchdog, repeat_state, tell_trouble
-from safetyd.journal.mailbox import EventLetter, Mailbox
-from tests.captured_connection import Ear, work_off
+from safetyd.daemon.ticker import Ticker, feed_watchdog, repeat_state, tell_trouble
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
+from tests.captured_connection import CapturedPublisher, work_off
 from tests.servers import until
 from tests.story import at, stop
 
@@ -28,7 +28,7 @@ class Clockwork:
         self.mailbox = Mailbox()
         self.clock = Clock()
         self.refusals = Refusals()
-        self.rounds = Rounds(self.mailbox, self.clock, self.refusals)
+        self.rounds = Ticker(self.mailbox, self.clock, self.refusals)
 
     async def until_a_letter(self, task) -> None:
         """Run a task until it has put something into the mailbox."""
@@ -42,7 +42,7 @@ class Clockwork:
         """Return what the letters in the mailbox are about."""
         heard: list[Event] = []
         while (letter := self.mailbox.take()) is not None:
-            assert isinstance(letter, EventLetter)
+            assert isinstance(letter, EventEnvelope)
             event = letter._make(Engine(Policy()), Moment(at(9), 9.0))
             assert event is not None
             letter.deliver(late=False)
@@ -86,11 +86,11 @@ def test_time_never_runs_backwards_in_the_journal() -> None:
 
 
 async def test_stop_and_mode_are_repeated_for_those_who_came_late(tmp_path: Path) -> None:
-    ear, latch = Ear(), Latch()
+    ear, latch = CapturedPublisher(), StopFlag()
     engine = Engine(Policy())
     engine.handle(stop(0))
     latch.set(engine.stop.stops[0])
-    halt = Halt(latch, Mailbox(), ear.post, Subjects(), Clock())
+    halt = EmergencyStop(latch, Mailbox(), ear.post, Subjects(), Clock())
     settings = Settings(Config(mode="hybrid"), None, tmp_path)
 
     async with anyio.create_task_group() as tasks:

@@ -17,7 +17,7 @@ from safetyd.core.engine.engine import Checkpoint, Engine
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import files, verify
-from safetyd.journal.checkpoints import Checkpoints, Saved
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, safetyd
 from tests.journeys.asking_agent import Asker, waiting
@@ -96,11 +96,11 @@ def journal(kept: Path) -> list[bytes]:
     return (ENGINE / "journal.jsonl").read_bytes().splitlines()
 
 
-def loaded(kept: Path, tmp_path: Path) -> Saved:
+def loaded(kept: Path, tmp_path: Path) -> SavedCheckpoint:
     """Load the one checkpoint, from a copy: what does not load would be put aside."""
     copied = shutil.copytree(kept / "checkpoints", tmp_path / "checkpoints")
     (saved,) = Checkpoints(copied).load()
-    assert isinstance(saved, Saved), saved
+    assert isinstance(saved, SavedCheckpoint), saved
     return saved
 
 

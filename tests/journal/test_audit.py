@@ -8,7 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from safetyd.journal.audit import NO_HASH, Audit, Broken, Torn, Verified, files, find, tail, verify
+from safetyd.journal.audit import (
+    NO_HASH,
+    Audit,
+    BrokenAudit,
+    Torn,
+    Verified,
+    files,
+    find,
+    tail,
+    verify,
+)
 
 BIG = 1024 * 1024
 
@@ -197,7 +207,7 @@ def test_chain_that_ends_without_a_hash_is_refused(tmp_path: Path) -> None:
     path = only_file(written(tmp_path, 3))
     path.write_bytes(path.read_bytes() + b'{"seq":4}\n')
 
-    with pytest.raises(Broken, match=r"audit-00000001\.jsonl: its last line has no hash"):
+    with pytest.raises(BrokenAudit, match=r"audit-00000001\.jsonl: its last line has no hash"):
         opened(tmp_path)
 
 
@@ -235,7 +245,7 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 def broken(directory: Path) -> str:
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(BrokenAudit) as caught:
         verify(directory)
     return str(caught.value)
 

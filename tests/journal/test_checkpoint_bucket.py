@@ -10,25 +10,27 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, verify
-from safetyd.journal.checkpoint_bucket import BUCKET, Shelf
-from safetyd.journal.checkpoints import Checkpoints, Saved
+from safetyd.journal.checkpoint_bucket import BUCKET, CheckpointBucket
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.journal.recovery import JournalLost, restore
 from safetyd.journal.stream import Journal
 from tests.story import play, propose
 
 
 @pytest.fixture
-async def shelf(client: HardenedClient) -> Shelf:
+async def shelf(client: HardenedClient) -> CheckpointBucket:
     with suppress(nats.js.errors.NotFoundError):
         await client.jetstream().delete_object_store(BUCKET)
-    return Shelf(client)
+    return CheckpointBucket(client)
 
 
-def saved(engine: Engine, stream_seq: int) -> Saved:
-    return Saved(stream_seq=stream_seq, t=1.0, engine=engine.save()())
+def saved(engine: Engine, stream_seq: int) -> SavedCheckpoint:
+    return SavedCheckpoint(stream_seq=stream_seq, t=1.0, engine=engine.save()())
 
 
-async def test_what_one_daemon_puts_another_fetches(shelf: Shelf, tmp_path: Path) -> None:
+async def test_what_one_daemon_puts_another_fetches(
+    shelf: CheckpointBucket, tmp_path: Path
+) -> None:
     ours, theirs = Checkpoints(tmp_path / "ours"), Checkpoints(tmp_path / "theirs")
     path = ours.write(saved(Engine(Policy()), 7))
 
@@ -37,11 +39,11 @@ async def test_what_one_daemon_puts_another_fetches(shelf: Shelf, tmp_path: Path
     await shelf.fetch(theirs)
 
     (found,) = theirs.load()
-    assert isinstance(found, Saved)
+    assert isinstance(found, SavedCheckpoint)
     assert found.stream_seq == 7
 
 
-async def test_only_the_two_newest_stay(shelf: Shelf, tmp_path: Path) -> None:
+async def test_only_the_two_newest_stay(shelf: CheckpointBucket, tmp_path: Path) -> None:
     for seq in (1, 2, 3):
         await shelf.put(Path(f"{seq:020d}.msgpack"), b"x")
     checkpoints = Checkpoints(tmp_path)

@@ -9,16 +9,16 @@ import pytest
 
 from safetyd.core.engine.engine import SCHEMA, Engine
 from safetyd.core.policy import Policy
-from safetyd.journal.checkpoints import Checkpoints, Saved, Sealed, Unloadable
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint, Sealed, Unloadable
 from tests.story import play, propose, stop
 
 
-def saved(number: int, schema: int = SCHEMA) -> Saved:
+def saved(number: int, schema: int = SCHEMA) -> SavedCheckpoint:
     """A checkpoint after so many proposals."""
     engine = Engine(Policy())
     play(engine, *(propose(n, id=f"p{n}") for n in range(number - 1)), stop(number))
     checkpoint = msgspec.structs.replace(engine.save()(), schema=schema, seq=number)
-    return Saved(stream_seq=number * 10, t=float(number), engine=checkpoint)
+    return SavedCheckpoint(stream_seq=number * 10, t=float(number), engine=checkpoint)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_nothing_of_a_write_that_was_cut_off_is_loaded(checkpoints: Checkpoints)
     checkpoints.write(saved(1))
     (checkpoints._directory / "00000000000000000002.new").write_bytes(b"half")
 
-    assert [each for each in checkpoints.load() if isinstance(each, Saved)] == [saved(1)]
+    assert [each for each in checkpoints.load() if isinstance(each, SavedCheckpoint)] == [saved(1)]
 
 
 def test_any_changed_byte_makes_a_file_unloadable(checkpoints: Checkpoints) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from safetyd.agents.pricing import PricesConfig, price_list
-from safetyd.agents.proposal_envelope import ProposalLetter
+from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.bus.codec import read_proposal
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import Subjects
@@ -22,11 +22,17 @@ from safetyd.core.events.guard_events import Stopped
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, tail
-from safetyd.journal.commit_loop import Frozen, Writer
-from safetyd.journal.mailbox import EventLetter, InquiryLetter, Mailbox, QuestionLetter, Slices
+from safetyd.journal.commit_loop import CommitLoop, Frozen
+from safetyd.journal.mailbox import (
+    EventEnvelope,
+    InquiryEnvelope,
+    Mailbox,
+    QuestionEnvelope,
+    Slices,
+)
 from safetyd.journal.stream import MAX_BATCH_BYTES, Displaced, Journal
-from tests.captured_connection import REPLY, Ear
-from tests.nats_process import Bus
+from tests.captured_connection import REPLY, CapturedPublisher
+from tests.nats_process import NatsProcess
 from tests.servers import connected, frozen, until
 from tests.story import outcome, propose, stop
 
@@ -54,13 +60,13 @@ class Scribe:
         self.audit.open()
         self.mailbox = Mailbox()
         self.clock = Clock()
-        self.writer = Writer(self.mailbox, Engine(Policy()), journal, self.audit, self.clock)
+        self.writer = CommitLoop(self.mailbox, Engine(Policy()), journal, self.audit, self.clock)
         self.writer.appended = lambda _seconds, events: self.sizes.append(events)
         self.sizes: list[int] = []
         self.story: list[str] = []
 
     def put(self, event: Event, name: str = "told") -> None:
-        self.mailbox.put(EventLetter(lambda _engine, _moment: event, lambda: self.tell(name)))
+        self.mailbox.put(EventEnvelope(lambda _engine, _moment: event, lambda: self.tell(name)))
 
     def tell(self, name: str) -> None:
         """Write down what could be seen when somebody was told."""
@@ -68,12 +74,12 @@ class Scribe:
 
     def propose(self, proposed: Proposed, late: list[bool]) -> None:
         self.mailbox.put(
-            ProposalLetter(
+            ProposalEnvelope(
                 proposed.agent,
                 proposed.proposal,
                 proposed.digest,
                 REPLY,
-                Ear().post,
+                CapturedPublisher().post,
                 lambda _letter, is_late: late.append(is_late),
                 prices=price_list(PricesConfig()),
                 keyless=False,
@@ -93,7 +99,9 @@ class Scribe:
     async def done(self) -> None:
         """Return once everything that was put before is told."""
         heard = anyio.Event()
-        self.mailbox.put(QuestionLetter(lambda engine, _moment: engine.seq, lambda _: heard.set()))
+        self.mailbox.put(
+            QuestionEnvelope(lambda engine, _moment: engine.seq, lambda _: heard.set())
+        )
         with anyio.fail_after(15):
             await heard.wait()
 
@@ -144,7 +152,7 @@ async def test_step_of_the_wall_clock_is_known_before_anything_that_happens_afte
 
 
 async def test_while_the_journal_does_not_answer_nothing_is_mirrored_or_told(
-    scribe: Scribe, jetstream: Bus
+    scribe: Scribe, jetstream: NatsProcess
 ) -> None:
     async with scribe.at_work():
         with frozen(jetstream):
@@ -178,7 +186,9 @@ async def test_while_the_audit_file_cannot_be_written_nobody_is_told(
     assert scribe.writer.problem == ""
 
 
-async def test_batch_fills_while_another_is_under_way(scribe: Scribe, jetstream: Bus) -> None:
+async def test_batch_fills_while_another_is_under_way(
+    scribe: Scribe, jetstream: NatsProcess
+) -> None:
     async with scribe.at_work():
         with frozen(jetstream):
             scribe.put(stop(0), "first")
@@ -192,7 +202,9 @@ async def test_batch_fills_while_another_is_under_way(scribe: Scribe, jetstream:
     assert [said.partition(":")[0] for said in scribe.story] == ["first", *map(str, range(1, 10))]
 
 
-async def test_engine_stops_deciding_when_batches_are_full(scribe: Scribe, jetstream: Bus) -> None:
+async def test_engine_stops_deciding_when_batches_are_full(
+    scribe: Scribe, jetstream: NatsProcess
+) -> None:
     async with scribe.at_work():
         with frozen(jetstream):
             for number in range(12):
@@ -261,7 +273,7 @@ async def test_question_is_answered_after_what_it_saw_is_durable(scribe: Scribe)
     async with scribe.at_work():
         scribe.put(stop(0))
         scribe.mailbox.put(
-            QuestionLetter(
+            QuestionEnvelope(
                 lambda engine, _moment: engine.seq,
                 lambda seq: answers.append((seq, scribe.audit.seq)),
             )
@@ -304,7 +316,7 @@ async def frozen_state(scribe: Scribe) -> tuple[int, Frozen]:
         heard.set()
 
     scribe.writer.freeze_next(take)
-    scribe.mailbox.put(EventLetter(lambda _engine, _moment: None, lambda: None))
+    scribe.mailbox.put(EventEnvelope(lambda _engine, _moment: None, lambda: None))
     with anyio.fail_after(10):
         await heard.wait()
     return taken[0]
@@ -342,7 +354,7 @@ async def test_state_of_an_idle_daemon_is_frozen_at_the_newest_batch(scribe: Scr
 
 
 async def test_writer_ends_when_another_daemon_writes(
-    scribe: Scribe, jetstream: Bus, monkeypatch: pytest.MonkeyPatch
+    scribe: Scribe, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.2)
     async with connected(jetstream.url) as theirs:
@@ -362,7 +374,7 @@ async def test_writer_ends_when_another_daemon_writes(
 
 
 async def test_stall_names_what_is_wrong(
-    scribe: Scribe, jetstream: Bus, monkeypatch: pytest.MonkeyPatch
+    scribe: Scribe, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.1)
     monkeypatch.setattr("safetyd.journal.commit_loop.STALLED_S", 0.0)
@@ -390,7 +402,7 @@ async def test_what_comes_between_two_slices_of_a_question_is_decided_first(scri
 
     answers: list[bytes] = []
     scribe.mailbox.put_question(
-        InquiryLetter(slices, lambda answer: answers.append(bytes(answer)), lambda _: None)
+        InquiryEnvelope(slices, lambda answer: answers.append(bytes(answer)), lambda _: None)
     )
     async with scribe.at_work():
         await until(lambda: answers)

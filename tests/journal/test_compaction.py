@@ -12,14 +12,14 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
-from safetyd.journal.checkpoint_bucket import Shelf
-from safetyd.journal.checkpoints import Checkpoints, Saved
-from safetyd.journal.commit_loop import Writer
-from safetyd.journal.compaction import EVERY_EVENTS, EVERY_S, MEASURED_EVENTS, Keeper
-from safetyd.journal.mailbox import EventLetter, Mailbox
+from safetyd.journal.checkpoint_bucket import CheckpointBucket
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
+from safetyd.journal.commit_loop import CommitLoop
+from safetyd.journal.compaction import EVERY_EVENTS, EVERY_S, MEASURED_EVENTS, Compaction
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.journal.recovery import restore
 from safetyd.journal.stream import Journal
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 from tests.servers import frozen, until
 from tests.story import stop
 
@@ -31,7 +31,7 @@ class FullDisk(Checkpoints):
 
     full = False
 
-    def write(self, saved: Saved) -> Path:
+    def write(self, saved: SavedCheckpoint) -> Path:
         if self.full:
             raise OSError(28, "No space left on device")
         return super().write(saved)
@@ -40,13 +40,15 @@ class FullDisk(Checkpoints):
 class House:
     """A keeper over a writer that works."""
 
-    def __init__(self, journal: Journal, directory: Path, shelf: Shelf | None = None) -> None:
+    def __init__(
+        self, journal: Journal, directory: Path, shelf: CheckpointBucket | None = None
+    ) -> None:
         self.journal = journal
         self.audit = Audit(directory / "audit", MAX_BYTES)
         self.audit.open()
         self.checkpoints = FullDisk(directory / "checkpoints")
-        self.writer = Writer(Mailbox(), Engine(Policy()), journal, self.audit, Clock())
-        self.keeper = Keeper(self.writer, journal, self.audit, self.checkpoints, shelf)
+        self.writer = CommitLoop(Mailbox(), Engine(Policy()), journal, self.audit, Clock())
+        self.keeper = Compaction(self.writer, journal, self.audit, self.checkpoints, shelf)
         self._epoch = 0
 
     async def live(self, batches: int = 1) -> None:
@@ -54,7 +56,7 @@ class House:
         for _ in range(batches):
             self._epoch += 1
             written = anyio.Event()
-            self.writer.mailbox.put(EventLetter(self._stopped, written.set))
+            self.writer.mailbox.put(EventEnvelope(self._stopped, written.set))
             await written.wait()
 
     def _stopped(self, _engine: Engine, _moment: Moment) -> Event:
@@ -86,7 +88,7 @@ async def test_saved_state_is_the_engines(house: House) -> None:
     await house.keeper.save()
 
     (saved,) = house.checkpoints.load()
-    assert isinstance(saved, Saved)
+    assert isinstance(saved, SavedCheckpoint)
     assert saved.engine == house.writer.engine.save()()
     assert saved.stream_seq == 3
 
@@ -136,7 +138,7 @@ async def test_with_the_newest_damaged_the_older_still_restores_everything(house
 
 async def test_keeper_goes_on_from_the_checkpoint_that_the_start_used(house: House) -> None:
     await house.live(3)
-    saved = Saved(stream_seq=2, t=0.0, engine=house.writer.engine.save()())
+    saved = SavedCheckpoint(stream_seq=2, t=0.0, engine=house.writer.engine.save()())
     house.keeper.begin(saved)
     await house.live(3)
 
@@ -202,8 +204,8 @@ async def test_checkpoints_of_two_who_ask_at_once_are_both_whole(house: House) -
 async def test_shelf_gets_what_the_disk_has(
     house: House, client: HardenedClient, tmp_path: Path
 ) -> None:
-    shelf = Shelf(client)
-    keeper = Keeper(house.writer, house.journal, house.audit, house.checkpoints, shelf)
+    shelf = CheckpointBucket(client)
+    keeper = Compaction(house.writer, house.journal, house.audit, house.checkpoints, shelf)
     await house.live()
 
     await keeper.save()
@@ -253,7 +255,7 @@ async def test_crowded_journal_is_due(house: House) -> None:
 
 
 async def test_journal_that_cannot_be_measured_is_measured_later(
-    house: House, jetstream: Bus, monkeypatch: pytest.MonkeyPatch
+    house: House, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.writer.engine.seq = MEASURED_EVENTS
     monkeypatch.setattr(house.journal._js, "_timeout", 0.1)

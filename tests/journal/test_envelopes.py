@@ -1,27 +1,27 @@
 import pytest
 
 from safetyd.agents.pricing import PricesConfig, price_list
-from safetyd.agents.proposal_envelope import ProposalLetter
+from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.policy import Policy
-from safetyd.journal.mailbox import EventLetter, InquiryLetter, QuestionLetter, Slices
-from tests.captured_connection import REPLY, Ear
+from safetyd.journal.mailbox import EventEnvelope, InquiryEnvelope, QuestionEnvelope, Slices
+from tests.captured_connection import REPLY, CapturedPublisher
 from tests.story import stop
 
 MOMENT = Clock().now()
 
 
-def proposal_letter(sent: list[tuple[ProposalLetter, bool]]) -> ProposalLetter:
-    return ProposalLetter(
+def proposal_letter(sent: list[tuple[ProposalEnvelope, bool]]) -> ProposalEnvelope:
+    return ProposalEnvelope(
         "code",
         Proposal(type="read_file", id="p1"),
         "sha256:d1",
         REPLY,
-        Ear().post,
+        CapturedPublisher().post,
         lambda letter, late: sent.append((letter, late)),
         prices=price_list(PricesConfig()),
         keyless=True,
@@ -42,7 +42,7 @@ def test_proposal_is_decided_at_the_moment_its_letter_is_opened() -> None:
 
 @pytest.mark.parametrize("late", [True, False])
 def test_whoever_sends_the_answer_hears_whether_it_is_late(late: bool) -> None:  # noqa: FBT001
-    sent: list[tuple[ProposalLetter, bool]] = []
+    sent: list[tuple[ProposalEnvelope, bool]] = []
     letter = proposal_letter(sent)
 
     letter.deliver(late=late)
@@ -52,7 +52,7 @@ def test_whoever_sends_the_answer_hears_whether_it_is_late(late: bool) -> None: 
 
 def test_event_is_put_to_the_engine_and_told_of_afterwards() -> None:
     told: list[str] = []
-    letter = EventLetter(lambda _engine, _moment: stop(0), lambda: told.append("told"))
+    letter = EventEnvelope(lambda _engine, _moment: stop(0), lambda: told.append("told"))
 
     events = letter.open(Engine(Policy()), MOMENT)
     before = list(told)
@@ -65,13 +65,13 @@ def test_event_is_put_to_the_engine_and_told_of_afterwards() -> None:
 def test_letter_without_an_event_writes_nothing() -> None:
     engine = Engine(Policy())
 
-    assert EventLetter(lambda _engine, _moment: None, lambda: None).open(engine, MOMENT) == ()
+    assert EventEnvelope(lambda _engine, _moment: None, lambda: None).open(engine, MOMENT) == ()
     assert engine.seq == 0
 
 
 def test_question_is_answered_with_the_state_at_its_turn() -> None:
     engine, told = Engine(Policy()), list[object]()
-    letter = QuestionLetter(_seq, told.append)
+    letter = QuestionEnvelope(_seq, told.append)
     engine.handle(stop(0))
 
     events = letter.open(engine, MOMENT)
@@ -96,7 +96,7 @@ def three_slices(_engine: Engine, moment: Moment) -> Slices:
 def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
     told: list[bytes] = []
     spent: list[float] = []
-    letter = InquiryLetter(three_slices, lambda answer: told.append(bytes(answer)), spent.append)
+    letter = InquiryEnvelope(three_slices, lambda answer: told.append(bytes(answer)), spent.append)
 
     done = []
     for t in (1.0, 2.0, 3.0):
@@ -111,7 +111,7 @@ def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
 
 def test_inquiry_without_slices_is_done_at_once() -> None:
     told: list[bytes] = []
-    letter = InquiryLetter(
+    letter = InquiryEnvelope(
         lambda engine, _moment: {"ok": False, "seq": engine.seq},
         lambda answer: told.append(bytes(answer)),
         lambda _seconds: None,

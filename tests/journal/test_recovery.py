@@ -10,7 +10,7 @@ from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.event import Event
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, files, tail, verify
-from safetyd.journal.checkpoints import Checkpoints, Saved
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.journal.recovery import JournalLost, JournalTrimmed, Restored, restore
 from safetyd.journal.stream import Journal
 from tests.story import ask, play, propose, resume, stop
@@ -39,7 +39,7 @@ class House:
         audit.close()
 
     def save(self) -> None:
-        saved = Saved(stream_seq=self.journal.last, t=50.0, engine=self.engine.save()())
+        saved = SavedCheckpoint(stream_seq=self.journal.last, t=50.0, engine=self.engine.save()())
         self.checkpoints.write(saved)
 
     def audit(self) -> Audit:

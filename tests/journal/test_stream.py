@@ -8,7 +8,7 @@ import pytest
 from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.journal.stream import Displaced, Journal, JournalUnusable
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 from tests.servers import connected, down, frozen, until
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -35,7 +35,7 @@ async def journal(client: HardenedClient) -> Journal:
 
 
 @pytest.fixture
-async def other(jetstream: Bus, journal: Journal) -> AsyncIterator[Journal]:
+async def other(jetstream: NatsProcess, journal: Journal) -> AsyncIterator[Journal]:
     """Another daemon's journal, over the same log."""
     assert journal.last == 0
     async with connected(jetstream.url) as theirs:
@@ -204,7 +204,7 @@ async def test_answer_lost_and_log_taken_is_displaced(
 
 
 async def test_frozen_server_is_a_problem_until_it_answers_again(
-    journal: Journal, jetstream: Bus, client: HardenedClient
+    journal: Journal, jetstream: NatsProcess, client: HardenedClient
 ) -> None:
     async with anyio.create_task_group() as tasks:
         with frozen(jetstream):
@@ -217,7 +217,7 @@ async def test_frozen_server_is_a_problem_until_it_answers_again(
 
 
 async def test_server_killed_during_an_append_does_not_lose_or_double_it(
-    journal: Journal, jetstream: Bus, client: HardenedClient
+    journal: Journal, jetstream: NatsProcess, client: HardenedClient
 ) -> None:
     await journal.append(b"before")
 
@@ -233,7 +233,7 @@ async def test_server_killed_during_an_append_does_not_lose_or_double_it(
 
 
 async def test_server_killed_right_after_an_append_has_it_on_disk(
-    journal: Journal, jetstream: Bus, client: HardenedClient
+    journal: Journal, jetstream: NatsProcess, client: HardenedClient
 ) -> None:
     append = journal.send(b"one")
     await client.flush()
@@ -247,7 +247,7 @@ async def test_server_killed_right_after_an_append_has_it_on_disk(
 
 
 async def test_stream_that_is_not_there_yet_is_waited_for(
-    journal: Journal, client: HardenedClient, jetstream: Bus
+    journal: Journal, client: HardenedClient, jetstream: NatsProcess
 ) -> None:
     await client.jetstream().delete_stream(STREAM)
 
@@ -334,7 +334,9 @@ async def test_watching_while_batches_are_written_raises_nothing(journal: Journa
     assert journal.last == 200
 
 
-async def test_log_that_cannot_be_seen_grows_older(journal: Journal, jetstream: Bus) -> None:
+async def test_log_that_cannot_be_seen_grows_older(
+    journal: Journal, jetstream: NatsProcess
+) -> None:
     await journal.append(b"one")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(journal.watch)

@@ -24,7 +24,7 @@ class Message(NamedTuple):
     payload: bytes
 
 
-class Wire:
+class AgentWire:
     def __init__(self, url: str, seed: Path | None = None) -> None:
         where = urlsplit(url)
         self._buffer = b""

@@ -14,7 +14,7 @@ import msgspec
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import digest
 from tests.conftest import UNLIMITED
-from tests.journeys.agent_wire import Message, Refused, Wire
+from tests.journeys.agent_wire import AgentWire, Message, Refused
 
 UNBOUNDED: Final = UNLIMITED
 LOST_S: Final = 0.5
@@ -119,7 +119,7 @@ class Agent:
     def _live(self) -> None:
         while not self._over.wait(PAUSE_S):
             try:
-                with Wire(self._url, self._seed) as wire:
+                with AgentWire(self._url, self._seed) as wire:
                     self.connected.set()
                     self.connections += 1
                     self._talk(wire)
@@ -129,7 +129,7 @@ class Agent:
                 pass  # it tries again
             self.connected.clear()
 
-    def _talk(self, wire: Wire) -> None:
+    def _talk(self, wire: AgentWire) -> None:
         wire.subscribe(f"_INBOX.agent.{self.name}.*")
         wire.subscribe(f"safety.v1.decision.{self.name}.*")
         lost, self._under_way = self._under_way, {}
@@ -140,7 +140,7 @@ class Agent:
             for message in wire.hear(LOST_S):
                 self._note(message)
 
-    def _fill(self, wire: Wire) -> None:
+    def _fill(self, wire: AgentWire) -> None:
         long_ago = time.monotonic() - LOST_S
         for id_ in [i for i, (_, sent) in self._under_way.items() if sent < long_ago]:
             del self._under_way[id_]
@@ -148,7 +148,7 @@ class Agent:
             number = next(self._numbers)
             self._ask(wire, f"{self.name}-{number}", KINDS[number % len(KINDS)])
 
-    def _ask(self, wire: Wire, id_: str, fields: Fields) -> None:
+    def _ask(self, wire: AgentWire, id_: str, fields: Fields) -> None:
         now = time.monotonic()
         self._under_way[id_] = fields, now
         self._history.sent[id_] = now

@@ -16,7 +16,7 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
 from tests.bus.peer import Peer
 from tests.conftest import StartDaemon
-from tests.journeys.agent_wire import Wire
+from tests.journeys.agent_wire import AgentWire
 from tests.journeys.audit_record import assert_verifies, events
 
 pytestmark = pytest.mark.journey
@@ -55,7 +55,7 @@ _read = msgspec.json.Decoder(Decision).decode
 class Flood:
     """An agent that always has some calls under way and reports at once how each one went."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: AgentWire) -> None:
         self._wire = wire
         self._numbers = count(1)
         self._under_way = 0
@@ -163,7 +163,7 @@ def test_a_flood_is_held_to_its_rate_and_a_failing_dependency_is_only_probed(
     start_daemon: StartDaemon, record_property: Callable[[str, object], None]
 ) -> None:
     daemon = start_daemon(CONFIG)
-    with Wire(daemon.endpoint.bus) as wire, Peer(daemon.endpoint.bus) as peer:
+    with AgentWire(daemon.endpoint.bus) as wire, Peer(daemon.endpoint.bus) as peer:
         flood, calm = Flood(wire), Calm(peer)
         begun = time.monotonic()
         fail_and_recover(flood, calm)

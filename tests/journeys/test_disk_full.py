@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Self
 
 import pytest
 
-from safetyd.agents.stop_reserve import Reserve
+from safetyd.agents.stop_reserve import StopReserve
 from tests.conftest import LAST_WORD, READY_S, WEB, RunningDaemon, environment, safetyd
 from tests.journeys.agents import UNBOUNDED, Heard, History, crowd, until
 from tests.journeys.audit_record import assert_recorded, assert_verifies
@@ -257,7 +257,7 @@ def test_stop_without_a_daemon_finds_room_on_a_disk_that_is_full_of_bytes_and_fi
     if small_disk is None:
         return
     data = small_disk / "data"
-    Reserve(data).prepare()
+    StopReserve(data).prepare()
     fill(data / "filler")
     fill_with_files(data / "files")
 

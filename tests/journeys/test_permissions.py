@@ -13,7 +13,7 @@ from tests.bus.peer import Message, Peer, Refused, hpub
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.people import control
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 
 pytestmark = pytest.mark.journey
 
@@ -133,7 +133,7 @@ def users(
     forgotten = Keyring(directory)
     text = (daemon.data_dir / "nats" / "nats.conf").read_text()
     seeds = {name: forgotten.add("agents", name) for name in ("agent", "human")}
-    copy = Bus(directory, copied(text, directory, dict(forgotten.public("agents"))))
+    copy = NatsProcess(directory, copied(text, directory, dict(forgotten.public("agents"))))
     yield {
         "daemon": User(copy.url, keys / "daemon.nk"),
         "code": User(url, keys / "agents" / "code.nk", "_INBOX.agent.code"),

@@ -14,7 +14,7 @@ from tests.journeys.agents import UNBOUNDED, Agent, History, crowd, until
 from tests.journeys.audit_record import assert_recorded, assert_verifies
 from tests.journeys.people import control
 from tests.journeys.processes import freeze, thaw
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 
 TAKES_OVER_S: Final = 10.0
 JETSTREAM: Final = """
@@ -34,7 +34,7 @@ class Shared:
         self.agent = keys.add("agents", "code")
         printed = safetyd("nats-config", "--data-dir", str(directory))
         (directory / "accounts.conf").write_text(printed.stdout)
-        self.bus = Bus(directory, JETSTREAM.format(store=directory / "store"))
+        self.bus = NatsProcess(directory, JETSTREAM.format(store=directory / "store"))
         url, key = f'url = "{self.bus.url}"', f'key_file = "{keys.daemon}"'
         self.config = f"{UNBOUNDED}[bus]\n{url}\n{key}\n"
 

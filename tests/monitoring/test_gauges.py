@@ -12,7 +12,7 @@ from safetyd.core.policy import AgentConfig, Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from safetyd.monitoring.gauges import MAX_BREAKERS, Gauges
 from safetyd.notify.delivery.channel_worker import ChannelState
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, play, propose, report
 
 Values = dict[str, float]
@@ -185,7 +185,7 @@ def test_reading_changes_nothing() -> None:
 
 
 def test_requests_that_wait_are_counted_and_the_oldest_has_an_age() -> None:
-    queue = Queue()
+    queue = QueueStory()
     oldest = queue.asks(10, "p1").request_id
     queue.asks(30, "p2", text="git push origin dev")
     gauges = read(queue.engine, t=70)
@@ -205,7 +205,9 @@ def test_without_requests_the_oldest_has_no_age() -> None:
 def test_requests_that_nobody_was_told_of_in_time_are_counted() -> None:
     awake = QuietHours(start="00:00", end="00:00")
     alice = Recipient(name="alice", channels=("email",), quiet=awake)
-    queue = Queue(Policy(telling=TellingConfig(recipients=(alice,), channels={"email": "email"})))
+    queue = QueueStory(
+        Policy(telling=TellingConfig(recipients=(alice,), channels={"email": "email"}))
+    )
     queue.asks(10)
 
     assert values(read(queue.engine, t=20), "safetyd_requests_unnotified") == {"": 0}

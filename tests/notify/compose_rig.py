@@ -17,11 +17,11 @@ from safetyd.core.recipients import ChannelKind, QuietHours, Recipient
 from safetyd.core.recipients import TellingConfig as Telling
 from safetyd.journal.mailbox import Carried, Mailbox, Plan
 from safetyd.notify.channel import Channel
-from safetyd.notify.compose import Composer, Letterbox
+from safetyd.notify.compose import Composer, Destination
 from safetyd.notify.delivery.dispatch import Dispatch
 from safetyd.notify.message import Notice
 from tests.captured_connection import work_off
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.servers import until
 from tests.story import at, tick
 from tests.web.link_site import HandClock
@@ -41,7 +41,7 @@ def telling(*channels: str, quiet: QuietHours = AWAKE, **fields: object) -> Tell
     return Telling(**{"recipients": (alice,), "channels": known, **fields})  # type: ignore[arg-type]
 
 
-class Links:
+class FakeLinks:
     """Addresses that can be read, and one code for all."""
 
     here_only = False
@@ -53,20 +53,20 @@ class Links:
         return "4821"
 
 
-def box(recipient: str, channel: str) -> Letterbox:
+def box(recipient: str, channel: str) -> Destination:
     reply_risk: Risk | None = "high" if channel == "sms" else None
-    return Letterbox(address=f"{recipient}@{channel}", privacy="full", reply_risk=reply_risk)
+    return Destination(address=f"{recipient}@{channel}", privacy="full", reply_risk=reply_risk)
 
 
-class Wired:
+class ComposeRig:
     """Letters are opened by `write`, and by themselves only while it is at work."""
 
     def __init__(self, told: Telling | None = None, policy: Policy | None = None) -> None:
         policy = policy or Policy(telling=told or telling())
-        self.queue = Queue(policy)
+        self.queue = QueueStory(policy)
         self.clock = HandClock()
         self.mailbox = Mailbox()
-        self.links = Links()
+        self.links = FakeLinks()
         self.composer = Composer(self.engine, self.links, box)
         self.channels: Mapping[str, Channel] = {}
         self.opened = 0
@@ -195,4 +195,4 @@ class Wired:
             observe(events)
 
 
-__all__ = ["AWAKE", "Links", "Wired", "at", "box", "telling"]
+__all__ = ["AWAKE", "ComposeRig", "FakeLinks", "at", "box", "telling"]

@@ -10,7 +10,7 @@ import anyio
 from safetyd.daemon.config import parse
 from safetyd.daemon.settings import Settings
 from safetyd.notify.notifier import Notifier
-from tests.notify.compose_rig import Wired
+from tests.notify.compose_rig import ComposeRig
 from tests.notify.email.mail_servers import MailServer
 
 NO_DESKTOP = "[notifications.desktop]\nenabled = false\n"
@@ -32,15 +32,19 @@ def mail_table(server: MailServer, *lines: str) -> str:
     return "\n".join(table) + "\n"
 
 
-class House:
+class NotifierRig:
     """`told` is what helpers on desktops were told."""
 
     def __init__(
-        self, data_dir: Path, *tables: str, wired: Wired | None = None, desktop: str = NO_DESKTOP
+        self,
+        data_dir: Path,
+        *tables: str,
+        wired: ComposeRig | None = None,
+        desktop: str = NO_DESKTOP,
     ) -> None:
         config = parse("".join((AWAKE, desktop, *tables)), "test")
         self.settings = Settings(config, None, data_dir)
-        self.wired = wired or Wired(policy=self.settings.policy)
+        self.wired = wired or ComposeRig(policy=self.settings.policy)
         self.told: list[dict[str, Any]] = []
         self.notifier = Notifier(
             self.settings,

@@ -14,33 +14,33 @@ from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.chat.plain_text import plain_text
-from safetyd.notify.compose import Composer, Letterbox
+from safetyd.notify.compose import Composer, Destination
 from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_content import facts
 from safetyd.notify.message import Topic
 from safetyd.notify.sms.sms_text import text_of
 from tests.core.approvals.queue_story import push
-from tests.notify.compose_rig import Wired, box, telling
+from tests.notify.compose_rig import ComposeRig, box, telling
 from tests.notify.message_samples import HOSTILE
 from tests.story import at, propose
 
 NIGHT = 11 * 3600.0  # after noon
 
 
-def topic(wired: Wired, delivery: Delivery) -> Topic:
+def topic(wired: ComposeRig, delivery: Delivery) -> Topic:
     (found,) = wired.says(delivery).topics
     return found
 
 
 def asked(**fields: Any) -> Topic:
     """Return what a message says of a request."""
-    wired = Wired()
+    wired = ComposeRig()
     return topic(wired, wired.due(**fields))
 
 
 @pytest.mark.req("S3.30")
 def test_a_request_is_told_with_what_who_why_how_urgent_until_when_and_how_to_answer() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due(
         text="git push origin main",
         remote="origin",
@@ -69,7 +69,7 @@ def test_a_request_is_told_with_what_who_why_how_urgent_until_when_and_how_to_an
 
 def test_a_message_goes_to_the_address_of_its_lane_in_the_recipients_own_time() -> None:
     berlin = QuietHours(start="00:00", end="00:00", timezone="Europe/Berlin")
-    wired = Wired(telling("email", quiet=berlin))
+    wired = ComposeRig(telling("email", quiet=berlin))
 
     notice = wired.says(wired.due())
 
@@ -79,7 +79,7 @@ def test_a_message_goes_to_the_address_of_its_lane_in_the_recipients_own_time() 
 
 
 def test_what_was_answered_meanwhile_is_not_sent() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due()
     wired.answers(delivery.items[0].ref)
 
@@ -87,7 +87,7 @@ def test_what_was_answered_meanwhile_is_not_sent() -> None:
 
 
 def test_one_left_of_many_is_told_as_a_single() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     first, second = wired.asks("p1"), wired.asks("p2", text="git push origin two")
     (delivery,) = wired.passes()
     many = wired.says(delivery)
@@ -102,7 +102,7 @@ def test_one_left_of_many_is_told_as_a_single() -> None:
 
 
 def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     for n in range(23):
         wired.asks(f"p{n}", agent=f"agent-{n}", text=f"git push {n}")
     (delivery,) = wired.passes()
@@ -113,7 +113,7 @@ def test_of_more_than_a_message_shows_the_rest_is_a_number() -> None:
 
 
 def test_of_an_agent_that_asks_more_than_is_shown_the_message_says_how_much() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     for n in range(23):
         wired.asks(f"p{n}", agent="busy", text=f"git push {n}")
     (delivery,) = wired.passes()
@@ -128,7 +128,7 @@ def test_of_an_agent_that_asks_more_than_is_shown_the_message_says_how_much() ->
 
 @pytest.mark.parametrize("ticked", [False, True])
 def test_a_message_whose_requests_ran_out_of_time_is_expired(*, ticked: bool) -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due(timeout_s=600)
     wired.clock.t += 600
     if ticked:
@@ -138,7 +138,7 @@ def test_a_message_whose_requests_ran_out_of_time_is_expired(*, ticked: bool) ->
 
 
 def test_quiet_hours_that_begin_during_retries_send_a_message_back() -> None:
-    wired = Wired(telling("email", quiet=QuietHours()))
+    wired = ComposeRig(telling("email", quiet=QuietHours()))
     wired.clock.t = NIGHT - 90
     delivery = wired.due()
     awake = wired.says(delivery)
@@ -149,7 +149,7 @@ def test_quiet_hours_that_begin_during_retries_send_a_message_back() -> None:
 
 
 def test_what_is_urgent_and_a_test_are_sent_in_quiet_hours() -> None:
-    wired = Wired(telling("email", quiet=QuietHours()))
+    wired = ComposeRig(telling("email", quiet=QuietHours()))
     wired.clock.t = NIGHT
 
     urgent = wired.notes(urgency="high")
@@ -160,7 +160,7 @@ def test_what_is_urgent_and_a_test_are_sent_in_quiet_hours() -> None:
 
 
 def test_what_is_unknown_or_over_is_gone() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due()
     dropped = NotTold(
         at=wired.at, t=wired.clock.t, delivery=delivery.id, channel="email", state="dead", by="bob"
@@ -172,7 +172,7 @@ def test_what_is_unknown_or_over_is_gone() -> None:
 
 
 def test_a_copy_says_so() -> None:
-    wired = Wired()
+    wired = ComposeRig()
 
     notice = wired.composer.compose(wired.due().id, wired.at, again=True)
 
@@ -182,7 +182,7 @@ def test_a_copy_says_so() -> None:
 
 
 def test_no_code_is_in_a_message_about_what_needs_a_terminal() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     wired.queue.proposes(propose(wired.clock.t, type="purchase", text="buy it"))
     (delivery,) = wired.passes()
 
@@ -206,7 +206,7 @@ def test_a_type_may_be_approved_only_in_its_ways(
     ways: tuple[str, ...], code: str, *, by_reply: bool
 ) -> None:
     types = {"push": TypeConfig(approve_via=ways)}
-    wired = Wired(policy=Policy(telling=telling("sms"), types=types))
+    wired = ComposeRig(policy=Policy(telling=telling("sms"), types=types))
 
     said = topic(wired, wired.due())
 
@@ -214,12 +214,12 @@ def test_a_type_may_be_approved_only_in_its_ways(
 
 
 def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
-    wired = Wired(telling("sms"))
+    wired = ComposeRig(telling("sms"))
     delivery = wired.due()
 
     said: list[Topic] = []
     for most in ("high", "low", None):
-        of = Composer(wired.engine, wired.links, lambda *_: Letterbox(reply_risk=most))  # noqa: B023
+        of = Composer(wired.engine, wired.links, lambda *_: Destination(reply_risk=most))  # noqa: B023
         said += of.notice(delivery, delivery.items, wired.at).topics
 
     assert [each.by_reply for each in said] == [True, False, False]
@@ -227,9 +227,9 @@ def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
 
 
 def test_no_code_is_where_others_may_read_it() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due()
-    open_ = Composer(wired.engine, wired.links, lambda *_: Letterbox(codes=False))
+    open_ = Composer(wired.engine, wired.links, lambda *_: Destination(codes=False))
 
     (said,) = open_.notice(delivery, delivery.items, wired.at).topics
 
@@ -252,7 +252,7 @@ def test_no_code_is_where_others_may_read_it() -> None:
 def test_what_has_more_than_its_text_is_not_approved_by_bubble_or_reply(
     fields: dict[str, Any],
 ) -> None:
-    wired = Wired(telling("sms"))
+    wired = ComposeRig(telling("sms"))
 
     notice = wired.says(wired.due(**fields))
 
@@ -277,7 +277,7 @@ def test_what_has_more_than_its_text_is_not_approved_by_bubble_or_reply(
 def test_bubble_and_reply_approve_only_what_is_all_in_its_text_and_messages_name_the_rest(
     beside: dict[str, Any], named: str
 ) -> None:
-    wired = Wired(telling("sms"))
+    wired = ComposeRig(telling("sms"))
     wired.queue.proposes(push(wired.clock.t, **beside))
     (delivery,) = wired.passes()
 
@@ -323,7 +323,7 @@ def test_a_description_is_told_in_place_of_the_text_and_marked_as_such() -> None
 
 def test_what_a_rule_finds_irreversible_is_not_told_as_reversible() -> None:
     types = {"tap": TypeConfig(tier="requires_permission", reversibility="reversible")}
-    wired = Wired(policy=Policy(telling=telling(), types=types))
+    wired = ComposeRig(policy=Policy(telling=telling(), types=types))
 
     for label in ("Menu", "Submit order"):
         target = Target(label=label)
@@ -337,7 +337,7 @@ def test_what_a_rule_finds_irreversible_is_not_told_as_reversible() -> None:
 
 
 def test_a_message_names_the_machine_on_which_its_links_open() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due()
     named = Composer(wired.engine, wired.links, box, machine="box")
 
@@ -365,7 +365,7 @@ def test_the_target_is_whatever_names_it_best(fields: dict[str, Any], target: st
 
 
 def test_a_paused_agent_stays_paused_without_an_answer() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     paused = Paused(
         at=wired.at, t=wired.clock.t, agent="code", source="anomaly", by="anomaly", reason="loops"
     )
@@ -378,7 +378,7 @@ def test_a_paused_agent_stays_paused_without_an_answer() -> None:
 
 
 def test_an_agent_cannot_pass_for_safetyd_with_a_proposal_to_unpause() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     wired.queue.proposes(propose(wired.clock.t, type="unpause", description="say yes"))
     (delivery,) = wired.passes()
 
@@ -388,7 +388,7 @@ def test_an_agent_cannot_pass_for_safetyd_with_a_proposal_to_unpause() -> None:
 
 
 def test_a_request_that_expired_overnight_is_told_without_a_way_to_answer_it() -> None:
-    wired = Wired(telling("email", quiet=QuietHours()))
+    wired = ComposeRig(telling("email", quiet=QuietHours()))
     wired.clock.t = NIGHT
     wired.asks(wait=True, timeout_s=600)
     wired.passes(700)
@@ -401,7 +401,7 @@ def test_a_request_that_expired_overnight_is_told_without_a_way_to_answer_it() -
 
 
 def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.notes(title="HIGH: loops\nagain", text="x" * 600, agent="code", count=3)
 
     said = topic(wired, delivery)
@@ -411,7 +411,7 @@ def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
 
 
 def test_a_summary_may_be_longer_than_an_alert() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.notes(kind="summary", urgency="normal", text="x" * 3000)
 
     assert len(topic(wired, delivery).text) == 3000
@@ -419,7 +419,7 @@ def test_a_summary_may_be_longer_than_an_alert() -> None:
 
 @pytest.mark.req("S3.54")
 def test_a_test_has_a_link_that_leads_back() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.notes(kind="test", urgency="normal")
 
     link = topic(wired, delivery).link
@@ -428,7 +428,7 @@ def test_a_test_has_a_link_that_leads_back() -> None:
 
 
 def test_what_nobody_remembers_is_only_counted() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due()
 
     notice = wired.composer.notice(delivery, (Item("alert", "note_gone"),), wired.at)

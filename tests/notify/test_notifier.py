@@ -13,9 +13,9 @@ from safetyd.core.events.notification_events import Due, NotTold, Unparked
 from safetyd.host import Unusable
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.notifier import Notifier
-from tests.notify.compose_rig import Wired
+from tests.notify.compose_rig import ComposeRig
 from tests.notify.email.mail_servers import Login, mail_server
-from tests.notify.notifier_rig import House, mail_table
+from tests.notify.notifier_rig import NotifierRig, mail_table
 from tests.notify.sms.twilio_stand_in import ACCOUNT, AUTH_TOKEN, twilio
 from tests.servers import until
 from tests.story import at
@@ -61,7 +61,7 @@ def opens(notifier: Notifier, token: str) -> str | None:
 @pytest.mark.req("S3.54")
 async def test_a_request_reaches_somebody_by_mail_with_a_link_that_opens_it(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = House(tmp_path, mail_table(server))
+        house = NotifierRig(tmp_path, mail_table(server))
 
         async with house.at_work():
             ref = house.wired.asks()
@@ -81,7 +81,7 @@ async def test_everybody_is_told_on_every_channel_that_is_enabled(tmp_path: Path
     (tmp_path / "token").write_text(AUTH_TOKEN)
     with mail_server("none") as server:
         async with twilio() as phones:
-            house = House(tmp_path, mail_table(server), sms_table(phones.url), TEAM)
+            house = NotifierRig(tmp_path, mail_table(server), sms_table(phones.url), TEAM)
 
             async with house.at_work():
                 house.wired.asks()
@@ -96,7 +96,7 @@ async def test_everybody_is_told_on_every_channel_that_is_enabled(tmp_path: Path
 
 async def test_a_channel_says_no_more_than_its_privacy_allows(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = House(tmp_path, mail_table(server, 'privacy = "minimal"'))
+        house = NotifierRig(tmp_path, mail_table(server, 'privacy = "minimal"'))
 
         async with house.at_work():
             house.wired.asks(text="git push origin secret-project")
@@ -107,7 +107,7 @@ async def test_a_channel_says_no_more_than_its_privacy_allows(tmp_path: Path) ->
 
 
 def test_links_begin_with_the_public_address_if_there_is_one(tmp_path: Path) -> None:
-    public, here = House(tmp_path, PUBLIC), House(tmp_path)
+    public, here = NotifierRig(tmp_path, PUBLIC), NotifierRig(tmp_path)
 
     assert public.notifier.links.link("dlv_1", "", "alice").startswith(
         "https://safety.example.com/d/1"
@@ -117,7 +117,7 @@ def test_links_begin_with_the_public_address_if_there_is_one(tmp_path: Path) -> 
 
 
 def test_a_code_is_as_short_as_it_can_be(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    house = NotifierRig(tmp_path)
     ref = house.wired.asks()
 
     code = house.notifier.links.code(ref, "alice")
@@ -128,14 +128,14 @@ def test_a_code_is_as_short_as_it_can_be(tmp_path: Path) -> None:
 
 async def test_links_work_after_a_restart(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        before = House(tmp_path, mail_table(server))
+        before = NotifierRig(tmp_path, mail_table(server))
         async with before.at_work():
             ref = before.wired.asks()
             before.wired.passes()
             await before.wired.rest()
-        wired = Wired(policy=before.settings.policy)
+        wired = ComposeRig(policy=before.settings.policy)
         wired.engine.replay(before.wired.queue.journal)
-        after = House(tmp_path, mail_table(server), wired=wired)
+        after = NotifierRig(tmp_path, mail_table(server), wired=wired)
 
         async with after.at_work():
             opened = opens(after.notifier, token_in(server.received[0].text))
@@ -149,7 +149,7 @@ async def test_a_secret_that_is_mended_is_read_anew(tmp_path: Path, how: str) ->
     password = tmp_path / "password"
     with mail_server("none", login=Login("safetyd", "right")) as server:
         lines = ('username = "safetyd"', 'password_file = "password"')
-        house = House(tmp_path, mail_table(server, *lines))
+        house = NotifierRig(tmp_path, mail_table(server, *lines))
 
         async with house.at_work():
             await house.wired.rest()
@@ -176,7 +176,7 @@ async def test_a_reload_tries_what_was_parked(tmp_path: Path) -> None:
     password.write_text("wrong\n")
     with mail_server("none", login=Login("safetyd", "right")) as server:
         lines = ('username = "safetyd"', 'password_file = "password"')
-        house = House(tmp_path, mail_table(server, *lines))
+        house = NotifierRig(tmp_path, mail_table(server, *lines))
 
         async with house.at_work():
             house.wired.asks()
@@ -197,7 +197,7 @@ async def test_a_reload_tries_what_was_parked(tmp_path: Path) -> None:
 
 async def test_a_reload_with_nothing_parked_writes_nothing(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = House(tmp_path, mail_table(server))
+        house = NotifierRig(tmp_path, mail_table(server))
 
         async with house.at_work():
             house.notifier.renew("carol")
@@ -215,7 +215,7 @@ async def test_credentials_of_systemd_come_before_files_in_the_data_dir(
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     with mail_server("none", login=Login("safetyd", "credentials")) as server:
         lines = ('username = "safetyd"', 'password_file = "password"')
-        house = House(tmp_path / "data", mail_table(server, *lines))
+        house = NotifierRig(tmp_path / "data", mail_table(server, *lines))
 
         async with house.at_work():
             house.wired.asks()
@@ -233,7 +233,7 @@ async def test_an_sms_says_where_to_report_if_that_is_public_and_is_asked_about_
     monkeypatch.setattr("safetyd.notify.sms.delivery_reports.LOOK_S", 0.01)
     (tmp_path / "token").write_text(AUTH_TOKEN)
     async with twilio() as phones:
-        house = House(tmp_path, public, sms_table(phones.url))
+        house = NotifierRig(tmp_path, public, sms_table(phones.url))
 
         async with house.at_work():
             house.wired.asks()
@@ -248,7 +248,7 @@ async def test_an_sms_says_where_to_report_if_that_is_public_and_is_asked_about_
 
 
 async def test_a_helper_that_shows_a_message_has_delivered_it(tmp_path: Path) -> None:
-    house = House(tmp_path, desktop="[notifications.desktop]\nhelper = true\n")
+    house = NotifierRig(tmp_path, desktop="[notifications.desktop]\nhelper = true\n")
 
     async with house.at_work():
         (lane,) = house.does("notify_test")["lanes"]
@@ -261,14 +261,14 @@ async def test_a_helper_that_shows_a_message_has_delivered_it(tmp_path: Path) ->
 
 
 def test_without_helpers_nobody_hears_that_something_is_shown(tmp_path: Path) -> None:
-    assert House(tmp_path).does("notify_shown", delivery="dlv_1") == {"ok": True}
+    assert NotifierRig(tmp_path).does("notify_shown", delivery="dlv_1") == {"ok": True}
 
 
 def test_a_browser_is_paired_for_the_first_recipient_or_the_one_who_is_named(
     tmp_path: Path,
 ) -> None:
     with mail_server("none") as server:
-        house = House(tmp_path, mail_table(server), TEAM)
+        house = NotifierRig(tmp_path, mail_table(server), TEAM)
 
     first, named = house.does("pair"), house.does("pair", recipient="bob")
     unknown = house.does("pair", recipient="dave")
@@ -282,7 +282,7 @@ def test_a_browser_is_paired_for_the_first_recipient_or_the_one_who_is_named(
 def test_without_recipients_a_browser_is_paired_for_the_operator_of_this_machine(
     tmp_path: Path,
 ) -> None:
-    assert House(tmp_path).does("pair")["recipient"] == "local"
+    assert NotifierRig(tmp_path).does("pair")["recipient"] == "local"
 
 
 @pytest.mark.parametrize("revoked", [False, True])
@@ -290,7 +290,7 @@ async def test_links_work_after_a_new_key_unless_they_are_revoked(
     tmp_path: Path, *, revoked: bool
 ) -> None:
     with mail_server("none") as server:
-        house = House(tmp_path, mail_table(server))
+        house = NotifierRig(tmp_path, mail_table(server))
         async with house.at_work():
             ref = house.wired.asks()
             house.wired.passes()
@@ -308,11 +308,11 @@ def test_keys_that_cannot_be_used_stop_the_start_and_say_what_to_do(tmp_path: Pa
     _break_keys(tmp_path)
 
     with pytest.raises(Unusable, match=r"links\.json cannot be used: .*; remove it"):
-        House(tmp_path)
+        NotifierRig(tmp_path)
 
 
 def test_a_new_key_that_cannot_be_made_is_refused_and_the_old_one_goes_on(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    house = NotifierRig(tmp_path)
     link = house.notifier.links.link("d", "", "a")
     _break_keys(tmp_path)
 
@@ -326,7 +326,7 @@ def test_a_new_key_that_cannot_be_made_is_refused_and_the_old_one_goes_on(tmp_pa
 def test_a_reload_with_keys_that_cannot_be_used_keeps_the_old_ones_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = House(tmp_path)
+    house = NotifierRig(tmp_path)
     link = house.notifier.links.link("d", "", "a")
     _break_keys(tmp_path)
 
@@ -346,7 +346,7 @@ async def test_keys_that_are_due_are_changed_while_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.notify.links.link_issuer.KEYS_LOOK_S", 0.01)
-    house = House(tmp_path)
+    house = NotifierRig(tmp_path)
 
     async with house.at_work():
         LinkKeys(tmp_path / "keys" / "links.json").rotate(at(0) + timedelta(seconds=20))
@@ -360,7 +360,7 @@ def test_twilio_is_believed_by_the_token_in_the_file_and_numbers_are_those_of_re
     tmp_path: Path,
 ) -> None:
     (tmp_path / "token").write_text(AUTH_TOKEN)
-    house = House(tmp_path, PUBLIC, sms_table(), TEAM)
+    house = NotifierRig(tmp_path, PUBLIC, sms_table(), TEAM)
 
     known = house.notifier.twilio()
 
@@ -371,7 +371,7 @@ def test_twilio_is_believed_by_the_token_in_the_file_and_numbers_are_those_of_re
 
 
 def test_twilio_is_not_believed_without_sms_or_without_its_token(tmp_path: Path) -> None:
-    off, unreadable = House(tmp_path), House(tmp_path, sms_table())
+    off, unreadable = NotifierRig(tmp_path), NotifierRig(tmp_path, sms_table())
 
     assert off.notifier.twilio().auth_token == ""
     assert unreadable.notifier.twilio().auth_token == ""
@@ -379,7 +379,7 @@ def test_twilio_is_not_believed_without_sms_or_without_its_token(tmp_path: Path)
 
 def test_a_link_that_led_back_is_seen_in_the_outbox(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = House(tmp_path, mail_table(server))
+        house = NotifierRig(tmp_path, mail_table(server))
     house.does("notify_test")
     (row,) = house.asks("outbox")["deliveries"]
 
@@ -390,7 +390,7 @@ def test_a_link_that_led_back_is_seen_in_the_outbox(tmp_path: Path) -> None:
 
 
 def test_a_message_that_nobody_remembers_has_no_link(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    house = NotifierRig(tmp_path)
     gone = Due(
         at=at(0),
         t=0.0,
@@ -408,7 +408,7 @@ def test_a_message_that_nobody_remembers_has_no_link(tmp_path: Path) -> None:
 
 def test_a_preview_goes_by_the_tables_in_force(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = House(tmp_path, mail_table(server))
+        house = NotifierRig(tmp_path, mail_table(server))
 
     (row,) = house.asks("preview")["previews"]
 
@@ -431,7 +431,7 @@ def test_a_topic_that_others_may_read_has_codes_only_if_they_are_wanted(
 ) -> None:
     wanted = f"include_code = {str(included).lower()}\n"
     table = '[notifications.ntfy]\nenabled = true\nurl = "https://ntfy.example.com/alerts"\n'
-    house = House(tmp_path, table + wanted)
+    house = NotifierRig(tmp_path, table + wanted)
 
     box = house.notifier._letterbox("default", "ntfy")
 
@@ -439,7 +439,7 @@ def test_a_topic_that_others_may_read_has_codes_only_if_they_are_wanted(
 
 
 def test_a_reply_may_approve_only_by_sms_and_up_to_its_risk(tmp_path: Path) -> None:
-    house = House(tmp_path, TEAM + sms_table() + 'max_risk = "medium"\n')
+    house = NotifierRig(tmp_path, TEAM + sms_table() + 'max_risk = "medium"\n')
 
     sms, mail = (house.notifier._letterbox("alice", name) for name in ("sms", "email"))
 

@@ -12,7 +12,7 @@ from safetyd.notify.channel import Limits
 from safetyd.notify.outbox_control import (
     DropCommand,
     LinkCommand,
-    Orders,
+    OutboxControl,
     OutboxQuestion,
     RetryCommand,
     ShownCommand,
@@ -20,7 +20,7 @@ from safetyd.notify.outbox_control import (
 )
 from safetyd.operators.commands import Refusal
 from safetyd.operators.views.paging import View
-from tests.notify.compose_rig import AWAKE, Wired, telling
+from tests.notify.compose_rig import AWAKE, ComposeRig, telling
 from tests.notify.delivery.fake_channel import FakeChannel, Word
 from tests.operators.views.view_reader import plain
 from tests.story import at
@@ -39,11 +39,11 @@ def channel(*words: Word, name: str = "email") -> FakeChannel:
 class Counter:
     """Where operators give their orders."""
 
-    def __init__(self, wired: Wired | None = None) -> None:
-        self.wired = wired or Wired(telling("email", "sms", recipients=BOTH))
+    def __init__(self, wired: ComposeRig | None = None) -> None:
+        self.wired = wired or ComposeRig(telling("email", "sms", recipients=BOTH))
         self.shown: list[str] = []
         self.opened: dict[str, datetime] = {}
-        self.orders = Orders(
+        self.orders = OutboxControl(
             self.wired.dispatch, self.shown.append, self.opened.get, self.wired.links.link
         )
 
@@ -115,7 +115,7 @@ def test_a_test_goes_only_to_those_who_are_named(
 
 
 def test_a_test_of_what_is_not_configured_is_refused_and_names_what_is() -> None:
-    nobody = Counter(Wired(telling(recipients=())))
+    nobody = Counter(ComposeRig(telling(recipients=())))
 
     unknown = Counter().test("fax", recipients=("dave",))
 
@@ -125,7 +125,7 @@ def test_a_test_of_what_is_not_configured_is_refused_and_names_what_is() -> None
 
 
 async def test_a_retry_of_a_channel_tries_all_that_it_parked() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     mail = channel("locked", "takes")
 
     async with counter.wired.at_work(email=mail):
@@ -143,7 +143,7 @@ async def test_a_retry_of_a_channel_tries_all_that_it_parked() -> None:
 
 
 async def test_a_retry_of_one_message_does_not_wait_for_its_time() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     mail = channel("refuses", "takes")
 
     async with counter.wired.at_work(email=mail):
@@ -168,7 +168,7 @@ def test_a_retry_names_one_message_or_one_channel(named: dict[str, str]) -> None
 
 
 async def test_what_is_dropped_is_cancelled_and_nobody_is_alarmed() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     mail = channel("refuses", "takes")
 
     async with counter.wired.at_work(email=mail):
@@ -185,7 +185,7 @@ async def test_what_is_dropped_is_cancelled_and_nobody_is_alarmed() -> None:
 
 
 def test_what_waits_no_more_can_be_neither_tried_nor_dropped() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     delivery = counter.wired.due()
     counter.drop(delivery.id)
 
@@ -209,7 +209,7 @@ def test_a_desktop_that_shows_a_message_is_heard() -> None:
 
 
 def test_the_page_of_a_message_is_that_of_its_one_request_or_the_list() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     one = counter.wired.notes(id="n")
     counter.wired.asks("p1")
     counter.wired.asks("p2", text="git push two")
@@ -221,7 +221,7 @@ def test_the_page_of_a_message_is_that_of_its_one_request_or_the_list() -> None:
 
 
 def test_the_outbox_lists_messages_newest_first_and_what_waits_to_become_one() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     first, second = counter.wired.due("p1"), counter.wired.notes(id="n", text="look")
     counter.wired.asks("p3", text="git push later")
     counter.opened[second.id] = at(99)
@@ -242,7 +242,7 @@ def test_the_outbox_lists_messages_newest_first_and_what_waits_to_become_one() -
     ("word", "error"), [("refuses", "come back later"), ("holds", ""), ("locked", "")]
 )
 async def test_the_outbox_says_why_a_message_is_not_sent_yet(word: Word, error: str) -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     mail = channel(word)
 
     async with counter.wired.at_work(email=mail):
@@ -256,7 +256,7 @@ async def test_the_outbox_says_why_a_message_is_not_sent_yet(word: Word, error: 
 
 
 async def test_a_test_is_tried_though_its_channel_takes_nothing() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     mail = channel("locked", "locked", "takes")
 
     async with counter.wired.at_work(email=mail):
@@ -273,7 +273,7 @@ async def test_a_test_is_tried_though_its_channel_takes_nothing() -> None:
 
 
 def test_the_outbox_can_be_asked_for_one_state_one_request_or_a_few() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     alerts = [counter.wired.notes(id=f"n{n}") for n in range(3)]
     counter.drop(alerts[0].id)
 
@@ -283,7 +283,7 @@ def test_the_outbox_can_be_asked_for_one_state_one_request_or_a_few() -> None:
 
 
 def test_the_outbox_counts_requests_that_nobody_was_told_of() -> None:
-    counter = Counter(Wired())
+    counter = Counter(ComposeRig())
     counter.wired.due()
     counter.wired.clock.t += 600
 

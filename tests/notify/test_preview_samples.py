@@ -6,20 +6,20 @@ import pytest
 
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel_config import NotificationsConfig
-from safetyd.notify.preview import PreviewQuestion, Samples
+from safetyd.notify.preview import PreviewQuestion, Previews
 from safetyd.operators.views.paging import PAGE_BYTES
-from tests.notify.compose_rig import Wired, telling
+from tests.notify.compose_rig import ComposeRig, telling
 from tests.operators.views.view_reader import plain
 
 NIGHT = 11 * 3600.0  # after noon
 
 
-def looks(wired: Wired, **asked: Any) -> dict[str, Any]:
-    samples = Samples(wired.composer, NotificationsConfig)
+def looks(wired: ComposeRig, **asked: Any) -> dict[str, Any]:
+    samples = Previews(wired.composer, NotificationsConfig)
     return plain(samples.previews(wired.engine, wired.clock.now(), PreviewQuestion(**asked)))
 
 
-def look(wired: Wired, **asked: Any) -> dict[str, Any]:
+def look(wired: ComposeRig, **asked: Any) -> dict[str, Any]:
     (row,) = looks(wired, **asked)["previews"]
     row_: dict[str, Any] = row
     return row_
@@ -27,7 +27,7 @@ def look(wired: Wired, **asked: Any) -> dict[str, Any]:
 
 @pytest.mark.req("S3.30")
 def test_a_sample_is_shown_as_each_channel_would_say_it() -> None:
-    rows = looks(Wired(telling("email", "sms", "webhook", "desktop", "team")))["previews"]
+    rows = looks(ComposeRig(telling("email", "sms", "webhook", "desktop", "team")))["previews"]
 
     assert [row["channel"] for row in rows] == ["email", "sms", "webhook", "desktop", "team"]
     for row in rows:
@@ -37,13 +37,16 @@ def test_a_sample_is_shown_as_each_channel_would_say_it() -> None:
 
 
 def test_one_channel_is_shown_if_it_is_named() -> None:
-    wired = Wired(telling("email", "sms"))
+    wired = ComposeRig(telling("email", "sms"))
 
     assert look(wired, channel="sms")["channel"] == "sms"
 
 
 def test_a_channel_that_does_not_exist_is_refused_and_the_others_are_named() -> None:
-    some, none = Wired(telling("email", "sms")), Wired(telling(recipients=(), channels={}))
+    some, none = (
+        ComposeRig(telling("email", "sms")),
+        ComposeRig(telling(recipients=(), channels={})),
+    )
 
     assert looks(some, channel="fax")["error"] == "'fax' is not one of email, sms"
     assert looks(none, channel="fax")["error"] == "'fax' is not one of no channels"
@@ -51,7 +54,7 @@ def test_a_channel_that_does_not_exist_is_refused_and_the_others_are_named() -> 
 
 
 def test_a_request_is_shown_as_it_is_with_its_own_urgency() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     ref = wired.asks(text="git push origin here", urgency="high")
 
     row = look(wired, request=ref[:12])
@@ -61,11 +64,11 @@ def test_a_request_is_shown_as_it_is_with_its_own_urgency() -> None:
 
 
 def test_a_request_that_nobody_knows_is_refused() -> None:
-    assert looks(Wired(), request="req_none")["code"] == "not_found"
+    assert looks(ComposeRig(), request="req_none")["code"] == "not_found"
 
 
 def test_a_batch_shows_as_many_as_a_message_does_and_counts_the_rest() -> None:
-    many, one = look(Wired(), batch=25), look(Wired(), batch=1)
+    many, one = look(ComposeRig(), batch=25), look(ComposeRig(), batch=1)
 
     assert "5 more" in many["text"]
     assert "https://safety.example.com/d/dlv_0000000000000000//alice" in many["text"]
@@ -73,7 +76,7 @@ def test_a_batch_shows_as_many_as_a_message_does_and_counts_the_rest() -> None:
 
 
 def test_a_batch_of_one_request_shows_it_several_times() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     ref = wired.asks(text="git push origin here")
 
     row = look(wired, request=ref, batch=3)
@@ -82,7 +85,7 @@ def test_a_batch_of_one_request_shows_it_several_times() -> None:
 
 
 def test_what_many_channels_would_say_fits_into_an_answer() -> None:
-    wired = Wired(telling("email", *(f"team-{n}" for n in range(200))))
+    wired = ComposeRig(telling("email", *(f"team-{n}" for n in range(200))))
 
     rows = looks(wired, batch=20)["previews"]
 
@@ -104,7 +107,7 @@ def test_what_many_channels_would_say_fits_into_an_answer() -> None:
 def test_it_is_said_when_a_message_would_be_sent(
     t: float, urgency: str, bypass: str, when: str
 ) -> None:
-    wired = Wired(telling("email", quiet=QuietHours(), quiet_bypass=bypass))
+    wired = ComposeRig(telling("email", quiet=QuietHours(), quiet_bypass=bypass))
     wired.clock.t = t
 
     assert look(wired, urgency=urgency)["when"] == when
@@ -126,16 +129,16 @@ def test_it_is_said_when_a_message_would_be_sent(
     ],
 )
 def test_it_is_said_what_follows_if_nobody_answers(urgency: str, ladder: list[str]) -> None:
-    assert look(Wired(), urgency=urgency)["ladder"] == ladder
+    assert look(ComposeRig(), urgency=urgency)["ladder"] == ladder
 
 
 def test_a_preview_that_cannot_be_made_is_refused_and_ends_nothing() -> None:
-    wired = Wired(telling("email"))
+    wired = ComposeRig(telling("email"))
 
     def broken() -> NotificationsConfig:
         raise LookupError("no words for this")
 
-    samples = Samples(wired.composer, broken)
+    samples = Previews(wired.composer, broken)
     answer = samples.previews(wired.engine, wired.clock.now(), PreviewQuestion())
 
     assert (answer["ok"], answer["code"]) == (False, "failed")

@@ -15,7 +15,13 @@ from safetyd.notify.chat.ntfy import Ntfy
 from safetyd.notify.chat.webhook import Webhook
 from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
 from safetyd.notify.email.mail_channel import Mail
-from safetyd.notify.registry import MAX_SECRET_BYTES, Broken, Surroundings, open_channels, secret
+from safetyd.notify.registry import (
+    MAX_SECRET_BYTES,
+    BrokenChannel,
+    ChannelSurroundings,
+    open_channels,
+    secret,
+)
 from safetyd.notify.sms.sms_channel import Sms
 from tests.notify.chat.http_receivers import ntfy, receiving
 from tests.notify.email.mail_servers import Login, mail_server
@@ -42,7 +48,7 @@ async def opened(
         "publish": lambda _: None,
         "directories": directories,
     }
-    return (await open_channels([name], config, Surroundings(**given | around)))[name]
+    return (await open_channels([name], config, ChannelSurroundings(**given | around)))[name]
 
 
 @pytest.mark.req("S3.31")
@@ -138,7 +144,7 @@ async def test_a_channel_whose_secret_cannot_be_read_is_there_and_names_the_file
     with pytest.raises(Misconfigured, match=why):
         await channel.send(notice(channel="webhook"))
     await channel.close()
-    assert isinstance(channel, Broken)
+    assert isinstance(channel, BrokenChannel)
     assert channel.name == "webhook"
     assert caplog.messages == [f"channel webhook cannot be used: {why}"]
 

@@ -16,7 +16,7 @@ from safetyd.core.events.guard_events import (
 )
 from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import INPUT_BYTES
-from safetyd.journal.mailbox import CommandLetter
+from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.journal.stream import MAX_BATCH_BYTES
 from safetyd.operators.commands import PLANS, Refusal
 from tests.story import outcome, play, propose
@@ -35,7 +35,7 @@ class Alice:
         return [e for e in self.causes(command, **fields) if not isinstance(e, SafetyEvent)]
 
     def causes(self, command: str, **fields: object) -> list[Event]:
-        letter = CommandLetter(PLANS[command]("alice", fields), self._hear)
+        letter = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
         events = letter.open(self.engine, self.clock.now())
         letter.deliver(late=False)
         return list(events)

@@ -14,12 +14,12 @@ from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.policy import Policy
-from safetyd.journal.mailbox import CommandLetter
+from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
-from safetyd.operators.reviews import Review, ReviewLetter, read_review
+from safetyd.operators.reviews import Review, ReviewEnvelope, read_review
 from safetyd.operators.views.grant_view import grants, suggestions
 from tests.core.approvals.grant_samples import granted
-from tests.core.approvals.queue_story import Queue, push
+from tests.core.approvals.queue_story import QueueStory, push
 from tests.core.engine.remedy_story import paused
 from tests.story import at, propose
 
@@ -27,11 +27,11 @@ HOUR = {"uses": 5, "until": at(3600).isoformat()}
 NOW = Moment(at(0), 0.0)
 
 
-class Alice(Queue):
+class Alice(QueueStory):
     """An operator at a screen."""
 
     def says(self, command: str, **fields: object) -> dict[str, Any]:
-        letter = CommandLetter(PLANS[command]("alice", fields), self._hear)
+        letter = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
         return self._done(letter)
 
     def approves(self, *ids: str | None, **fields: object) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ class Alice(Queue):
     def adds(self, **fields: object) -> dict[str, Any]:
         return self.says("grant_add", **{"agent": "code", "reason": "release", **HOUR, **fields})
 
-    def _done(self, *letters: CommandLetter | ReviewLetter) -> dict[str, Any]:
+    def _done(self, *letters: CommandEnvelope | ReviewEnvelope) -> dict[str, Any]:
         for letter in letters:
             self.journal += letter.open(self.engine, NOW)
             letter.deliver(late=False)

@@ -7,7 +7,7 @@ import anyio.abc
 import msgspec
 import pytest
 
-from safetyd.agents.emergency_stop import Halt, Latch
+from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
@@ -21,8 +21,8 @@ from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.notifier import Notifier
-from safetyd.operators.operator_service import Desk
-from tests.captured_connection import REPLY, Ear, work_off
+from safetyd.operators.operator_service import OperatorService
+from tests.captured_connection import REPLY, CapturedPublisher, work_off
 from tests.servers import until
 from tests.story import play, propose, stop
 
@@ -56,11 +56,11 @@ class Office:
     def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path) -> None:
         self.engine = Engine(Policy())
         self.mailbox = Mailbox()
-        self.latch = Latch()
+        self.latch = StopFlag()
         self.around = Around()
-        self.ear = Ear()
+        self.ear = CapturedPublisher()
         self.clock = Clock()
-        halt = Halt(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
+        halt = EmergencyStop(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
         self.halt = halt
         settings = self.settings = Settings(Config(), None, directory)
         notifier = Notifier(
@@ -74,7 +74,7 @@ class Office:
             publish=lambda _notice: None,
         )
         tasks.start_soon(notifier.run)
-        self.desk = Desk(
+        self.desk = OperatorService(
             self.ear.post,
             self.mailbox,
             halt,

@@ -8,14 +8,16 @@ from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Answered, Deferred
 from safetyd.operators.commands import Refusal
 from safetyd.operators.reviews import Review, read_review
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, stop
 
 HOUR_S = 3600.0
 Row = dict[str, Any]
 
 
-def reviews(queue: Queue, t: float, command: str, *ids: str | None, **fields: object) -> list[Row]:
+def reviews(
+    queue: QueueStory, t: float, command: str, *ids: str | None, **fields: object
+) -> list[Row]:
     """Return what a person is told of each request."""
     by = str(fields.pop("by", "alice"))
     told: list[object] = []
@@ -32,7 +34,7 @@ def reviews(queue: Queue, t: float, command: str, *ids: str | None, **fields: ob
 
 
 def test_who_comes_second_is_told_who_answered_when_and_how() -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0).request_id
 
     (won,) = reviews(queue, 1, "approve", id_, message="go", by="alice", via="tui")
@@ -45,7 +47,7 @@ def test_who_comes_second_is_told_who_answered_when_and_how() -> None:
 
 
 def test_people_are_told_apart_in_the_record() -> None:
-    queue = Queue()
+    queue = QueueStory()
     ids = [queue.asks(0, f"p{n}", text=f"git push {n}").request_id for n in range(2)]
 
     reviews(queue, 1, "approve", ids[0], by="alice")
@@ -56,7 +58,7 @@ def test_people_are_told_apart_in_the_record() -> None:
 
 
 def test_each_of_several_is_settled_by_itself() -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0).request_id
 
     rows = reviews(queue, 1, "deny", id_, "req_unknown", id_)
@@ -65,7 +67,7 @@ def test_each_of_several_is_settled_by_itself() -> None:
 
 
 def test_an_answer_after_the_deadline_does_not_count_even_before_a_tick_says_so() -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0, wait=True).request_id
 
     (late,) = reviews(queue, HOUR_S, "approve", id_)
@@ -76,7 +78,7 @@ def test_an_answer_after_the_deadline_does_not_count_even_before_a_tick_says_so(
 
 @pytest.mark.parametrize("digest", ["sha256:0000000000", "d1", "0"])
 def test_an_approval_of_something_else_than_what_waits_is_refused(digest: str) -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0).request_id
 
     (row,) = reviews(queue, 1, "approve", id_, digest=digest)
@@ -86,14 +88,14 @@ def test_an_approval_of_something_else_than_what_waits_is_refused(digest: str) -
 
 
 def test_a_cut_digest_names_what_was_shown() -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0, digest="sha256:0123456789abcdef").request_id
 
     assert reviews(queue, 1, "approve", id_, digest="01234567")[0]["ok"]
 
 
 def test_an_approval_that_is_held_back_says_by_what() -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0).request_id
     queue.happens(stop(1))
 
@@ -103,7 +105,7 @@ def test_an_approval_that_is_held_back_says_by_what() -> None:
 
 
 def test_a_request_is_put_off_or_withdrawn() -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0).request_id
 
     (put_off,) = reviews(queue, 1, "defer", id_, until=at(60))
@@ -115,7 +117,7 @@ def test_a_request_is_put_off_or_withdrawn() -> None:
 
 @pytest.mark.parametrize("t", [-1.0, 1.0, 31 * 24 * HOUR_S])
 def test_nothing_is_put_off_into_the_past_or_for_longer_than_a_month(t: float) -> None:
-    queue = Queue()
+    queue = QueueStory()
     id_ = queue.asks(0).request_id
 
     (row,) = reviews(queue, 1, "defer", id_, until=at(t))

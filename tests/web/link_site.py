@@ -17,12 +17,12 @@ from safetyd.core.events.notification_events import Item, ItemKind, LinkRevoked
 from safetyd.core.events.request_events import Answered
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
-from safetyd.notify.links.sent_links import LinkBook
+from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import LinkKey, Signer
-from safetyd.web.engine_gateway import Window
-from safetyd.web.link_handler import Decisions
+from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.link_handler import LinkHandler
 from tests.captured_connection import work_off
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
 
 KEY = LinkKey(kid="a", secret=bytes(range(32)), created=at(0))
@@ -86,16 +86,16 @@ async def serving(app: web.Application) -> AsyncIterator[int]:
     await runner.cleanup()
 
 
-class Site:
+class LinkSite:
     """Letters are opened only while it is at work."""
 
     def __init__(self, policy: Policy | None = None, public_url: str = "") -> None:
-        self.queue = Queue(policy)
+        self.queue = QueueStory(policy)
         self.clock = HandClock()
         self.mailbox = Mailbox()
         self.signer = Signer([KEY])
         self.sent = SentBox()
-        self.book = LinkBook(self.signer, lambda: self.sent)
+        self.book = SentLinks(self.signer, lambda: self.sent)
         self.problem = ""
         self.waiting = False
         self.steady = 0.0
@@ -105,8 +105,8 @@ class Site:
         self.purposes: list[str] = []  # what browsers say that they look for
         self._noted = anyio.Event()
         self.engine._listeners[LinkRevoked] = (self.sent.hear,)
-        self.decisions = Decisions(
-            Window(self.mailbox, lambda: self.problem, lambda: False),
+        self.decisions = LinkHandler(
+            EngineGateway(self.mailbox, lambda: self.problem, lambda: False),
             self.signer,
             self.book,
             lambda _: self.waiting,
@@ -121,7 +121,7 @@ class Site:
         return self.queue.engine
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator["Site"]:
+    async def listening(self) -> AsyncIterator["LinkSite"]:
         app = web.Application(middlewares=[self._take_note])
         self.decisions.routes(app)
         app.router.add_get("/page", self._get_page)
@@ -148,7 +148,7 @@ class Site:
         return web.Response(text=self.page, content_type="text/html")
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncIterator["Site"]:
+    async def at_work(self) -> AsyncIterator["LinkSite"]:
         async with self.listening(), anyio.create_task_group() as tasks:
             tasks.start_soon(self.work)
             yield self

@@ -18,7 +18,7 @@ from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.api import Api
-from safetyd.web.engine_gateway import Window
+from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.http_server import Listener, Vitals
 from tests.captured_connection import work_off
 from tests.story import play, propose
@@ -44,7 +44,7 @@ class Site:
         self.problem = ""
         self.displaced = False
         self.events: list[Event] = []
-        window = Window(self.mailbox, lambda: self.problem, lambda: self.displaced)
+        window = EngineGateway(self.mailbox, lambda: self.problem, lambda: self.displaced)
         api = Api(BEARER, window)
         vitals = Vitals(Metrics("1"), str, str)
         self._server = Listener("127.0.0.1", 0, [vitals.routes, api.routes])

@@ -10,7 +10,7 @@ from aiohttp import web
 from playwright.async_api import Browser, Page
 
 from tests.web.browser import PHONE, WAIT_MS, chromium, visitor
-from tests.web.link_site import Site, serving
+from tests.web.link_site import LinkSite, serving
 
 pytestmark = pytest.mark.req("S3.54")
 
@@ -52,8 +52,8 @@ async def page(browser: Browser) -> AsyncIterator[Page]:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with Site().at_work() as site:
+async def site() -> AsyncIterator[LinkSite]:
+    async with LinkSite().at_work() as site:
         yield site
 
 
@@ -79,7 +79,7 @@ async def heading(page: Page) -> str:
     return await page.inner_text("h1")
 
 
-async def test_person_with_the_code_approves(site: Site, page: Page) -> None:
+async def test_person_with_the_code_approves(site: LinkSite, page: Page) -> None:
     request_id = site.asks()
     problems: list[str] = []
     page.on("console", lambda message: problems.append(message.text))
@@ -97,7 +97,7 @@ async def test_person_with_the_code_approves(site: Site, page: Page) -> None:
     assert problems == []
 
 
-async def test_person_denies_with_one_click(site: Site, page: Page) -> None:
+async def test_person_denies_with_one_click(site: LinkSite, page: Page) -> None:
     await page.goto(f"{site.url}/d/{site.tells(site.asks())}")
 
     await press(page, "deny")
@@ -107,7 +107,7 @@ async def test_person_denies_with_one_click(site: Site, page: Page) -> None:
 
 
 async def test_button_alone_approves_nothing_and_the_page_asks_for_the_code(
-    site: Site, page: Page
+    site: LinkSite, page: Page
 ) -> None:
     request_id = site.asks()
     await page.goto(f"{site.url}/d/{site.tells(request_id)}")
@@ -121,7 +121,7 @@ async def test_button_alone_approves_nothing_and_the_page_asks_for_the_code(
     assert [answer.answer for answer in site.answers()] == ["approved"]
 
 
-async def test_back_button_shows_that_it_is_answered(site: Site, page: Page) -> None:
+async def test_back_button_shows_that_it_is_answered(site: LinkSite, page: Page) -> None:
     request_id = site.asks()
     await page.goto(f"{site.url}/d/{site.tells(request_id)}")
     await page.fill("#c", site.code(request_id))
@@ -135,7 +135,7 @@ async def test_back_button_shows_that_it_is_answered(site: Site, page: Page) -> 
 
 @pytest.mark.parametrize("answer", ["approve", "deny"])
 async def test_double_click_is_one_answer(
-    site: Site, page: Page, answer: Literal["approve", "deny"]
+    site: LinkSite, page: Page, answer: Literal["approve", "deny"]
 ) -> None:
     request_id = site.asks()
     await page.goto(f"{site.url}/d/{site.tells(request_id)}")
@@ -147,7 +147,7 @@ async def test_double_click_is_one_answer(
     assert len(site.answers()) == 1
 
 
-async def test_programs_that_load_links_ahead_change_nothing(site: Site, page: Page) -> None:
+async def test_programs_that_load_links_ahead_change_nothing(site: LinkSite, page: Page) -> None:
     token = site.tells(site.asks())
     rules = f'{{"prerender": [{{"urls": ["/d/{token}"], "eagerness": "immediate"}}]}}'
     site.page = (
@@ -167,7 +167,7 @@ async def test_programs_that_load_links_ahead_change_nothing(site: Site, page: P
 
 
 async def test_form_on_another_site_is_refused_though_it_knows_everything(
-    site: Site, page: Page
+    site: LinkSite, page: Page
 ) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
@@ -185,7 +185,7 @@ async def test_form_on_another_site_is_refused_though_it_knows_everything(
     assert site.answers() == []
 
 
-async def test_page_shows_itself_in_no_frame(site: Site, page: Page) -> None:
+async def test_page_shows_itself_in_no_frame(site: LinkSite, page: Page) -> None:
     site.page = f'<iframe src="{site.url}/d/{site.tells(site.asks())}"></iframe>'
 
     async with elsewhere(site.page) as another:
@@ -197,7 +197,7 @@ async def test_page_shows_itself_in_no_frame(site: Site, page: Page) -> None:
 
 
 async def test_program_that_presses_every_button_never_approves(
-    site: Site, browser: Browser
+    site: LinkSite, browser: Browser
 ) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
@@ -219,7 +219,9 @@ async def test_program_that_presses_every_button_never_approves(
     assert heard.status == 200
 
 
-async def test_program_that_presses_all_at_once_denies_at_the_most(site: Site, page: Page) -> None:
+async def test_program_that_presses_all_at_once_denies_at_the_most(
+    site: LinkSite, page: Page
+) -> None:
     await page.goto(f"{site.url}/d/{site.tells(site.asks())}")
 
     async with page.expect_navigation():
@@ -228,7 +230,7 @@ async def test_program_that_presses_all_at_once_denies_at_the_most(site: Site, p
     assert {answer.answer for answer in site.answers()} <= {"denied"}
 
 
-async def test_paired_browser_approves_with_one_click(site: Site, page: Page) -> None:
+async def test_paired_browser_approves_with_one_click(site: LinkSite, page: Page) -> None:
     token = site.tells(site.asks())
     await page.goto(f"{site.url}/d/{site.signer.pairing('alice', site.clock.now().at)}")
     await press(page, "pair")
@@ -243,7 +245,7 @@ async def test_paired_browser_approves_with_one_click(site: Site, page: Page) ->
     assert await page.evaluate("document.cookie") == ""
 
 
-async def test_list_leads_to_each_request(site: Site, page: Page) -> None:
+async def test_list_leads_to_each_request(site: LinkSite, page: Page) -> None:
     ids = [site.asks(id=f"p{n}", text=f"git push {n}") for n in range(2)]
     site.tells(*ids)
     await page.goto(f"{site.url}/d/{site.signer.token('dlv_1', '', 'alice')}")
@@ -256,7 +258,7 @@ async def test_list_leads_to_each_request(site: Site, page: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_page_fits_a_telephone_whatever_an_agent_writes(
-    site: Site, browser: Browser, scheme: Literal["light", "dark"]
+    site: LinkSite, browser: Browser, scheme: Literal["light", "dark"]
 ) -> None:
     request_id = site.asks(text="x" * 4000 + "\n" + "\u202e" * 50, rationale="y" * 3000)
     width, height = PHONE

@@ -12,17 +12,17 @@ import pytest
 from safetyd.core.events.notification_events import LinkRevoked
 from safetyd.web.forms import MAX_BODY
 from tests.story import at
-from tests.web.link_site import Site
+from tests.web.link_site import LinkSite
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with Site().at_work() as site:
+async def site() -> AsyncIterator[LinkSite]:
+    async with LinkSite().at_work() as site:
         yield site
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
-async def test_other_methods_are_refused_without_the_token(site: Site, method: str) -> None:
+async def test_other_methods_are_refused_without_the_token(site: LinkSite, method: str) -> None:
     token = site.tells(site.asks())
 
     heard = await site.hears(method, token)
@@ -31,7 +31,7 @@ async def test_other_methods_are_refused_without_the_token(site: Site, method: s
     assert token not in heard.text
 
 
-async def test_pages_may_neither_be_kept_nor_framed_nor_load_anything(site: Site) -> None:
+async def test_pages_may_neither_be_kept_nor_framed_nor_load_anything(site: LinkSite) -> None:
     token = site.tells(site.asks())
 
     for heard in (await site.get(token), await site.get("nothing")):
@@ -51,7 +51,7 @@ async def test_pages_may_neither_be_kept_nor_framed_nor_load_anything(site: Site
 
 
 async def test_encrypted_address_is_to_be_opened_encrypted_only() -> None:
-    async with Site(public_url="https://safety.example.com").at_work() as site:
+    async with LinkSite(public_url="https://safety.example.com").at_work() as site:
         heard = await site.get("nothing")
 
     assert heard.headers["Strict-Transport-Security"] == "max-age=31536000"
@@ -72,7 +72,7 @@ async def test_encrypted_address_is_to_be_opened_encrypted_only() -> None:
     ],
 )
 async def test_form_of_another_page_is_refused(headers: dict[str, str]) -> None:
-    async with Site(public_url="https://safety.example.com").at_work() as site:
+    async with LinkSite(public_url="https://safety.example.com").at_work() as site:
         token = site.tells(site.asks())
         data = {"v": "deny", "n": site.nonce(token)}
 
@@ -93,7 +93,7 @@ async def test_form_of_another_page_is_refused(headers: dict[str, str]) -> None:
     ],
 )
 async def test_form_of_our_own_page_is_taken(headers: dict[str, str]) -> None:
-    async with Site(public_url="https://safety.example.com/safety").at_work() as site:
+    async with LinkSite(public_url="https://safety.example.com/safety").at_work() as site:
         token = site.tells(site.asks())
         data = {"v": "deny", "n": site.nonce(token)}
 
@@ -102,7 +102,7 @@ async def test_form_of_our_own_page_is_taken(headers: dict[str, str]) -> None:
     assert heard.status == 200
 
 
-async def test_address_that_was_opened_is_our_own_too(site: Site) -> None:
+async def test_address_that_was_opened_is_our_own_too(site: LinkSite) -> None:
     token = site.tells(site.asks())
     data = {"v": "deny", "n": site.nonce(token)}
 
@@ -111,7 +111,7 @@ async def test_address_that_was_opened_is_our_own_too(site: Site) -> None:
     assert heard.status == 200
 
 
-async def test_answer_without_a_form_of_ours_is_not_taken(site: Site) -> None:
+async def test_answer_without_a_form_of_ours_is_not_taken(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     other = site.tells(request_id, delivery="dlv_2")
@@ -126,7 +126,7 @@ async def test_answer_without_a_form_of_ours_is_not_taken(site: Site) -> None:
     assert site.answers() == []
 
 
-async def test_form_that_was_open_for_too_long_comes_back_fresh(site: Site) -> None:
+async def test_form_that_was_open_for_too_long_comes_back_fresh(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     old = (await site.get(token)).nonce
@@ -151,7 +151,7 @@ async def test_form_that_was_open_for_too_long_comes_back_fresh(site: Site) -> N
         (b"\xff\xfe\x00", 400),
     ],
 )
-async def test_what_is_no_answer_is_refused(site: Site, body: bytes, status: int) -> None:
+async def test_what_is_no_answer_is_refused(site: LinkSite, body: bytes, status: int) -> None:
     token = site.tells(site.asks())
 
     heard = await site.hears("POST", token, data=body)
@@ -162,7 +162,7 @@ async def test_what_is_no_answer_is_refused(site: Site, body: bytes, status: int
 
 
 @pytest.mark.parametrize("packed", ["gzip", "deflate"])
-async def test_answer_that_is_not_packed_as_it_says_is_refused(site: Site, packed: str) -> None:
+async def test_answer_that_is_not_packed_as_it_says_is_refused(site: LinkSite, packed: str) -> None:
     token = site.tells(site.asks())
     data = {"v": "deny", "n": site.nonce(token)}
 
@@ -171,7 +171,7 @@ async def test_answer_that_is_not_packed_as_it_says_is_refused(site: Site, packe
     assert (heard.status, site.answers()) == (400, [])
 
 
-async def raw(site: Site, token: str, body: bytes) -> bytes:
+async def raw(site: LinkSite, token: str, body: bytes) -> bytes:
     """Return what is said to who sends only the beginning of a body."""
     address = urlsplit(site.url)
     async with await anyio.connect_tcp(str(address.hostname), int(address.port or 0)) as stream:
@@ -181,7 +181,7 @@ async def raw(site: Site, token: str, body: bytes) -> bytes:
 
 
 async def test_body_that_never_comes_is_not_waited_for(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: LinkSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.web.forms.BODY_S", 0.01)
 
@@ -189,7 +189,7 @@ async def test_body_that_never_comes_is_not_waited_for(
 
 
 async def test_peer_that_goes_away_within_its_answer_leaves_no_trace(
-    site: Site, caplog: pytest.LogCaptureFixture
+    site: LinkSite, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = site.tells(site.asks())
 
@@ -200,7 +200,7 @@ async def test_peer_that_goes_away_within_its_answer_leaves_no_trace(
     assert caplog.text == ""
 
 
-async def tokens_of_nobody(site: Site) -> list[str]:
+async def tokens_of_nobody(site: LinkSite) -> list[str]:
     request_id = site.asks()
     token = site.tells(request_id)
     revoked = site.tells(request_id, delivery="dlv_2")
@@ -219,7 +219,9 @@ async def tokens_of_nobody(site: Site) -> list[str]:
 
 @pytest.mark.req("S3.54")
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_every_token_that_opens_nothing_is_answered_alike(site: Site, method: str) -> None:
+async def test_every_token_that_opens_nothing_is_answered_alike(
+    site: LinkSite, method: str
+) -> None:
     tokens = await tokens_of_nobody(site)
 
     heard = [await site.hears(method, token, data={"v": "deny"}) for token in tokens]
@@ -230,7 +232,7 @@ async def test_every_token_that_opens_nothing_is_answered_alike(site: Site, meth
 
 
 async def test_tokens_are_neither_logged_nor_repeated(
-    site: Site, caplog: pytest.LogCaptureFixture
+    site: LinkSite, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     request_id = site.asks()
@@ -252,7 +254,7 @@ async def test_tokens_are_neither_logged_nor_repeated(
 
 
 @pytest.mark.req("S3.54")
-async def test_of_thirty_answers_at_once_one_is_recorded(site: Site) -> None:
+async def test_of_thirty_answers_at_once_one_is_recorded(site: LinkSite) -> None:
     request_id = site.asks()
     links = {
         f"127.0.1.{n}": site.tells(request_id, recipient=name, delivery=f"dlv_{n}")

@@ -12,16 +12,16 @@ from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.policy import Policy
 from safetyd.web.pages.request_page import TYPED_CHARS
 from tests.story import propose
-from tests.web.link_site import Site
+from tests.web.link_site import LinkSite
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with Site().at_work() as site:
+async def site() -> AsyncIterator[LinkSite]:
+    async with LinkSite().at_work() as site:
         yield site
 
 
-async def test_denial_takes_the_button_alone_and_shows_no_person(site: Site) -> None:
+async def test_denial_takes_the_button_alone_and_shows_no_person(site: LinkSite) -> None:
     token = site.tells(site.asks())
 
     heard = await site.post(token, "deny")
@@ -33,7 +33,7 @@ async def test_denial_takes_the_button_alone_and_shows_no_person(site: Site) -> 
 
 @pytest.mark.parametrize("with_code", [False, True])
 async def test_who_only_presses_a_button_says_nothing_to_the_agent(
-    site: Site,
+    site: LinkSite,
     with_code: bool,  # noqa: FBT001
 ) -> None:
     request_id = site.asks()
@@ -46,7 +46,9 @@ async def test_who_only_presses_a_button_says_nothing_to_the_agent(
     assert (answer.answer, answer.assurance, answer.words) == ("denied", "button", "")
 
 
-async def test_denial_with_the_code_shows_a_person_who_may_speak_to_the_agent(site: Site) -> None:
+async def test_denial_with_the_code_shows_a_person_who_may_speak_to_the_agent(
+    site: LinkSite,
+) -> None:
     request_id = site.asks()
 
     await site.post(site.tells(request_id), "deny", site.code(request_id), m=" not on Fridays ")
@@ -58,7 +60,7 @@ async def test_denial_with_the_code_shows_a_person_who_may_speak_to_the_agent(si
 
 
 @pytest.mark.parametrize("code", ["", "code", "12", "1234567", "٤٨٢١"])
-async def test_what_is_no_code_approves_nothing_and_is_no_guess(site: Site, code: str) -> None:
+async def test_what_is_no_code_approves_nothing_and_is_no_guess(site: LinkSite, code: str) -> None:
     token = site.tells(site.asks())
 
     heard = [await site.post(token, "approve", code) for _ in range(6)]
@@ -68,7 +70,7 @@ async def test_what_is_no_code_approves_nothing_and_is_no_guess(site: Site, code
     assert site.answers() == []
 
 
-async def test_a_page_shows_all_that_it_approves_however_long_it_is(site: Site) -> None:
+async def test_a_page_shows_all_that_it_approves_however_long_it_is(site: LinkSite) -> None:
     lines = [f"+line {number:05}" for number in range(4_000)]
     context = msgspec.Raw(msgspec.json.encode({"diff": "\n".join(lines)}))
     request_id = site.asks(context=context, extra=msgspec.Raw(b'{"target":{"selector":"#pay"}}'))
@@ -83,7 +85,7 @@ async def test_a_page_shows_all_that_it_approves_however_long_it_is(site: Site) 
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "語", "🦉"])
-async def test_comment_that_a_page_takes_fits_in_any_script(site: Site, letter: str) -> None:
+async def test_comment_that_a_page_takes_fits_in_any_script(site: LinkSite, letter: str) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     words = letter * (TYPED_CHARS // (len(letter.encode("utf-16-le")) // 2))
@@ -96,7 +98,7 @@ async def test_comment_that_a_page_takes_fits_in_any_script(site: Site, letter: 
     assert [answer.words for answer in site.answers()] == [words]
 
 
-async def test_longer_code_and_spaces_in_it_are_taken(site: Site) -> None:
+async def test_longer_code_and_spaces_in_it_are_taken(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     code = site.signer.code(request_id, "alice", 6)
@@ -106,17 +108,17 @@ async def test_longer_code_and_spaces_in_it_are_taken(site: Site) -> None:
     assert heard.status == 200
 
 
-def wrong_code(site: Site, request_id: str) -> str:
+def wrong_code(site: LinkSite, request_id: str) -> str:
     return f"{(int(site.code(request_id)) + 1) % 10_000:04}"
 
 
-def revoked(site: Site) -> list[str]:
+def revoked(site: LinkSite) -> list[str]:
     """Return the messages whose links are dead."""
     return [event.delivery for event in site.queue.journal if isinstance(event, LinkRevoked)]
 
 
 @pytest.mark.req("S3.54")
-async def test_five_wrong_codes_kill_the_link_and_no_other(site: Site) -> None:
+async def test_five_wrong_codes_kill_the_link_and_no_other(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     other = site.tells(request_id, delivery="dlv_2")
@@ -134,7 +136,7 @@ async def test_five_wrong_codes_kill_the_link_and_no_other(site: Site) -> None:
 
 
 @pytest.mark.req("S3.54")
-async def test_wrong_codes_on_all_links_of_one_person_count_together(site: Site) -> None:
+async def test_wrong_codes_on_all_links_of_one_person_count_together(site: LinkSite) -> None:
     request_id = site.asks()
     links = [site.tells(request_id, delivery=f"dlv_{n}") for n in range(4)]
     wrong = wrong_code(site, request_id)
@@ -148,7 +150,7 @@ async def test_wrong_codes_on_all_links_of_one_person_count_together(site: Site)
     assert untried.status == 200
 
 
-async def test_wrong_codes_of_one_person_leave_anothers_link_alone(site: Site) -> None:
+async def test_wrong_codes_of_one_person_leave_anothers_link_alone(site: LinkSite) -> None:
     request_id = site.asks()
     hers = site.tells(request_id)
     his = site.tells(request_id, recipient="bob", delivery="dlv_2")
@@ -166,7 +168,7 @@ async def test_wrong_codes_of_one_person_leave_anothers_link_alone(site: Site) -
     assert (heard.status, "After 4 more" in heard.text) == (403, True)
 
 
-async def test_who_has_a_link_is_told_of_wrong_codes_on_it(site: Site) -> None:
+async def test_who_has_a_link_is_told_of_wrong_codes_on_it(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     for _ in range(5):
@@ -180,7 +182,7 @@ async def test_who_has_a_link_is_told_of_wrong_codes_on_it(site: Site) -> None:
 
 
 async def test_requests_whose_guesses_are_counted_are_bounded(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: LinkSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.web.link_answers.MAX_GUESSED", 1)
     ids = [site.asks(id=f"p{n}", text=f"git push {n}") for n in range(2)]
@@ -192,7 +194,7 @@ async def test_requests_whose_guesses_are_counted_are_bounded(
     assert left == ["4", "3", "4", "4"]
 
 
-async def test_code_is_the_recipients_own(site: Site) -> None:
+async def test_code_is_the_recipients_own(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id, recipient="alice")
 
@@ -207,7 +209,7 @@ async def test_what_needs_a_terminal_is_shown_with_its_command_and_can_be_denied
         rules=RulesConfig(prohibited_means="require_confirmation"),
         types={"bake": TypeConfig(risk="high", approve_via=("cli",))},
     )
-    async with Site(policy).at_work() as site:
+    async with LinkSite(policy).at_work() as site:
         decision = site.queue.proposes(propose(0, type=kind, text="do it"))
         request_id = decision.request_id or ""
         token = site.tells(request_id)

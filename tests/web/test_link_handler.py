@@ -12,74 +12,74 @@ from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from tests.operators.views.view_reader import entered
 from tests.story import at, stop
-from tests.web.link_site import Heard, Site
+from tests.web.link_site import Heard, LinkSite
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with Site().at_work() as site:
+async def site() -> AsyncIterator[LinkSite]:
+    async with LinkSite().at_work() as site:
         yield site
 
 
-def pending(site: Site, request_id: str) -> None:
+def pending(site: LinkSite, request_id: str) -> None:
     pass
 
 
-def approved(site: Site, request_id: str) -> None:
+def approved(site: LinkSite, request_id: str) -> None:
     site.queue.answers(5, request_id, by="alice")
 
 
-def approved_by_another(site: Site, request_id: str) -> None:
+def approved_by_another(site: LinkSite, request_id: str) -> None:
     site.queue.answers(5, request_id, by="bob")
 
 
-def denied(site: Site, request_id: str) -> None:
+def denied(site: LinkSite, request_id: str) -> None:
     site.queue.answers(5, request_id, "denied", by="bob")
 
 
-def used(site: Site, request_id: str) -> None:
+def used(site: LinkSite, request_id: str) -> None:
     site.queue.answers(5, request_id, waits=True)
 
 
-def expired(site: Site, request_id: str) -> None:
+def expired(site: LinkSite, request_id: str) -> None:
     site.clock.t = 7 * DAY_S + 720
 
 
-def too_old(site: Site, request_id: str) -> None:
+def too_old(site: LinkSite, request_id: str) -> None:
     """A link of a request that waits without an end."""
     site.clock.t = 8 * DAY_S
 
 
-def superseded(site: Site, request_id: str) -> None:
+def superseded(site: LinkSite, request_id: str) -> None:
     changed = Superseded(at=at(5), t=5.0, request_id=request_id, agent="code", by_id="p2")
     site.queue.happens(changed)
 
 
-def cancelled(site: Site, request_id: str) -> None:
+def cancelled(site: LinkSite, request_id: str) -> None:
     withdrawn = Cancelled(at=at(5), t=5.0, request_id=request_id, by="bob", via="cli")
     site.queue.happens(withdrawn)
 
 
-def stopped(site: Site, request_id: str) -> None:
+def stopped(site: LinkSite, request_id: str) -> None:
     site.queue.happens(stop(5))
 
 
-def paused(site: Site, request_id: str) -> None:
+def paused(site: LinkSite, request_id: str) -> None:
     site.queue.happens(Paused(at=at(5), t=5.0, agent="code", source="operator", by="bob"))
 
 
-def in_safe_mode(site: Site, request_id: str) -> None:
+def in_safe_mode(site: LinkSite, request_id: str) -> None:
     site.queue.happens(entered(5))
 
 
-def unwritable(site: Site, request_id: str) -> None:
+def unwritable(site: LinkSite, request_id: str) -> None:
     site.problem = "the disk is full"
 
 
-Happens = Callable[[Site, str], None]
+Happens = Callable[[LinkSite, str], None]
 # (what happened before, what somebody does, status, words of the page, answers that it records)
 OUTCOMES: list[tuple[Happens, str, int, str, int]] = [
     (pending, "look", 200, "Approve</button>", 0),
@@ -114,7 +114,7 @@ OUTCOMES: list[tuple[Happens, str, int, str, int]] = [
 @pytest.mark.req("S3.54")
 @pytest.mark.parametrize(("happens", "act", "status", "words", "recorded"), OUTCOMES)
 async def test_link_ends_as_the_table_has_it(
-    site: Site, happens: Happens, act: str, status: int, words: str, recorded: int
+    site: LinkSite, happens: Happens, act: str, status: int, words: str, recorded: int
 ) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
@@ -133,7 +133,9 @@ async def test_link_ends_as_the_table_has_it(
     assert ("Retry-After" in heard.headers) is (status == 503)
 
 
-async def test_link_of_a_request_that_waits_longer_than_links_live_is_too_old(site: Site) -> None:
+async def test_link_of_a_request_that_waits_longer_than_links_live_is_too_old(
+    site: LinkSite,
+) -> None:
     request_id = site.asks(timeout_s=0.0)
     token = site.tells(request_id)
     too_old(site, request_id)
@@ -145,7 +147,7 @@ async def test_link_of_a_request_that_waits_longer_than_links_live_is_too_old(si
     assert site.answers() == []
 
 
-async def test_link_of_a_request_that_nobody_remembers_says_that_it_is_over(site: Site) -> None:
+async def test_link_of_a_request_that_nobody_remembers_says_that_it_is_over(site: LinkSite) -> None:
     token = site.tells("req_000000000000")
 
     looked = await site.get(token)
@@ -155,7 +157,7 @@ async def test_link_of_a_request_that_nobody_remembers_says_that_it_is_over(site
     assert "the audit files have how" in looked.text
 
 
-async def test_unpause_that_nobody_answered_leaves_the_agent_paused(site: Site) -> None:
+async def test_unpause_that_nobody_answered_leaves_the_agent_paused(site: LinkSite) -> None:
     site.queue.happens(Paused(at=at(5), t=5.0, agent="code", source="anomaly", by="safetyd"))
     (request,) = site.engine.approvals.pending()
     token = site.tells(request.id)
@@ -168,7 +170,7 @@ async def test_unpause_that_nobody_answered_leaves_the_agent_paused(site: Site) 
 
 
 @pytest.mark.req("S3.54")
-async def test_answer_names_person_channel_message_assurance_and_peer(site: Site) -> None:
+async def test_answer_names_person_channel_message_assurance_and_peer(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id, channel="ops-mail")
     site.waiting = True
@@ -185,7 +187,7 @@ async def test_answer_names_person_channel_message_assurance_and_peer(site: Site
     assert [(event.by, event.how) for event in seen] == [("alice", "link:ops-mail")]
 
 
-async def test_peer_is_one_short_line_whatever_a_browser_calls_itself(site: Site) -> None:
+async def test_peer_is_one_short_line_whatever_a_browser_calls_itself(site: LinkSite) -> None:
     token = site.tells(site.asks())
     data = {"v": "deny", "n": site.nonce(token)}
     agent = "\u202eMozilla" + "x" * 300
@@ -198,7 +200,7 @@ async def test_peer_is_one_short_line_whatever_a_browser_calls_itself(site: Site
 
 
 @pytest.mark.req("S3.54")
-async def test_looking_changes_nothing_however_often_and_in_whatever_way(site: Site) -> None:
+async def test_looking_changes_nothing_however_often_and_in_whatever_way(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     before = list(site.queue.journal)
@@ -212,14 +214,16 @@ async def test_looking_changes_nothing_however_often_and_in_whatever_way(site: S
 
 
 @pytest.mark.parametrize(("focus", "where"), [("a", '12" autofocus'), ("d", '"deny" autofocus')])
-async def test_buttons_of_a_message_only_move_the_focus(site: Site, focus: str, where: str) -> None:
+async def test_buttons_of_a_message_only_move_the_focus(
+    site: LinkSite, focus: str, where: str
+) -> None:
     token = site.tells(site.asks())
 
     assert where in (await site.get(f"{token}?i={focus}")).text
     assert "autofocus" not in (await site.get(token)).text
 
 
-async def test_list_has_what_still_waits_each_with_a_link_of_its_own(site: Site) -> None:
+async def test_list_has_what_still_waits_each_with_a_link_of_its_own(site: LinkSite) -> None:
     ids = [site.asks(id=f"p{n}", text=f"git push {n}") for n in range(3)]
     site.tells(*ids)
     site.queue.answers(5, ids[1])
@@ -236,7 +240,7 @@ async def test_list_has_what_still_waits_each_with_a_link_of_its_own(site: Site)
     assert (posted.status, len(site.answers())) == (200, 1)
 
 
-async def test_link_of_a_test_shows_that_it_works_and_answers_nothing(site: Site) -> None:
+async def test_link_of_a_test_shows_that_it_works_and_answers_nothing(site: LinkSite) -> None:
     token = site.tells("note_1", kind="test")
 
     looked = await site.get(token)
@@ -253,7 +257,7 @@ async def test_link_of_a_test_shows_that_it_works_and_answers_nothing(site: Site
     assert site.queue.journal == []
 
 
-async def test_button_of_a_test_does_nothing_to_a_request(site: Site) -> None:
+async def test_button_of_a_test_does_nothing_to_a_request(site: LinkSite) -> None:
     token = site.tells(site.asks())
 
     heard = await site.post(token, "test")
@@ -262,7 +266,7 @@ async def test_button_of_a_test_does_nothing_to_a_request(site: Site) -> None:
     assert (site.answers(), site.used) == ([], [])
 
 
-async def test_list_lives_for_a_day(site: Site) -> None:
+async def test_list_lives_for_a_day(site: LinkSite) -> None:
     site.tells(site.asks())
     site.clock.t += DAY_S
 
@@ -274,7 +278,7 @@ async def test_list_lives_for_a_day(site: Site) -> None:
 async def test_times_are_those_of_the_readers_zone() -> None:
     alice = Recipient(name="alice", channels=(), quiet=QuietHours(timezone="Asia/Tokyo"))
     policy = Policy(telling=TellingConfig(recipients=(alice,)))
-    async with Site(policy).at_work() as site:
+    async with LinkSite(policy).at_work() as site:
         request_id = site.asks()
 
         hers = await site.post(site.tells(request_id), "deny")
@@ -288,7 +292,7 @@ async def test_answer_that_is_given_up_before_its_turn_is_never_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("safetyd.web.engine_gateway.PATIENCE_S", 0.01)
-    site = Site()
+    site = LinkSite()
     async with site.listening():
         request_id = site.asks()
         heard = await site.post(site.tells(request_id), "approve", site.code(request_id))
@@ -302,7 +306,7 @@ async def test_answer_that_is_not_durable_yet_is_called_uncertain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("safetyd.web.engine_gateway.PATIENCE_S", 0.2)
-    site = Site()
+    site = LinkSite()
     heard: list[Heard] = []
 
     async def deny() -> None:

@@ -7,26 +7,26 @@ import pytest
 
 from safetyd.web.throttle import ANSWERS, LOOKS, REQUESTS, STRANGERS
 from tests.story import at
-from tests.web.link_site import Site
+from tests.web.link_site import LinkSite
 
 PUBLIC = "https://safety.example.com"
 JUNK = "1a" + "A" * 43
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with Site().at_work() as site:
+async def site() -> AsyncIterator[LinkSite]:
+    async with LinkSite().at_work() as site:
         yield site
 
 
-async def forwarded(site: Site, *lines: str) -> int:
+async def forwarded(site: LinkSite, *lines: str) -> int:
     """Return what somebody hears who looks at nothing, through a proxy that names addresses."""
     headers = [("X-Forwarded-For", line) for line in lines]
     return (await site.hears("GET", JUNK, headers=headers)).status
 
 
 @pytest.mark.req("S3.54")
-async def test_one_token_may_be_looked_at_so_often_a_minute_whoever_does(site: Site) -> None:
+async def test_one_token_may_be_looked_at_so_often_a_minute_whoever_does(site: LinkSite) -> None:
     token = site.tells(site.asks())
 
     heard = [(await site.get(token)).status for _ in range(LOOKS)]
@@ -40,7 +40,7 @@ async def test_one_token_may_be_looked_at_so_often_a_minute_whoever_does(site: S
 
 
 @pytest.mark.req("S3.54")
-async def test_who_uses_up_what_an_address_may_do_locks_out_no_link(site: Site) -> None:
+async def test_who_uses_up_what_an_address_may_do_locks_out_no_link(site: LinkSite) -> None:
     token = site.tells(site.asks())
     pairing = site.signer.pairing("alice", at(site.clock.t))
 
@@ -52,7 +52,7 @@ async def test_who_uses_up_what_an_address_may_do_locks_out_no_link(site: Site) 
     assert (await site.post(token, "deny")).status == 200
 
 
-async def test_who_uses_up_one_link_leaves_others_alone(site: Site) -> None:
+async def test_who_uses_up_one_link_leaves_others_alone(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     other = site.tells(request_id, delivery="dlv_2")
@@ -63,7 +63,7 @@ async def test_who_uses_up_one_link_leaves_others_alone(site: Site) -> None:
     assert (await site.get(other)).status == 200
 
 
-async def test_one_token_may_answer_so_often_a_minute(site: Site) -> None:
+async def test_one_token_may_answer_so_often_a_minute(site: LinkSite) -> None:
     token = site.tells(site.asks())
 
     heard = [(await site.post(token, "approve")).status for _ in range(ANSWERS)]
@@ -75,7 +75,7 @@ async def test_one_token_may_answer_so_often_a_minute(site: Site) -> None:
 
 
 async def from_address(
-    site: Site, address: str, token: str, times: int, names: str = ""
+    site: LinkSite, address: str, token: str, times: int, names: str = ""
 ) -> list[int]:
     """Return what is heard at an address, also by a proxy there that names another."""
     connector = aiohttp.TCPConnector(local_addr=(address, 0))
@@ -88,7 +88,7 @@ async def from_address(
         return statuses
 
 
-async def test_strangers_do_not_shut_out_who_has_a_link(site: Site) -> None:
+async def test_strangers_do_not_shut_out_who_has_a_link(site: LinkSite) -> None:
     token = site.tells(site.asks())
 
     strangers = [
@@ -103,7 +103,7 @@ async def test_strangers_do_not_shut_out_who_has_a_link(site: Site) -> None:
 
 @pytest.mark.req("S3.54")
 async def test_behind_a_proxy_the_last_address_that_it_names_counts() -> None:
-    async with Site(public_url=PUBLIC).at_work() as site:
+    async with LinkSite(public_url=PUBLIC).at_work() as site:
         heard = [await forwarded(site, "192.0.2.1") for _ in range(REQUESTS)]
         same = [
             await forwarded(site, "192.0.2.1"),
@@ -118,7 +118,7 @@ async def test_behind_a_proxy_the_last_address_that_it_names_counts() -> None:
 
 @pytest.mark.parametrize("named", ["", "unknown", "192.0.2.1:4711", "192.0.2.1,"])
 async def test_proxy_that_names_no_address_counts_itself(named: str) -> None:
-    async with Site(public_url=PUBLIC).at_work() as site:
+    async with LinkSite(public_url=PUBLIC).at_work() as site:
         heard = [await forwarded(site, named) for _ in range(REQUESTS)]
         itself = await forwarded(site)
 
@@ -127,14 +127,14 @@ async def test_proxy_that_names_no_address_counts_itself(named: str) -> None:
 
 
 @pytest.mark.req("S3.54")
-async def test_without_a_proxy_nobody_names_an_address_for_themselves(site: Site) -> None:
+async def test_without_a_proxy_nobody_names_an_address_for_themselves(site: LinkSite) -> None:
     heard = [await forwarded(site, f"192.0.2.{n}") for n in range(REQUESTS + 1)]
 
     assert heard == [404] * REQUESTS + [429]
 
 
 async def test_proxy_that_is_not_on_this_machine_is_not_believed() -> None:
-    async with Site(public_url=PUBLIC).at_work() as site:
+    async with LinkSite(public_url=PUBLIC).at_work() as site:
         heard = await from_address(site, "127.0.0.2", JUNK, REQUESTS, "192.0.2.1")
         another = await from_address(site, "127.0.0.2", JUNK, 1, "192.0.2.2")
 

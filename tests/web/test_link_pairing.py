@@ -9,16 +9,16 @@ from safetyd.core.events.notification_events import Announced
 from safetyd.web.forms import COOKIE
 from tests.servers import until
 from tests.story import at
-from tests.web.link_site import Heard, Site
+from tests.web.link_site import Heard, LinkSite
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with Site().at_work() as site:
+async def site() -> AsyncIterator[LinkSite]:
+    async with LinkSite().at_work() as site:
         yield site
 
 
-async def pair(site: Site, recipient: str) -> tuple[Heard, str]:
+async def pair(site: LinkSite, recipient: str) -> tuple[Heard, str]:
     """Return the answer to who pairs a browser, and the cookie."""
     token = site.signer.pairing(recipient, at(site.clock.t))
     page = await site.get(token)
@@ -27,7 +27,7 @@ async def pair(site: Site, recipient: str) -> tuple[Heard, str]:
 
 
 @pytest.mark.req("S3.54")
-async def test_paired_browser_approves_without_a_code(site: Site) -> None:
+async def test_paired_browser_approves_without_a_code(site: LinkSite) -> None:
     request_id = site.asks()
     token = site.tells(request_id)
     paired, cookie = await pair(site, "alice")
@@ -44,7 +44,7 @@ async def test_paired_browser_approves_without_a_code(site: Site) -> None:
     assert [answer.assurance for answer in site.answers()] == ["device"]
 
 
-async def test_paired_browser_denies_with_words_to_the_agent(site: Site) -> None:
+async def test_paired_browser_denies_with_words_to_the_agent(site: LinkSite) -> None:
     token = site.tells(site.asks())
     _, cookie = await pair(site, "alice")
     data = {"v": "deny", "n": site.nonce(token), "m": "not on Fridays"}
@@ -56,7 +56,7 @@ async def test_paired_browser_denies_with_words_to_the_agent(site: Site) -> None
     assert answer.words == "not on Fridays"
 
 
-async def test_browser_of_somebody_else_approves_nothing(site: Site) -> None:
+async def test_browser_of_somebody_else_approves_nothing(site: LinkSite) -> None:
     token = site.tells(site.asks())
     _, cookie = await pair(site, "bob")
     data = {"v": "approve", "n": site.nonce(token)}
@@ -67,7 +67,7 @@ async def test_browser_of_somebody_else_approves_nothing(site: Site) -> None:
     assert site.answers() == []
 
 
-async def test_pairing_asks_first_and_its_link_lives_for_ten_minutes(site: Site) -> None:
+async def test_pairing_asks_first_and_its_link_lives_for_ten_minutes(site: LinkSite) -> None:
     token = site.signer.pairing("alice", at(site.clock.t))
 
     asked = await site.get(token)
@@ -81,7 +81,7 @@ async def test_pairing_asks_first_and_its_link_lives_for_ten_minutes(site: Site)
     assert "Set-Cookie" not in bare.headers
 
 
-async def test_pairing_that_ends_while_its_form_arrives_pairs_nothing(site: Site) -> None:
+async def test_pairing_that_ends_while_its_form_arrives_pairs_nothing(site: LinkSite) -> None:
     token = site.signer.pairing("alice", at(site.clock.t))
     nonce = (await site.get(token)).nonce
     site.purposes.clear()
@@ -97,18 +97,18 @@ async def test_pairing_that_ends_while_its_form_arrives_pairs_nothing(site: Site
     assert heard.status == 404
 
 
-async def press(site: Site, token: str, **headers: str) -> Heard:
+async def press(site: LinkSite, token: str, **headers: str) -> Heard:
     """Press the button of a page that was opened now."""
     data = {"v": "pair", "n": site.signer.nonce(token.encode(), at(site.clock.t))}
     return await site.hears("POST", token, data=data, headers=headers)
 
 
-def announced(site: Site) -> list[Announced]:
+def announced(site: LinkSite) -> list[Announced]:
     return [event for event in site.queue.journal if isinstance(event, Announced)]
 
 
 @pytest.mark.req("S3.54")
-async def test_pairing_link_pairs_one_browser(site: Site) -> None:
+async def test_pairing_link_pairs_one_browser(site: LinkSite) -> None:
     token = site.signer.pairing("alice", at(site.clock.t))
 
     first, second, looked = (
@@ -123,7 +123,7 @@ async def test_pairing_link_pairs_one_browser(site: Site) -> None:
 
 
 async def test_pairing_link_that_two_use_at_once_pairs_one_browser() -> None:
-    site = Site()
+    site = LinkSite()
     heard: list[Heard] = []
     token = site.signer.pairing("alice", at(site.clock.t))
 
@@ -142,7 +142,7 @@ async def test_pairing_link_that_two_use_at_once_pairs_one_browser() -> None:
 
 
 @pytest.mark.req("S3.54")
-async def test_who_a_browser_was_paired_for_is_told_of_it(site: Site) -> None:
+async def test_who_a_browser_was_paired_for_is_told_of_it(site: LinkSite) -> None:
     await pair(site, "alice")
 
     (told,) = announced(site)
@@ -153,7 +153,7 @@ async def test_who_a_browser_was_paired_for_is_told_of_it(site: Site) -> None:
 
 
 async def test_who_is_told_of_a_pairing_reads_an_address_and_no_words_of_a_stranger() -> None:
-    async with Site(public_url="https://safety.example.com").at_work() as site:
+    async with LinkSite(public_url="https://safety.example.com").at_work() as site:
         tokens = [site.signer.pairing(name, at(site.clock.t)) for name in ("alice", "bob")]
 
         await press(site, tokens[0], **{"X-Forwarded-For": "192.0.2.7"})
@@ -164,7 +164,9 @@ async def test_who_is_told_of_a_pairing_reads_an_address_and_no_words_of_a_stran
     assert "opened at 127.0.0.1 " in texts[1]
 
 
-async def test_pairing_that_cannot_be_told_pairs_nothing_and_may_be_tried_again(site: Site) -> None:
+async def test_pairing_that_cannot_be_told_pairs_nothing_and_may_be_tried_again(
+    site: LinkSite,
+) -> None:
     token = site.signer.pairing("alice", at(site.clock.t))
     nonce = (await site.get(token)).nonce
     site.problem = "the disk is full"
@@ -178,7 +180,7 @@ async def test_pairing_that_cannot_be_told_pairs_nothing_and_may_be_tried_again(
 
 
 async def test_pairing_links_that_are_remembered_are_bounded(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: LinkSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.web.link_handler.MAX_PAIRED", 1)
     old, new = (site.signer.pairing(name, at(site.clock.t)) for name in ("alice", "bob"))

@@ -14,9 +14,9 @@ import pytest
 from safetyd.core.events.request_events import Answered
 from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
-from safetyd.web.engine_gateway import Window
-from safetyd.web.site import Front
-from tests.notify.notifier_rig import House
+from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.site import Site
+from tests.notify.notifier_rig import NotifierRig
 from tests.notify.sms.twilio_stand_in import AUTH_TOKEN, send_inbound
 
 PUBLIC = 'public_url = "https://safety.example.com/"\n'
@@ -45,7 +45,7 @@ class Heard(NamedTuple):
     text: str
 
 
-class Site:
+class SiteRig:
     """A front over a house at which nobody has anything to deliver."""
 
     def __init__(
@@ -58,13 +58,13 @@ class Site:
         table = f"[web]\nport = 0\nlinks_port = 0\n{web}"
         if "port" in web:
             table = f"[web]\n{web}"
-        self.house = House(data_dir, table, TABLES)
+        self.house = NotifierRig(data_dir, table, TABLES)
         self.wired = self.house.wired
-        self.front = Front(
+        self.front = Site(
             self.house.settings.config.web,
             self.house.settings.keyring.bearer,
             Metrics("1"),
-            Window(self.wired.mailbox, str, lambda: False),
+            EngineGateway(self.wired.mailbox, str, lambda: False),
             self.house.notifier,
             self.wired.clock,
             waits=lambda _request: False,
@@ -74,7 +74,7 @@ class Site:
         )
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncIterator["Site"]:
+    async def at_work(self) -> AsyncIterator["SiteRig"]:
         try:
             await self.front.start()
             async with self.house.writing(), aiohttp.ClientSession() as self._browser:
@@ -105,7 +105,7 @@ def taken() -> Iterator[int]:
 
 @pytest.mark.req("S3.54")
 async def test_without_a_public_address_one_listener_serves_everything(tmp_path: Path) -> None:
-    async with Site(tmp_path).at_work() as site:
+    async with SiteRig(tmp_path).at_work() as site:
         ref = site.wired.asks()
         site.wired.passes()
         web = site.front.web
@@ -125,7 +125,7 @@ async def test_without_a_public_address_one_listener_serves_everything(tmp_path:
 async def test_with_a_public_address_links_and_hooks_are_all_that_the_second_listener_serves(
     tmp_path: Path,
 ) -> None:
-    async with Site(tmp_path, PUBLIC).at_work() as site:
+    async with SiteRig(tmp_path, PUBLIC).at_work() as site:
         ref = site.wired.asks()
         site.wired.passes()
         web, links = site.front.web, site.front.links
@@ -148,7 +148,7 @@ async def test_with_a_public_address_links_and_hooks_are_all_that_the_second_lis
 
 @pytest.mark.req("S3.54")
 async def test_the_page_of_a_link_records_the_answer(tmp_path: Path) -> None:
-    async with Site(tmp_path, PUBLIC).at_work() as site:
+    async with SiteRig(tmp_path, PUBLIC).at_work() as site:
         ref = site.wired.asks()
         site.wired.passes()
         url = site.front.links + site.link(ref)
@@ -165,7 +165,7 @@ async def test_the_page_of_a_link_records_the_answer(tmp_path: Path) -> None:
 
 
 async def test_the_link_of_a_test_message_leads_back(tmp_path: Path) -> None:
-    async with Site(tmp_path).at_work() as site:
+    async with SiteRig(tmp_path).at_work() as site:
         note = site.house.does("notify_test", channels=["email"])["note"]
         url = site.front.web + site.link(note)
         page = await site.get(url)
@@ -181,7 +181,7 @@ async def test_the_link_of_a_test_message_leads_back(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3.25")
 async def test_a_reply_by_sms_is_heard_where_twilio_calls(tmp_path: Path) -> None:
-    async with Site(tmp_path, PUBLIC).at_work() as site:
+    async with SiteRig(tmp_path, PUBLIC).at_work() as site:
         ref = site.wired.asks()
         site.wired.passes()
         code = site.house.notifier.links.code(ref, "alice")
@@ -200,7 +200,7 @@ async def test_a_daemon_without_a_file_avoids_a_port_that_is_taken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with taken() as port, caplog.at_level(logging.WARNING, "safetyd.web"):
-        async with Site(tmp_path, f"port = {port}\n").at_work() as site:
+        async with SiteRig(tmp_path, f"port = {port}\n").at_work() as site:
             heard = await site.get(f"{site.front.web}/healthz")
 
     assert heard.status == 200
@@ -213,7 +213,7 @@ async def test_a_port_in_the_file_that_is_taken_is_named_with_its_setting(
 ) -> None:
     other = "links_port" if setting == "port" else "port"
     with taken() as port:
-        site = Site(tmp_path, f"{setting} = {port}\n{other} = 0\n{PUBLIC}", tmp_path / "s.toml")
+        site = SiteRig(tmp_path, f"{setting} = {port}\n{other} = 0\n{PUBLIC}", tmp_path / "s.toml")
 
         with pytest.raises(Unusable, match=f"127.0.0.1:{port} .*: set `{setting}` in "):
             async with site.at_work():
@@ -223,4 +223,4 @@ async def test_a_port_in_the_file_that_is_taken_is_named_with_its_setting(
 @pytest.mark.parametrize("token", ["", "short"])
 def test_a_token_that_cannot_be_used_stops_the_start(tmp_path: Path, token: str) -> None:
     with pytest.raises(Unusable, match="the operator's token cannot be used"):
-        Site(tmp_path, token=token)
+        SiteRig(tmp_path, token=token)

@@ -6,8 +6,8 @@ from safetyd.web.throttle import (
     TURNS_PER_S,
     TURNS_SAVED,
     Allowance,
+    RequestTurns,
     Throttle,
-    Turns,
 )
 
 
@@ -85,7 +85,7 @@ def test_looks_at_one_token_take_nothing_from_addresses_or_other_tokens() -> Non
 
 
 def test_some_requests_have_their_turn_at_once_and_the_next_one_after_the_other() -> None:
-    turns = Turns(lambda: 1000.0)
+    turns = RequestTurns(lambda: 1000.0)
 
     waits = [turns.take() for _ in range(int(TURNS_SAVED) + 3)]
 
@@ -96,7 +96,7 @@ def test_some_requests_have_their_turn_at_once_and_the_next_one_after_the_other(
 def test_nobody_waits_for_long_and_who_is_turned_away_takes_no_turn() -> None:
     time = Time()
     time.t = 1000.0
-    turns = Turns(time)
+    turns = RequestTurns(time)
 
     waits = [turns.take() for _ in range(1000)]
     time.t += 1.5 * LONGEST_S

@@ -16,11 +16,11 @@ from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Due, Item, Told
 from safetyd.core.events.request_events import Answered
 from safetyd.notify.links.tokens import Signer
-from safetyd.notify.sms.sms_channel import Twilio
+from safetyd.notify.sms.sms_channel import TwilioSettings
 from safetyd.notify.sms.sms_replies import HELP, MAX_FAILURES, SAID
-from safetyd.web.engine_gateway import Window
-from safetyd.web.twilio_hooks import FORM, Hooks
-from tests.notify.compose_rig import Wired, telling
+from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.twilio_hooks import FORM, TwilioHooks
+from tests.notify.compose_rig import ComposeRig, telling
 from tests.notify.sms.twilio_stand_in import AUTH_TOKEN, send_inbound, send_status
 from tests.story import propose, stop
 from tests.web.link_site import KEY, serving
@@ -37,16 +37,16 @@ class Phone:
     """Alice's telephone, and Twilio between it and us."""
 
     def __init__(self, *channels: str) -> None:
-        self.wired = Wired(telling(*channels or ("sms", "email")))
+        self.wired = ComposeRig(telling(*channels or ("sms", "email")))
         self.signer = Signer([KEY])
         self.problem = ""
-        self.twilio = Twilio(AUTH_TOKEN, f"{PUBLIC}/", _recipient_of)
+        self.twilio = TwilioSettings(AUTH_TOKEN, f"{PUBLIC}/", _recipient_of)
         self.url = ""
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        window = Window(self.wired.mailbox, lambda: self.problem, lambda: False)
-        hooks = Hooks(window, lambda: self.twilio, self.signer, lambda _: False)
+        window = EngineGateway(self.wired.mailbox, lambda: self.problem, lambda: False)
+        hooks = TwilioHooks(window, lambda: self.twilio, self.signer, lambda _: False)
         app = web.Application(client_max_size=4096)
         hooks.routes(app)
         async with serving(app) as port, anyio.create_task_group() as tasks:
@@ -280,7 +280,7 @@ async def test_a_code_that_two_requests_have_answers_neither() -> None:
     assert phone.answers() == []
 
 
-def _sms(wired: Wired, *refs: str) -> Due:
+def _sms(wired: ComposeRig, *refs: str) -> Due:
     return Due(
         at=wired.at,
         t=wired.clock.t,

@@ -17,7 +17,7 @@ import click
 from safetyd.console.demo.scenes import SCENES
 from safetyd.console.demo.stage import PATIENCE_S, play
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.subcommands.read_records import verified
 from safetyd.console.terminal_text import several
 from safetyd.journal.audit import files
@@ -130,7 +130,7 @@ def demo(scene: int | None, *, auto: bool) -> int:
     try:
         with daemon(directory, CONFIG):
             answer = None if auto or not sys.stdin.isatty() else _answer
-            played = anyio.run(play, Place(data_dir=directory), scenes, PATIENCE_S, answer)
+            played = anyio.run(play, Location(data_dir=directory), scenes, PATIENCE_S, answer)
         found = verified(directory / "audit")
     finally:
         tidy(directory)

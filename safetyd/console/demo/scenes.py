@@ -15,7 +15,7 @@ Expected = Literal["allow", "require_confirmation", "block"] | Cause
 SECRET: Final = "correct horse battery staple"  # noqa: S105 - the demo's own
 
 
-class Stage(Protocol):
+class SceneTools(Protocol):
     """What a scene can do."""
 
     def say(self, words: str) -> None:
@@ -61,27 +61,27 @@ class Stage(Protocol):
         ...
 
 
-Scene = tuple[str, Callable[[Stage], Awaitable[None]]]
+Scene = tuple[str, Callable[[SceneTools], Awaitable[None]]]
 
 
-async def reading(stage: Stage) -> None:
+async def reading(stage: SceneTools) -> None:
     await stage.wants("reader", Allow, "read_file", paths=["README.md"])
 
 
-async def destroying(stage: Stage) -> None:
+async def destroying(stage: SceneTools) -> None:
     await stage.wants("coder", Block, "run_shell", text="rm -rf /")
 
 
-async def ordering(stage: Stage) -> None:
+async def ordering(stage: SceneTools) -> None:
     target = {"label": "Submit Order", "role": "button", "app": "Chrome", "window": "Shop"}
     await stage.wants("shopper", Ask, "click", target=target)
 
 
-async def doubting(stage: Stage) -> None:
+async def doubting(stage: SceneTools) -> None:
     await stage.wants("clicker", Ask, "click", target={"label": "Next"}, confidence=0.5)
 
 
-async def looping(stage: Stage) -> None:
+async def looping(stage: SceneTools) -> None:
     target = {"label": "Load more"}
     seen = {"window_title": "News", "app_name": "Chrome", "url": "https://news.example/"}
     await stage.wants("looper", Allow, "click", target=target, observation=seen)
@@ -89,12 +89,12 @@ async def looping(stage: Stage) -> None:
     await stage.wants("looper", "loop", "click", target=target, observation=seen)
 
 
-async def typing(stage: Stage) -> None:
+async def typing(stage: SceneTools) -> None:
     await stage.wants("typist", Ask, "type", text=SECRET, target={"label": "Password"})
     stage.audit_lacks(SECRET)
 
 
-async def stopping(stage: Stage) -> None:
+async def stopping(stage: SceneTools) -> None:
     await stage.operator("stop", reason="fire drill")
     await stage.wants("reader", "stopped", "read_file", paths=["README.md"])
     await stage.wants("coder", "stopped", "run_shell", text="ls")
@@ -102,11 +102,11 @@ async def stopping(stage: Stage) -> None:
     await stage.wants("reader", Allow, "read_file", paths=["README.md"])
 
 
-async def failing(stage: Stage) -> None:
+async def failing(stage: SceneTools) -> None:
     await stage.does("tester", "run_tests", error="the disk is on fire")
 
 
-async def stumbling(stage: Stage) -> None:
+async def stumbling(stage: SceneTools) -> None:
     for line in (1, 2, 3):
         await stage.does("editor", "edit_file", text=f"line {line}", error="no space left")
     await stage.wants("editor", "safe_mode", "edit_file", text="line 4")
@@ -118,7 +118,7 @@ async def stumbling(stage: Stage) -> None:
     await stage.wants("editor", Allow, "edit_file", text="line 4")
 
 
-async def spending(stage: Stage) -> None:
+async def spending(stage: SceneTools) -> None:
     for page in (1, 2, 3, 4):
         await stage.does("spender", "model_call", text=f"page {page}", chain="book", cost_usd=1.0)
     await stage.hears("COST_WARNING", "spender")
@@ -126,7 +126,7 @@ async def spending(stage: Stage) -> None:
     await stage.wants("spender", Allow, "model_call", text="title", chain="book", cost_usd=0.5)
 
 
-async def flapping(stage: Stage) -> None:
+async def flapping(stage: SceneTools) -> None:
     for day in (1, 2, 3, 4, 5):
         asks = f"May {day}"
         await stage.does("caller", "web_fetch", text=asks, dependency="weather", error="timeout")
@@ -142,7 +142,7 @@ async def flapping(stage: Stage) -> None:
     await stage.shows("breakers", breaker="weather", state="closed")
 
 
-async def bursting(stage: Stage) -> None:
+async def bursting(stage: SceneTools) -> None:
     stage.say("(burster has a limit of its own here: 5 at once, then 3 a minute)")
     for number in (1, 2, 3, 4, 5):
         await stage.wants("burster", Allow, "read_file", paths=[f"{number}.txt"])
@@ -150,7 +150,7 @@ async def bursting(stage: Stage) -> None:
     await stage.wants("reader", Allow, "read_file", paths=["README.md"])
 
 
-async def hammering(stage: Stage) -> None:
+async def hammering(stage: SceneTools) -> None:
     stage.say("(the detector rapid_identical is set to high here; it is medium by default)")
     for expected in (Allow, Allow, Allow, Allow, "anomaly"):
         await stage.wants("rogue", expected, "edit_file", text="I was here", paths=["index.html"])
@@ -160,7 +160,7 @@ async def hammering(stage: Stage) -> None:
     await stage.wants("rogue", Allow, "read_file", paths=["README.md"])
 
 
-async def pushing(stage: Stage) -> None:
+async def pushing(stage: SceneTools) -> None:
     await stage.asks(
         "pusher",
         "push",

@@ -13,8 +13,8 @@ from safetyd.client import Decision, Safety
 from safetyd.client.arguments import ProposalFields
 from safetyd.console.demo.scenes import Expected, Scene
 from safetyd.console.failure import Failure
-from safetyd.console.locations import Place
-from safetyd.console.operator_connection import Operator, Reply, connected
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import OperatorConnection, Reply, connected
 from safetyd.console.render import (
     guard_tables as render_guards,
 )
@@ -45,17 +45,17 @@ Answer = Callable[[], bool]
 
 
 async def play(
-    place: Place,
+    place: Location,
     scenes: Mapping[int, Scene],
     patience_s: float = PATIENCE_S,
     answer: Answer | None = None,
-) -> "Play":
+) -> "Stage":
     """Play scenes under their numbers, and return what came of it.
 
     `answer` is whoever answers requests; without one they are approved.
     """
     async with connected(place) as operator, AsyncExitStack() as stack:
-        played = Play(place, operator, stack, patience_s, answer)
+        played = Stage(place, operator, stack, patience_s, answer)
         await operator.listen(played.heard)
         for number, (title, scene) in scenes.items():
             click.echo(f"\n{number}. {title}")
@@ -63,13 +63,13 @@ async def play(
     return played
 
 
-class Play:
+class Stage:
     """The stage. What should happen and has not within `patience_s` is a surprise."""
 
     def __init__(
         self,
-        place: Place,
-        operator: Operator,
+        place: Location,
+        operator: OperatorConnection,
         stack: AsyncExitStack,
         patience_s: float,
         answer: Answer | None,

@@ -11,7 +11,7 @@ from typing import Final
 from safetyd.agents.emergency_stop import switched_off
 from safetyd.console import stop_file
 from safetyd.console.doctor.file_checks import Finding, note, ok, project_files, wrong
-from safetyd.console.locations import Place, endpoint, running
+from safetyd.console.locations import Location, endpoint, running
 from safetyd.console.operator_connection import Reply
 from safetyd.console.render.layout import names
 from safetyd.console.render.request_tables import telling
@@ -83,7 +83,7 @@ def config_given(path: Path | None) -> Iterator[Finding]:
     yield from project_files(config.policy())
 
 
-def start(place: Place, path: Path | None) -> Iterator[Finding]:
+def start(place: Location, path: Path | None) -> Iterator[Finding]:
     """Say what a start would meet besides its files."""
     directory = place.data_dir
     stopping = directory / stop_file.NAME

@@ -21,13 +21,13 @@ from safetyd.console.doctor.file_checks import (
     wrong,
 )
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import query
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.terminal_text import document, plain
 
 
-def examine(place: Place, config_path: Path | None) -> Iterator[Finding]:
+def examine(place: Location, config_path: Path | None) -> Iterator[Finding]:
     """Yield everything worth knowing about a data directory and its daemon."""
     yield from data_dir(place.data_dir)
     yield from keys(place.keys)
@@ -58,7 +58,7 @@ def _file_of(status: dict[str, object]) -> Path | None:
 @config_option
 @json_option
 @reaches_daemon
-def doctor(place: Place, config_path: Path | None, *, as_json: bool) -> int:
+def doctor(place: Location, config_path: Path | None, *, as_json: bool) -> int:
     """Look for what is wrong, and say what to do.
 
     Without a daemon that says what a start would meet; name the file that you start with.

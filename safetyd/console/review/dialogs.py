@@ -35,14 +35,14 @@ behind a plus a line goes on. Without an answer nothing happens. Whoever
 answers first decides."""
 
 
-class Grant(msgspec.Struct, frozen=True):
+class GrantChoice(msgspec.Struct, frozen=True):
     """How often the same may be done, and for how many hours."""
 
     uses: int
     hours: float
 
 
-class Words(ModalScreen[str | None]):
+class WordsDialog(ModalScreen[str | None]):
     """Shows what would be answered and asks for words; gives None if the person turns back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
@@ -68,7 +68,7 @@ class Words(ModalScreen[str | None]):
         self.dismiss(event.value)
 
 
-class GrantTerms(ModalScreen[Grant | None]):
+class GrantDialog(ModalScreen[GrantChoice | None]):
     """Asks how far a grant reaches; gives None if the person turns back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
@@ -94,10 +94,10 @@ class GrantTerms(ModalScreen[Grant | None]):
     def on_input_submitted(self) -> None:
         uses, hours = self.query_one("#uses", Input), self.query_one("#hours", Input)
         if uses.is_valid and hours.is_valid:
-            self.dismiss(Grant(int(uses.value), float(hours.value)))
+            self.dismiss(GrantChoice(int(uses.value), float(hours.value)))
 
 
-class Page(ModalScreen[None]):
+class PageDialog(ModalScreen[None]):
     """Something to read on the whole screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

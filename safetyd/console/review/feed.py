@@ -9,20 +9,20 @@ import msgspec
 
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Place
-from safetyd.console.operator_connection import Operator, Reply, connected
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import OperatorConnection, Reply, connected
 
 POLL_S: Final = 2.0
 RETRY_S: Final = 0.5
 BURST_S: Final = 0.05  # what happens together is asked for once
 MOST: Final = 1000  # requests that are listed
 
-Question = Callable[[Operator], Awaitable[Reply]]
+Question = Callable[[OperatorConnection], Awaitable[Reply]]
 
 _NEWS: Final = (b'"PERMISSION_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
     """The queue as it was last told of; `trouble` says why it may be otherwise by now."""
 
     rows: tuple[Reply, ...] = ()
@@ -31,16 +31,16 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
-class Feed:
+class RequestFeed:
     """A person's line for as long as they review. One question is under way at a time."""
 
-    def __init__(self, place: Place, told: Callable[[Waiting], None]) -> None:
+    def __init__(self, place: Location, told: Callable[[WaitingRequests], None]) -> None:
         self.observes = place.observes
-        self.waiting = Waiting()
+        self.waiting = WaitingRequests()
         self.grants = False  # whether the daemon knows them
         self._place = place
         self._told = told
-        self._operator: Operator | None = None
+        self._operator: OperatorConnection | None = None
         self._turn = anyio.Lock()  # a refusal by the bus does not say which question it is for
         self._stale = anyio.Event()
 
@@ -92,7 +92,7 @@ class Feed:
             return False
         return True
 
-    async def _follow(self, operator: Operator) -> None:
+    async def _follow(self, operator: OperatorConnection) -> None:
         await operator.listen(self._heard)
         while True:
             self._stale = anyio.Event()
@@ -110,7 +110,9 @@ class Feed:
             if not page["requests"] or len(rows) >= min(page["pending"], MOST):
                 break
         count, now = max(page["pending"], len(rows)), Clock().now().at
-        self._tell(Waiting(rows=tuple(_as_of(now, row) for row in rows), count=count, at=uptime()))
+        self._tell(
+            WaitingRequests(rows=tuple(_as_of(now, row) for row in rows), count=count, at=uptime())
+        )
 
     async def _page(self, after: str) -> Reply:
         return await self._ask(lambda operator: operator.query("pending", after=after))
@@ -125,7 +127,7 @@ class Feed:
         if any(news in payload for news in _NEWS):
             self._stale.set()
 
-    def _tell(self, waiting: Waiting) -> None:
+    def _tell(self, waiting: WaitingRequests) -> None:
         self.waiting = waiting
         self._told(waiting)
 

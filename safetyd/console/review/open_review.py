@@ -7,15 +7,15 @@ import anyio
 import click
 
 from safetyd.console.failure import WrongUsage
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import query
 from safetyd.console.options import reaches_daemon
-from safetyd.console.review.screen import Review
+from safetyd.console.review.screen import ReviewScreen
 
 
 @click.command()
 @reaches_daemon
-def review(place: Place) -> int:
+def review(place: Location) -> int:
     """Review what waits for a person, on a screen of its own.
 
     Requests come and go by themselves. Keys: a approve, d deny, v view, ? help, q quit.
@@ -23,7 +23,7 @@ def review(place: Place) -> int:
     if why := _unfit():
         raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
     query(place, "pending", limit=1)  # says what is wrong before the screen is taken
-    screen = Review(place)
+    screen = ReviewScreen(place)
     anyio.run(screen.run_async)
     return screen.return_code or 0
 

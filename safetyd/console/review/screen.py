@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply
 from safetyd.console.review.detail import (
     card,
@@ -32,9 +32,9 @@ from safetyd.console.review.detail import (
     unread,
     whole,
 )
-from safetyd.console.review.dialogs import HELP, Grant, GrantTerms, Page, Words
-from safetyd.console.review.feed import Feed, Waiting
-from safetyd.console.review.theme import CSS, Queue, coloured
+from safetyd.console.review.dialogs import HELP, GrantChoice, GrantDialog, PageDialog, WordsDialog
+from safetyd.console.review.feed import RequestFeed, WaitingRequests
+from safetyd.console.review.theme import CSS, RequestList, coloured
 from safetyd.console.terminal_text import plain, several
 
 TICK_S: Final = 1.0
@@ -48,7 +48,7 @@ W = TypeVar("W", bound=Widget)
 _KEYS: Final = "[a] approve [d] deny [v] view diff [space] mark{} [?] help [q] quit"
 
 
-class Review(App[None]):
+class ReviewScreen(App[None]):
     """Nothing is answered by one key: what would be answered is shown and confirmed first."""
 
     CSS = CSS
@@ -69,9 +69,9 @@ class Review(App[None]):
         ("q,ctrl+c", "quit", "quit"),
     ]
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Location) -> None:
         super().__init__()
-        self.feed = Feed(place, self._told)
+        self.feed = RequestFeed(place, self._told)
         self._place = place
         self._marked: set[str] = set()
         self._wanted = ""
@@ -82,7 +82,7 @@ class Review(App[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="heading", markup=False)
         with Container(id="panes"):
-            yield Queue(id="queue", markup=False)
+            yield RequestList(id="queue", markup=False)
             with VerticalScroll(id="card", can_focus=False):
                 yield Static(id="text", classes="lines", markup=False)
         yield Input(id="filter", placeholder="words to look for; Enter keeps, Esc shows all")
@@ -139,19 +139,19 @@ class Review(App[None]):
         self._queue.focus()
 
     def action_help(self) -> None:
-        self.push_screen(Page("How to review", Content(HELP)))
+        self.push_screen(PageDialog("How to review", Content(HELP)))
 
     def action_view(self) -> None:
         if self._card is not None:
             text = coloured(everything(self._card, self.size.width - MARGIN))
             self._read.add(self._card["id"])
-            self.push_screen(Page(plain(self._card["id"]), text))
+            self.push_screen(PageDialog(plain(self._card["id"]), text))
 
     @work
     async def action_sessions(self) -> None:
         told = await anyio.to_thread.run_sync(sessions, self._place.data_dir)
         text = fitted(told, self.size.width - MARGIN)
-        await self.push_screen(Page("What sessions did, the newest first", coloured(text)))
+        await self.push_screen(PageDialog("What sessions did, the newest first", coloured(text)))
 
     @work
     async def action_approve(self) -> None:
@@ -175,7 +175,7 @@ class Review(App[None]):
         row = self._selected
         if row is None or not self.feed.grants or not self._have_read([row]):
             return
-        terms = await self.push_screen_wait(GrantTerms(chosen([row], self._dialog_columns)))
+        terms = await self.push_screen_wait(GrantDialog(chosen([row], self._dialog_columns)))
         if terms is not None:
             await self._send("approve", [row], grant=_granted(terms))
 
@@ -192,7 +192,7 @@ class Review(App[None]):
             return None
         question = f"{verb} {several(len(rows), 'request')}?"
         return await self.push_screen_wait(
-            Words(question, chosen(rows, self._dialog_columns), hint)
+            WordsDialog(question, chosen(rows, self._dialog_columns), hint)
         )
 
     async def _send(self, command: str, rows: Sequence[Reply], **fields: object) -> None:
@@ -209,8 +209,8 @@ class Review(App[None]):
         self.feed.look_again()
 
     @property
-    def _queue(self) -> Queue:
-        return self._part("#queue", Queue)
+    def _queue(self) -> RequestList:
+        return self._part("#queue", RequestList)
 
     def _part(self, name: str, kind: type[W]) -> W:
         """Return a part of the screen, also while a dialog stands above it."""
@@ -243,7 +243,7 @@ class Review(App[None]):
         """Whether the screen is there; when it closes, a tick or an answer may still come."""
         return bool(self.screen_stack) and bool(self.screen_stack[0].query("#heading"))
 
-    def _told(self, waiting: Waiting) -> None:
+    def _told(self, waiting: WaitingRequests) -> None:
         if not self._open:
             return
         known = {row["id"] for row in waiting.rows}
@@ -306,5 +306,5 @@ class Review(App[None]):
             self._draw_card()
 
 
-def _granted(terms: Grant) -> Reply:
+def _granted(terms: GrantChoice) -> Reply:
     return {"uses": terms.uses, "until": Clock().now().at + timedelta(hours=terms.hours)}

@@ -32,7 +32,7 @@ Page { background: $background; padding: 0 1; }
 """
 
 
-class Queue(OptionList):
+class RequestList(OptionList):
     """The list of requests, by id. Pages turn the card, since lists are short and cards long."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

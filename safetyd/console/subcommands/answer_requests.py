@@ -8,7 +8,7 @@ import click
 
 from safetyd.clock import Clock
 from safetyd.console.failure import BLOCKED, WrongUsage
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import when
@@ -37,7 +37,9 @@ _REFUSALS: Final[Mapping[str, str]] = {
 @click.option("--digest", default="", help="Only what has this digest, as `show` gives it.")
 @json_option
 @reaches_daemon
-def approve(place: Place, ids: Sequence[str], message: str, digest: str, *, as_json: bool) -> int:
+def approve(
+    place: Location, ids: Sequence[str], message: str, digest: str, *, as_json: bool
+) -> int:
     """Let what was asked happen, once.
 
     An ID may be cut short as far as it names one request. The first answer counts.
@@ -53,7 +55,7 @@ def approve(place: Place, ids: Sequence[str], message: str, digest: str, *, as_j
 @click.option("--reason", default="", help="Why; the agent is told.")
 @json_option
 @reaches_daemon
-def deny(place: Place, ids: Sequence[str], reason: str, *, as_json: bool) -> int:
+def deny(place: Location, ids: Sequence[str], reason: str, *, as_json: bool) -> int:
     """Say no. What was asked does not happen."""
     fields = {"ids": ids, "reason": reason}
     return _answer(place, "deny", fields, lambda _: "denied", as_json=as_json)
@@ -64,7 +66,7 @@ def deny(place: Place, ids: Sequence[str], reason: str, *, as_json: bool) -> int
 @click.option("--until", required=True, help="2h, 30min, 'tomorrow 9:00' or RFC 3339.")
 @json_option
 @reaches_daemon
-def defer(place: Place, ids: Sequence[str], until: str, *, as_json: bool) -> int:
+def defer(place: Location, ids: Sequence[str], until: str, *, as_json: bool) -> int:
     """Put requests off; they stay open.
 
     Their deadlines move along.
@@ -79,13 +81,13 @@ def defer(place: Place, ids: Sequence[str], until: str, *, as_json: bool) -> int
 @ids_argument
 @json_option
 @reaches_daemon
-def cancel(place: Place, ids: Sequence[str], *, as_json: bool) -> int:
+def cancel(place: Location, ids: Sequence[str], *, as_json: bool) -> int:
     """Withdraw requests that nobody needs to answer any more. What was asked does not happen."""
     return _answer(place, "cancel", {"ids": ids}, lambda _: "cancelled", as_json=as_json)
 
 
 def _answer(
-    place: Place, command: str, fields: Reply, done: Callable[[Reply], str], *, as_json: bool
+    place: Location, command: str, fields: Reply, done: Callable[[Reply], str], *, as_json: bool
 ) -> int:
     """Give an answer to each request, tell what came of it, and return the exit code."""
     reply = anyio.run(_review, place, command, fields)
@@ -98,7 +100,7 @@ def _answer(
     return 0 if all(result["ok"] for result in reply["results"]) else BLOCKED
 
 
-async def _review(place: Place, command: str, fields: Reply) -> Reply:
+async def _review(place: Location, command: str, fields: Reply) -> Reply:
     async with connected(place) as operator:
         return await operator.review(command, **fields)
 

@@ -16,13 +16,13 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Place
-from safetyd.console.operator_connection import Operator, Reply, connected
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import OperatorConnection, Reply, connected
 from safetyd.console.options import reaches_daemon
 from safetyd.console.terminal_text import plain
 from safetyd.host import session_bus
 from safetyd.notify.channel import Unavailable
-from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble, Bubbles
+from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopBus, DesktopNotification
 from safetyd.notify.desktop.desktop_buttons import outcome
 from safetyd.notify.desktop.desktop_channel import keep
 from safetyd.notify.desktop.desktop_content import MAX_BODY, DesktopNotice, cut
@@ -53,7 +53,7 @@ _read = msgspec.json.Decoder(News).decode
 @click.command()
 @click.option("--once", is_flag=True, help="End when the first message was answered or closed.")
 @reaches_daemon
-def desktop(place: Place, *, once: bool) -> None:
+def desktop(place: Location, *, once: bool) -> None:
     """Show messages on this desktop until Ctrl-C.
 
     The buttons of a message answer it. The daemon's file needs `helper = true` under
@@ -70,7 +70,7 @@ def desktop(place: Place, *, once: bool) -> None:
         raise failure
 
 
-async def _serve(place: Place, address: str, once: bool) -> Failure | None:  # noqa: FBT001 - called by anyio.run
+async def _serve(place: Location, address: str, once: bool) -> Failure | None:  # noqa: FBT001 - called by anyio.run
     """Return when a signal or `once` ends it, or what it could not go on with."""
     async with anyio.create_task_group() as tasks:
         helper = Helper(place, address, tasks, once=once)
@@ -90,13 +90,13 @@ async def _end_on_signal(tasks: TaskGroup) -> None:
 class Helper:
     """Shows and answers, one thing at a time, over one connection after the other."""
 
-    def __init__(self, place: Place, address: str, tasks: TaskGroup, *, once: bool) -> None:
+    def __init__(self, place: Location, address: str, tasks: TaskGroup, *, once: bool) -> None:
         self.failure: Failure | None = None
         self._place = place
         self._tasks = tasks
         self._once = once
-        self._bubbles = Bubbles(address, self._pressed, self._gone)
-        self._operator: Operator | None = None
+        self._bubbles = DesktopBus(address, self._pressed, self._gone)
+        self._operator: OperatorConnection | None = None
         self._shown: dict[str, DesktopNotice] = {}  # what can be answered, by key
         self._put, self._todo = anyio.create_memory_object_stream[Job](MOST)
         self._said = ""
@@ -204,7 +204,7 @@ class Helper:
             return
         came = outcome(command, reply["results"][0])
         about = "\n".join(filter(None, (came.detail, notice.summary)))
-        await self._up(Bubble(notice.key, came.summary, cut(about, MAX_BODY)))
+        await self._up(DesktopNotification(notice.key, came.summary, cut(about, MAX_BODY)))
         self._end_once()
 
     async def _ask_again(self, notice: DesktopNotice, exc: Failure) -> None:
@@ -216,12 +216,12 @@ class Helper:
             again._replace(summary="No word from safetyd. Please answer again.", body=why)
         )
 
-    async def _ask(self, question: Callable[[Operator], Awaitable[Reply]]) -> Reply:
+    async def _ask(self, question: Callable[[OperatorConnection], Awaitable[Reply]]) -> Reply:
         if self._operator is None:
             raise NotReachable("there is no connection to safetyd now")
         return await question(self._operator)
 
-    async def _up(self, bubble: Bubble) -> bool:
+    async def _up(self, bubble: DesktopNotification) -> bool:
         """Say whether a bubble is up."""
         try:
             await self._bubbles.show(bubble)

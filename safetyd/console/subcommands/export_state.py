@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from safetyd.console.failure import Failure
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected
 from safetyd.console.options import reaches_daemon
 from safetyd.console.subcommands.list_requests import ended, waiting
@@ -19,7 +19,7 @@ from safetyd.daemon.project_files import with_files
 @click.command()
 @click.argument("into", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @reaches_daemon
-def export(place: Place, into: Path) -> None:
+def export(place: Location, into: Path) -> None:
     """Write queue.json, history.json and config.json into DIR.
 
     They are copies: nothing reads them back, and the daemon does not keep them up to date.
@@ -37,7 +37,7 @@ def export(place: Place, into: Path) -> None:
     click.echo(f"Wrote queue.json, history.json and config.json to {into}: {counts}.")
 
 
-async def _read(place: Place) -> tuple[list[Reply], list[Reply], str]:
+async def _read(place: Location) -> tuple[list[Reply], list[Reply], str]:
     """Return what waits, how the others ended, and where the configuration is."""
     async with connected(place) as operator:
         rows = await waiting(operator.query)

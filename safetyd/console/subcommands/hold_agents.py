@@ -7,7 +7,7 @@ import click
 
 from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED, WrongUsage
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import guard_tables as render_guards
@@ -23,7 +23,7 @@ from safetyd.operators.budget_commands import RAISED
 @click.argument("agent")
 @click.argument("reason", default="")
 @reaches_daemon
-def pause(place: Place, agent: str, reason: str) -> int:
+def pause(place: Location, agent: str, reason: str) -> int:
     """Keep one agent from doing anything, reading included."""
     _, stranger = anyio.run(_about, place, "pause", agent, reason)
     click.echo(f"{plain(agent)} is paused.")
@@ -33,7 +33,7 @@ def pause(place: Place, agent: str, reason: str) -> int:
 @click.command()
 @click.argument("agent")
 @reaches_daemon
-def unpause(place: Place, agent: str) -> None:
+def unpause(place: Location, agent: str) -> None:
     """Let an agent go on after a pause.
 
     Every source of the pause is cleared: operators, anomalies, the budget.
@@ -56,7 +56,7 @@ def unpause(place: Place, agent: str) -> None:
 @json_option
 @reaches_daemon
 def safe_mode(  # noqa: PLR0913 - one option each
-    place: Place,
+    place: Location,
     action: str,
     agent: str | None,
     reason: str,
@@ -90,7 +90,7 @@ def _check(action: str, reason: str, *, leaving: bool, force: bool) -> None:
         raise WrongUsage("--reason is for enter and exit")
 
 
-def _enter(place: Place, agent: str | None, reason: str, *, as_json: bool) -> int:
+def _enter(place: Location, agent: str | None, reason: str, *, as_json: bool) -> int:
     whom, stranger = "Everybody", ""
     if agent is None or agent == EVERYBODY:
         reply = control(place, "safe_mode_enter", reason=reason)
@@ -112,7 +112,7 @@ def _exit(reply: Reply, agent: str | None, *, as_json: bool) -> int:
 
 @click.command()
 @reaches_daemon
-def ack(place: Place) -> None:
+def ack(place: Location) -> None:
     """Say that a person is there.
 
     What waits for somebody to be seen, as the no_human detector does, begins to wait anew.
@@ -124,7 +124,7 @@ def ack(place: Place) -> None:
 @click.group(invoke_without_command=True)
 @json_option
 @reaches_daemon
-def budgets(place: Place, *, as_json: bool) -> None:
+def budgets(place: Location, *, as_json: bool) -> None:
     """Show what is spent and set aside, and the limits; or raise one."""
     if click.get_current_context().invoked_subcommand is None:
         answer = query(place, "budgets")
@@ -137,7 +137,7 @@ def budgets(place: Place, *, as_json: bool) -> None:
 @click.option("--reason", required=True, help="Why; it is recorded.")
 @json_option
 @reaches_daemon
-def budgets_raise(place: Place, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
+def budgets_raise(place: Location, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
     """Permit AMOUNT more US dollars until midnight UTC.
 
     SCOPE is day, keyless (all agents without a key), agent:NAME or model:NAME.
@@ -155,7 +155,7 @@ def budgets_raise(place: Place, scope: str, usd: float, reason: str, *, as_json:
 @click.command()
 @json_option
 @reaches_daemon
-def breakers(place: Place, *, as_json: bool) -> None:
+def breakers(place: Location, *, as_json: bool) -> None:
     """Show the breakers and how their calls went."""
     answer = query(place, "breakers")
     shown = render_guards.breakers(answer["breakers"], answer["left_out"])
@@ -165,13 +165,13 @@ def breakers(place: Place, *, as_json: bool) -> None:
 @click.command()
 @json_option
 @reaches_daemon
-def types(place: Place, *, as_json: bool) -> None:
+def types(place: Location, *, as_json: bool) -> None:
     """Show the known types of action, and which are not known."""
     answer = query(place, "types")
     click.echo(document(answer) if as_json else render_guards.types(answer))
 
 
-async def _about(place: Place, command: str, agent: str, reason: str) -> tuple[Reply, str]:
+async def _about(place: Location, command: str, agent: str, reason: str) -> tuple[Reply, str]:
     """Give a command about one agent; return its answer, and a doubt about the name if any."""
     async with connected(place) as operator:
         reply = await operator.control(command, agent=agent, reason=reason)
@@ -194,7 +194,7 @@ RELOAD_S: Final = 15.0
 @click.option("--session", help="Only in this session.")
 @click.option("--episode", help="Only in this episode.")
 @reaches_daemon
-def reset(place: Place, agent: str, session: str | None, episode: str | None) -> None:
+def reset(place: Location, agent: str, session: str | None, episode: str | None) -> None:
     """Forget an agent's loop visits, rounds and cooldowns.
 
     With --session the visits and rounds there and all cooldowns, with --episode only its visits.
@@ -206,7 +206,9 @@ def reset(place: Place, agent: str, session: str | None, episode: str | None) ->
         click.echo(f"{plain(agent)} starts afresh: its {what} are forgotten.")
 
 
-async def _reset(place: Place, agent: str, session: str | None, episode: str | None) -> list[Reply]:
+async def _reset(
+    place: Location, agent: str, session: str | None, episode: str | None
+) -> list[Reply]:
     async with connected(place) as operator:
         await operator.control("reset", agent=agent, session=session, episode=episode)
         return await everybody(operator.query)
@@ -214,7 +216,7 @@ async def _reset(place: Place, agent: str, session: str | None, episode: str | N
 
 @click.command()
 @reaches_daemon
-def reload(place: Place) -> None:
+def reload(place: Location) -> None:
     """Make the daemon read its configuration and keys again.
 
     A file with mistakes is refused whole and the last good one stays.

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 import click
 
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.request_card import card
@@ -24,7 +24,7 @@ Ask = Callable[..., Awaitable[Reply]]
 @click.option("--all", "all_", is_flag=True, help="A line each, also for types nobody knows.")
 @json_option
 @reaches_daemon
-def listed(place: Place, agent: str | None, *, all_: bool, as_json: bool) -> None:
+def listed(place: Location, agent: str | None, *, all_: bool, as_json: bool) -> None:
     """List what waits for a person, the most urgent first.
 
     Requests of one agent for one type of action that is not known stand on one line.
@@ -38,7 +38,7 @@ def listed(place: Place, agent: str | None, *, all_: bool, as_json: bool) -> Non
 @click.argument("id_", metavar="ID")
 @json_option
 @reaches_daemon
-def show(place: Place, id_: str, *, as_json: bool) -> None:
+def show(place: Location, id_: str, *, as_json: bool) -> None:
     """Show all that is known of one request. ID may be cut short as far as it names one."""
     answer = query(place, "request", id=id_)
     width = shutil.get_terminal_size().columns
@@ -49,7 +49,7 @@ def show(place: Place, id_: str, *, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1, MAX_LOG), default=20, show_default=True)
 @json_option
 @reaches_daemon
-def log(place: Place, limit: int, *, as_json: bool) -> None:
+def log(place: Location, limit: int, *, as_json: bool) -> None:
     """Show how requests ended, the newest first.
 
     Each with who answered, how, and how long it took.
@@ -58,7 +58,7 @@ def log(place: Place, limit: int, *, as_json: bool) -> None:
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
 
 
-async def _waiting(place: Place, agent: str | None) -> tuple[list[Reply], list[str]]:
+async def _waiting(place: Location, agent: str | None) -> tuple[list[Reply], list[str]]:
     """Return what waits, and the channels on which people are told."""
     async with connected(place) as operator:
         rows = await waiting(operator.query, agent)
@@ -66,7 +66,7 @@ async def _waiting(place: Place, agent: str | None) -> tuple[list[Reply], list[s
         return rows, first["channels"]
 
 
-async def _ended(place: Place, limit: int) -> list[Reply]:
+async def _ended(place: Location, limit: int) -> list[Reply]:
     async with connected(place) as operator:
         return await ended(operator.query, limit)
 

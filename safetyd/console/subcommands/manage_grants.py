@@ -6,7 +6,7 @@ import click
 from safetyd.clock import Clock
 from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import grant_list as render_grants
@@ -18,7 +18,7 @@ from safetyd.console.time_input import until
 @click.command()
 @json_option
 @reaches_daemon
-def grants(place: Place, *, as_json: bool) -> None:
+def grants(place: Location, *, as_json: bool) -> None:
     """Show the grants in force, and what is left of each."""
     answer = query(place, "grants")
     click.echo(document(answer) if as_json else render_grants.grants(answer))
@@ -40,7 +40,7 @@ def grant() -> None:
 @click.option("--max-usd", type=click.FloatRange(min=0), help="What all of it may cost.")
 @click.option("--reason", required=True, help="Why; it is recorded.")
 @reaches_daemon
-def grant_add(place: Place, agent: str, type_: str | None, for_: str, **terms: object) -> int:
+def grant_add(place: Location, agent: str, type_: str | None, for_: str, **terms: object) -> int:
     """Permit a kind of action for a while, without asking each time.
 
     A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
@@ -62,7 +62,7 @@ def grant_add(place: Place, agent: str, type_: str | None, for_: str, **terms: o
     return BLOCKED
 
 
-async def _add(place: Place, fields: Reply) -> tuple[Reply, str]:
+async def _add(place: Location, fields: Reply) -> tuple[Reply, str]:
     async with connected(place) as operator:
         reply = await operator.control("grant_add", **fields)
         rows = await everybody(operator.query)
@@ -73,7 +73,7 @@ async def _add(place: Place, fields: Reply) -> tuple[Reply, str]:
 @click.argument("id_", metavar="ID")
 @click.option("--reason", default="", help="Why; it is recorded.")
 @reaches_daemon
-def grant_revoke(place: Place, id_: str, reason: str) -> None:
+def grant_revoke(place: Location, id_: str, reason: str) -> None:
     """End a grant at once."""
     reply = control(place, "grant_revoke", id=id_, reason=reason)
     click.echo(f"{plain(id_)} is revoked; {several(reply['left'], 'use')} had been left.")
@@ -82,7 +82,7 @@ def grant_revoke(place: Place, id_: str, reason: str) -> None:
 @click.command()
 @json_option
 @reaches_daemon
-def suggestions(place: Place, *, as_json: bool) -> None:
+def suggestions(place: Location, *, as_json: bool) -> None:
     """Show the rules that people's answers add up to.
 
     An exact text of one agent, type and project that was approved five times and never denied

@@ -8,7 +8,7 @@ import click
 
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyExists, KeyMissing, Keyring, KeyUnusable, Role
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Place, endpoint, look_into, make_private
+from safetyd.console.locations import Location, endpoint, look_into, make_private
 from safetyd.console.operator_connection import Reply, connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import table
@@ -28,7 +28,7 @@ def agent() -> None:
 @agent.command("add")
 @click.argument("name")
 @reaches_daemon
-def agent_add(place: Place, name: str) -> None:
+def agent_add(place: Location, name: str) -> None:
     """Make a key for an agent and say how it is used."""
     seed = _add(place, "agents", name)
     click.echo(f"An agent that already runs as {name} without this key is cut off.")
@@ -44,7 +44,7 @@ def agent_add(place: Place, name: str) -> None:
 @agent.command("list")
 @json_option
 @reaches_daemon
-def agent_list(place: Place, *, as_json: bool) -> None:
+def agent_list(place: Location, *, as_json: bool) -> None:
     """List the agents that have a key."""
     rows = _rows(place, "agents")
     _show("agents", rows, as_json=as_json)
@@ -53,7 +53,7 @@ def agent_list(place: Place, *, as_json: bool) -> None:
 @agent.command("revoke")
 @click.argument("name")
 @reaches_daemon
-def agent_revoke(place: Place, name: str) -> None:
+def agent_revoke(place: Location, name: str) -> None:
     """Take an agent's key away; its connections end."""
     _revoke(place, "agents", name)
     click.echo("Where bus.open_agents is on, anybody may use the name without a key now.")
@@ -68,7 +68,7 @@ def operator() -> None:
 @click.argument("name")
 @click.option("--observer", is_flag=True, help="May ask questions and change nothing.")
 @reaches_daemon
-def operator_add(place: Place, name: str, *, observer: bool) -> None:
+def operator_add(place: Location, name: str, *, observer: bool) -> None:
     """Make a key for a person and say how it is used."""
     _make_own(place)
     role: Role = "observers" if observer else "operators"
@@ -83,7 +83,7 @@ def operator_add(place: Place, name: str, *, observer: bool) -> None:
 @operator.command("list")
 @json_option
 @reaches_daemon
-def operator_list(place: Place, *, as_json: bool) -> None:
+def operator_list(place: Location, *, as_json: bool) -> None:
     """List the people who have a key."""
     _show("operators", _people(place), as_json=as_json)
 
@@ -91,7 +91,7 @@ def operator_list(place: Place, *, as_json: bool) -> None:
 @operator.command("revoke")
 @click.argument("name")
 @reaches_daemon
-def operator_revoke(place: Place, name: str) -> None:
+def operator_revoke(place: Location, name: str) -> None:
     """Take a person's key away; their connections end."""
     if name == LOCAL_OPERATOR:
         raise Failure(
@@ -103,12 +103,12 @@ def operator_revoke(place: Place, name: str) -> None:
     _revoke(place, "observers" if name in observers else "operators", name)
 
 
-def _bus(place: Place) -> str:
+def _bus(place: Location) -> str:
     found = endpoint(place.data_dir)
     return place.given or (found.bus if found else "<the bus that `safetyd run` prints>")
 
 
-def _make_own(place: Place) -> None:
+def _make_own(place: Location) -> None:
     make_private(place.data_dir)
     try:
         Keyring(place.keys).make_own()
@@ -116,7 +116,7 @@ def _make_own(place: Place) -> None:
         raise Failure(f"no key can be made in {place.keys}: {exc.strerror}") from exc
 
 
-def _add(place: Place, role: Role, name: str) -> Path:
+def _add(place: Location, role: Role, name: str) -> Path:
     """Make a key that a running daemon takes on, or none at all."""
     make_private(place.data_dir)
     keyring = Keyring(place.keys)
@@ -139,7 +139,7 @@ def _add(place: Place, role: Role, name: str) -> Path:
     return seed
 
 
-def _revoke(place: Place, role: Role, name: str) -> None:
+def _revoke(place: Location, role: Role, name: str) -> None:
     if not is_token(name):
         raise click.UsageError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
     try:
@@ -159,7 +159,7 @@ def _revoke(place: Place, role: Role, name: str) -> None:
     click.echo("\n".join(lines))
 
 
-def _reload(place: Place, done: str, later: str) -> list[str]:
+def _reload(place: Location, done: str, later: str) -> list[str]:
     """Make a running daemon take the keys on; return what that means, and what waits besides."""
     try:
         status = anyio.run(_reloaded, place)
@@ -169,19 +169,19 @@ def _reload(place: Place, done: str, later: str) -> list[str]:
     return [done if status["embedded"] else another, *pending(status)]
 
 
-async def _reloaded(place: Place) -> Reply:
+async def _reloaded(place: Location) -> Reply:
     """Make the daemon read the keys again; return how it was, and what waits for a start."""
     async with connected(place) as operator:
         status = await operator.query("status")
         return {**status, **await operator.control("reload", patience_s=RELOAD_S)}
 
 
-def _people(place: Place) -> list[Row]:
+def _people(place: Location) -> list[Row]:
     operators = [{**row, "role": "operator"} for row in _rows(place, "operators")]
     return [*operators, *({**row, "role": "observer"} for row in _rows(place, "observers"))]
 
 
-def _rows(place: Place, role: Role) -> list[Row]:
+def _rows(place: Location, role: Role) -> list[Row]:
     keyring = Keyring(place.keys)
     look_into(place.keys / role)
     try:

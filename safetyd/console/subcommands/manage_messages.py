@@ -7,8 +7,8 @@ import anyio
 import click
 
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.locations import Place
-from safetyd.console.operator_connection import Operator, Reply, connected, control, query
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import OperatorConnection, Reply, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import delivery_tables as render_notify
 from safetyd.console.terminal_text import document, plain, several
@@ -37,7 +37,7 @@ def notify() -> None:
 @json_option
 @reaches_daemon
 def test(
-    place: Place,
+    place: Location,
     channels: tuple[str, ...],
     recipients: tuple[str, ...],
     wait_click: int | None,
@@ -60,7 +60,7 @@ def test(
 
 
 async def _test(
-    place: Place, channels: tuple[str, ...], recipients: tuple[str, ...], click_s: int | None
+    place: Location, channels: tuple[str, ...], recipients: tuple[str, ...], click_s: int | None
 ) -> list[Reply]:
     async with connected(place) as operator:
         begun = await operator.control("notify_test", channels=channels, recipients=recipients)
@@ -73,7 +73,9 @@ async def _test(
         return rows
 
 
-async def _until(operator: Operator, note: str, patience_s: float, done: Any) -> list[Reply]:
+async def _until(
+    operator: OperatorConnection, note: str, patience_s: float, done: Any
+) -> list[Reply]:
     """Look at what became of the messages until `done` says yes or patience ends."""
     rows: list[Reply] = []
     with anyio.move_on_after(patience_s):
@@ -111,7 +113,7 @@ def _opened(rows: list[Reply]) -> bool:
 @json_option
 @reaches_daemon
 def preview(
-    place: Place, out: Path | None, request_id: str | None, *, as_json: bool, **wanted: Any
+    place: Location, out: Path | None, request_id: str | None, *, as_json: bool, **wanted: Any
 ) -> None:
     """Show what each channel would say, how long that is, and when it would be sent."""
     answer = query(place, "preview", request=request_id, **wanted)
@@ -134,7 +136,7 @@ def _write_page(out: Path, previews: list[Reply]) -> None:
 @click.option("--state", type=STATES, help="Only messages in this state.")
 @json_option
 @reaches_daemon
-def outbox(place: Place, state: str | None, *, as_json: bool) -> None:
+def outbox(place: Location, state: str | None, *, as_json: bool) -> None:
     """List messages, the newest first, and what waits to become one."""
     answer = query(place, "outbox", state=state)
     click.echo(document(answer) if as_json else render_notify.outbox(answer))
@@ -143,7 +145,7 @@ def outbox(place: Place, state: str | None, *, as_json: bool) -> None:
 @notify.command()
 @json_option
 @reaches_daemon
-def channels(place: Place, *, as_json: bool) -> None:
+def channels(place: Location, *, as_json: bool) -> None:
     """Show how every channel is, and who is told on which."""
     answer = query(place, "channels")
     click.echo(document(answer) if as_json else render_notify.channels(answer))
@@ -153,7 +155,7 @@ def channels(place: Place, *, as_json: bool) -> None:
 @click.argument("id_", metavar="ID", default="")
 @click.option("--channel", default="", metavar="NAME", help="All messages of this channel.")
 @reaches_daemon
-def retry(place: Place, id_: str, channel: str) -> None:
+def retry(place: Location, id_: str, channel: str) -> None:
     """Try a message again, or all of a channel that was mended."""
     reply = control(place, "notify_retry", id=id_, channel=channel)
     click.echo(f"{several(reply['retried'], 'message')} will be tried again.")
@@ -162,7 +164,7 @@ def retry(place: Place, id_: str, channel: str) -> None:
 @notify.command()
 @click.argument("id_", metavar="ID")
 @reaches_daemon
-def drop(place: Place, id_: str) -> None:
+def drop(place: Location, id_: str) -> None:
     """Give a message up; the request that it tells of stays open."""
     reply = control(place, "notify_drop", id=id_)
     click.echo(f"{plain(reply['id'])} is dropped.")
@@ -171,7 +173,7 @@ def drop(place: Place, id_: str) -> None:
 @click.command()
 @click.argument("recipient", default="")
 @reaches_daemon
-def pair(place: Place, recipient: str) -> None:
+def pair(place: Location, recipient: str) -> None:
     """Print a link that lets one browser answer without codes.
 
     It answers for RECIPIENT, the first one if none is named. Open the link in that browser within
@@ -190,7 +192,7 @@ def keys() -> None:
 @keys.command()
 @click.option("--revoke-now", is_flag=True, help="Let every link that is out there die at once.")
 @reaches_daemon
-def rotate(place: Place, *, revoke_now: bool) -> None:
+def rotate(place: Location, *, revoke_now: bool) -> None:
     """Sign links with a new key; links that are out there work on for a week."""
     control(place, "rotate_links", revoke_now=revoke_now, patience_s=ROTATE_S)
     click.echo(

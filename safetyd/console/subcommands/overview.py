@@ -15,7 +15,7 @@ from safetyd import __version__
 from safetyd.bus.embedded_server import ServerMissing, shipped_binary
 from safetyd.console.agent_list import everybody
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import layout as render
@@ -36,7 +36,7 @@ SHOWN_BYTES: Final = 1024 * 1024
 @click.command()
 @json_option
 @reaches_daemon
-def status(place: Place, *, as_json: bool) -> None:
+def status(place: Location, *, as_json: bool) -> None:
     """Show how the daemon is and what is stopped.
 
     What is wrong comes first, then the agents that matter most; `safetyd agents` has all.
@@ -48,13 +48,13 @@ def status(place: Place, *, as_json: bool) -> None:
 @click.command()
 @json_option
 @reaches_daemon
-def agents(place: Place, *, as_json: bool) -> None:
+def agents(place: Location, *, as_json: bool) -> None:
     """Show what agents do."""
     rows = anyio.run(_everybody, place)
     click.echo(document({"ok": True, "agents": rows}) if as_json else listed(rows))
 
 
-async def _everybody(place: Place) -> list[Reply]:
+async def _everybody(place: Location) -> list[Reply]:
     async with connected(place) as operator:
         return await everybody(operator.query)
 
@@ -63,7 +63,7 @@ async def _everybody(place: Place) -> list[Reply]:
 @click.argument("id_", metavar="ID")
 @json_option
 @reaches_daemon
-def explain(place: Place, id_: str, *, as_json: bool) -> None:
+def explain(place: Location, id_: str, *, as_json: bool) -> None:
     """Say what was decided about a proposal, why, and what would have let it pass.
 
     Guards that did not restrict it tell where they stand today. Without a daemon the audit files
@@ -76,7 +76,7 @@ def explain(place: Place, id_: str, *, as_json: bool) -> None:
     click.echo(document(answer) if as_json else account(answer))
 
 
-def _from_files(place: Place, id_: str, missing: NotReachable) -> Reply:
+def _from_files(place: Location, id_: str, missing: NotReachable) -> Reply:
     """Return what the audit files here say, if there are any."""
     where = place.data_dir / "audit"
     try:
@@ -128,7 +128,7 @@ def nats_server_version(binary: str = "") -> str:
 @click.command()
 @json_option
 @reaches_daemon
-def watch(place: Place, *, as_json: bool) -> None:
+def watch(place: Location, *, as_json: bool) -> None:
     """Print events as they happen until Ctrl-C. With --json, one a line."""
     try:
         anyio.run(_watch, place, as_json)
@@ -136,7 +136,7 @@ def watch(place: Place, *, as_json: bool) -> None:
         click.echo(err=True)
 
 
-async def _watch(place: Place, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
+async def _watch(place: Location, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
     def heard(payload: bytes) -> None:
         event: dict[str, Any] = msgspec.json.decode(payload)
         click.echo(document(event) if as_json else render.event(event))

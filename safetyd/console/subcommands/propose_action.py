@@ -20,7 +20,7 @@ from safetyd.client.draft import Draft, new_id
 from safetyd.client.encoding import Malformed, encode
 from safetyd.client.encoding import check as read
 from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE, Failure
-from safetyd.console.locations import KEY_VARIABLE, Place
+from safetyd.console.locations import KEY_VARIABLE, Location
 from safetyd.console.operator_connection import query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import layout as render
@@ -85,7 +85,7 @@ class _AgentThenType(click.Command):
 @json_option
 @reaches_daemon
 def check(  # noqa: PLR0913 - the options of a command
-    place: Place,
+    place: Location,
     agent: str,
     kind: str,
     text: str,
@@ -115,7 +115,7 @@ def check(  # noqa: PLR0913 - the options of a command
 @click.argument("agent", default="unknown")
 @json_option
 @reaches_daemon
-def propose(place: Place, agent: str, *, as_json: bool) -> int:
+def propose(place: Location, agent: str, *, as_json: bool) -> int:
     """Propose the action that stands as JSON on standard input.
 
     Prints the Decision as JSON, on one line with --json.
@@ -140,7 +140,7 @@ class _Speaker(Safety):
         return await self._ask(said, ends) if refusal is None else refusal
 
 
-def _way_out(place: Place, answer: Decision) -> list[str]:
+def _way_out(place: Location, answer: Decision) -> list[str]:
     """Return what would let a block pass, for a person: at a terminal, with an operator's key.
 
     The answer itself does not say it, because it is the agent's.
@@ -156,7 +156,7 @@ def _way_out(place: Place, answer: Decision) -> list[str]:
     return [way_out(row) for row in own if row["remedy"]]
 
 
-def _ask(place: Place, agent: str, fields: dict[str, object]) -> Decision:
+def _ask(place: Location, agent: str, fields: dict[str, object]) -> Decision:
     if not is_token(agent):
         raise click.UsageError(f"{agent!r} is no agent's name: use 1 to 64 of A-Z a-z 0-9 _ -")
     said = _draft(agent, fields)

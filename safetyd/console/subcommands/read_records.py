@@ -16,7 +16,7 @@ from safetyd.console.render.audit_lines import record
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.core.reporting.session_summary import summary, took
-from safetyd.journal.audit import Broken, Numbered, Verified, files, tail, verify
+from safetyd.journal.audit import BrokenAudit, Numbered, Verified, files, tail, verify
 from safetyd.journal.transcript_files import DIRECTORY, Filed, names, read
 
 LOOK_S: Final = 0.25
@@ -75,9 +75,9 @@ def verified(where: Path) -> Verified:
     try:
         try:
             return verify(where)
-        except (Broken, msgspec.DecodeError):
+        except (BrokenAudit, msgspec.DecodeError):
             return verify(where)  # a running daemon may have been in the middle of a line
-    except (Broken, msgspec.DecodeError) as exc:
+    except (BrokenAudit, msgspec.DecodeError) as exc:
         said = f"the audit chain is broken: {where}/{exc}{_event_at(where, str(exc))}"
         advice = "compare with your copy; do not overwrite it"
         raise Failure(f"{said}; {advice}", "broken") from exc

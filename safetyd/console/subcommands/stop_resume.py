@@ -20,8 +20,8 @@ from safetyd.clock import Clock
 from safetyd.console import stop_file
 from safetyd.console.agent_list import everybody, still_open, unheard
 from safetyd.console.failure import BLOCKED, Failure, NotReachable
-from safetyd.console.locations import Place, make_private, running
-from safetyd.console.operator_connection import Operator, Reply, connected
+from safetyd.console.locations import Location, make_private, running
+from safetyd.console.operator_connection import OperatorConnection, Reply, connected
 from safetyd.console.options import reaches_daemon
 from safetyd.console.render.layout import indented, names
 from safetyd.console.stop_file import View, cause, ending
@@ -32,7 +32,7 @@ LOOK_S: Final = 0.1
 COMMAND_S: Final = 60.0
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
     """Who knows of the stop after waiting for them."""
 
     acknowledged: Sequence[str] = ()
@@ -44,7 +44,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("reason", default="")
 @click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
 @reaches_daemon
-def stop(place: Place, reason: str, agent: str | None) -> int:
+def stop(place: Location, reason: str, agent: str | None) -> int:
     """Stop everything now, or one agent.
 
     Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop].
@@ -65,7 +65,7 @@ def stop(place: Place, reason: str, agent: str | None) -> int:
     return _by_file(place, reason, wrong)
 
 
-async def _stop(place: Place, reason: str, agent: str | None) -> int:
+async def _stop(place: Location, reason: str, agent: str | None) -> int:
     async with connected(place) as operator:
         reply = await operator.control("stop", reason=reason, agent=agent)
         _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
@@ -89,7 +89,7 @@ async def _stop(place: Place, reason: str, agent: str | None) -> int:
     return ended if lasts or written else BLOCKED
 
 
-def _by_file(place: Place, reason: str, wrong: Failure) -> int:
+def _by_file(place: Location, reason: str, wrong: Failure) -> int:
     """Do what can be done without the daemon's word."""
     try:
         make_private(place.data_dir)
@@ -104,14 +104,14 @@ def _by_file(place: Place, reason: str, wrong: Failure) -> int:
     return wrong.exit_code
 
 
-def _name(place: Place) -> str:
+def _name(place: Location) -> str:
     try:
         return place.name
     except Failure:
         return "somebody"
 
 
-def _holds(place: Place) -> str:
+def _holds(place: Location) -> str:
     """Say from when the file stops."""
     pid = running(place.data_dir)
     if pid is None:
@@ -133,9 +133,9 @@ def _write(path: Path, by: str, reason: str, *, wordless: bool) -> bool:
     return True
 
 
-async def _wait(operator: Operator, agent: str | None, source: str) -> Heard:
+async def _wait(operator: OperatorConnection, agent: str | None, source: str) -> StopHeard:
     """Return who has heard, once all have or the time is over."""
-    heard = Heard(known=False)
+    heard = StopHeard(known=False)
     with anyio.move_on_after(WAIT_S):
         while True:
             status = await _status(operator)
@@ -148,7 +148,7 @@ async def _wait(operator: Operator, agent: str | None, source: str) -> Heard:
     return heard
 
 
-async def _status(operator: Operator) -> Reply:
+async def _status(operator: OperatorConnection) -> Reply:
     """Return the daemon's status; a stop holds also while it cannot be asked for one."""
     try:
         return await operator.query("status", patience_s=1.0)
@@ -156,7 +156,7 @@ async def _status(operator: Operator) -> Reply:
         return {}
 
 
-async def _agents(operator: Operator) -> list[Reply] | None:
+async def _agents(operator: OperatorConnection) -> list[Reply] | None:
     """Return what is known of every agent; None if the daemon does not say."""
     try:
         return await everybody(partial(operator.query, patience_s=1.0))
@@ -164,14 +164,14 @@ async def _agents(operator: Operator) -> list[Reply] | None:
         return None
 
 
-def _heard(view: dict[str, Any], agent: str | None) -> Heard:
-    return Heard(
+def _heard(view: dict[str, Any], agent: str | None) -> StopHeard:
+    return StopHeard(
         acknowledged=[name for name in view["acknowledged"] if agent in {None, name}],
         silent=[name for name in view["silent"] if agent in {None, name}],
     )
 
 
-def _tell(heard: Heard, rows: list[Reply] | None, agent: str | None) -> None:
+def _tell(heard: StopHeard, rows: list[Reply] | None, agent: str | None) -> None:
     if heard.known:
         facts = [("acknowledged by", names(heard.acknowledged)), ("silent", names(heard.silent))]
         _say("\n".join(indented(facts)))
@@ -194,7 +194,7 @@ def _run(command: str) -> bool:
     return done.returncode == 0
 
 
-def _end(heard: Heard, failed: Sequence[str], agent: str | None, stranger: str) -> int:
+def _end(heard: StopHeard, failed: Sequence[str], agent: str | None, stranger: str) -> int:
     if heard.silent:
         _say(f"Not acknowledged by {names(heard.silent)}: look after them by hand.")
     if failed:
@@ -218,7 +218,7 @@ def _say(words: str) -> None:
 @click.option("--reason", default="", help="Why, for the record.")
 @click.option("--yes", is_flag=True, help="Delete stop files that others wrote without asking.")
 @reaches_daemon
-def resume(place: Place, reason: str, agent: str | None, *, yes: bool) -> int:
+def resume(place: Location, reason: str, agent: str | None, *, yes: bool) -> int:
     """Let work go on after a stop.
 
     Stop files that `safetyd stop` wrote are deleted; those of others after you have seen them.
@@ -231,7 +231,7 @@ def resume(place: Place, reason: str, agent: str | None, *, yes: bool) -> int:
         raise NotReachable(exc.message + _without_daemon(place)) from exc
 
 
-async def _resume(place: Place, reason: str, yes: bool) -> int:  # noqa: FBT001
+async def _resume(place: Location, reason: str, yes: bool) -> int:  # noqa: FBT001
     async with connected(place) as operator:
         before = await operator.query("status")
         found = [path for path in map(Path, before["stop_files"]) if stop_file.is_there(path)]
@@ -247,7 +247,7 @@ async def _resume(place: Place, reason: str, yes: bool) -> int:  # noqa: FBT001
     return BLOCKED if holds else 0
 
 
-async def _resume_agent(place: Place, reason: str, agent: str) -> int:
+async def _resume_agent(place: Location, reason: str, agent: str) -> int:
     async with connected(place) as operator:
         cleared = (await operator.control("resume", reason=reason, agent=agent))["cleared"]
         left = (await operator.query("status"))["stop"]["stops"]
@@ -276,7 +276,7 @@ def _still(left: Sequence[View]) -> None:
         click.echo(f"  {ending(stop)}")
 
 
-def _without_daemon(place: Place) -> str:
+def _without_daemon(place: Location) -> str:
     path = place.data_dir / stop_file.NAME
     if not stop_file.is_there(path):
         return ""
@@ -304,7 +304,9 @@ def _deleted(path: Path) -> bool:
     return True
 
 
-async def _left(operator: Operator, gone: Iterable[Path], kept: Iterable[Path]) -> list[Reply]:
+async def _left(
+    operator: OperatorConnection, gone: Iterable[Path], kept: Iterable[Path]
+) -> list[Reply]:
     """Return what stops once the daemon knows of the files that are gone and left, or after 5 s."""
     ended, lasting = ({f"file:{path}" for path in paths} for paths in (gone, kept))
     left: list[Reply] = []

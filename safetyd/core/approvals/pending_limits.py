@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from safetyd.core.approvals.request import ApprovalsConfig, size_of
-from safetyd.core.approvals.request_index import Register, Waiting
+from safetyd.core.approvals.request_index import RequestIndex, Waiting
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.messages.verdict import BLOCK, Verdict
 
@@ -20,7 +20,7 @@ class Bound(NamedTuple):
     settings: tuple[str, str]  # of the number, and of the bytes
 
 
-def passed(proposed: Proposed, register: Register, config: ApprovalsConfig) -> Verdict | None:
+def passed(proposed: Proposed, register: RequestIndex, config: ApprovalsConfig) -> Verdict | None:
     """Return what one more request would pass, if anything."""
     size = size_of(proposed.proposal)
     for bound in _bounds(proposed, register, config):
@@ -31,7 +31,7 @@ def passed(proposed: Proposed, register: Register, config: ApprovalsConfig) -> V
     return None
 
 
-def _bounds(proposed: Proposed, register: Register, config: ApprovalsConfig) -> Iterator[Bound]:
+def _bounds(proposed: Proposed, register: RequestIndex, config: ApprovalsConfig) -> Iterator[Bound]:
     yield Bound(
         proposed.agent,
         register.waiting(proposed.agent),

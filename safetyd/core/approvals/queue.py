@@ -17,7 +17,7 @@ from safetyd.core.approvals.request import (
     State,
     unpause,
 )
-from safetyd.core.approvals.request_index import Register
+from safetyd.core.approvals.request_index import RequestIndex
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Asking, Decided, Proposed
 from safetyd.core.events.event import Event, Ticked, steady, wall
@@ -41,7 +41,7 @@ from safetyd.core.messages.verdict import ALLOW
 MAX_PER_TICK: Final = 64
 
 
-class Approvals(Register):
+class Approvals(RequestIndex):
     """Nothing is asked twice: a repeat of an action that is pending joins its request."""
 
     name = "approvals"

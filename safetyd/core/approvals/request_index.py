@@ -18,7 +18,7 @@ WHOLE: Final = len("req_") + 12
 PART: Final = 500  # requests that are encoded in one go
 
 
-class Saved(msgspec.Struct, frozen=True):
+class SavedRequest(msgspec.Struct, frozen=True):
     """Requests in parts, so that whoever decides meanwhile waits for one part at most.
 
     They are compressed because to copy what is large stops everybody too.
@@ -51,7 +51,7 @@ class Waiting:
         self.bytes -= self.sizes.pop(id_)
 
 
-class Register(Actor):
+class RequestIndex(Actor):
     """Requests are never changed, only replaced: `save` may encode them in another thread."""
 
     def __init__(self) -> None:
@@ -151,12 +151,12 @@ class Register(Actor):
         def encoded() -> bytes:
             begins = range(0, len(requests), PART)
             parts = [_encode_part(requests[n : n + PART]) for n in begins]
-            return msgspec.msgpack.encode(Saved(parts, closed))
+            return msgspec.msgpack.encode(SavedRequest(parts, closed))
 
         return encoded
 
     def load(self, saved: bytes) -> None:
-        found = msgspec.msgpack.decode(saved, type=Saved)
+        found = msgspec.msgpack.decode(saved, type=SavedRequest)
         for part in found.parts:
             for request in _decode(zlib.decompress(part)):
                 self.put(request)

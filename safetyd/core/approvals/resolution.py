@@ -43,7 +43,7 @@ class Involved(NamedTuple):
     grants: tuple[str, ...] = ()
 
 
-class Askers:
+class RequestResolution:
     """Turns restricting verdicts into questions to people, as far as people may lift them."""
 
     def __init__(

@@ -12,9 +12,9 @@ from safetyd.core.approvals.grant_hints import worded
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
-from safetyd.core.approvals.resolution import Askers, asked_for, unlifted
+from safetyd.core.approvals.resolution import RequestResolution, asked_for, unlifted
 from safetyd.core.approvals.suggestions import History
-from safetyd.core.decision_cache import Recall
+from safetyd.core.decision_cache import DecisionCache
 from safetyd.core.engine.evaluation import conflict, proposed_again, restricting
 from safetyd.core.engine.evaluation import decided as judged
 from safetyd.core.events.decision_events import Decided, Proposed
@@ -170,13 +170,13 @@ class Engine:
         self.guards = chain(
             policy, self._kinds, self.sessions, Ties(self._holds_name, self._is_busy)
         )
-        self.recall = Recall(policy.decisions, policy.mode, self.policy_digest)
+        self.recall = DecisionCache(policy.decisions, policy.mode, self.policy_digest)
         self.actions = Actions(policy.sessions, self.guards.keys.known)
         self.approvals = Approvals(policy.approvals)
         self.grants = Grants()
         self.history = History(self.approvals, self._kinds)
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
-        self._askers = Askers(
+        self._askers = RequestResolution(
             self.approvals, self.grants, self.guards, policy.approvals, policy.telling
         )
         self._guards: tuple[Guard, ...] = tuple(self.guards)

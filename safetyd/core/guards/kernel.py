@@ -30,7 +30,7 @@ class State(enum.StrEnum):
     SAFE_MODE = "safe_mode"
 
 
-class Step(enum.Enum):
+class KernelStep(enum.Enum):
     """The edges of the diagram."""
 
     PROPOSED = (State.READY, State.PLANNING)
@@ -80,7 +80,7 @@ class Kernel(msgspec.Struct, gc=False):
             return self.safe
         return state is _READY or getattr(self, state) > 0
 
-    def move(self, *steps: Step) -> None:
+    def move(self, *steps: KernelStep) -> None:
         """Take one action along the diagram; `ValueError` if none is where a step begins."""
         for step in steps:
             if not self.holds(step.begin):
@@ -128,7 +128,7 @@ MAX_UNPROPOSED: Final = 1_000
 HEARD_S: Final = 3600.0
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class SafeModeEntry(msgspec.Struct, frozen=True, gc=False):
     """How a kernel came into safe mode."""
 
     t: float
@@ -138,7 +138,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     by_error: bool = False  # not by a person
 
 
-class Agent(msgspec.Struct, gc=False):
+class AgentKernel(msgspec.Struct, gc=False):
     """What is known of one agent; the same size whatever it does."""
 
     kernel: Kernel = msgspec.field(default_factory=Kernel)
@@ -146,7 +146,7 @@ class Agent(msgspec.Struct, gc=False):
     unproposed: bool = False  # although that is known
     heard_t: float = -math.inf
     busy_until_t: float = -math.inf  # an action without an outcome does not count for longer
-    entry: Entry | None = None  # the last one, which may be over
+    entry: SafeModeEntry | None = None  # the last one, which may be over
 
     def state(self, t: float) -> State:
         idle = t >= self.busy_until_t and not self.kernel.safe
@@ -163,31 +163,31 @@ class Agent(msgspec.Struct, gc=False):
     def give_back(self) -> None:
         """Take note that an action that was asked about is no longer being planned."""
         if self.kernel.planning:
-            self.kernel.move(Step.REFUSED)
+            self.kernel.move(KernelStep.REFUSED)
 
     def end(self) -> None:
         """Take note that an action is over, if one is under way."""
         if self.kernel.holds(State.EXECUTING):
-            self.kernel.move(Step.ENDED, Step.EVALUATED)
+            self.kernel.move(KernelStep.ENDED, KernelStep.EVALUATED)
 
-    def enter(self, entry: Entry, *, by_error: bool) -> None:
+    def enter(self, entry: SafeModeEntry, *, by_error: bool) -> None:
         """Enter safe mode; an entry that already holds stays."""
         if not self.kernel.safe:
             self.entry = entry
         if by_error and self.kernel.holds(State.EXECUTING):
-            self.kernel.move(Step.TRIPPED)
+            self.kernel.move(KernelStep.TRIPPED)
         else:
             self.kernel.halt()
 
 
-class Fleet(msgspec.Struct):
+class Kernels(msgspec.Struct):
     """No agent is forgotten while it is in safe mode, because that would let it out."""
 
-    agents: dict[str, Agent] = {}  # and as one of them, all without a key
+    agents: dict[str, AgentKernel] = {}  # and as one of them, all without a key
     unproposed: int = 0
-    everybody: Entry | None = None
+    everybody: SafeModeEntry | None = None
 
-    def proposing(self, name: str, *, keyless: bool) -> Agent:
+    def proposing(self, name: str, *, keyless: bool) -> AgentKernel:
         """Return an agent that proposes."""
         agent = self.named(name)
         if agent.keyless is None or agent.unproposed:
@@ -195,7 +195,7 @@ class Fleet(msgspec.Struct):
         agent.keyless, agent.unproposed = keyless, False
         return agent
 
-    def reporting(self, name: str, *, keyless: bool) -> Agent | None:
+    def reporting(self, name: str, *, keyless: bool) -> AgentKernel | None:
         """Return an agent that reports an outcome, or None if it is one too many."""
         if keyless and name not in self.agents and self.unproposed >= MAX_UNPROPOSED:
             return None
@@ -206,10 +206,10 @@ class Fleet(msgspec.Struct):
             agent.keyless = True
         return agent
 
-    def named(self, name: str) -> Agent:
+    def named(self, name: str) -> AgentKernel:
         agent = self.agents.get(name)
         if agent is None:
-            agent = self.agents[name] = Agent()
+            agent = self.agents[name] = AgentKernel()
             self.unproposed += 1
         return agent
 
@@ -217,7 +217,7 @@ class Fleet(msgspec.Struct):
         """Forget an agent that has proposed and that nothing holds."""
         self.agents.pop(name, None)
 
-    def holding(self, name: str, *, keyless: bool) -> Entry | None:
+    def holding(self, name: str, *, keyless: bool) -> SafeModeEntry | None:
         """Return what keeps an agent to reading, if anything does."""
         if self.everybody is not None:
             return self.everybody
@@ -227,14 +227,14 @@ class Fleet(msgspec.Struct):
         return agent.entry if agent is not None and agent.kernel.safe else None
 
     @property
-    def all_keyless(self) -> Entry | None:
+    def all_keyless(self) -> SafeModeEntry | None:
         """Return what keeps all agents without a key to reading, if anything does."""
         agent = self.agents.get(KEYLESS)
         return agent.entry if agent is not None and agent.kernel.safe else None
 
     def entries(
         self, only: str | None = None, *, keyless: bool = False
-    ) -> Iterator[tuple[str, Entry]]:
+    ) -> Iterator[tuple[str, SafeModeEntry]]:
         """Yield every kernel that is in safe mode, or only those that hold one agent."""
         if self.everybody is not None:
             yield EVERYBODY, self.everybody
@@ -273,14 +273,14 @@ class Fleet(msgspec.Struct):
             self.everybody = None
             self._count_anew(self.agents.values())
         elif name in self.agents and self.agents[name].kernel.safe:
-            self.agents[name].kernel.move(Step.EXITED)
+            self.agents[name].kernel.move(KernelStep.EXITED)
             if name == KEYLESS:
                 self._count_anew(one for one in self.agents.values() if one.keyless)
 
-    def _count_anew(self, agents: Iterable[Agent]) -> None:
+    def _count_anew(self, agents: Iterable[AgentKernel]) -> None:
         for agent in agents:
             if not agent.kernel.safe:
                 agent.kernel.errors = 0
 
 
-_UNKNOWN: Final = Agent()
+_UNKNOWN: Final = AgentKernel()

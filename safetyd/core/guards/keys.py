@@ -41,7 +41,7 @@ class Ties(NamedTuple):
     busy: Callable[[str], bool]  # it has actions under way
 
 
-class Agent(msgspec.Struct, gc=False):
+class KnownAgent(msgspec.Struct, gc=False):
     """What is known of one agent."""
 
     keyless: bool
@@ -54,7 +54,7 @@ class Agent(msgspec.Struct, gc=False):
 
 
 class KeysState(msgspec.Struct):
-    agents: dict[str, Agent] = {}  # of those without a key, the one silent for longest first
+    agents: dict[str, KnownAgent] = {}  # of those without a key, the one silent for longest first
     keyless: int = 0
     stop_epoch: int = 0  # the newest that anybody was told of
     words: Vocabulary = msgspec.field(default_factory=Vocabulary)
@@ -83,7 +83,7 @@ class KeysGuard(Guard):
         )
 
     @property
-    def agents(self) -> dict[str, Agent]:
+    def agents(self) -> dict[str, KnownAgent]:
         return self._state.agents
 
     def keyless(self, agent: str) -> bool:
@@ -212,10 +212,10 @@ class KeysGuard(Guard):
     def _told(self, event: Stopped | Resumed) -> None:
         self._state.stop_epoch = max(self._state.stop_epoch, event.epoch)
 
-    def _heard(self, name: str, t: float, *, keyless: bool) -> Agent:
+    def _heard(self, name: str, t: float, *, keyless: bool) -> KnownAgent:
         agent = self._state.agents.get(name)
         if agent is None:
-            agent = self._state.agents[name] = Agent(keyless=keyless, heard_t=t)
+            agent = self._state.agents[name] = KnownAgent(keyless=keyless, heard_t=t)
             self._state.keyless += keyless
         elif agent.keyless and not keyless:
             agent.keyless = False
@@ -225,7 +225,7 @@ class KeysGuard(Guard):
             self._state.agents[name] = self._state.agents.pop(name)
         return agent
 
-    def _count(self, agent: Agent, event: Decided) -> None:
+    def _count(self, agent: KnownAgent, event: Decided) -> None:
         if event.decision is ALLOW:
             agent.allowed += 1
         elif event.decision is ASK:
@@ -233,7 +233,7 @@ class KeysGuard(Guard):
         else:
             agent.blocked += 1
 
-    def _note(self, agent: Agent, event: Reported) -> None:
+    def _note(self, agent: KnownAgent, event: Reported) -> None:
         match event.telemetry:
             case Outcome(ok=ok) as outcome:
                 agent.failed += not ok

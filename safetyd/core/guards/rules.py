@@ -18,7 +18,7 @@ from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Amount, Count, Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.text.folding import forms
-from safetyd.core.text.path_globs import Globs, Place
+from safetyd.core.text.path_globs import Globs, PathTarget
 from safetyd.core.text.patterns import PatternSet
 
 # They may hold secrets, so reading them is enough to ask.
@@ -106,19 +106,19 @@ class ProjectRules(RuleLists, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory_per_session: Cap | None = None
 
 
-class Case(msgspec.Struct, frozen=True):
+class RuleCase(msgspec.Struct, frozen=True):
     """A proposal with what was found out about it."""
 
     proposed: Proposed
     kind: Kind
-    places: tuple[Place, ...]
+    places: tuple[PathTarget, ...]
 
     @property
     def proposal(self) -> Proposal:
         return self.proposed.proposal
 
 
-Test = Callable[[Case], bool]
+Test = Callable[[RuleCase], bool]
 
 
 class Rule:
@@ -134,7 +134,7 @@ class Rule:
             *_timed(config.when, timezone),
         )
 
-    def matches(self, case: Case) -> bool:
+    def matches(self, case: RuleCase) -> bool:
         return all(test(case) for test in self._tests)
 
 
@@ -181,11 +181,11 @@ def _said(when: When, *, allows: bool) -> Iterator[Test]:
         yield lambda case: (_all_match if allows else _any_matches)(globs, case.places)
 
 
-def _all_match(globs: Globs, places: Sequence[Place]) -> bool:
+def _all_match(globs: Globs, places: Sequence[PathTarget]) -> bool:
     return bool(places) and all(not p.opaque and globs.find(p) is not None for p in places)
 
 
-def _any_matches(globs: Globs, places: Sequence[Place]) -> bool:
+def _any_matches(globs: Globs, places: Sequence[PathTarget]) -> bool:
     return any(globs.find(place) is not None for place in places)
 
 

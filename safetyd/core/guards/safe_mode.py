@@ -19,7 +19,15 @@ from safetyd.core.events.decision_events import Decided, Overdue, Proposed, Sett
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import NameForgotten, SafeModeEntered, SafeModeExited
 from safetyd.core.events.request_events import Dropped
-from safetyd.core.guards.kernel import EVERYBODY, Agent, Entry, Fleet, State, Step, shown
+from safetyd.core.guards.kernel import (
+    EVERYBODY,
+    AgentKernel,
+    Kernels,
+    KernelStep,
+    SafeModeEntry,
+    State,
+    shown,
+)
 from safetyd.core.messages.proposal import Reversibility
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
 from safetyd.core.party import KEYLESS
@@ -69,12 +77,12 @@ class SafeMode(Guard):
     """The guard. After `outcome_timeout_s` an action without an outcome is no longer executing."""
 
     name = "safe_mode"
-    _state: Fleet
+    _state: Kernels
 
     def __init__(self, config: SafeModeConfig, outcome_timeout_s: float) -> None:
         self._config = config
         self._outcome_timeout_s = outcome_timeout_s
-        self._state = Fleet()
+        self._state = Kernels()
         self.hears = hearing(
             on(Decided, self._decided),
             later(self._approved),
@@ -90,7 +98,7 @@ class SafeMode(Guard):
         """Describe one agent or, if None, all: the most restricted state and the largest count."""
         held = dict(self._state.entries(agent))
         known = self._state.agents
-        agents = known.values() if agent is None else (known.get(agent, Agent()),)
+        agents = known.values() if agent is None else (known.get(agent, AgentKernel()),)
         return SafeModeStatus(
             active=bool(held),
             state=State.SAFE_MODE if held else shown(one.state(t) for one in agents),
@@ -164,9 +172,9 @@ class SafeMode(Guard):
         if event.decision is ALLOW:
             agent.begin(event.t, self._outcome_timeout_s)
         elif event.asks is not None and not event.asks.joins:
-            agent.kernel.move(Step.PROPOSED)
+            agent.kernel.move(KernelStep.PROPOSED)
         else:
-            agent.kernel.move(Step.PROPOSED, Step.REFUSED)
+            agent.kernel.move(KernelStep.PROPOSED, KernelStep.REFUSED)
 
     def _approved(self, event: Decided) -> None:
         agent = self._state.proposing(event.agent, keyless=event.keyless)
@@ -194,7 +202,7 @@ class SafeMode(Guard):
         if agent := self._state.agents.get(event.agent):
             agent.kernel.give_up(len(event.ids))
 
-    def _counts(self, agent: Agent, event: Settled) -> bool:
+    def _counts(self, agent: AgentKernel, event: Settled) -> bool:
         if agent.kernel.safe or self._state.everybody is not None:
             return False
         if agent.keyless and self._state.all_keyless is not None:
@@ -202,7 +210,9 @@ class SafeMode(Guard):
         return self._config.count_dependency_errors or not event.failed_dependency
 
     def _entered(self, event: SafeModeEntered) -> Sequence[Event]:
-        entry = Entry(event.t, event.at, event.by, event.reason, by_error=bool(event.errors))
+        entry = SafeModeEntry(
+            event.t, event.at, event.by, event.reason, by_error=bool(event.errors)
+        )
         if event.agent is None:
             self._state.everybody = self._state.everybody or entry
             return ()
@@ -233,7 +243,7 @@ class SafeMode(Guard):
     def _forgotten(self, event: NameForgotten) -> None:
         self._state.forget(event.agent)
 
-    def _cooldown_ms(self, entries: Iterable[Entry], t: float) -> int:
+    def _cooldown_ms(self, entries: Iterable[SafeModeEntry], t: float) -> int:
         """Return how long it takes until all may be left."""
         since_t = max((entry.t for entry in entries), default=-math.inf)
         left_ms = (since_t - t) * 1000 + self._config.cooldown_ms
@@ -252,7 +262,7 @@ def _ending(kernel: str) -> str:
     return f"once `safetyd safe-mode exit --agent {named}` ended safe mode"
 
 
-def _verdict(entry: Entry, reversibility: Reversibility, remedy: str) -> Verdict:
+def _verdict(entry: SafeModeEntry, reversibility: Reversibility, remedy: str) -> Verdict:
     said = f"safe mode is active since {entry.since:%H:%M}Z by {entry.by}"
     why = f"{said}: {entry.reason}" if entry.reason else said
     unknown = "what this would do is unknown"

@@ -22,9 +22,15 @@ from safetyd.core.outbox.alert_rules import (
     outage_key,
     stop_key,
 )
-from safetyd.core.outbox.bundling import Cause, Postroom, Standstill
+from safetyd.core.outbox.bundling import Bundling, Cause, Standstill
 from safetyd.core.outbox.deliveries import Delivery, rank
-from safetyd.core.outbox.delivery_queue import SUMMARY_WINDOW, Lane, Place, high_row, lone_row
+from safetyd.core.outbox.delivery_queue import (
+    SUMMARY_WINDOW,
+    DeliveryQueue,
+    Slot,
+    high_row,
+    lone_row,
+)
 from safetyd.core.party import KEYLESS
 from safetyd.core.reporting.session_summary import summary
 
@@ -33,7 +39,7 @@ MAX_ALERTS: Final = 1_000  # whose last note is remembered
 MAX_WORDS: Final = 200  # characters of what an agent says in a summary
 
 
-class Noting(Postroom):
+class Alerts(Bundling):
     def _alerted(self, event: Event) -> Sequence[Event]:
         alert = None if self.idle else alert_of(event, self._config.alert_batch_s)
         return () if alert is None or self._needless(event) else self._raise(event, alert)
@@ -57,10 +63,10 @@ class Noting(Postroom):
             self._deliveries.of_channel(note.id)
         return self._due(event, lanes)
 
-    def _alarms(self, alert: Alert, note: Note) -> dict[str, Place]:
+    def _alarms(self, alert: Alert, note: Note) -> dict[str, Slot]:
         """Return where an alert goes at once or with the next batch, and where it goes later."""
         later = note.at + timedelta(seconds=alert.after_s)
-        places = dict[str, Place]()
+        places = dict[str, Slot]()
         for lane in self._routes.of_kinds(alert.agent, alert.later):
             place = self._alarm(alert, lane, note, later)
             places[lane] = place._replace(row=f"later:{note.id}", flush_at=later)
@@ -68,11 +74,11 @@ class Noting(Postroom):
             places[lane] = self._alarm(alert, lane, note, note.at)
         return places
 
-    def _alarm(self, alert: Alert, lane: str, note: Note, at: datetime) -> Place:
+    def _alarm(self, alert: Alert, lane: str, note: Note, at: datetime) -> Slot:
         if alert.always:
-            return Place(lone_row(note.id), "alone", at)
+            return Slot(lone_row(note.id), "alone", at)
         if alert.batch_s is not None:
-            return Place("alerts", "batch", at + timedelta(seconds=alert.batch_s))
+            return Slot("alerts", "batch", at + timedelta(seconds=alert.batch_s))
         recipient = self._state.lanes[lane].recipient
         sleeps = self._config.quiet_bypass == "none" and self.quiet_until(recipient, at)
         return self._usual("normal" if sleeps else alert.urgency, at, self._party(alert.agent))
@@ -147,20 +153,20 @@ class Noting(Postroom):
         places = {lane: self._summed(self._state.lanes[lane], event.at) for lane in lanes}
         return self._due(event, self._tell(note, places))
 
-    def _summed(self, lane: Lane, at: datetime) -> Place:
+    def _summed(self, lane: DeliveryQueue, at: datetime) -> Slot:
         if lane.sums_up(at):
-            return Place("summaries", "batch", at + SUMMARY_WINDOW)
+            return Slot("summaries", "batch", at + SUMMARY_WINDOW)
         return self._usual("low", at)
 
     def _announced(self, event: Announced) -> Sequence[Event]:
         note = event.note
         place = self._usual(note.urgency, event.at, self._party(note.agent))
         if note.kind == "test":
-            place = Place(lone_row(note.id), "alone", event.at)
+            place = Slot(lone_row(note.id), "alone", event.at)
         lanes = self._routes.announced(event)
         return self._due(event, self._tell(note, dict.fromkeys(lanes, place)))
 
-    def _tell(self, note: Note, places: dict[str, Place]) -> list[Lane]:
+    def _tell(self, note: Note, places: dict[str, Slot]) -> list[DeliveryQueue]:
         """Let a note wait in its places; return these lanes."""
         lanes = [self._state.lanes[name] for name in places]
         if note.kind != "test" and self._too_calm(note.urgency):
@@ -178,17 +184,17 @@ class Noting(Postroom):
             return ""
         return KEYLESS if self._keyless(agent) else agent
 
-    def _usual(self, urgency: Urgency, at: datetime, party: str = "") -> Place:
+    def _usual(self, urgency: Urgency, at: datetime, party: str = "") -> Slot:
         """Return where such a thing of a party waits if nothing else is known of it."""
         if urgency == "high":
-            return Place(high_row(party), "high", at, party=party)
+            return Slot(high_row(party), "high", at, party=party)
         leading = self._config.batch_mode == "leading"
-        return Place("batch", "batch", at if leading else at + self._interval)
+        return Slot("batch", "batch", at if leading else at + self._interval)
 
     def _too_calm(self, urgency: Urgency) -> bool:
         return rank(urgency) < rank(self._config.min_urgency)
 
-    def _hold_back(self, lanes: Iterable[Lane]) -> None:
+    def _hold_back(self, lanes: Iterable[DeliveryQueue]) -> None:
         for lane in lanes:
             lane.held_back += 1
 
@@ -201,7 +207,7 @@ _ALL: Final = "*"
 _ANOMALY: Final = "anomaly"
 
 
-class Clearing(Noting):
+class AllClear(Alerts):
     def _stopped(self, event: Stopped) -> None:
         known = self._state.stops.get(event.agent or _ALL, Standstill()).causes.get(event.source)
         # The finding that comes right before such a stop is what people are told.

@@ -27,12 +27,12 @@ from safetyd.core.events.notification_events import (
     Told,
     Unparked,
 )
-from safetyd.core.outbox.deliveries import Deliveries, Delivery, Kept, Keyless, Subjects, rank
+from safetyd.core.outbox.deliveries import Deliveries, Delivery, ItemFacts, Kept, Keyless, rank
 from safetyd.core.outbox.delivery_queue import (
     MAX_ASKS,
-    Demands,
-    Lane,
-    Message,
+    AskLimits,
+    DeliveryQueue,
+    QueuedMessage,
     Quiet,
     Sort,
     due_at,
@@ -41,8 +41,8 @@ from safetyd.core.outbox.delivery_queue import (
     messages,
     ripe,
 )
-from safetyd.core.outbox.escalation import Step
-from safetyd.core.outbox.routing import Routes
+from safetyd.core.outbox.escalation import EscalationStep
+from safetyd.core.outbox.routing import Routing
 from safetyd.core.recipients import QuietHours, TellingConfig
 
 MAX_PER_TICK: Final = 64
@@ -52,11 +52,11 @@ _NEVER: Final = QuietHours(start="00:00", end="00:00")
 _IN_PASSING: Final[frozenset[ItemKind]] = frozenset({"expired", "summary"})
 
 
-class Case(msgspec.Struct, array_like=True):
+class ReminderState(msgspec.Struct, array_like=True):
     """How far people have been told of a request that is pending."""
 
     tell_by: datetime | None  # somebody should know by then; None: a person put it off
-    next: Step | None = None
+    next: EscalationStep | None = None
     step: int = 0
     last_at: datetime | None = None  # of the last message about it
     told: bool = False
@@ -80,24 +80,24 @@ class Standstill(msgspec.Struct):
 
 
 class OutboxState(msgspec.Struct):
-    lanes: dict[str, Lane] = {}
-    cases: dict[str, Case] = {}  # by request, oldest first
+    lanes: dict[str, DeliveryQueue] = {}
+    cases: dict[str, ReminderState] = {}  # by request, oldest first
     kept: Kept = msgspec.field(default_factory=Kept)
     alerts: dict[str, str] = {}  # the last note of each sort of alert
-    demands: Demands = msgspec.field(default_factory=Demands)
+    demands: AskLimits = msgspec.field(default_factory=AskLimits)
     stops: dict[str, Standstill] = {}  # by agent; of all: "*"
     down: list[str] = []  # channels
     count: int = 0  # messages so far
 
 
-class Postroom(Actor):
+class Bundling(Actor):
     _state: OutboxState
 
     def __init__(self, config: TellingConfig, approvals: Approvals, keyless: Keyless) -> None:
         self._config = config
         self._approvals = approvals
         self._keyless = keyless
-        self._routes = Routes(config)
+        self._routes = Routing(config)
         self._hours = {recipient.name: recipient.quiet for recipient in config.recipients}
         self._interval = timedelta(seconds=config.batch_interval_s)
         self._take_on(OutboxState())
@@ -154,10 +154,10 @@ class Postroom(Actor):
         """Go on from a state, without what waits for whom nobody can reach any more."""
         before = state.lanes
         routes = {key(*route): route for route in self._routes.all()}
-        state.lanes = {name: before.get(name) or Lane(*routes[name]) for name in routes}
+        state.lanes = {name: before.get(name) or DeliveryQueue(*routes[name]) for name in routes}
         self._state = state
         self._deliveries = Deliveries(state.kept)
-        self._subjects = Subjects(self._approvals, self._deliveries, self._keyless)
+        self._subjects = ItemFacts(self._approvals, self._deliveries, self._keyless)
         self._promised: set[tuple[str, str]] = set()  # returned, and not yet observed
         for lane in (lane for name, lane in before.items() if name not in routes):
             self._release(lane.where)
@@ -166,7 +166,7 @@ class Postroom(Actor):
                 self._deliveries.cancel(delivery, "nobody is told on this channel any more")
                 self._release(item.ref for item in delivery.items)
 
-    def _due(self, cause: Event, lanes: Iterable[Lane]) -> list[Event]:
+    def _due(self, cause: Event, lanes: Iterable[DeliveryQueue]) -> list[Event]:
         """Return the messages of these lanes that may go out now."""
         dues = list[Event]()
         for lane in lanes:
@@ -179,7 +179,9 @@ class Postroom(Actor):
                     dues.append(self._message(cause, lane, message, items))
         return dues
 
-    def _message(self, cause: Event, lane: Lane, message: Message, items: list[Item]) -> Due:
+    def _message(
+        self, cause: Event, lane: DeliveryQueue, message: QueuedMessage, items: list[Item]
+    ) -> Due:
         shown = self._subjects.first(items, SHOWN)
         counted = self._counted(lane, message, items, shown)
         urgency = max(map(self._subjects.urgency, shown), key=rank)
@@ -201,7 +203,11 @@ class Postroom(Actor):
         )
 
     def _counted(
-        self, lane: Lane, message: Message, items: list[Item], shown: tuple[Item, ...]
+        self,
+        lane: DeliveryQueue,
+        message: QueuedMessage,
+        items: list[Item],
+        shown: tuple[Item, ...],
     ) -> list[Item]:
         """Return what else a message tells of, by number; all the rest waits for another."""
         if len(items) == len(shown):
@@ -218,7 +224,7 @@ class Postroom(Actor):
         """Say whether it is enough that people hear of its number."""
         return item.kind in _IN_PASSING
 
-    def _name(self, lane: Lane, message: Message, at: datetime) -> str:
+    def _name(self, lane: DeliveryQueue, message: QueuedMessage, at: datetime) -> str:
         said = lane.recipient, lane.channel, at.isoformat(), str(self._state.count), message.name
         return "dlv_" + hashlib.sha256("\0".join(said).encode()).hexdigest()[:16]
 
@@ -236,16 +242,16 @@ class Postroom(Actor):
         self._state.count += 1
         return delivery
 
-    def _made_of(self, lane: Lane, event: Due) -> Message:
+    def _made_of(self, lane: DeliveryQueue, event: Due) -> QueuedMessage:
         """Return the rows that a message was made of, as far as they still wait."""
         first = event.items[0]
         row = lane.where.get(first.ref, "")
         if lane.rows[row].sort == "alone" if row else first.kind == "test":
-            return Message("alone", (row or lone_row(first.ref),))
+            return QueuedMessage("alone", (row or lone_row(first.ref),))
         sort: Sort = "high" if event.urgency == "high" else "batch"
         return ripe(lane, sort, event.at, self._quiet(lane), self._interval)
 
-    def _take(self, lane: Lane, message: Message, event: Due) -> tuple[Item, ...]:
+    def _take(self, lane: DeliveryQueue, message: QueuedMessage, event: Due) -> tuple[Item, ...]:
         """Take out what is listed, and of the rest as much as is told by number."""
         rest = list[Item]()
         if event.more:
@@ -303,7 +309,7 @@ class Postroom(Actor):
             if self.note(ref) is not None and not self._holds(ref):
                 self._deliveries.release(ref)
 
-    def _useful(self, lane: Lane, message: Message, at: datetime) -> list[Item]:
+    def _useful(self, lane: DeliveryQueue, message: QueuedMessage, at: datetime) -> list[Item]:
         """Return what may be told now; of agents without a key, what came first of very much."""
         keyed, keyless = list[Item](), list[Item]()
         for item in (item for name in message.rows for item in lane.rows[name].items.values()):
@@ -314,5 +320,5 @@ class Postroom(Actor):
                 (keyless if without else keyed).append(item)
         return keyed + keyless
 
-    def _quiet(self, lane: Lane) -> Quiet:
+    def _quiet(self, lane: DeliveryQueue) -> Quiet:
         return lambda at: self.quiet_until(lane.recipient, at)

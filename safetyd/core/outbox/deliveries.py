@@ -209,17 +209,17 @@ def rank(urgency: Urgency) -> int:
     return _RANKS[urgency]
 
 
-class Agent(NamedTuple):
+class AgentFacts(NamedTuple):
     """Whom an item is about. What is of agents without a key comes after all others."""
 
     keyless: bool
     name: str
 
 
-_NOBODY: Final = Agent(keyless=True, name="")
+_NOBODY: Final = AgentFacts(keyless=True, name="")
 
 
-class Subjects:
+class ItemFacts:
     def __init__(self, approvals: Approvals, deliveries: Deliveries, keyless: Keyless) -> None:
         self._approvals = approvals
         self._deliveries = deliveries
@@ -251,7 +251,7 @@ class Subjects:
         Names without a key are free, so they take no place from agents with one; and nobody has
         a second place before everybody else has one.
         """
-        of_agent: dict[Agent, list[Item]] = {}
+        of_agent: dict[AgentFacts, list[Item]] = {}
         for item in items:
             of_agent.setdefault(self.agent(item), []).append(item)
         places = (
@@ -268,14 +268,14 @@ class Subjects:
             return True
         return self.agent(item).keyless
 
-    def agent(self, item: Item) -> Agent:
+    def agent(self, item: Item) -> AgentFacts:
         found = self._find(item)
         if found is None:
             return _NOBODY
         if isinstance(found, Request) and not found.own:
-            return Agent(found.asked.keyless, found.agent)
+            return AgentFacts(found.asked.keyless, found.agent)
         name = found.agent or ""
-        return Agent(bool(name) and self._keyless(name), name)
+        return AgentFacts(bool(name) and self._keyless(name), name)
 
     def end(self, items: Iterable[Item], at: datetime) -> datetime | None:
         """Return when there is nothing more to tell of any of these; None: never."""

@@ -29,7 +29,7 @@ Sort = Literal["alone", "batch", "high"]
 Quiet = Callable[[datetime], datetime | None]
 
 
-class Place(NamedTuple):
+class Slot(NamedTuple):
     """The row of a lane in which something waits, and until when it does."""
 
     row: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     party: str = ""
 
 
-class Row(msgspec.Struct):
+class Batch(msgspec.Struct):
     """Things by what they are about, in the order in which they came."""
 
     sort: Sort
@@ -75,10 +75,10 @@ class Urgent(msgspec.Struct):
 _NONE: Final = Urgent()  # of a party that had none
 
 
-class Lane(msgspec.Struct):
+class DeliveryQueue(msgspec.Struct):
     recipient: str
     channel: str
-    rows: dict[str, Row] = {}
+    rows: dict[str, Batch] = {}
     where: dict[str, str] = {}  # the row of each thing
     soonest: datetime | None = None  # that a row is due
     newest: datetime | None = None  # that something was put into a row
@@ -96,11 +96,11 @@ class Lane(msgspec.Struct):
     def holds(self, ref: str) -> bool:
         return ref in self.where
 
-    def put(self, item: Item, place: Place, at: datetime) -> None:
+    def put(self, item: Item, place: Slot, at: datetime) -> None:
         """Let a thing wait in a row, which is due no later than any of its things."""
         name, sort, flush_at, agent, party = place
         self.drop(item.ref)
-        row = self.rows.setdefault(name, Row(sort, flush_at, {}, agent, at, party))
+        row = self.rows.setdefault(name, Batch(sort, flush_at, {}, agent, at, party))
         row.items[item.ref] = item
         row.flush_at = min(row.flush_at, flush_at)
         self.where[item.ref] = name
@@ -198,7 +198,7 @@ class Lane(msgspec.Struct):
         self.about_at = {agent: at + by for agent, at in self.about_at.items()}
 
 
-class Message(NamedTuple):
+class QueuedMessage(NamedTuple):
     """What may go out now: all rows of a sort, or one that stands alone."""
 
     sort: Sort
@@ -233,13 +233,15 @@ def shifted(at: datetime | None, by: timedelta) -> datetime | None:
     return None if at is None else at + by
 
 
-def messages(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> Iterator[Message]:
+def messages(
+    lane: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
+) -> Iterator[QueuedMessage]:
     """Yield what may go out now."""
     if lane.waits(at):
         return
     for name, row in lane.rows.items():
         if row.sort == "alone" and (row.flush_at <= at or row.ahead(at)):
-            yield Message("alone", (name,))
+            yield QueuedMessage("alone", (name,))
     high = ripe(lane, "high", at, quiet, interval)
     if high.rows:
         yield high
@@ -250,7 +252,9 @@ def messages(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> Ite
         yield batch
 
 
-def ripe(lane: Lane, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta) -> Message:
+def ripe(
+    lane: DeliveryQueue, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
+) -> QueuedMessage:
     """Return the rows of a sort whose time has come; a batch under way may hold one back."""
     names, digest = list[str](), False
     for name, row in lane.rows.items():
@@ -261,17 +265,17 @@ def ripe(lane: Lane, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
             if due <= at and not crowded:
                 names.append(name)
                 digest |= deferred
-    return Message(sort, tuple(names), digest)
+    return QueuedMessage(sort, tuple(names), digest)
 
 
-def due_at(lane: Lane, at: datetime, quiet: Quiet, interval: timedelta) -> datetime | None:
+def due_at(lane: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta) -> datetime | None:
     """Return when the next message goes out if nothing is under way; None: nothing waits."""
     dues = (_due(lane, row, at, quiet, interval)[0] for row in lane.rows.values())
     return min(dues, default=None)
 
 
 def _due(
-    lane: Lane, row: Row, at: datetime, quiet: Quiet, interval: timedelta
+    lane: DeliveryQueue, row: Batch, at: datetime, quiet: Quiet, interval: timedelta
 ) -> tuple[datetime, bool]:
     """Return when a row is due, and whether it has to wait for the end of quiet hours."""
     due = at if row.ahead(at) else row.flush_at
@@ -287,7 +291,7 @@ def _due(
     return (due, False) if ends is None else (ends + _jitter(lane, ends), True)
 
 
-def _jitter(lane: Lane, ends: datetime) -> timedelta:
+def _jitter(lane: DeliveryQueue, ends: datetime) -> timedelta:
     mixed = hashlib.sha256(f"{lane.key} {ends.timestamp()}".encode()).digest()
     return timedelta(seconds=int.from_bytes(mixed[:4], "big") % (JITTER_S + 1))
 
@@ -305,7 +309,7 @@ class Night(msgspec.Struct):
     passed: list[str] = []
 
 
-class Demands(msgspec.Struct):
+class AskLimits(msgspec.Struct):
     asks: dict[str, list[float]] = {}  # when an agent last asked; who was silent longest first
     nights: dict[str, Night] = {}  # by recipient, and by recipient and agent
 

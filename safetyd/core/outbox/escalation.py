@@ -28,7 +28,7 @@ _LAST_CALL: Final = timedelta(minutes=10)
 _EARLY_LAST_CALL: Final = timedelta(hours=1)  # when the time given is over a day
 
 
-class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class EscalationStep(msgspec.Struct, frozen=True, gc=False, array_like=True):
     at: datetime
     kind: Literal["reminder", "last_call"] = "reminder"
     backup: bool = False  # the recipients' backups are told as well
@@ -36,7 +36,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 def next_step(
     urgency: Urgency, asked: datetime, deadline: datetime | None, after: datetime
-) -> Step | None:
+) -> EscalationStep | None:
     """Return what comes next if something was said at `after`: its asking, or a step."""
     earliest = after + APART
     match urgency:
@@ -50,7 +50,7 @@ def next_step(
     return None if late else step
 
 
-def steps(urgency: Urgency, asked: datetime, deadline: datetime | None) -> Iterator[Step]:
+def steps(urgency: Urgency, asked: datetime, deadline: datetime | None) -> Iterator[EscalationStep]:
     """Yield the whole ladder; without a deadline it may not end."""
     after = asked
     while (step := next_step(urgency, asked, deadline, after)) is not None:
@@ -58,22 +58,24 @@ def steps(urgency: Urgency, asked: datetime, deadline: datetime | None) -> Itera
         after = step.at
 
 
-def _low(asked: datetime, deadline: datetime | None, earliest: datetime) -> Step | None:
+def _low(asked: datetime, deadline: datetime | None, earliest: datetime) -> EscalationStep | None:
     if deadline is None:
         return None
     half = asked + (deadline - asked) / 2
-    return Step(half) if half >= earliest else None
+    return EscalationStep(half) if half >= earliest else None
 
 
-def _normal(asked: datetime, deadline: datetime | None, earliest: datetime) -> Step | None:
+def _normal(
+    asked: datetime, deadline: datetime | None, earliest: datetime
+) -> EscalationStep | None:
     reminder = _reminder(asked, earliest)
     if deadline is None:
-        return Step(reminder)
+        return EscalationStep(reminder)
     early = deadline - asked > _DAY
     last_call = deadline - (_EARLY_LAST_CALL if early else _LAST_CALL)
     if reminder < last_call:
-        return Step(reminder)
-    return Step(last_call, "last_call") if last_call >= earliest else None
+        return EscalationStep(reminder)
+    return EscalationStep(last_call, "last_call") if last_call >= earliest else None
 
 
 def _reminder(asked: datetime, earliest: datetime) -> datetime:
@@ -89,8 +91,8 @@ def _next_morning(earliest: datetime) -> datetime:
     return morning if morning >= earliest else morning + _DAY
 
 
-def _high(asked: datetime, earliest: datetime) -> Step | None:
+def _high(asked: datetime, earliest: datetime) -> EscalationStep | None:
     for wait in _URGENT:
         if asked + wait >= earliest:
-            return Step(asked + wait, backup=wait > _URGENT[0])
+            return EscalationStep(asked + wait, backup=wait > _URGENT[0])
     return None

@@ -36,15 +36,15 @@ from safetyd.core.events.request_events import (
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.outbox.alert_rules import HEARD
 from safetyd.core.outbox.deliveries import Delivery, Keyless
-from safetyd.core.outbox.delivery_queue import Lane, Place
-from safetyd.core.outbox.escalation import Step
-from safetyd.core.outbox.reminders import Cases
+from safetyd.core.outbox.delivery_queue import DeliveryQueue, Slot
+from safetyd.core.outbox.escalation import EscalationStep
+from safetyd.core.outbox.reminders import Reminders
 from safetyd.core.recipients import TellingConfig
 
 MAX_LATE: Final = 1_000  # things in a lane, beyond which what expired is not told
 
 
-class Outbox(Cases):
+class Outbox(Reminders):
     name = "outbox"
 
     def __init__(self, config: TellingConfig, approvals: Approvals, keyless: Keyless) -> None:
@@ -127,7 +127,7 @@ class Outbox(Cases):
         case, _ = found
         case.tell_by = None
         self._drop(event.request_id)
-        self._plan(event.request_id, case, Step(event.until))
+        self._plan(event.request_id, case, EscalationStep(event.until))
 
     def _answered(self, event: Answered | Released | Cancelled | Superseded) -> None:
         self._end(event.request_id)
@@ -137,9 +137,9 @@ class Outbox(Cases):
             slept = self._slept_over(id_, event.at)
             self._end(id_)
             for lane in slept:
-                lane.put(Item("expired", id_), Place("batch", "batch", event.at), event.at)
+                lane.put(Item("expired", id_), Slot("batch", "batch", event.at), event.at)
 
-    def _slept_over(self, id_: str, at: datetime) -> list[Lane]:
+    def _slept_over(self, id_: str, at: datetime) -> list[DeliveryQueue]:
         """Return where people sleep who never heard of a request that its agent waited for."""
         case, request = self._state.cases.get(id_), self._approvals.find(id_)
         if case is None or case.last_at is not None or request is None:
@@ -182,7 +182,7 @@ class Outbox(Cases):
         if delivery is None or not (delivery.under_way or (late and delivery.state == "accepted")):
             return ()
         self._deliveries.not_told(delivery, event)
-        touched = list[Lane]()
+        touched = list[DeliveryQueue]()
         if event.state == "quiet":
             self._put_back(event, delivery)
         elif late or event.state == "parked":
@@ -194,13 +194,13 @@ class Outbox(Cases):
         """Let a message's things wait for the morning; a test is of no use then."""
         lane = self._state.lanes[delivery.lane]
         for item in (item for item in self.pending(delivery) if item.kind != "test"):
-            lane.put(item, Place("batch", "batch", event.at), event.at)
+            lane.put(item, Slot("batch", "batch", event.at), event.at)
         for case, request in self._cases(delivery):
             case.tell_by = self._tell_by(request, event.at, event.t)
 
-    def _refuse(self, event: Event, delivery: Delivery) -> list[Lane]:
+    def _refuse(self, event: Event, delivery: Delivery) -> list[DeliveryQueue]:
         """Take note that a channel does not take it; return the lanes that come instead."""
-        touched = list[Lane]()
+        touched = list[DeliveryQueue]()
         for item in delivery.items:
             if (found := self._pending(item.ref)) is None:
                 continue
@@ -218,15 +218,15 @@ class Outbox(Cases):
             return self._mended(event)
         self._broken(event.channel)
         down.append(event.channel)
-        touched = list[Lane]()
+        touched = list[DeliveryQueue]()
         for lane in self._state.lanes.values():
             if lane.channel == event.channel:
                 touched += self._leave(event, lane)
         return self._due(event, touched)
 
-    def _leave(self, event: Event, lane: Lane) -> list[Lane]:
+    def _leave(self, event: Event, lane: DeliveryQueue) -> list[DeliveryQueue]:
         """Let the requests of a lane go on to the next, if there is one."""
-        touched = list[Lane]()
+        touched = list[DeliveryQueue]()
         waiting = [item for row in lane.rows.values() for item in row.items.values()]
         for item in waiting:
             if moved := self._move_on(event, lane.recipient, item):
@@ -238,7 +238,7 @@ class Outbox(Cases):
                     touched += self._move_on(event, lane.recipient, item)
         return touched
 
-    def _move_on(self, event: Event, recipient: str, item: Item) -> list[Lane]:
+    def _move_on(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
         """Let the next channel have it, unless it had it before."""
         found = self._pending(item.ref)
         if found is None:
@@ -266,7 +266,7 @@ class Outbox(Cases):
         return [*dues, Climbed(at=tick.at, t=tick.t, steps=steps)] if steps else dues
 
     def _climbed(self, event: Climbed) -> Sequence[Event]:
-        touched = list[Lane]()
+        touched = list[DeliveryQueue]()
         for item in event.steps:
             if (found := self._pending(item.ref)) is None:
                 continue

@@ -11,26 +11,26 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Climbed, Item
-from safetyd.core.outbox.alerts import Clearing
-from safetyd.core.outbox.bundling import MAX_PER_TICK, Case, OutboxState
+from safetyd.core.outbox.alerts import AllClear
+from safetyd.core.outbox.bundling import MAX_PER_TICK, OutboxState, ReminderState
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.outbox.delivery_queue import (
     MAX_WOKEN,
     MAX_WOKEN_IN_ALL,
     STORM_GAP,
-    Lane,
-    Place,
+    DeliveryQueue,
+    Slot,
     shifted,
     storm_row,
 )
-from safetyd.core.outbox.escalation import APART, Step, next_step
+from safetyd.core.outbox.escalation import APART, EscalationStep, next_step
 from safetyd.core.party import party
 
 SOONEST: Final = timedelta(minutes=2)  # before a deadline that people are told, at least
 UNNOTIFIED: Final = timedelta(minutes=1)  # at least, before nobody's being told is a failure
 
 
-class Cases(Clearing):
+class Reminders(AllClear):
     def undeliverable(self, request_id: str) -> bool:
         """Say whether every channel on which it could be told refused it or is down."""
         found = self._pending(request_id)
@@ -83,17 +83,17 @@ class Cases(Clearing):
             case = case or self._open_case(request)
             for lane in self._lanes(self._routes.request(request.agent, self._shut(case))):
                 at = request.asked.at
-                lane.put(Item("request", request.id), Place("batch", "batch", at), at)
+                lane.put(Item("request", request.id), Slot("batch", "batch", at), at)
 
-    def _forlorn(self, id_: str, case: Case) -> bool:
+    def _forlorn(self, id_: str, case: ReminderState) -> bool:
         """Say whether nobody knows of a request, and nothing is done about that."""
         if case.told or case.tell_by is None or self._holds(id_):
             return False
         return not any(delivery.under_way for delivery in self.told(id_))
 
-    def _open_case(self, request: Request) -> Case:
+    def _open_case(self, request: Request) -> ReminderState:
         asked = request.asked
-        case = Case(self._tell_by(request, asked.at, asked.t))
+        case = ReminderState(self._tell_by(request, asked.at, asked.t))
         self._state.cases[request.id] = case
         self._climb(request, case, asked.at)
         return case
@@ -109,7 +109,9 @@ class Cases(Clearing):
         # If nobody hears of its agent, somebody should all the same.
         return min((begin + patience for begin in begins), default=at + patience)
 
-    def _place(self, lane: Lane, request: Request, event: Event, *, soon: bool = False) -> Place:
+    def _place(
+        self, lane: DeliveryQueue, request: Request, event: Event, *, soon: bool = False
+    ) -> Slot:
         """Return where something about a request waits; `soon`: for no batch."""
         urgent = request.urgency == "high" and self._wakes(lane.recipient, request, event.at)
         place = self._usual("high" if urgent else "normal", event.at, party(request.asked))
@@ -119,7 +121,7 @@ class Cases(Clearing):
         row = storm_row(place.sort, request.agent)
         return place._replace(row=row, flush_at=flush_at, agent=request.agent)
 
-    def _flush_at(self, place: Place, request: Request, at: datetime) -> datetime:
+    def _flush_at(self, place: Slot, request: Request, at: datetime) -> datetime:
         """Return when it goes out: early enough for an answer."""
         if request.deadline is None:
             return place.flush_at
@@ -144,7 +146,7 @@ class Cases(Clearing):
 
     def _steps_due(self, at: datetime) -> Iterator[Item]:
         """Yield the steps whose time has come, the earliest first."""
-        due = dict[str, Step]()
+        due = dict[str, EscalationStep]()
         while self._steps and self._steps[0][0] <= at and len(due) < MAX_PER_TICK:
             planned, id_ = heapq.heappop(self._steps)
             if (step := self._planned(id_, planned, at)) is not None:
@@ -152,7 +154,7 @@ class Cases(Clearing):
         for id_, step in due.items():
             yield Item(step.kind, id_, self._state.cases[id_].step + 1)
 
-    def _planned(self, id_: str, planned: datetime, at: datetime) -> Step | None:
+    def _planned(self, id_: str, planned: datetime, at: datetime) -> EscalationStep | None:
         """Return the step that is due unless the request is over or it was planned anew."""
         found = self._pending(id_)
         if found is None:
@@ -162,18 +164,18 @@ class Cases(Clearing):
             return None
         return case.next if request.deadline is None or request.deadline > at else None
 
-    def _climb(self, request: Request, case: Case, after: datetime) -> None:
+    def _climb(self, request: Request, case: ReminderState, after: datetime) -> None:
         asked = request.asked.at + timedelta(seconds=case.stepped_s)
         self._plan(request.id, case, next_step(request.urgency, asked, request.deadline, after))
 
-    def _plan(self, id_: str, case: Case, step: Step | None) -> None:
+    def _plan(self, id_: str, case: ReminderState, step: EscalationStep | None) -> None:
         case.next = step
         if step is not None:
             heapq.heappush(self._steps, (step.at, id_))
 
     def _remind(
-        self, event: Climbed, request: Request, case: Case, item: Item, *, backup: bool
-    ) -> list[Lane]:
+        self, event: Climbed, request: Request, case: ReminderState, item: Item, *, backup: bool
+    ) -> list[DeliveryQueue]:
         shut, urgent = self._shut(case), request.urgency == "high"
         usual = self._routes.request(request.agent, shut, everywhere=urgent)
         all_ = self._routes.request(request.agent, shut, everywhere=urgent, backup=backup)
@@ -181,7 +183,7 @@ class Cases(Clearing):
         lanes = [lane for lane in self._lanes(all_) if not just_told or lane.key not in usual]
         return [lane for lane in lanes if self._reminds(event, request, lane, item)]
 
-    def _reminds(self, event: Climbed, request: Request, lane: Lane, item: Item) -> bool:
+    def _reminds(self, event: Climbed, request: Request, lane: DeliveryQueue, item: Item) -> bool:
         """Let a reminder wait, unless a message about the request waits or is under way."""
         if lane.holds(request.id):
             if item.kind == "last_call":
@@ -192,23 +194,23 @@ class Cases(Clearing):
         lane.put(item, self._place(lane, request, event), event.at)
         return True
 
-    def _pending(self, id_: str) -> tuple[Case, Request] | None:
+    def _pending(self, id_: str) -> tuple[ReminderState, Request] | None:
         """Return what is known of a request that is pending, if people are told of it."""
         case, request = self._state.cases.get(id_), self._approvals.find(id_)
         if case is None or request is None or not request.pending:
             return None
         return case, request
 
-    def _cases(self, delivery: Delivery) -> Iterator[tuple[Case, Request]]:
+    def _cases(self, delivery: Delivery) -> Iterator[tuple[ReminderState, Request]]:
         """Yield what a message tells of and is still pending."""
         found = (self._pending(item.ref) for item in delivery.items)
         return (pair for pair in found if pair is not None)
 
-    def _shut(self, case: Case | None) -> frozenset[str]:
+    def _shut(self, case: ReminderState | None) -> frozenset[str]:
         """Return the lanes that refused it, or whose channel is down."""
         down = self._state.down
         shut = [lane.key for lane in self._state.lanes.values() if lane.channel in down]
         return frozenset(shut if case is None else (*shut, *case.refused))
 
-    def _lanes(self, names: Iterable[str]) -> list[Lane]:
+    def _lanes(self, names: Iterable[str]) -> list[DeliveryQueue]:
         return [self._state.lanes[name] for name in names]

@@ -10,7 +10,7 @@ from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 _SUMMARIES: Final[tuple[ChannelKind, ...]] = ("email", "chat", "webhook")
 
 
-class Routes:
+class Routing:
     """Lanes are named by their keys, in the recipients' order of preference."""
 
     def __init__(self, config: TellingConfig) -> None:

@@ -194,7 +194,7 @@ _BLOCKED: Final[dict[str, str]] = {
 _WINDOWED: Final = frozenset({"ACTION_BLOCKED", *_BLOCKED.values()})
 
 
-class Window(msgspec.Struct):
+class RefusalWindow(msgspec.Struct):
     """Refusals of one agent by one rule since the last event that told of them."""
 
     agent: str
@@ -206,7 +206,7 @@ class Window(msgspec.Struct):
 
 
 class ReporterState(msgspec.Struct):
-    windows: dict[str, Window] = {}  # by agent and rule, oldest first
+    windows: dict[str, RefusalWindow] = {}  # by agent and rule, oldest first
 
 
 TOLD_AT_ONCE: Final[tuple[type[Event], ...]] = (
@@ -272,7 +272,7 @@ class Reporter(Actor):
         headline = strictest(event.verdicts)
         window = self._state.windows.get(_key(event.agent, headline.rule))
         if window is None:
-            blocked = Window(event.agent, headline.rule, headline.reason, event.t, 1)
+            blocked = RefusalWindow(event.agent, headline.rule, headline.reason, event.t, 1)
             blocked.kind = _BLOCKED.get(headline.cause, "ACTION_BLOCKED")
             return (_blocked(event, blocked),)
         window.count += 1
@@ -292,7 +292,7 @@ class Reporter(Actor):
         if event.event_type in _WINDOWED:
             agent, rule = str(event.agent_id), str(event.metadata["rule"])
             self._state.windows.pop(_key(agent, rule), None)
-            window = Window(agent, rule, event.reason, event.t, kind=event.event_type)
+            window = RefusalWindow(agent, rule, event.reason, event.t, kind=event.event_type)
             self._state.windows[_key(agent, rule)] = window
 
     def _drop_quiet(self, t: float) -> None:
@@ -308,7 +308,7 @@ def _key(agent: str, rule: str) -> str:
     return f"{agent} {rule}"
 
 
-def _blocked(cause: Event, window: Window) -> SafetyEvent:
+def _blocked(cause: Event, window: RefusalWindow) -> SafetyEvent:
     facts: Facts = {"rule": window.rule, "count": window.count}
     return _safety_event(cause, window.kind, window.reason, facts, window.agent)
 

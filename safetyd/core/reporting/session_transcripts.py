@@ -59,7 +59,7 @@ class Ended(msgspec.Struct):
     record: Record
 
 
-class Announced(msgspec.Struct, frozen=True, gc=False):
+class AnnouncedSession(msgspec.Struct, frozen=True, gc=False):
     """What was said of a session that begins with its first proposal."""
 
     at: datetime
@@ -71,7 +71,7 @@ class TranscriptsState(msgspec.Struct):
     live: dict[str, dict[str, Record]] = {}  # by agent and session
     ended: list[Ended] = []  # longest waiting first
     kept: int = 0
-    announced: dict[str, Announced] = {}  # by agent and session, oldest first
+    announced: dict[str, AnnouncedSession] = {}  # by agent and session, oldest first
 
 
 class Transcripts(Actor):
@@ -143,7 +143,7 @@ class Transcripts(Actor):
     def _announce(self, event: Reported, started: SessionStarted) -> None:
         """Remember for its first proposal what a name without a key says of a session."""
         announced = self._state.announced
-        announced[_key(event.agent, started.session)] = Announced(
+        announced[_key(event.agent, started.session)] = AnnouncedSession(
             event.at, started.provider, started.model
         )
         if len(announced) > MAX_ANNOUNCED:

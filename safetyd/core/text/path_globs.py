@@ -45,7 +45,7 @@ Matcher = Callable[[bytes], list[int] | None]  # which of the patterns match all
 UNFOLLOWED: Final = ""
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class PathTarget(msgspec.Struct, frozen=True, gc=False):
     """Where one path of a proposal leads."""
 
     given: str
@@ -55,26 +55,26 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     reached: bool = False  # by a link: it is not what the agent wrote
 
 
-def place(given: str, root: str) -> Place:
+def place(given: str, root: str) -> PathTarget:
     """Resolve a path; a relative one begins at `root`, which is absolute or empty."""
     if given.startswith("~") or "$" in given:
-        return Place(given, _plain(given), opaque=True)
+        return PathTarget(given, _plain(given), opaque=True)
     if not root and _is_plain(given):
-        return Place(given, given)
+        return PathTarget(given, given)
     path = _plain(posixpath.join(root, given))
-    return Place(given, path, _local(path, _plain(root)) if root else None)
+    return PathTarget(given, path, _local(path, _plain(root)) if root else None)
 
 
-def reached(path: str, root: str) -> Place:
+def reached(path: str, root: str) -> PathTarget:
     """Return the place that a link leads to, by its absolute path."""
-    return Place(path, path, _local(path, _plain(root)) if root else None, reached=True)
+    return PathTarget(path, path, _local(path, _plain(root)) if root else None, reached=True)
 
 
-def likely(word: str, root: str) -> tuple[Place, ...]:
+def likely(word: str, root: str) -> tuple[PathTarget, ...]:
     """Return where a word of a command may lead: `..` may go up as far as there is."""
     where = place(word, root)
     up = _UPWARDS.match(where.path)
-    return (where, Place(word, f"/{where.path[up.end() :]}")) if up else (where,)
+    return (where, PathTarget(word, f"/{where.path[up.end() :]}")) if up else (where,)
 
 
 @functools.lru_cache(maxsize=8)  # several guards ask for the same text
@@ -121,7 +121,7 @@ class Globs:
         hits = self._screen("\0".join(("", *paths, "")).encode("utf-8", "replace"))
         return not hits or (resolved and hits == [len(self._globs)])
 
-    def find(self, place: Place) -> str | None:
+    def find(self, place: PathTarget) -> str | None:
         """Return the first glob that matches the path, whole or from the project's root."""
         if not self._globs:
             return None

@@ -19,7 +19,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from safetyd.notify.channel import Limits, Misconfigured, Rate, Receipt, Unavailable
 from safetyd.notify.channel_config import AppriseConfig
-from safetyd.notify.chat.apprise_process import MAX_ANSWER, Letter, Outcome, TargetAnswer
+from safetyd.notify.chat.apprise_process import MAX_ANSWER, AppriseMessage, Outcome, TargetAnswer
 from safetyd.notify.chat.plain_text import headline, plain_text
 from safetyd.notify.message import Notice
 
@@ -101,7 +101,7 @@ class Chat:
             del self._taken[next(iter(self._taken))]
         return taken
 
-    async def _tell(self, letters: Sequence[Letter], taken: set[int]) -> dict[int, Outcome]:
+    async def _tell(self, letters: Sequence[AppriseMessage], taken: set[int]) -> dict[int, Outcome]:
         """Return what came of the letters in the time there is; note at once who took one."""
         outcomes: dict[int, Outcome] = {}
         async with await self._process() as process:
@@ -126,7 +126,7 @@ class Chat:
             raise Unavailable(f"apprise cannot be started: {exc.strerror}") from None
 
     def _problem(
-        self, letters: Sequence[Letter], outcomes: Mapping[int, Outcome]
+        self, letters: Sequence[AppriseMessage], outcomes: Mapping[int, Outcome]
     ) -> Unavailable | Misconfigured | None:
         """Return what is wrong; who can only be told after a change waits for who may be later."""
         found = {letter.number: outcomes.get(letter.number, "unanswered") for letter in letters}
@@ -169,11 +169,11 @@ def written(notice: Notice, *, marked: bool) -> Said:
     return Said(render(title), render(plain_text(notice, MAX_CHARS, size) or title))
 
 
-def _letters(urls: Sequence[str], notice: Notice) -> list[Letter]:
+def _letters(urls: Sequence[str], notice: Notice) -> list[AppriseMessage]:
     marks = [url.lower().startswith(MARKDOWN) for url in urls]
     said = {marked: written(notice, marked=marked) for marked in set(marks)}
     return [
-        Letter(number=number, url=url, title=said[marked].title, body=said[marked].body)
+        AppriseMessage(number=number, url=url, title=said[marked].title, body=said[marked].body)
         for number, (url, marked) in enumerate(zip(urls, marks, strict=True))
     ]
 
@@ -191,7 +191,7 @@ def _shown(text: str) -> str:
     )
 
 
-async def _hand_over(process: Process, letters: Sequence[Letter]) -> None:
+async def _hand_over(process: Process, letters: Sequence[AppriseMessage]) -> None:
     stdin = cast("ByteSendStream", process.stdin)  # it is a pipe
     await stdin.send(msgspec.json.encode(letters))
     await stdin.aclose()

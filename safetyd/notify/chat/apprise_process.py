@@ -23,7 +23,7 @@ MAX_ANSWER: Final = 200
 Outcome = Literal["taken", "refused", "unknown", "no apprise"]
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class AppriseMessage(msgspec.Struct, frozen=True, kw_only=True):
     """What one address is to be told."""
 
     number: int
@@ -40,11 +40,11 @@ class TargetAnswer(msgspec.Struct, frozen=True):
 def main() -> None:
     signal.alarm(LIFE_S)
     out = _keep_stdout()
-    letters = msgspec.json.decode(sys.stdin.buffer.read(MAX_LETTERS), type=list[Letter])
+    letters = msgspec.json.decode(sys.stdin.buffer.read(MAX_LETTERS), type=list[AppriseMessage])
     tell(letters, lambda answer: _write(out, answer))
 
 
-def tell(letters: Sequence[Letter], answer: Callable[[TargetAnswer], None]) -> None:
+def tell(letters: Sequence[AppriseMessage], answer: Callable[[TargetAnswer], None]) -> None:
     """Tell all at the same time, so that nobody waits for one that hangs."""
     try:
         services = {letter.number: _service(letter.url) for letter in letters}
@@ -88,7 +88,7 @@ def _service(url: str) -> "Apprise | None":
     return group
 
 
-def _told(letter: Letter, service: "Apprise | None") -> TargetAnswer:
+def _told(letter: AppriseMessage, service: "Apprise | None") -> TargetAnswer:
     from apprise import NotifyFormat  # noqa: PLC0415 - see above
 
     if service is None:

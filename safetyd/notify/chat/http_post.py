@@ -23,7 +23,7 @@ _LATER: Final = frozenset({408, 425, 429})
 _BARRED: Final = frozenset({401, 403, 407})
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     said: str  # its beginning
     retry_after_s: float | None
@@ -60,7 +60,9 @@ def _host(url: str) -> str:
         return "no host"
 
 
-async def _exchange(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Answer:
+async def _exchange(
+    url: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+) -> HttpAnswer:
     import aiohttp  # noqa: PLC0415 - see above
 
     timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s / 2))
@@ -70,7 +72,7 @@ async def _exchange(url: str, body: bytes, headers: Mapping[str, str], timeout_s
         session.post(url, data=body, headers=sent, allow_redirects=False) as response,
     ):
         said = await _beginning(response)
-        return Answer(response.status, said, _retry_after_s(response.headers))
+        return HttpAnswer(response.status, said, _retry_after_s(response.headers))
 
 
 async def _beginning(response: "aiohttp.ClientResponse") -> str:
@@ -117,7 +119,7 @@ def _reason(exc: "aiohttp.ClientConnectorError | aiohttp.ClientSSLError") -> str
     return str(getattr(cause, "verify_message", "") or cause.strerror or type(cause).__name__)
 
 
-def _refusal(host: str, answer: Answer, secrets: Sequence[str]) -> Exception:
+def _refusal(host: str, answer: HttpAnswer, secrets: Sequence[str]) -> Exception:
     status, said = answer.status, _struck(answer.said, secrets)
     why = f"{host} answered {status}{f': {said}' if said else ''}"
     if status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:

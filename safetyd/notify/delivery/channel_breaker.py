@@ -21,7 +21,7 @@ MAX_OPEN_S: Final = 600.0
 FuseState = Literal["closed", "open", "half_open", "parked"]
 
 
-class Fuse:
+class ChannelBreaker:
     """`up` says whether the channel takes messages, as far as one knows."""
 
     def __init__(self, *, up: bool) -> None:

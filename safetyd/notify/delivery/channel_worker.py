@@ -19,8 +19,8 @@ import msgspec
 
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
-from safetyd.notify.delivery.channel_breaker import Fuse, FuseState
-from safetyd.notify.delivery.retry_queue import Errand, Turns, delay_s, spent
+from safetyd.notify.delivery.channel_breaker import ChannelBreaker, FuseState
+from safetyd.notify.delivery.retry_queue import QueuedDelivery, SendTurns, delay_s, spent
 from safetyd.notify.message import Notice
 
 ERROR_CHARS: Final = 300
@@ -70,7 +70,7 @@ Unsent = Literal["cancelled", "expired", "quiet"]
 End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
 
 
-class Office(Protocol):
+class DeliveryOffice(Protocol):
     """Whom couriers ask for messages and report to. It never waits."""
 
     def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
@@ -117,7 +117,7 @@ class Counts(msgspec.Struct):
     attempt_s: float = 0.0  # all attempts together
 
 
-class Courier:
+class ChannelWorker:
     """Delivers for one channel. `now` is steady seconds; `up` is what was last reported of it.
 
     `chance` gives numbers from 0 to 1 that spread the tries.
@@ -126,7 +126,7 @@ class Courier:
     def __init__(
         self,
         channel: Channel,
-        office: Office,
+        office: DeliveryOffice,
         now: Callable[[], float],
         *,
         up: bool = True,
@@ -139,9 +139,9 @@ class Courier:
         self._now = now
         self._chance = chance
         self._up = up
-        self._fuse = Fuse(up=up)
-        self._turns = Turns(self._limits, self._fuse)
-        self._known: dict[str, Errand] = {}  # in the order in which they were put
+        self._fuse = ChannelBreaker(up=up)
+        self._turns = SendTurns(self._limits, self._fuse)
+        self._known: dict[str, QueuedDelivery] = {}  # in the order in which they were put
         self._number = 0
         self._last_success: float | None = None
         self._last_error = ""
@@ -158,7 +158,7 @@ class Courier:
             return
         self._number += 1
         now = self._now()
-        errand = Errand(
+        errand = QueuedDelivery(
             delivery=delivery,
             recipient=recipient,
             urgent=urgency == "high",
@@ -271,7 +271,7 @@ class Courier:
         with anyio.move_on_after(min(SLEEP_S, self._turns.next_at(now) - now)):
             await self._woken.wait()
 
-    def _begin(self, errand: Errand, tasks: anyio.abc.TaskGroup) -> None:
+    def _begin(self, errand: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
         composed = self._office.compose(errand.delivery, again=errand.again)
         if not isinstance(composed, Notice):
             self._end(errand, composed or "cancelled", "")
@@ -281,7 +281,7 @@ class Courier:
         self._turns.began(errand, self._now())
         tasks.start_soon(self._carry, errand, composed)
 
-    async def _carry(self, errand: Errand, notice: Notice) -> None:
+    async def _carry(self, errand: QueuedDelivery, notice: Notice) -> None:
         began = self._now()
         try:
             outcome = await attempt(self._channel, notice)
@@ -292,7 +292,7 @@ class Courier:
             self._woken.set()
         self._settle(errand, outcome, took_s)
 
-    def _settle(self, errand: Errand, outcome: Outcome, took_s: float) -> None:
+    def _settle(self, errand: QueuedDelivery, outcome: Outcome, took_s: float) -> None:
         now = self._now()
         if isinstance(outcome, Receipt):
             self._told(errand, outcome, now, took_s)
@@ -316,14 +316,14 @@ class Courier:
             log.warning("channel %s fails: %s", self._channel.name, error)
         self._last_error, self._failing = error, True
 
-    def _told(self, errand: Errand, receipt: Receipt, now: float, took_s: float) -> None:
+    def _told(self, errand: QueuedDelivery, receipt: Receipt, now: float, took_s: float) -> None:
         self._last_success, self._failing = now, False
         self._fuse.answered(now)
         self._forget(errand, receipt.state)
         self._office.told(errand.delivery, self._channel.name, receipt, errand.tries, took_s)
         self._tell_move()
 
-    def _put_back(self, errand: Errand, failure: Unavailable, now: float) -> None:
+    def _put_back(self, errand: QueuedDelivery, failure: Unavailable, now: float) -> None:
         """Let it be tried again later, unless it was tried often enough or nobody wants it."""
         errand.again |= failure.ambiguous
         errand.copies += failure.ambiguous
@@ -336,11 +336,11 @@ class Courier:
             wait_s = delay_s(errand, failure, self._limits, self._chance())
             self._turns.put(errand, now + wait_s)
 
-    def _end(self, errand: Errand, state: End, error: str) -> None:
+    def _end(self, errand: QueuedDelivery, state: End, error: str) -> None:
         self._forget(errand, state)
         self._office.not_told(errand.delivery, self._channel.name, state, error, errand.tries)
 
-    def _forget(self, errand: Errand, state: str) -> None:
+    def _forget(self, errand: QueuedDelivery, state: str) -> None:
         del self._known[errand.delivery]
         self.counts.outcomes[state] = self.counts.outcomes.get(state, 0) + 1
 

@@ -15,12 +15,12 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.mailbox import EventLetter, Mailbox, Make
+from safetyd.journal.mailbox import EventEnvelope, Mailbox, Make
 from safetyd.notify.channel import Channel, Receipt
 from safetyd.notify.compose import Composer, NotNow
-from safetyd.notify.delivery.channel_worker import ChannelState, Courier
+from safetyd.notify.delivery.channel_worker import ChannelState, ChannelWorker
 from safetyd.notify.message import Notice
-from safetyd.notify.registry import Broken
+from safetyd.notify.registry import BrokenChannel
 
 CLOSE_S: Final = 2.0
 
@@ -47,7 +47,7 @@ class Dispatch:
         self._open_channels = open_channels
         self._channels: dict[str, Channel] = {}
         self._ailing: set[str] = set()  # channels that are to be opened anew
-        self._couriers: dict[str, Courier] = {}
+        self._couriers: dict[str, ChannelWorker] = {}
         self._changed = anyio.Event()
         self._called = anyio.Event()
 
@@ -63,7 +63,7 @@ class Dispatch:
 
     async def _deliver(self) -> None:
         self._couriers = {
-            name: Courier(channel, self, self._t, up=name not in self._engine.outbox.down)
+            name: ChannelWorker(channel, self, self._t, up=name not in self._engine.outbox.down)
             for name, channel in self._channels.items()
         }
         async with anyio.create_task_group() as tasks:
@@ -208,7 +208,7 @@ class Dispatch:
             courier.put(delivery.id, delivery.urgency, delivery.recipient, again=again)
 
     def _report(self, make: Make) -> None:
-        self._mailbox.put(EventLetter(make, _nothing))
+        self._mailbox.put(EventEnvelope(make, _nothing))
 
 
 async def _close(channels: Iterable[Channel]) -> None:
@@ -217,9 +217,9 @@ async def _close(channels: Iterable[Channel]) -> None:
             await channel.close()
 
 
-def _park_broken(courier: Courier, channel: Channel) -> None:
+def _park_broken(courier: ChannelWorker, channel: Channel) -> None:
     """Let it be known at once that a channel cannot work."""
-    if isinstance(channel, Broken):
+    if isinstance(channel, BrokenChannel):
         courier.park(channel.why)
 
 

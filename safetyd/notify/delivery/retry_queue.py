@@ -9,16 +9,16 @@ from typing import Final
 import msgspec
 
 from safetyd.notify.channel import Limits, Rate, Unavailable
-from safetyd.notify.delivery.channel_breaker import Fuse
+from safetyd.notify.delivery.channel_breaker import ChannelBreaker
 
 FEW: Final = 64  # that nobody wants any more may stay among the others without being looked for
 JITTER: Final = 0.2  # of a delay, either way
 MAX_RETRY_AFTER_S: Final = 600.0
 REPEAT_S: Final = 60.0  # at least, before a copy where the number of copies is limited
-Ticket = tuple[float, int, "Errand"]
+Ticket = tuple[float, int, "QueuedDelivery"]
 
 
-class Errand(msgspec.Struct, kw_only=True, eq=False):
+class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
     """A delivery on its way: what a courier knows of it."""
 
     delivery: str
@@ -33,7 +33,7 @@ class Errand(msgspec.Struct, kw_only=True, eq=False):
     error: str = ""  # of the last try
 
 
-def spent(errand: Errand, failure: Unavailable, limits: Limits) -> bool:
+def spent(errand: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
     """Say whether a delivery that just failed was tried often enough."""
     if limits.max_tries is not None and errand.tries >= limits.max_tries:
         return True
@@ -41,7 +41,7 @@ def spent(errand: Errand, failure: Unavailable, limits: Limits) -> bool:
     return failure.ambiguous and repeats is not None and errand.copies > repeats
 
 
-def delay_s(errand: Errand, failure: Unavailable, limits: Limits, chance: float) -> float:
+def delay_s(errand: QueuedDelivery, failure: Unavailable, limits: Limits, chance: float) -> float:
     """Return how long a delivery that just failed is to wait; `chance` is from 0 to 1."""
     base = limits.delays_s[min(errand.tries, len(limits.delays_s)) - 1]
     wait_s = base * (1 - JITTER + 2 * JITTER * chance)
@@ -53,7 +53,7 @@ def delay_s(errand: Errand, failure: Unavailable, limits: Limits, chance: float)
     return wait_s
 
 
-class Queue:
+class RetryQueue:
     """Errands that wait, urgent ones in a lane of their own.
 
     Of those whose time has come, the one that was put first is the first.
@@ -64,7 +64,7 @@ class Queue:
         self._due: dict[bool, list[Ticket]] = {True: [], False: []}  # by urgency
         self._unwanted = 0
 
-    def put(self, errand: Errand, at: float) -> None:
+    def put(self, errand: QueuedDelivery, at: float) -> None:
         """Let an errand wait until a time; it may be past."""
         heapq.heappush(self._later, (at, errand.number, errand))
 
@@ -82,11 +82,11 @@ class Queue:
         for lane in self._due.values():
             heapq.heapify(lane)
 
-    def first(self, *, urgent: bool) -> Errand | None:
+    def first(self, *, urgent: bool) -> QueuedDelivery | None:
         """Return whose turn it is in a lane."""
         return self._head(self._due[urgent])
 
-    def take(self, errand: Errand) -> None:
+    def take(self, errand: QueuedDelivery) -> None:
         """Take out the one that is first in its lane."""
         heapq.heappop(self._due[errand.urgent])
 
@@ -94,7 +94,7 @@ class Queue:
         """Return when the next of those will be due that are not yet."""
         return math.inf if self._head(self._later) is None else self._later[0][0]
 
-    def drop(self, errand: Errand) -> None:
+    def drop(self, errand: QueuedDelivery) -> None:
         """Forget an errand that waits."""
         errand.wanted = False
         self._unwanted += 1
@@ -105,14 +105,14 @@ class Queue:
                 lane[:] = [ticket for ticket in lane if ticket[2].wanted]
                 heapq.heapify(lane)
 
-    def _head(self, lane: list[Ticket]) -> Errand | None:
+    def _head(self, lane: list[Ticket]) -> QueuedDelivery | None:
         while lane and not lane[0][2].wanted:
             heapq.heappop(lane)
             self._unwanted -= 1
         return lane[0][2] if lane else None
 
 
-class Pace:
+class SendRate:
     """How often something may happen; whoever lets it happen says when it did."""
 
     def __init__(self, rates: tuple[Rate, ...]) -> None:
@@ -137,22 +137,22 @@ def leaving_some(rates: Iterable[Rate]) -> tuple[Rate, ...]:
     return tuple(Rate(rate.most - rate.most // 10, rate.per_s) for rate in rates)
 
 
-class Turns:
+class SendTurns:
     """The errands of one channel, those that wait and those that are under way."""
 
-    def __init__(self, limits: Limits, fuse: Fuse) -> None:
-        self.under_way: dict[str, Errand] = {}
+    def __init__(self, limits: Limits, fuse: ChannelBreaker) -> None:
+        self.under_way: dict[str, QueuedDelivery] = {}
         self._limits = limits
         self._fuse = fuse
-        self._queue = Queue()
-        self._paces = {True: Pace(limits.rates), False: Pace(leaving_some(limits.rates))}
-        self._recipients: dict[str, Pace] = {}
+        self._queue = RetryQueue()
+        self._paces = {True: SendRate(limits.rates), False: SendRate(leaving_some(limits.rates))}
+        self._recipients: dict[str, SendRate] = {}
 
-    def put(self, errand: Errand, at: float) -> None:
+    def put(self, errand: QueuedDelivery, at: float) -> None:
         """Let an errand wait until a time; it may be past."""
         self._queue.put(errand, at)
 
-    def drop(self, errand: Errand) -> None:
+    def drop(self, errand: QueuedDelivery) -> None:
         """Forget an errand that waits."""
         self._queue.drop(errand)
 
@@ -160,7 +160,7 @@ class Turns:
         """Let none wait for a time of its own any more."""
         self._queue.hurry()
 
-    def take(self, now: float) -> Errand | None:
+    def take(self, now: float) -> QueuedDelivery | None:
         """Take out the one whose turn it is, if any may go now."""
         self._queue.ripen(now)
         for urgent in (True, False):
@@ -178,16 +178,16 @@ class Turns:
         lanes = [urgent for urgent in (True, False) if self._queue.first(urgent=urgent)]
         return max(now, min((self._queue.next_at(), *map(self._free_at, lanes))))
 
-    def began(self, errand: Errand, now: float) -> None:
+    def began(self, errand: QueuedDelivery, now: float) -> None:
         """Count a try of the one that was taken."""
         self.under_way[errand.delivery] = errand
         self._fuse.began()
         for pace in self._paces.values():
             pace.went(now)
         if rates := self._limits.recipient_rates:
-            self._recipients.setdefault(errand.recipient, Pace(rates)).went(now)
+            self._recipients.setdefault(errand.recipient, SendRate(rates)).went(now)
 
-    def ended(self, errand: Errand) -> None:
+    def ended(self, errand: QueuedDelivery) -> None:
         del self.under_way[errand.delivery]
 
     def _free_at(self, urgent: bool) -> float:  # noqa: FBT001 - the lane
@@ -197,6 +197,6 @@ class Turns:
             return math.inf
         return max(self._fuse.free_at(), self._paces[urgent].free_at())
 
-    def _recipient_free_at(self, errand: Errand) -> float:
+    def _recipient_free_at(self, errand: QueuedDelivery) -> float:
         pace = self._recipients.get(errand.recipient)
         return -math.inf if errand.urgent or pace is None else pace.free_at()

@@ -14,7 +14,7 @@ from dbus_fast import Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
 from safetyd.core.messages.proposal import Urgency
-from safetyd.notify.desktop.desktop_bus import CLOSE_S, Bubble, Gone, NotShown, Pressed
+from safetyd.notify.desktop.desktop_bus import CLOSE_S, DesktopNotification, Gone, NotShown, Pressed
 
 MOST: Final = 256  # bubbles whose buttons work
 MOST_UNANSWERED: Final = 16  # calls, after which a connection is no good
@@ -30,9 +30,9 @@ _URGENCIES: Final[Mapping[Urgency, int]] = {"low": 0, "normal": 1, "high": 2}
 _NOBODY: Final = frozenset({f"{BUS}.Error.ServiceUnknown", f"{BUS}.Error.NameHasNoOwner"})
 
 
-async def dial(address: str, pressed: Pressed, gone: Gone) -> "Line":
+async def dial(address: str, pressed: Pressed, gone: Gone) -> "SessionBus":
     """Connect, and hear of buttons from now on."""
-    line = Line(await MessageBus(address).connect(), pressed, gone)
+    line = SessionBus(await MessageBus(address).connect(), pressed, gone)
     try:
         await line.listen()
     except BaseException:
@@ -41,7 +41,7 @@ async def dial(address: str, pressed: Pressed, gone: Gone) -> "Line":
     return line
 
 
-class Line:
+class SessionBus:
     """One connection to a session's bus, and what was shown over it."""
 
     def __init__(self, bus: MessageBus, pressed: Pressed, gone: Gone) -> None:
@@ -67,7 +67,7 @@ class Line:
         for rule in _MATCHES:
             await self._call(_message(BUS, "/org/freedesktop/DBus", "AddMatch", "s", [rule]))
 
-    async def show(self, bubble: Bubble) -> int:
+    async def show(self, bubble: DesktopNotification) -> int:
         if len(self._asked) >= MOST_UNANSWERED:
             raise ConnectionError(f"{len(self._asked)} notifications are without an answer")
         if self._markup is None:
@@ -152,7 +152,7 @@ class Line:
             self._gone(key)
 
 
-def _notify(bubble: Bubble, replaced: int) -> Message:
+def _notify(bubble: DesktopNotification, replaced: int) -> Message:
     actions = [word for action in bubble.actions for word in action]
     hints = {"urgency": Variant("y", _URGENCIES[bubble.urgency])}
     expire_ms = 0 if bubble.stays else -1

@@ -17,7 +17,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Unavailable
 
 if TYPE_CHECKING:  # it imports dbus-fast
-    from safetyd.notify.desktop.dbus_session import Line
+    from safetyd.notify.desktop.dbus_session import SessionBus
 
 PATIENCE_S: Final = 2.5  # less than a try has, so that what is wrong can be said
 CLOSE_S: Final = 1.0
@@ -30,7 +30,7 @@ Pressed = Callable[[str, str], None]  # a bubble's key and the name of an action
 Gone = Callable[[str], None]
 
 
-class Bubble(NamedTuple):
+class DesktopNotification(NamedTuple):
     """What is shown. There is one bubble of a key at a time."""
 
     key: str
@@ -45,7 +45,7 @@ class NotShown(Exception):
     """There is a bus, but its notification service is not there or says no."""
 
 
-class Bubbles:
+class DesktopBus:
     """What one program shows in one session.
 
     `pressed` hears of buttons, `gone` of bubbles that were closed or expired, which is no answer.
@@ -56,10 +56,10 @@ class Bubbles:
         self._address = address
         self._pressed = pressed
         self._gone = gone
-        self._line: Line | None = None
+        self._line: SessionBus | None = None
         self._dialling = anyio.Lock()
 
-    async def show(self, bubble: Bubble) -> int:
+    async def show(self, bubble: DesktopNotification) -> int:
         """Return the desktop's number of the bubble once it is up, else raise `Unavailable`."""
         try:
             with anyio.fail_after(PATIENCE_S):
@@ -89,7 +89,7 @@ class Bubbles:
         if line is not None:
             await line.close()
 
-    async def _connected(self) -> "Line":
+    async def _connected(self) -> "SessionBus":
         async with self._dialling:
             if self._line is None or not self._line.alive:
                 # The import takes time, for which nothing else should stand still.

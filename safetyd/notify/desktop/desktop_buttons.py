@@ -24,30 +24,30 @@ _CHARS: Final = 200
 _DONE: Final = {"approve": "approved", "deny": "denied"}
 
 
-class Outcome(NamedTuple):
+class ButtonOutcome(NamedTuple):
     summary: str
     detail: str = ""
 
 
-def outcome(command: str, result: Result) -> Outcome:
+def outcome(command: str, result: Result) -> ButtonOutcome:
     """Return what came of an answer: that it counts, or why it does not."""
     if not result["ok"]:
         return _refused(command, result)
     held = result.get("held") if command == "approve" else None
     if held:
-        return Outcome("Approved, but held back now.", f"Why: {_plain(held)}")
-    return Outcome(f"{_DONE[command].capitalize()}. The agent has been told.")
+        return ButtonOutcome("Approved, but held back now.", f"Why: {_plain(held)}")
+    return ButtonOutcome(f"{_DONE[command].capitalize()}. The agent has been told.")
 
 
-def _refused(command: str, result: Result) -> Outcome:
+def _refused(command: str, result: Result) -> ButtonOutcome:
     if result["code"] == "expired":
-        return Outcome("Too late.", "Nobody answered in time, so it did not happen.")
+        return ButtonOutcome("Too late.", "Nobody answered in time, so it did not happen.")
     if result["code"] != "already_decided":
-        return Outcome("Not recorded.", _plain(result["error"]))
+        return ButtonOutcome("Not recorded.", _plain(result["error"]))
     already = f"Already {_plain(result['decision'])}."
     if result["decision"] != _DONE[command]:
         already += " Your answer was NOT applied."
-    return Outcome(already, _who_first(result))
+    return ButtonOutcome(already, _who_first(result))
 
 
 def _who_first(result: Result) -> str:
@@ -79,7 +79,7 @@ class Shows(Protocol):
     async def withdraw(self, request_id: str) -> None: ...
 
 
-class OwnDesktop:
+class DesktopButtons:
     """`channel` is the desktop that is open now, if there is one."""
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import Final
 import anyio
 
 from safetyd.notify.channel import MINUTE_S, Limits, Rate, Receipt, Unavailable
-from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble, Bubbles
+from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopBus, DesktopNotification
 from safetyd.notify.desktop.desktop_content import (
     MAX_SUMMARY,
     DesktopNotice,
@@ -36,7 +36,7 @@ class Desktop:
     def __init__(
         self, address: str, answered: Answered, opened: Callable[[str], None] | None = None
     ) -> None:
-        self._bubbles = Bubbles(address, self._pressed, self._gone)
+        self._bubbles = DesktopBus(address, self._pressed, self._gone)
         self._answered = answered
         self._opened = opened
         self._shown: dict[str, DesktopNotice] = {}
@@ -51,7 +51,7 @@ class Desktop:
         """Show what came of an answer where the question was."""
         about = self._shown.pop(request_id, None)
         body = about.summary if about else ""
-        await self._bubbles.show(Bubble(request_id, cut(outcome, MAX_SUMMARY), body))
+        await self._bubbles.show(DesktopNotification(request_id, cut(outcome, MAX_SUMMARY), body))
 
     async def withdraw(self, request_id: str) -> None:
         """Take a question away that was answered elsewhere."""

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from safetyd.core.messages.proposal import Urgency
-from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble
+from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopNotification
 from safetyd.notify.message import Notice, Topic
 
 MAX_SUMMARY: Final = 80
@@ -51,10 +51,10 @@ class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
         """Return what a bubble is known by: a reminder takes the place of the first."""
         return self.request_id or self.delivery
 
-    def bubble(self, *, review: bool) -> Bubble:
+    def bubble(self, *, review: bool) -> DesktopNotification:
         """Return the bubble; Review is on it only where a page can be opened."""
         offered = [action for action in self.actions if review or action != "review"]
-        return Bubble(
+        return DesktopNotification(
             self.key,
             self.summary,
             self.body,

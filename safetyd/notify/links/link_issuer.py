@@ -17,7 +17,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Due
 from safetyd.host import Unusable
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.notify.links.sent_links import LinkBook
+from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.links.tokens import LinkKey, Signer
 from safetyd.operators.commands import refused
@@ -37,7 +37,7 @@ class RotateCommand(msgspec.Struct, kw_only=True):
     revoke_now: bool = False
 
 
-class Linking:
+class LinkIssuer:
     """Makes links and knows them again. `base_url` is set once it is known."""
 
     def __init__(self, keys_file: Path, clock: Clock, engine: Engine, *, here_only: bool) -> None:
@@ -47,7 +47,7 @@ class Linking:
         self._keys = LinkKeys(keys_file)
         self.base_url = ""
         self.signer = Signer(_first(self._keys, clock.now().at))
-        self.book = LinkBook(self.signer, lambda: engine.outbox)
+        self.book = SentLinks(self.signer, lambda: engine.outbox)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         return f"{self.base_url}/d/{self.signer.token(delivery, ref, recipient)}"

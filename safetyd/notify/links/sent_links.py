@@ -14,7 +14,7 @@ MAX_NOTED: Final = 20_000  # as many messages as the outbox keeps, under two key
 _OPENED: Final = frozenset({"request", "reminder", "last_call", "expired", "test"})
 
 
-class Message(Protocol):
+class SentMessage(Protocol):
     """What is asked of a delivery."""
 
     @property
@@ -29,15 +29,15 @@ class Message(Protocol):
     def at(self) -> datetime: ...
 
 
-class Sent(Protocol):
+class SentMessages(Protocol):
     """What is asked of the outbox."""
 
-    def find(self, delivery: str) -> Message | None: ...
+    def find(self, delivery: str) -> SentMessage | None: ...
 
     def revoked(self, delivery: str, request_id: str) -> bool: ...
 
 
-class Link(NamedTuple):
+class SentLink(NamedTuple):
     """What one token opens, for whom, and the message that it came in."""
 
     delivery: str
@@ -58,14 +58,14 @@ class Link(NamedTuple):
         return self.sent + (LINK_TIME if self.request_id else LIST_TIME)
 
 
-class LinkBook:
+class SentLinks:
     """Knows messages by what their tokens begin with.
 
     `outbox` returns the engine's own, which is another one after a reload. It and `find` are for
     whoever may touch the engine.
     """
 
-    def __init__(self, signer: Signer, outbox: Callable[[], Sent]) -> None:
+    def __init__(self, signer: Signer, outbox: Callable[[], SentMessages]) -> None:
         self._signer = signer
         self._outbox = outbox
         self._deliveries: dict[bytes, str] = {}  # the longest known first
@@ -73,20 +73,20 @@ class LinkBook:
     def __len__(self) -> int:
         return len(self._deliveries)
 
-    def note(self, message: Message) -> None:
+    def note(self, message: SentMessage) -> None:
         """Take note of a message that is sent; the longest known gives way to one too many."""
         for begins in self._signer.message_ids(message.id, message.recipient):
             self._deliveries[begins] = message.id
         while len(self._deliveries) > MAX_NOTED:
             del self._deliveries[next(iter(self._deliveries))]
 
-    def rebuild(self, messages: Iterable[Message]) -> None:
+    def rebuild(self, messages: Iterable[SentMessage]) -> None:
         """Forget everything and take note of these, the newest first: at start, for new keys."""
         self._deliveries.clear()
         for message in reversed(list(messages)):
             self.note(message)
 
-    def find(self, token_id: bytes) -> Link | None:
+    def find(self, token_id: bytes) -> SentLink | None:
         """Return what a token opens, None if it was revoked or nobody remembers its message."""
         delivery = self._deliveries.get(token_id[:MESSAGE_BYTES])
         message = None if delivery is None else self._outbox().find(delivery)
@@ -98,10 +98,10 @@ class LinkBook:
                 return self._live(message, ref, opened)
         return None
 
-    def _live(self, message: Message, ref: str, opened: Mapping[str, bool]) -> Link | None:
+    def _live(self, message: SentMessage, ref: str, opened: Mapping[str, bool]) -> SentLink | None:
         if self._outbox().revoked(message.id, ref):
             return None
-        return Link(
+        return SentLink(
             delivery=message.id,
             request_id=ref,
             recipient=message.recipient,

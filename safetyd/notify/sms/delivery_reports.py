@@ -9,7 +9,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.mailbox import Carried, CommandLetter, Mailbox, Plan
+from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan
 from safetyd.notify.sms.sms_channel import POLLS_S, Arrival
 
 LOOK_S: Final = 15.0
@@ -22,7 +22,7 @@ class Traceable(Protocol):
     async def state_of(self, sid: str) -> Arrival | None: ...
 
 
-class Arrivals:
+class DeliveryReports:
     """Asks a channel about its messages that nobody has reported on."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Arrivals:
             state = await channel.state_of(delivery.provider_id)
             if state is not None:
                 plan = arrived(delivery.provider_id, state)
-                self._mailbox.put(CommandLetter(plan, lambda _answer: None))
+                self._mailbox.put(CommandEnvelope(plan, lambda _answer: None))
 
     def _due(self) -> Sequence[Delivery]:
         accepted = [d for d in self._engine.outbox.deliveries("accepted") if d.channel == "sms"]

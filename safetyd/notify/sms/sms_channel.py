@@ -24,7 +24,7 @@ from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.sms.sms_text import text_of
 
 
-class Twilio(NamedTuple):
+class TwilioSettings(NamedTuple):
     """What is configured of Twilio; without a token nothing is believed."""
 
     auth_token: str
@@ -65,23 +65,23 @@ _ARRIVALS: Final[Mapping[str, Arrival]] = {
 }
 
 
-class Message(Protocol):
+class TwilioMessage(Protocol):
     """What is used of a message of twilio's client."""
 
     sid: str | None
     status: str | None
 
 
-class Found(Protocol):
-    async def fetch_async(self) -> Message: ...
+class TwilioFound(Protocol):
+    async def fetch_async(self) -> TwilioMessage: ...
 
 
-class Messages(Protocol):
+class TwilioMessages(Protocol):
     """What is used of the messages of an account."""
 
-    async def create_async(self, to: str, **fields: Any) -> Message: ...
+    async def create_async(self, to: str, **fields: Any) -> TwilioMessage: ...
 
-    def __call__(self, sid: str) -> Found: ...
+    def __call__(self, sid: str) -> TwilioFound: ...
 
 
 class Sms:
@@ -90,7 +90,7 @@ class Sms:
     name = "sms"
     limits = LIMITS
 
-    def __init__(self, config: SmsConfig, messages: Messages, *, callback: str = "") -> None:
+    def __init__(self, config: SmsConfig, messages: TwilioMessages, *, callback: str = "") -> None:
         self._from = config.from_
         self._messages = messages
         self._reports = {"status_callback": callback} if callback else {}
@@ -140,8 +140,8 @@ def valid_s(notice: Notice) -> int:
     return int(max(LEAST_VALID_S, min([VALID_S, *left])))
 
 
-def _messages(config: SmsConfig, auth_token: str) -> Messages:
+def _messages(config: SmsConfig, auth_token: str) -> TwilioMessages:
     from safetyd.notify.sms.twilio_client import connect  # noqa: PLC0415 - it imports twilio
 
-    messages: Messages = connect(config.account_sid, auth_token, config.api_url, TIMEOUT_S)
+    messages: TwilioMessages = connect(config.account_sid, auth_token, config.api_url, TIMEOUT_S)
     return messages

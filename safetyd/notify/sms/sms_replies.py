@@ -39,27 +39,27 @@ _answer = re.compile(r"\s*([AD])\s*([0-9]{4,6})\s*", re.IGNORECASE).fullmatch
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-class Answer(msgspec.Struct, frozen=True):
+class SmsAnswer(msgspec.Struct, frozen=True):
     approve: bool
     code: str
 
 
-class Stop(msgspec.Struct, frozen=True):
+class SmsStop(msgspec.Struct, frozen=True):
     """The recipient wants no messages any more, and their carrier lets none through."""
 
 
-class Unclear(msgspec.Struct, frozen=True):
+class SmsUnclear(msgspec.Struct, frozen=True):
     pass
 
 
-Reply = Answer | Stop | Unclear
+Reply = SmsAnswer | SmsStop | SmsUnclear
 
 
 def parse(body: str) -> Reply:
     """Return what a message means; only a letter and a code, and nothing else, is an answer."""
     if found := _answer(body):
-        return Answer(approve=found[1] in "Aa", code=found[2])
-    return Stop() if body.strip().upper() in STOP_WORDS else Unclear()
+        return SmsAnswer(approve=found[1] in "Aa", code=found[2])
+    return SmsStop() if body.strip().upper() in STOP_WORDS else SmsUnclear()
 
 
 class Patience:

@@ -7,7 +7,7 @@ from typing import Final
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Standing
-from safetyd.core.guards.keys import Agent
+from safetyd.core.guards.keys import KnownAgent
 from safetyd.core.guards.stop import Stop
 from safetyd.journal.mailbox import Slices
 from safetyd.operators.views.guard_view import budget
@@ -100,7 +100,7 @@ def _row(engine: Engine, moment: Moment, name: str, due: Due) -> View:
     }
 
 
-def _counts(agent: Agent, t: float) -> View:
+def _counts(agent: KnownAgent, t: float) -> View:
     return {
         "key": not agent.keyless,
         "heard_s": round(t - agent.heard_t, 3),

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from safetyd.core.approvals.request import UNPAUSE
 from safetyd.notify.message import no_text
-from safetyd.web.link_view import Sight
+from safetyd.web.link_view import LinkView
 from safetyd.web.pages.page_frame import moment, nonce_field, notice, page, seen, span
 
 SHORT_DIGEST: Final = 12
@@ -37,7 +37,7 @@ _ELSEWHERE: Final = frozenset(
 )
 
 
-class Draft(NamedTuple):
+class FormDraft(NamedTuple):
     """How a form begins: what went wrong with it before, and what was typed into it."""
 
     nonce: str
@@ -46,7 +46,7 @@ class Draft(NamedTuple):
     focus: str = ""  # where a reader begins: "a" at the code, "d" at Deny
 
 
-def request_page(sight: Sight, draft: Draft) -> str:
+def request_page(sight: LinkView, draft: FormDraft) -> str:
     """Return the card of a request and the form that answers it."""
     card = sight.card
     title = f"{card['agent']} asks: {card['type']}"
@@ -92,7 +92,7 @@ def _tags(card: Card) -> str:
     )
 
 
-def _time_left(card: Card, sight: Sight) -> str:
+def _time_left(card: Card, sight: LinkView) -> str:
     if card["deadline"] is None:
         return f"It waits without an end. {_silence(card)}"
     until = moment(card["deadline"], sight.zone, sight.at)
@@ -146,12 +146,12 @@ def _field(name: str, value: object) -> str:
     return f"{name}: {lines}"
 
 
-def _facts(card: Card, sight: Sight) -> str:
+def _facts(card: Card, sight: LinkView) -> str:
     pairs = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _pairs(card, sight))
     return f"<dl>{pairs}</dl>"
 
 
-def _pairs(card: Card, sight: Sight) -> Iterator[tuple[str, str]]:
+def _pairs(card: Card, sight: LinkView) -> Iterator[tuple[str, str]]:
     proposal = card["proposal"]
     for verdict in card["verdicts"]:
         yield "stopped by", f"{seen(verdict['rule'])}: {seen(verdict.get('reason', ''))}"
@@ -181,21 +181,21 @@ def _undoing(reversibility: object) -> str:
     return known.get(str(reversibility), "it only reads")
 
 
-def _earlier(rows: Sequence[Card], sight: Sight) -> str:
+def _earlier(rows: Sequence[Card], sight: LinkView) -> str:
     if not rows:
         return '<h2>Earlier answers to this kind</h2><p class="soft">None.</p>'
     lines = "".join(f"<li>{_ended(row, sight)}</li>" for row in rows)
     return f"<h2>Earlier answers to this kind</h2><ul>{lines}</ul>"
 
 
-def _ended(row: Card, sight: Sight) -> str:
+def _ended(row: Card, sight: LinkView) -> str:
     when = "" if row["decided_at"] is None else moment(row["decided_at"], sight.zone, sight.at)
     who = f"{seen(row['decision'])} by {seen(row['decided_by'])}, {escape(when)}"
     words = f": {seen(row['words'])}" if row["words"] else ""
     return f'{who}{words}<br><span class="soft">{seen(row["text"])}</span>'
 
 
-def _form(sight: Sight, draft: Draft) -> str:
+def _form(sight: LinkView, draft: FormDraft) -> str:
     deny = f'<button class="no" name="v" value="deny"{_focus(draft.focus == "d")}>Deny</button>'
     if not sight.by_link:
         approve, buttons = _terminal_only(sight.card), deny

@@ -5,12 +5,12 @@ from html import escape
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from safetyd.web.link_view import Row, Sight
+from safetyd.web.link_view import LinkRow, LinkView
 from safetyd.web.pages.page_frame import ago, moment, nonce_field, page, seen, span
-from safetyd.web.pages.request_page import Draft, about, approve_line, request_page
+from safetyd.web.pages.request_page import FormDraft, about, approve_line, request_page
 
 
-def list_page(sight: Sight) -> str:
+def list_page(sight: LinkView) -> str:
     """Return what still waits of what a message told of."""
     count = len(sight.rows) + sight.more
     heading = {0: "Nothing waits any more", 1: "1 request waits"}.get(count)
@@ -53,7 +53,7 @@ def told_page(title: str, *said: str, tone: str = "", command: str = "", about: 
     return page(title, body)
 
 
-def _row(row: Row, sight: Sight) -> str:
+def _row(row: LinkRow, sight: LinkView) -> str:
     left = "without an end" if row.deadline is None else _left(row.deadline, sight)
     return (
         f'<a href="{escape(row.token)}">{seen(row.agent)}: {seen(row.type)}</a> '
@@ -64,20 +64,20 @@ def _row(row: Row, sight: Sight) -> str:
     )
 
 
-def _terms(row: Row) -> str:
+def _terms(row: LinkRow) -> str:
     """Say whether it can be undone, and what stopped it."""
     known = row.reversibility != "unknown"
     undone = row.reversibility.replace("_", " ") if known else "nobody knows if it can be undone"
     return seen("; stopped by ".join(filter(None, (undone, row.stopped_by))))
 
 
-def _words(row: Row) -> str:
+def _words(row: LinkRow) -> str:
     lack = f"<p>{seen(row.lack)}</p>" if row.lack else ""
     box = f"<pre>{seen(row.words)}</pre>" if row.words else ""
     return f"{lack}{box}"
 
 
-def _left(deadline: datetime, sight: Sight) -> str:
+def _left(deadline: datetime, sight: LinkView) -> str:
     return f"{span((deadline - sight.at).total_seconds())} left"
 
 
@@ -86,7 +86,7 @@ NEEDLESS: Final = "It needs no answer any more."
 _ASKED: Final = {"approved": "Approve", "denied": "Deny"}
 
 
-class Told(NamedTuple):
+class ResultPage(NamedTuple):
     """A page, and its status."""
 
     status: int
@@ -94,27 +94,27 @@ class Told(NamedTuple):
     retry_s: float = 0.0  # when to try again
 
 
-def looked(sight: Sight, nonce: str, focus: str = "") -> Told:
+def looked(sight: LinkView, nonce: str, focus: str = "") -> ResultPage:
     """Return what a link shows to who only looks."""
     if sight.standing == "test":
-        return Told(HTTPStatus.OK, trial_page(nonce))
+        return ResultPage(HTTPStatus.OK, trial_page(nonce))
     if sight.standing != "pending":
         return over(sight)
     if not sight.link.request_id:
-        return Told(HTTPStatus.OK, list_page(sight))
-    return Told(HTTPStatus.OK, request_page(sight, Draft(nonce, focus=focus)))
+        return ResultPage(HTTPStatus.OK, list_page(sight))
+    return ResultPage(HTTPStatus.OK, request_page(sight, FormDraft(nonce, focus=focus)))
 
 
-def recorded(sight: Sight) -> Told:
+def recorded(sight: LinkView) -> ResultPage:
     """Return that an answer counts."""
     card = sight.card
     at = moment(card["answer"]["at"], sight.zone, sight.at)
     title = f"{str(card['state']).capitalize()} at {at}"
     if not sight.held:
         page = told_page(title, "The agent has been told.", tone="good", about=about(card))
-        return Told(HTTPStatus.OK, page)
+        return ResultPage(HTTPStatus.OK, page)
     until = moment(card["valid_until"], sight.zone, sight.at)
-    return Told(
+    return ResultPage(
         HTTPStatus.OK,
         told_page(
             f"Recorded: {title[:1].lower()}{title[1:]}",
@@ -126,12 +126,12 @@ def recorded(sight: Sight) -> Told:
     )
 
 
-def tested() -> Told:
+def tested() -> ResultPage:
     why = "safetyd knows now that its messages reach you, and your answers safetyd."
-    return Told(HTTPStatus.OK, told_page("It works", why, tone="good"))
+    return ResultPage(HTTPStatus.OK, told_page("It works", why, tone="good"))
 
 
-def over(sight: Sight, wanted: str = "") -> Told:
+def over(sight: LinkView, wanted: str = "") -> ResultPage:
     """Return how a request ended; `wanted` is what somebody answered too late, if anything."""
     match sight.standing:
         case "approved" | "denied":
@@ -139,53 +139,53 @@ def over(sight: Sight, wanted: str = "") -> Told:
         case "superseded":
             why = "Open the new one: it comes in a message of its own. Nothing was recorded here."
             title = "The agent changed this request"
-            return Told(
+            return ResultPage(
                 HTTPStatus.CONFLICT, told_page(title, why, tone="warn", about=about(sight.card))
             )
         case "expired":
-            return Told(HTTPStatus.GONE, _expired(sight))
+            return ResultPage(HTTPStatus.GONE, _expired(sight))
         case "cancelled":
             card = sight.card
             when = moment(card["answer"]["at"], sight.zone, sight.at)
             page = told_page(f"Withdrawn at {when}", NEEDLESS, about=about(card))
-            return Told(HTTPStatus.GONE, page)
+            return ResultPage(HTTPStatus.GONE, page)
         case "old":
-            return Told(HTTPStatus.GONE, _old(sight))
+            return ResultPage(HTTPStatus.GONE, _old(sight))
         case _:
             why = "It ended long ago: the audit files have how."
-            return Told(HTTPStatus.GONE, told_page("This request is over", why))
+            return ResultPage(HTTPStatus.GONE, told_page("This request is over", why))
 
 
-def again(sight: Sight, nonce: str, why: str, words: str) -> Told:
+def again(sight: LinkView, nonce: str, why: str, words: str) -> ResultPage:
     """Return the request once more, because an answer to it was not taken."""
-    draft = Draft(nonce, f"Not recorded. {why}", words, focus="a")
-    return Told(HTTPStatus.FORBIDDEN, request_page(sight, draft))
+    draft = FormDraft(nonce, f"Not recorded. {why}", words, focus="a")
+    return ResultPage(HTTPStatus.FORBIDDEN, request_page(sight, draft))
 
 
-def foreign() -> Told:
+def foreign() -> ResultPage:
     """Return that an answer came from another site's page."""
     why = "An answer must come from the page that the link opens. Open the link and answer there."
-    return Told(HTTPStatus.FORBIDDEN, told_page("Not recorded", why, tone="bad"))
+    return ResultPage(HTTPStatus.FORBIDDEN, told_page("Not recorded", why, tone="bad"))
 
 
-def nobody() -> Told:
+def nobody() -> ResultPage:
     """Return the same for every token that opens nothing, whatever is wrong with it."""
     why = "It may be mistyped, cut short or revoked. `safetyd list` has what waits."
-    return Told(HTTPStatus.NOT_FOUND, told_page(NOBODY, why))
+    return ResultPage(HTTPStatus.NOT_FOUND, told_page(NOBODY, why))
 
 
-def too_often(wait_s: float) -> Told:
+def too_often(wait_s: float) -> ResultPage:
     why = "Too many tries. Wait a minute, then try again."
     page = told_page("Not now", why, tone="warn")
-    return Told(HTTPStatus.TOO_MANY_REQUESTS, page, wait_s)
+    return ResultPage(HTTPStatus.TOO_MANY_REQUESTS, page, wait_s)
 
 
-def malformed(status: HTTPStatus) -> Told:
+def malformed(status: HTTPStatus) -> ResultPage:
     """Return that what was sent is no answer."""
-    return Told(status, told_page("Not recorded", f"{status.phrase}.", tone="bad"))
+    return ResultPage(status, told_page("Not recorded", f"{status.phrase}.", tone="bad"))
 
 
-def unavailable(*, under_way: bool) -> Told:
+def unavailable(*, under_way: bool) -> ResultPage:
     """Return that nothing can be written down now."""
     title = "Not recorded. Try again."
     why = "safetyd cannot write anything down at the moment."
@@ -193,10 +193,10 @@ def unavailable(*, under_way: bool) -> Told:
         title = "Not certain"
         why = "safetyd has not written your answer down yet. Open the link again and look."
     page = told_page(title, why, tone="bad")
-    return Told(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
+    return ResultPage(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
 
 
-def _decided(sight: Sight, wanted: str) -> Told:
+def _decided(sight: LinkView, wanted: str) -> ResultPage:
     card, answer = sight.card, sight.card["answer"]
     state, by = str(card["state"]), str(answer["by"])
     who = "you" if by == sight.link.recipient else by
@@ -204,14 +204,14 @@ def _decided(sight: Sight, wanted: str) -> Told:
     title = f"Already {state} by {who} at {at}"
     how = f"It was answered via {answer['via']}."
     if not wanted or wanted == state:
-        return Told(HTTPStatus.OK, told_page(title, how, tone="good", about=about(card)))
+        return ResultPage(HTTPStatus.OK, told_page(title, how, tone="good", about=about(card)))
     lost = f"Your {_ASKED[wanted]} was NOT applied."
     hint, command = _remedy(sight)
     page = told_page(title, lost, how, hint, tone="bad", command=command, about=about(card))
-    return Told(HTTPStatus.CONFLICT, page)
+    return ResultPage(HTTPStatus.CONFLICT, page)
 
 
-def _remedy(sight: Sight) -> tuple[str, str]:
+def _remedy(sight: LinkView) -> tuple[str, str]:
     """Return what whoever disagrees can still do."""
     card = sight.card
     if card["state"] == "denied":
@@ -221,14 +221,14 @@ def _remedy(sight: Sight) -> tuple[str, str]:
     return "To keep it from happening, stop the agent:", f"safetyd stop --agent {card['agent']}"
 
 
-def _expired(sight: Sight) -> str:
+def _expired(sight: LinkView) -> str:
     card = sight.card
     title = f"Expired {ago(card['deadline'] or card['answer']['at'], sight.at)} without an answer"
     hint = "If it is still wanted, the agent can ask again."
     return told_page(title, "It did not happen.", hint, about=about(card))
 
 
-def _old(sight: Sight) -> str:
+def _old(sight: LinkView) -> str:
     title = "This link is too old"
     if not sight.card:
         return told_page(title, "What waits:", command="safetyd list")

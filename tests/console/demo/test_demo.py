@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from safetyd.console.demo.demo import CONFIG, FASTER
-from safetyd.console.demo.scenes import SCENES, SECRET, Stage
+from safetyd.console.demo.scenes import SCENES, SECRET, SceneTools
 from safetyd.console.demo.stage import play
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.daemon.config import Config, parse
 from safetyd.journal.audit import verify
 from tests.checkout import ROOT
@@ -127,7 +127,7 @@ def test_without_a_terminal_the_demo_approves_what_waits_and_says_so(said):
 
 
 async def test_whoever_plays_the_demo_may_say_no(start_daemon, capsys):
-    place = Place(data_dir=start_daemon().data_dir)
+    place = Location(data_dir=start_daemon().data_dir)
 
     played = await play(place, {14: SCENES[13]}, answer=lambda: False)
 
@@ -162,7 +162,7 @@ def test_a_scene_that_there_is_not_is_wrong_usage():
     assert here("demo", "--scene", str(len(SCENES) + 1)).returncode == 2
 
 
-async def wrong(stage: Stage) -> None:
+async def wrong(stage: SceneTools) -> None:
     await stage.wants("reader", "block", "read_file")
     await stage.wants("coder", "stopped", "run_shell", text="rm -rf /")
     await stage.does("coder", "run_shell", text="rm -rf /")
@@ -174,7 +174,7 @@ async def wrong(stage: Stage) -> None:
 
 
 async def test_whatever_is_not_as_expected_is_a_surprise(start_daemon, capsys):
-    place = Place(data_dir=start_daemon().data_dir)
+    place = Location(data_dir=start_daemon().data_dir)
 
     played = await play(place, {1: ("All wrong.", wrong)}, patience_s=0.0)
 

@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 
 from safetyd.bus.keyring import Keyring
-from safetyd.console.locations import Place
-from safetyd.console.review.screen import Review
+from safetyd.console.locations import Location
+from safetyd.console.review.screen import ReviewScreen
 from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.servers import until
@@ -71,7 +71,7 @@ def ended(daemon: RunningDaemon) -> dict[str, Reply]:
 class Reviewer:
     """A person before the screen."""
 
-    def __init__(self, app: Review, pilot: Pilot[None]) -> None:
+    def __init__(self, app: ReviewScreen, pilot: Pilot[None]) -> None:
         self.app = app
         self._pilot = pilot
 
@@ -99,7 +99,7 @@ class Reviewer:
 async def reviewing(
     daemon: RunningDaemon, size: tuple[int, int] = TERMINAL, **place: Any
 ) -> AsyncIterator[Reviewer]:
-    app = Review(Place(data_dir=daemon.data_dir, **place))
+    app = ReviewScreen(Location(data_dir=daemon.data_dir, **place))
     async with app.run_test(size=size) as pilot:
         yield Reviewer(app, pilot)
 

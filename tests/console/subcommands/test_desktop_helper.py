@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from safetyd.bus.nats_client import notice as notice_of
-from safetyd.console.locations import Place
+from safetyd.console.locations import Location
 from safetyd.console.subcommands import desktop_helper as command
-from safetyd.notify.desktop.desktop_buttons import Outcome, outcome
+from safetyd.notify.desktop.desktop_buttons import ButtonOutcome, outcome
 from safetyd.notify.desktop.desktop_channel import keep
 from safetyd.notify.desktop.desktop_content import DesktopNotice
 from tests.bus.peer import Peer
@@ -309,7 +309,7 @@ async def test_more_than_can_be_done_is_left_out_and_said(
         """Stand for something to be done."""
 
     async with anyio.create_task_group() as tasks:
-        helper = command.Helper(Place(data_dir=tmp_path), "", tasks, once=False)
+        helper = command.Helper(Location(data_dir=tmp_path), "", tasks, once=False)
         done = [helper._do(nothing) for _ in range(command.MOST + 1)]
         await helper.close()
 
@@ -321,7 +321,7 @@ async def test_only_buttons_of_what_is_shown_answer(tmp_path: Path) -> None:
     notice = DesktopNotice(delivery="dlv_1", request_id="req_1", summary="", body="")
 
     async with anyio.create_task_group() as tasks:
-        helper = command.Helper(Place(data_dir=tmp_path), "", tasks, once=False)
+        helper = command.Helper(Location(data_dir=tmp_path), "", tasks, once=False)
         keep(helper._shown, notice)
         helper._pressed("req_2", "approve")
         helper._pressed("req_1", "snooze")
@@ -333,7 +333,7 @@ async def test_only_buttons_of_what_is_shown_answer(tmp_path: Path) -> None:
 
 
 async def test_observer_may_look_and_not_answer(tmp_path: Path) -> None:
-    place = Place(data_dir=tmp_path, key_file=tmp_path / "keys" / "observers" / "bob.nk")
+    place = Location(data_dir=tmp_path, key_file=tmp_path / "keys" / "observers" / "bob.nk")
     notice = DesktopNotice(
         delivery="dlv_1", summary="", body="", actions=("review", "approve", "deny")
     )
@@ -355,34 +355,36 @@ WHO = "By alice via cli at 2026-03-02 14:02:00Z"
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        ({"ok": True}, Outcome("Approved. The agent has been told.")),
+        ({"ok": True}, ButtonOutcome("Approved. The agent has been told.")),
         (
             {"ok": True, "held": "stopped"},
-            Outcome("Approved, but held back now.", "Why: stopped"),
+            ButtonOutcome("Approved, but held back now.", "Why: stopped"),
         ),
         (
             {"ok": False, "code": "already_decided", "decision": "approved", **FIRST},
-            Outcome("Already approved.", WHO),
+            ButtonOutcome("Already approved.", WHO),
         ),
         (
             {"ok": False, "code": "already_decided", "decision": "denied", **FIRST},
-            Outcome("Already denied. Your answer was NOT applied.", WHO),
+            ButtonOutcome("Already denied. Your answer was NOT applied.", WHO),
         ),
         (
             {"ok": False, "code": "already_decided", "decision": "superseded"},
-            Outcome("Already superseded. Your answer was NOT applied."),
+            ButtonOutcome("Already superseded. Your answer was NOT applied."),
         ),
         (
             {"ok": False, "code": "expired"},
-            Outcome("Too late.", "Nobody answered in time, so it did not happen."),
+            ButtonOutcome("Too late.", "Nobody answered in time, so it did not happen."),
         ),
         (
             {"ok": False, "code": "digest_mismatch", "error": "look again"},
-            Outcome("Not recorded.", "look again"),
+            ButtonOutcome("Not recorded.", "look again"),
         ),
     ],
 )
-def test_outcome_says_whether_the_answer_counts(result: dict[str, Any], said: Outcome) -> None:
+def test_outcome_says_whether_the_answer_counts(
+    result: dict[str, Any], said: ButtonOutcome
+) -> None:
     assert outcome("approve", result) == said
 
 

@@ -16,7 +16,7 @@ import pytest
 from safetyd.client import SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import here, told
-from tests.nats_process import Bus
+from tests.nats_process import NatsProcess
 
 SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU\n"
 OURS = re.compile(r"Stopped by: local\nTime: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\nReason: fire drill\n")
@@ -404,7 +404,7 @@ def test_a_stop_leaves_what_somebody_else_wrote(shared):
 async def stalled(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """A bus on which a stop is taken but nothing can be written down or asked."""
     answer = getattr(request, "param", b'{"ok":true,"epoch":1,"journalled":false}')
-    bus = Bus(tmp_path)
+    bus = NatsProcess(tmp_path)
     client = await nats.connect(bus.url)
 
     async def taken(message: Any) -> None:

@@ -18,7 +18,7 @@ def push(t: float, id: str = "p1", agent: str = "code", **fields: object) -> Pro
     return propose(t, agent, id, "push", **fields)  # type: ignore[arg-type]
 
 
-class Queue:
+class QueueStory:
     """An engine and the people who answer."""
 
     def __init__(self, policy: Policy | None = None) -> None:
@@ -80,4 +80,4 @@ class Queue:
         return engine
 
 
-__all__ = ["Queue", "ask", "push"]
+__all__ = ["QueueStory", "ask", "push"]

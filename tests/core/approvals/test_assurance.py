@@ -13,7 +13,7 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Proposal, Target, Tokens
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import propose
 
 ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
@@ -21,7 +21,7 @@ ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))
 
 def request(kind: str) -> Request:
     """Return what a person is asked about a proposal of this type."""
-    queue = Queue(ASKING)
+    queue = QueueStory(ASKING)
     return queue.request(queue.proposes(propose(0, type=kind, text="do it")).request_id)
 
 

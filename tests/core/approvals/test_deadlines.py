@@ -7,7 +7,7 @@ import pytest
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
 
 ALICE = Recipient(name="alice", channels=("email",))
@@ -19,7 +19,7 @@ def deadline(
 ) -> datetime | None:
     """Return the deadline of what is asked at noon."""
     telling = TellingConfig(recipients=recipients, channels={"email": "email"})
-    queue = Queue(Policy(approvals=config or ApprovalsConfig(), telling=telling))
+    queue = QueueStory(Policy(approvals=config or ApprovalsConfig(), telling=telling))
     asked = queue.asks(0, **fields)
     return queue.request(asked.request_id).deadline
 
@@ -63,7 +63,7 @@ def test_the_nights_of_the_first_who_hears_of_the_agent_count() -> None:
 
 
 def test_a_deadline_stays_when_quiet_hours_change() -> None:
-    queue = Queue(Policy(telling=TellingConfig(recipients=(ALICE,))))
+    queue = QueueStory(Policy(telling=TellingConfig(recipients=(ALICE,))))
     asked = queue.asks(0)
     before = queue.request(asked.request_id).deadline
 
@@ -73,7 +73,7 @@ def test_a_deadline_stays_when_quiet_hours_change() -> None:
 
 
 def test_a_deadline_is_the_same_after_a_replay() -> None:
-    queue = Queue(Policy(telling=TellingConfig(recipients=(ALICE,))))
+    queue = QueueStory(Policy(telling=TellingConfig(recipients=(ALICE,))))
     asked = queue.asks(0)
 
     replayed = queue.replayed().approvals.find(asked.request_id or "")

@@ -11,7 +11,7 @@ from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import Severity, Verdict
 from safetyd.core.policy import Policy
 from tests.core.approvals.grant_samples import granted
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import propose, stop
 
 FREEZE = CustomRule(name="freeze", when=When(types=("click", "comment")), then=Severity.BLOCK)
@@ -20,14 +20,14 @@ HOSTILE = "reset 'x' \"$(y)\" \x1b]0;z\x07 \u00fc (a|b)* .+\n[c]\\"
 
 
 def blocked(proposed: Proposed, policy: Policy | None = None) -> Verdict:
-    queue = Queue(policy)
+    queue = QueueStory(policy)
     assert queue.proposes(proposed).decision is Severity.BLOCK
     decided = queue.journal[0]
     assert isinstance(decided, Decided)
     return decided.verdicts[0]
 
 
-def verdicts(queue: Queue) -> list[Verdict]:
+def verdicts(queue: QueueStory) -> list[Verdict]:
     return [v for event in queue.journal if isinstance(event, Decided) for v in event.verdicts]
 
 
@@ -56,7 +56,7 @@ def lines(verdict: Verdict) -> list[dict[str, str]]:
 )
 def test_the_printed_command_permits_what_was_blocked(proposed: Proposed, policy: Policy) -> None:
     verdict = blocked(proposed, policy)
-    queue = Queue(policy)
+    queue = QueueStory(policy)
 
     for n, line in enumerate(lines(verdict)):
         assert (line["--agent"], line["--type"]) == ("code", proposed.proposal.type)
@@ -82,7 +82,7 @@ def test_of_what_is_safetyds_own_the_remedy_alone_has_the_command(text: str) -> 
     proposed = propose(0, type="run_shell", text=text)
     verdict = blocked(proposed, coding)
     (line,) = lines(verdict)
-    queue = Queue(coding)
+    queue = QueueStory(coding)
 
     queue.happens(granted(rules=(line["--rule"],), text=line["--text"]))
 
@@ -108,7 +108,7 @@ def test_a_pattern_that_leaves_something_open_is_not_exact(pattern: str) -> None
 def test_the_printed_command_permits_nothing_else() -> None:
     verdict = blocked(propose(0, type="click", text="reset a.b"))
     (line,) = lines(verdict)
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(rules=(line["--rule"],), text=line["--text"]))
 
     assert not queue.proposes(propose(1, id="p1", type="click", text="reset a.b now")).allowed
@@ -137,7 +137,7 @@ def test_a_long_or_secret_text_is_left_to_the_person(proposed: Proposed) -> None
     ],
 )
 def test_what_no_grant_lifts_prints_none(proposed, policy, before) -> None:
-    queue = Queue(policy)
+    queue = QueueStory(policy)
     queue.happens(*before)
 
     queue.proposes(proposed)
@@ -146,7 +146,7 @@ def test_what_no_grant_lifts_prints_none(proposed, policy, before) -> None:
 
 
 def test_the_remedy_of_a_dry_run_has_the_command_as_well() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(propose(0, type="click", text="reset it", dry_run=True))
 
     assert any("grant add" in verdict.remedy for verdict in verdicts(queue))

@@ -18,7 +18,7 @@ from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
 from tests.core.approvals.grant_samples import granted
-from tests.core.approvals.queue_story import Queue, push
+from tests.core.approvals.queue_story import QueueStory, push
 from tests.story import at, propose, stop, tick
 
 RESET = "gate.blocklist:reset"
@@ -31,12 +31,12 @@ def resets(t: float, id: str = "p1", **fields: object) -> Proposed:  # noqa: A00
     return propose(t, id=id, type="click", **fields)  # type: ignore[arg-type]
 
 
-def told(queue: Queue, kind: str) -> list[SafetyEvent]:
+def told(queue: QueueStory, kind: str) -> list[SafetyEvent]:
     return [e for e in queue.journal if isinstance(e, SafetyEvent) and e.event_type == kind]
 
 
 def test_a_granted_kind_passes_unasked_and_says_which_grant_let_it() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(type="push"))
 
     decision = queue.asks(1)
@@ -49,7 +49,7 @@ def test_a_granted_kind_passes_unasked_and_says_which_grant_let_it() -> None:
 
 
 def test_every_use_is_counted_and_told_until_none_is_left() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(uses=2))
 
     allowed = [queue.asks(n, f"p{n}", text=f"git push {n}").allowed for n in range(1, 4)]
@@ -63,7 +63,7 @@ def test_every_use_is_counted_and_told_until_none_is_left() -> None:
 
 
 def test_a_repeated_id_uses_a_grant_once() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(uses=2))
 
     assert queue.asks(1).allowed
@@ -75,7 +75,7 @@ def test_a_repeated_id_uses_a_grant_once() -> None:
 
 
 def test_what_is_refused_for_another_reason_uses_no_grant() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(), stop(1))
 
     assert queue.asks(2).cause == "stopped"
@@ -84,7 +84,7 @@ def test_what_is_refused_for_another_reason_uses_no_grant() -> None:
 
 
 def test_a_grant_is_over_at_its_end_even_before_anybody_says_so() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(until=at(60)))
 
     assert queue.asks(59, "p1", text="a").allowed
@@ -95,7 +95,7 @@ def test_a_grant_is_over_at_its_end_even_before_anybody_says_so() -> None:
 
 
 def test_of_many_that_are_over_one_tick_ends_some() -> None:
-    queue = Queue()
+    queue = QueueStory()
     for n in range(MAX_PER_TICK + 1):
         queue.happens(granted(id=f"grt_{n}", until=at(60)))
     queue.happens(GrantRevoked(at=at(1), t=1, grant="grt_0", agent="code", by="alice"))
@@ -106,7 +106,7 @@ def test_of_many_that_are_over_one_tick_ends_some() -> None:
 
 
 def test_a_revoked_grant_lets_nothing_pass() -> None:
-    queue = Queue()
+    queue = QueueStory()
     revoked = GrantRevoked(at=at(1), t=1, grant="grt_1", agent="code", by="bob", reason="enough")
     queue.happens(granted(), granted(id="grt_2", agent="ops"), revoked, revoked)
 
@@ -117,7 +117,7 @@ def test_a_revoked_grant_lets_nothing_pass() -> None:
 
 
 def test_a_use_of_what_was_revoked_meanwhile_changes_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
 
     queue.happens(GrantUsed(at=at(1), t=1, grant="grt_9", agent="code", id="p1", left=0))
 
@@ -125,7 +125,7 @@ def test_a_use_of_what_was_revoked_meanwhile_changes_nothing() -> None:
 
 
 def test_a_grant_is_for_one_agent_and_one_type() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(type="deploy"))
 
     assert queue.asks(1).status == "pending"
@@ -134,7 +134,7 @@ def test_a_grant_is_for_one_agent_and_one_type() -> None:
 
 
 def test_all_words_must_match_the_text() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(text="^git push origin"))
 
     assert queue.asks(1).allowed
@@ -155,14 +155,14 @@ def test_all_words_must_match_the_text() -> None:
     ],
 )
 def test_all_paths_must_match_the_globs(paths: tuple[str, ...], allowed: bool) -> None:  # noqa: FBT001
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(paths=("src/**",)))
 
     assert queue.proposes(propose(1, type="modify_code", paths=paths)).allowed is allowed
 
 
 def test_a_sensitive_path_is_lifted_only_by_a_grant_that_names_paths() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted())
     reads: dict[str, Any] = {"type": "read_file", "paths": ("/home/a/.env",)}
 
@@ -172,7 +172,7 @@ def test_a_sensitive_path_is_lifted_only_by_a_grant_that_names_paths() -> None:
 
 
 def test_a_grant_for_paths_must_match_where_they_lead() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(paths=("docs/**",)))
     reads: dict[str, Any] = {"paths": ("docs/a",), "resolved": ("/home/a/.env",)}
 
@@ -182,7 +182,7 @@ def test_a_grant_for_paths_must_match_where_they_lead() -> None:
 
 
 def test_all_uses_together_cost_no_more_than_was_granted() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(max_usd=1.0))
 
     def pushed(n: int, **fields: object) -> bool:
@@ -197,14 +197,14 @@ def test_all_uses_together_cost_no_more_than_was_granted() -> None:
 
 
 def test_no_grant_lets_an_agent_speak_to_a_person() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(), granted(id="grt_2", rules=("classify.high",), text="."))
 
     assert queue.proposes(propose(1, type="send_email", text="hello")).status == "pending"
 
 
 def test_what_the_agent_itself_calls_worse_is_not_covered() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted())
 
     raised = propose(1, type="edit_file", reversibility="irreversible")
@@ -221,14 +221,14 @@ def test_what_the_agent_itself_calls_worse_is_not_covered() -> None:
     ],
 )
 def test_no_grant_lifts_a_hold(held) -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(rules=(RESET,), text="."), granted(id="grt_2"), held)
 
     assert queue.proposes(resets(2)).decision is Severity.BLOCK
 
 
 def test_only_a_grant_that_names_the_rule_lifts_a_block() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(), granted(id="grt_2", rules=(RESET,), request_id="req_1", type="click"))
 
     assert queue.proposes(resets(1)).triggered_rules == (RESET,)
@@ -238,7 +238,7 @@ def test_only_a_grant_that_names_the_rule_lifts_a_block() -> None:
 
 
 def test_every_rule_that_blocks_must_be_lifted() -> None:
-    queue = Queue()
+    queue = QueueStory()
     both = {"text": "delete or reset"}
     queue.happens(granted(rules=(RESET,), text="."))
 
@@ -248,7 +248,7 @@ def test_every_rule_that_blocks_must_be_lifted() -> None:
 
 
 def test_a_lifted_block_uncovers_what_it_hid() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(rules=(RESET,), text="."))
 
     asked = queue.proposes(resets(1, text="reset and submit"))
@@ -257,7 +257,7 @@ def test_a_lifted_block_uncovers_what_it_hid() -> None:
 
 
 def test_no_grant_lifts_a_loop() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(rules=(RESET,), text="."))
     home = Observation(window_title="Home")
 
@@ -270,7 +270,7 @@ def test_no_grant_lifts_a_loop() -> None:
 
 
 def test_a_lifted_block_of_a_command_leaves_the_question() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(rules=(RESET,), text="^git reset --soft", uses=1))
     command: dict[str, Any] = {"type": "run_shell", "text": "git reset --soft HEAD~1"}
 
@@ -285,7 +285,7 @@ def test_a_lifted_block_of_a_command_leaves_the_question() -> None:
 
 
 def test_an_approval_does_not_outlive_the_grant_that_it_needs() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(rules=(RESET,), text="^git reset --soft", until=at(60)))
     command: dict[str, Any] = {"type": "run_shell", "text": "git reset --soft HEAD~1"}
     asked = queue.proposes(propose(1, id="p1", **command))
@@ -297,7 +297,7 @@ def test_an_approval_does_not_outlive_the_grant_that_it_needs() -> None:
 
 
 def test_a_prohibited_type_is_lifted_only_by_name() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(type="change_password"))
     changes: dict[str, Any] = {"type": "change_password", "text": "for bob"}
 
@@ -307,7 +307,7 @@ def test_a_prohibited_type_is_lifted_only_by_name() -> None:
 
 
 def test_a_prohibited_type_that_is_asked_about_is_lifted_only_by_name() -> None:
-    queue = Queue(Policy(rules=RulesConfig(prohibited_means="require_confirmation")))
+    queue = QueueStory(Policy(rules=RulesConfig(prohibited_means="require_confirmation")))
     queue.happens(granted())
     changes: dict[str, Any] = {"type": "change_password", "text": "for bob"}
 
@@ -317,7 +317,7 @@ def test_a_prohibited_type_that_is_asked_about_is_lifted_only_by_name() -> None:
 
 
 def test_a_rule_that_is_lifted_leaves_what_the_table_says() -> None:
-    queue = Queue(Policy(rules=RulesConfig(custom=(FREEZE,))))
+    queue = QueueStory(Policy(rules=RulesConfig(custom=(FREEZE,))))
     queue.happens(granted(rules=("rules.freeze",), text="^hotfix$"))
 
     asked = queue.proposes(propose(1, type="deploy", text="hotfix"))
@@ -327,7 +327,7 @@ def test_a_rule_that_is_lifted_leaves_what_the_table_says() -> None:
 
 def test_a_lifted_rule_is_lifted_in_a_project_as_well_and_others_of_it_are_not() -> None:
     tighter = ProjectGate(blocklist_patterns=("wipe", *shipped.BLOCKLIST))
-    queue = Queue(Policy(projects={"shop": ProjectConfig(gate=tighter)}))
+    queue = QueueStory(Policy(projects={"shop": ProjectConfig(gate=tighter)}))
     queue.happens(granted(rules=(RESET,), text="."))
 
     assert queue.proposes(resets(1, "p1", project="shop")).allowed
@@ -336,7 +336,7 @@ def test_a_lifted_rule_is_lifted_in_a_project_as_well_and_others_of_it_are_not()
 
 
 def test_a_grant_made_from_a_request_lifts_what_was_shown_in_its_project() -> None:
-    queue = Queue()
+    queue = QueueStory()
     shown = ("classify.high", "gate.confidence")
     queue.happens(granted(rules=shown, request_id="req_1", type="push", project="web"))
 
@@ -348,7 +348,7 @@ def test_a_grant_made_from_a_request_lifts_what_was_shown_in_its_project() -> No
 
 
 def test_an_agent_that_asks_for_a_person_gets_one_whatever_is_granted() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted())
 
     asked = queue.proposes(push(1), permission=True)
@@ -366,7 +366,7 @@ def test_grants_are_bounded() -> None:
 
 
 def test_everything_is_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
-    queue = Queue(Policy(gate=GateConfig(confidence_threshold=0.6)))
+    queue = QueueStory(Policy(gate=GateConfig(confidence_threshold=0.6)))
     queue.happens(
         granted(uses=2, text="push"),
         granted(id="grt_2", rules=(RESET,), text=".", uses=1),

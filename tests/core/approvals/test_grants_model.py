@@ -10,7 +10,7 @@ from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Granted, GrantRevoked, GrantUsed
 from tests.core.approvals.grant_samples import granted
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, propose, resume, stop, tick
 
 RESET = "gate.blocklist:reset"
@@ -37,7 +37,7 @@ steps = st.one_of(
 )
 
 
-class Story(Queue):
+class Story(QueueStory):
     t = 0.0
 
     def step(self, what: str, *said: object) -> None:

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from safetyd.core.approvals.request import ApprovalsConfig, size_of
-from safetyd.core.approvals.request_index import Register
+from safetyd.core.approvals.request_index import RequestIndex
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.request_events import Superseded
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue, push
+from tests.core.approvals.queue_story import QueueStory, push
 from tests.story import at, tick
 
 BYTES = MAX_MESSAGE_BYTES
@@ -23,7 +23,7 @@ def policy(**bounds: int) -> Policy:
 
 
 def test_bytes_of_what_waits_of_one_agent_have_a_bound() -> None:
-    queue = Queue(policy(max_pending_bytes_per_agent=BYTES))
+    queue = QueueStory(policy(max_pending_bytes_per_agent=BYTES))
     asked = queue.asks(0, "p1", context=LARGE)
 
     refused = queue.asks(1, "p2", text="git push 2", context=LARGE)
@@ -49,7 +49,7 @@ def test_bytes_of_what_waits_of_one_agent_have_a_bound() -> None:
 def test_agents_without_a_key_share_a_bound_whatever_they_are_called(
     bounds: dict[str, int], rule: str
 ) -> None:
-    queue = Queue(policy(**bounds))
+    queue = QueueStory(policy(**bounds))
 
     first = queue.proposes(_keyless("a"))
     second = queue.proposes(_keyless("b"))
@@ -61,7 +61,7 @@ def test_agents_without_a_key_share_a_bound_whatever_they_are_called(
 
 
 def test_what_asks_no_longer_makes_room() -> None:
-    queue = Queue(policy(max_pending_keyless=1))
+    queue = QueueStory(policy(max_pending_keyless=1))
     first = queue.proposes(_keyless("a")).request_id or ""
     assert queue.proposes(_keyless("b")).decision is Severity.BLOCK
 
@@ -71,7 +71,7 @@ def test_what_asks_no_longer_makes_room() -> None:
 
 
 def test_sums_are_the_same_after_a_replay_and_a_checkpoint() -> None:
-    queue = Queue()
+    queue = QueueStory()
     for number, agent in enumerate("abca"):
         queue.proposes(_keyless(agent, id_=f"p{number}", text=f"git push {number}"))
     queue.asks(1, "mine", text="git push mine")
@@ -92,7 +92,7 @@ def _keyless(agent: str, t: float = 0, id_: str = "p1", **fields: object) -> Pro
     return push(t, id_, agent, keyless=True, context=LARGE, **fields)
 
 
-def _sums(register: Register) -> dict[str, tuple[int, int]]:
+def _sums(register: RequestIndex) -> dict[str, tuple[int, int]]:
     found = {agent: register.waiting(agent) for agent in ("a", "b", "c", "code")}
     found |= {"all": register.waiting(), "keyless": register.keyless}
     return {name: (waiting.count, waiting.bytes) for name, waiting in found.items()}

@@ -21,7 +21,7 @@ from safetyd.core.events.request_events import (
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue, push
+from tests.core.approvals.queue_story import QueueStory, push
 from tests.story import at, propose, resume, stop, tick
 
 DAY_S = 86_400.0
@@ -30,7 +30,7 @@ MINUTE_S = 60.0
 
 @pytest.mark.req("S3.17")
 def test_what_needs_a_person_waits_for_one() -> None:
-    queue = Queue()
+    queue = QueueStory()
 
     decision = queue.asks(0)
 
@@ -42,7 +42,7 @@ def test_what_needs_a_person_waits_for_one() -> None:
 
 
 def test_a_dry_run_asks_nobody() -> None:
-    queue = Queue()
+    queue = QueueStory()
 
     decision = queue.asks(0, dry_run=True)
 
@@ -52,7 +52,7 @@ def test_a_dry_run_asks_nobody() -> None:
 
 @pytest.mark.req("S3.19")
 def test_an_approval_goes_back_with_its_words() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
 
     final = queue.answers(5, asked.request_id, words="looks good")
@@ -69,7 +69,7 @@ def test_an_approval_goes_back_with_its_words() -> None:
 
 
 def test_a_denial_blocks_with_its_reason() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
 
     final = queue.answers(5, asked.request_id, "denied", words="not on a Friday")
@@ -80,7 +80,7 @@ def test_a_denial_blocks_with_its_reason() -> None:
 
 
 def test_the_first_answer_wins() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(5, asked.request_id, "denied", by="alice")
 
@@ -96,7 +96,7 @@ def test_the_first_answer_wins() -> None:
 @pytest.mark.req("S3.22")
 @pytest.mark.parametrize(("wait", "minutes"), [(True, 60), (False, 10_080)])
 def test_silence_is_neither_yes_nor_no(wait: bool, minutes: int) -> None:  # noqa: FBT001
-    queue = Queue()
+    queue = QueueStory()
     queue.asks(0, wait=wait)
 
     assert not any(isinstance(e, Expired) for e in queue.happens(tick(minutes * MINUTE_S - 1)))
@@ -109,7 +109,7 @@ def test_silence_is_neither_yes_nor_no(wait: bool, minutes: int) -> None:  # noq
 
 
 def test_the_asker_may_name_another_time_up_to_thirty_days() -> None:
-    queue = Queue()
+    queue = QueueStory()
 
     assert queue.asks(0, "p1", text="a", timeout_s=90.0).expires_at == at(90)
     assert queue.asks(0, "p2", text="b", timeout_s=0.2).expires_at == at(1)
@@ -118,7 +118,7 @@ def test_the_asker_may_name_another_time_up_to_thirty_days() -> None:
 
 
 def test_the_same_action_in_other_words_joins_the_open_request() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.asks(0, "p1")
 
     second = queue.asks(1, "p2", description="please")
@@ -132,7 +132,7 @@ def test_the_same_action_in_other_words_joins_the_open_request() -> None:
 
 
 def test_the_same_id_is_told_the_same_while_it_is_pending() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.asks(0)
 
     again = queue.asks(3 * DAY_S)
@@ -143,7 +143,7 @@ def test_the_same_id_is_told_the_same_while_it_is_pending() -> None:
 
 @pytest.mark.req("S3.23")
 def test_an_approval_is_used_once_by_the_same_action_in_a_later_cycle() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(5, asked.request_id)
 
@@ -160,7 +160,7 @@ def test_an_approval_is_used_once_by_the_same_action_in_a_later_cycle() -> None:
 
 
 def test_the_id_that_asked_uses_its_approval_once_as_well() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(5, asked.request_id)
 
@@ -170,7 +170,7 @@ def test_the_id_that_asked_uses_its_approval_once_as_well() -> None:
 
 
 def test_what_another_id_used_is_not_allowed_to_the_one_that_asked() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(5, asked.request_id)
     assert queue.asks(6, "p2").allowed
@@ -179,7 +179,7 @@ def test_what_another_id_used_is_not_allowed_to_the_one_that_asked() -> None:
 
 
 def test_an_approval_that_nobody_used_lapses() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(5, asked.request_id)
 
@@ -190,7 +190,7 @@ def test_an_approval_that_nobody_used_lapses() -> None:
 
 
 def test_an_approval_during_a_stop_is_recorded_and_releases_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.happens(stop(1))
 
@@ -205,7 +205,7 @@ def test_an_approval_during_a_stop_is_recorded_and_releases_nothing() -> None:
 
 
 def test_a_rule_that_the_person_was_not_shown_asks_anew() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.proposes(push(0, "p1", confidence=0.95))
     queue.answers(5, asked.request_id)
 
@@ -217,7 +217,7 @@ def test_a_rule_that_the_person_was_not_shown_asks_anew() -> None:
 
 
 def test_a_permission_covers_one_proposal_of_its_type_that_names_it() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.proposes(propose(0, id="a1", type="push", text="git push a"), permission=True)
     queue.answers(5, asked.request_id)
 
@@ -235,7 +235,7 @@ def test_a_permission_covers_one_proposal_of_its_type_that_names_it() -> None:
 
 @pytest.mark.parametrize("kind", ["run_shell", "send_email", "never_heard_of"])
 def test_nobody_is_asked_to_permit_a_text_that_is_not_there(kind: str) -> None:
-    queue = Queue()
+    queue = QueueStory()
 
     refused = queue.proposes(propose(0, id="a1", type=kind, description="x"), permission=True)
 
@@ -245,7 +245,7 @@ def test_nobody_is_asked_to_permit_a_text_that_is_not_there(kind: str) -> None:
 
 
 def test_an_approval_of_a_proposal_covers_the_same_proposal_that_names_it_and_no_other() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, "p1")
     queue.answers(5, asked.request_id)
 
@@ -258,7 +258,7 @@ def test_an_approval_of_a_proposal_covers_the_same_proposal_that_names_it_and_no
 
 
 def test_who_asks_for_a_person_gets_one_even_for_what_is_allowed() -> None:
-    queue = Queue()
+    queue = QueueStory()
 
     asked = queue.proposes(propose(0, type="read_file"), permission=True)
 
@@ -266,7 +266,7 @@ def test_who_asks_for_a_person_gets_one_even_for_what_is_allowed() -> None:
 
 
 def test_an_agent_with_too_many_open_requests_is_refused() -> None:
-    queue = Queue(Policy(approvals=ApprovalsConfig(max_pending_per_agent=2)))
+    queue = QueueStory(Policy(approvals=ApprovalsConfig(max_pending_per_agent=2)))
     for number in range(2):
         assert queue.asks(0, f"p{number}", text=f"git push {number}").status == "pending"
 
@@ -278,7 +278,7 @@ def test_an_agent_with_too_many_open_requests_is_refused() -> None:
 
 
 def test_a_deferred_request_stays_pending_and_its_deadline_moves_along() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, wait=True)
 
     queue.happens(
@@ -293,7 +293,7 @@ def test_a_deferred_request_stays_pending_and_its_deadline_moves_along() -> None
 
 
 def test_a_cancelled_request_ends_for_everybody() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
 
     queue.happens(
@@ -306,7 +306,7 @@ def test_a_cancelled_request_ends_for_everybody() -> None:
 
 
 def test_everything_is_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
-    queue = Queue()
+    queue = QueueStory()
     for number in range(4):
         queue.asks(number, f"p{number}", text=f"git push {number}")
     ids = [request.id for request in queue.engine.approvals.pending()]
@@ -324,14 +324,14 @@ def test_everything_is_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
     assert replayed.seq == queue.engine.seq
 
 
-def heard_by(queue: Queue, kind: type[Event]) -> list[Event]:
+def heard_by(queue: QueueStory, kind: type[Event]) -> list[Event]:
     heard: list[Event] = []
     queue.engine._listeners[kind] = (heard.append,)
     return heard
 
 
 def test_an_agent_that_waits_has_the_approval_at_once() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, wait=True)
     allowed = heard_by(queue, Allowed)
 
@@ -343,7 +343,7 @@ def test_an_agent_that_waits_has_the_approval_at_once() -> None:
 
 
 def test_what_nobody_waits_for_is_taken_when_it_is_used() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     allowed, dropped = heard_by(queue, Allowed), heard_by(queue, Dropped)
 
@@ -358,7 +358,7 @@ def paused(t: float, agent: str = "code") -> Paused:
 
 
 def test_people_are_asked_whether_an_agent_that_an_anomaly_paused_may_go_on() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(paused(0), paused(1))
 
     (request,) = queue.engine.approvals.pending()
@@ -371,7 +371,7 @@ def test_people_are_asked_whether_an_agent_that_an_anomaly_paused_may_go_on() ->
 
 @pytest.mark.req("S1.36")
 def test_a_pause_that_people_do_not_lift_stays_and_is_told() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(paused(0))
     (request,) = queue.engine.approvals.pending()
 
@@ -383,7 +383,7 @@ def test_a_pause_that_people_do_not_lift_stays_and_is_told() -> None:
 
 
 def test_an_agent_may_ask_something_else_instead() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.asks(0, "p1", text="git push a")
 
     second = queue.asks(1, "p2", text="git push b", supersedes="p1")
@@ -396,7 +396,7 @@ def test_an_agent_may_ask_something_else_instead() -> None:
 
 
 def test_nobody_supersedes_what_another_agent_asked() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.asks(0, "p1")
 
     queue.asks(1, "p2", agent="ops", supersedes="p1")
@@ -405,7 +405,7 @@ def test_nobody_supersedes_what_another_agent_asked() -> None:
 
 
 def test_a_permission_that_is_asked_in_other_words_takes_the_place_of_the_first() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.proposes(propose(0, id="a1", type="push", digest="sha256:1"), permission=True)
 
     second = queue.proposes(propose(1, id="a1", type="push", digest="sha256:2"), permission=True)
@@ -416,7 +416,7 @@ def test_a_permission_that_is_asked_in_other_words_takes_the_place_of_the_first(
 
 
 def test_a_permission_that_is_asked_again_in_the_same_words_is_the_same_request() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.proposes(propose(0, id="a1", type="push"), permission=True)
 
     again = queue.proposes(propose(1, id="a1", type="push"), permission=True)
@@ -426,7 +426,7 @@ def test_a_permission_that_is_asked_again_in_the_same_words_is_the_same_request(
 
 
 def test_who_joined_in_other_words_keeps_its_own_content() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.asks(0, "p1", digest="sha256:1")
     joined = queue.asks(1, "p2", digest="sha256:2")
 
@@ -442,7 +442,7 @@ def test_who_joined_in_other_words_keeps_its_own_content() -> None:
 
 
 def test_a_request_keeps_its_context_through_a_checkpoint() -> None:
-    queue = Queue()
+    queue = QueueStory()
     context, extra = msgspec.Raw(b'{"branch":"fix"}'), msgspec.Raw(b'{"colour":[1,"red"]}')
     asked = queue.asks(0, context=context, extra=extra)
 
@@ -455,7 +455,7 @@ def test_a_request_keeps_its_context_through_a_checkpoint() -> None:
 
 
 def test_a_day_whose_money_went_meanwhile_holds_an_approval_back() -> None:
-    queue = Queue(Policy(budget=BudgetConfig(day_usd=5, session_usd=0, chain_usd=0)))
+    queue = QueueStory(Policy(budget=BudgetConfig(day_usd=5, session_usd=0, chain_usd=0)))
     asked = queue.asks(0, cost_usd=3.0)
     assert queue.proposes(propose(1, "ops", "x", cost_usd=4.0)).allowed
 
@@ -493,7 +493,7 @@ def test_a_day_whose_money_went_meanwhile_holds_an_approval_back() -> None:
     ],
 )
 def test_an_approval_is_for_what_the_person_saw(seen, again, covered) -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, "p1", **seen)
     queue.answers(5, asked.request_id)
 
@@ -504,7 +504,7 @@ def test_an_approval_is_for_what_the_person_saw(seen, again, covered) -> None:
 
 
 def test_an_agent_cannot_end_a_pause_with_a_proposal_of_its_own() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.proposes(propose(0, type="unpause", text="a harmless thing"))
     queue.happens(paused(1))
     request = queue.request(asked.request_id)
@@ -518,7 +518,7 @@ def test_an_agent_cannot_end_a_pause_with_a_proposal_of_its_own() -> None:
 
 
 def test_what_an_approval_gives_beside_the_action_is_said_and_not_approved_in_passing() -> None:
-    queue = Queue(Policy(budget=BudgetConfig(session_usd=1.0)))
+    queue = QueueStory(Policy(budget=BudgetConfig(session_usd=1.0)))
     plain = queue.request(queue.asks(0, "p0").request_id)
     queue.proposes(propose(1, id="p1", cost_usd=1.0))
     paid = queue.request(queue.proposes(propose(2, id="p2", text="x", cost_usd=1.0)).request_id)

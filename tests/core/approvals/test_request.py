@@ -7,7 +7,7 @@ from safetyd.core.approvals.request import urgency_of
 from safetyd.core.approvals.resolution import _using
 from safetyd.core.events.request_events import Answered, Cancelled, Expired
 from safetyd.core.messages.proposal import Proposal, Target, Urgency
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
 
 KINDS = Kinds({}, "strict")
@@ -44,7 +44,7 @@ def test_urgency_rises_by_one_step_for_what_cannot_wait_or_costs_much(
 
 
 def test_only_the_event_that_came_first_counts_as_the_answer() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     request = queue.request(asked.request_id)
     deny = Answered(
@@ -69,7 +69,7 @@ def test_only_the_event_that_came_first_counts_as_the_answer() -> None:
 
 
 def test_what_nobody_has_answered_is_no_approval() -> None:
-    queue = Queue()
+    queue = QueueStory()
     request = queue.request(queue.asks(0).request_id)
 
     with pytest.raises(AssertionError, match="only what was answered"):

@@ -19,19 +19,19 @@ from safetyd.core.events.request_events import (
     Superseded,
 )
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.core.approvals.test_queue import paused
 from tests.story import at, tick
 
 DAY_S: Final = 86_400.0
 
 
-def cancel(queue: Queue, t: float, request_id: str | None) -> None:
+def cancel(queue: QueueStory, t: float, request_id: str | None) -> None:
     queue.happens(Cancelled(at=at(t), t=t, request_id=request_id or "", by="alice", via="cli"))
 
 
 def test_a_request_is_named_by_the_beginning_of_its_id() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.asks(0).request_id or ""
     queue.asks(0, "p2", text="git push other")
     named = queue.engine.approvals.named
@@ -45,7 +45,7 @@ def test_what_is_over_is_forgotten_in_time_but_an_id_keeps_its_newer_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_CLOSED", 1)
-    queue = Queue()
+    queue = QueueStory()
     old = queue.asks(0).request_id
     cancel(queue, 1, old)
     new = queue.asks(1_000).request_id
@@ -63,7 +63,7 @@ def test_what_is_over_is_forgotten_in_time_but_an_id_keeps_its_newer_request(
 
 
 def test_an_approval_is_found_again_once_a_newer_request_of_its_action_has_ended() -> None:
-    queue = Queue()
+    queue = QueueStory()
     good = queue.asks(0, confidence=0.95).request_id
     queue.answers(1, good)
     unsure = queue.asks(2, "p2", confidence=0.1).request_id
@@ -76,7 +76,7 @@ def test_an_approval_is_found_again_once_a_newer_request_of_its_action_has_ended
 
 
 def test_an_id_may_come_back_to_the_approval_that_it_asked_for() -> None:
-    queue = Queue()
+    queue = QueueStory()
     good = queue.asks(0, confidence=0.95).request_id
     queue.answers(1, good)
     unsure = queue.asks(2, confidence=0.1).request_id
@@ -91,7 +91,7 @@ def test_an_id_may_come_back_to_the_approval_that_it_asked_for() -> None:
 
 
 def test_of_many_repeats_the_first_are_told_the_end_and_all_are_counted() -> None:
-    queue = Queue()
+    queue = QueueStory()
     first = queue.asks(0)
     repeats = [f"r{n}" for n in range(MAX_JOINED + 1)]
     for id_ in repeats:
@@ -109,7 +109,7 @@ def test_of_many_repeats_the_first_are_told_the_end_and_all_are_counted() -> Non
 
 
 def test_no_more_than_some_end_at_one_tick() -> None:
-    queue = Queue(Policy(approvals=ApprovalsConfig(max_pending_per_agent=1_000)))
+    queue = QueueStory(Policy(approvals=ApprovalsConfig(max_pending_per_agent=1_000)))
     for number in range(100):
         asked = queue.asks(0, f"p{number}", text=f"git push {number}")
         if number % 2:
@@ -120,13 +120,13 @@ def test_no_more_than_some_end_at_one_tick() -> None:
     assert ended == [64, 36, 0]
 
 
-def _ended(queue: Queue, t: float) -> int:
+def _ended(queue: QueueStory, t: float) -> int:
     events = queue.happens(tick(t))
     return sum(len(e.request_ids) for e in events if isinstance(e, Expired | Lapsed))
 
 
 def test_what_comes_for_a_request_that_is_unknown_or_over_changes_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
     over = queue.asks(0).request_id or ""
     queue.answers(1, over, "denied")
     before = queue.engine.approvals.save()()
@@ -158,7 +158,7 @@ def test_what_comes_for_a_request_that_is_unknown_or_over_changes_nothing() -> N
 
 
 def test_an_approval_that_was_used_already_is_not_used_again_by_a_replayed_line() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.answers(1, queue.asks(0).request_id)
     queue.asks(2, "p2")
     (used,) = (event for event in queue.journal if getattr(event, "uses", None))
@@ -170,7 +170,7 @@ def test_an_approval_that_was_used_already_is_not_used_again_by_a_replayed_line(
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_claim_uses_an_approval_or_marks_the_one_that_is_used(waits: bool) -> None:  # noqa: FBT001
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0).request_id or ""
     queue.answers(1, asked, waits=waits)
     claimed = Claimed(at=at(2), t=2.0, request_id=asked, agent="code", id="p1", claimant="x")
@@ -182,7 +182,7 @@ def test_a_claim_uses_an_approval_or_marks_the_one_that_is_used(waits: bool) -> 
 
 
 def test_deferring_without_a_deadline_or_to_an_earlier_time_moves_none() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(paused(0, "ops"))
     (free,) = (known.id for known in queue.engine.approvals.pending())
     due = queue.asks(0, "p2", text="git push other").request_id or ""
@@ -200,7 +200,7 @@ def test_deferring_without_a_deadline_or_to_an_earlier_time_moves_none() -> None
 
 @pytest.mark.parametrize(("source", "left"), [("anomaly", 0), ("operator", 1)])
 def test_nobody_is_asked_any_more_about_a_pause_that_is_over(source: str, left: int) -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(paused(0))
 
     queue.happens(Unpaused(at=at(1), t=1.0, agent="code", sources=(source,), by="alice"))

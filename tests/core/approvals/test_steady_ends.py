@@ -13,7 +13,7 @@ from safetyd.core.events.event import Event, Ticked
 from safetyd.core.events.request_events import Deferred, Expired, GrantEnded, Lapsed
 from safetyd.core.policy import Policy
 from tests.core.approvals.grant_samples import granted
-from tests.core.approvals.queue_story import Queue, push
+from tests.core.approvals.queue_story import QueueStory, push
 from tests.story import at
 
 SHORT = Policy(approvals=ApprovalsConfig(approved_valid_minutes=0.1))  # six seconds
@@ -46,7 +46,7 @@ def of(kind: type[Event], events: list[Event]) -> list[Event]:
 @pytest.mark.parametrize("back", BACK)
 def test_an_approval_is_good_for_its_time_by_the_steady_clock(back: float, known: bool) -> None:  # noqa: FBT001
     for second, good in ((6.9, True), (7.0, False)):
-        queue = Queue(SHORT)
+        queue = QueueStory(SHORT)
         asked = queue.asks(0)
         queue.answers(1, asked.request_id)
         if known:
@@ -59,7 +59,7 @@ def test_an_approval_is_good_for_its_time_by_the_steady_clock(back: float, known
 
 @pytest.mark.parametrize("back", BACK[2:])
 def test_an_approval_lapses_and_a_question_expires_in_time(back: float) -> None:
-    queue = Queue(SHORT)
+    queue = QueueStory(SHORT)
     approved, asked = queue.asks(0, "p1"), queue.asks(0, "p2", text="else", timeout_s=7.0)
     queue.answers(1, approved.request_id)
     queue.happens(stepped(2, back))
@@ -74,7 +74,7 @@ def test_an_approval_lapses_and_a_question_expires_in_time(back: float) -> None:
 
 
 def test_a_question_is_over_by_the_steady_clock_before_a_tick_says_so() -> None:
-    queue = Queue()
+    queue = QueueStory()
     request = queue.request(queue.asks(0, timeout_s=7.0).request_id)
 
     assert not request.over(at(6), 6.9)
@@ -83,7 +83,7 @@ def test_a_question_is_over_by_the_steady_clock_before_a_tick_says_so() -> None:
 
 
 def test_people_see_the_deadline_as_the_clock_shows_it_now() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, timeout_s=600.0)
 
     queue.happens(stepped(60, -3600.0))
@@ -92,7 +92,7 @@ def test_people_see_the_deadline_as_the_clock_shows_it_now() -> None:
 
 
 def test_a_clock_that_was_wrong_for_a_while_takes_no_time_away() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, timeout_s=86_400.0)
     queue.happens(
         ClockStepped(at=at(60 + 3600), t=60.0, seconds=3600.0),
@@ -103,7 +103,7 @@ def test_a_clock_that_was_wrong_for_a_while_takes_no_time_away() -> None:
 
 
 def test_what_is_put_off_is_longer_by_both_clocks() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked, long = queue.asks(0, timeout_s=600.0), queue.asks(0, "p2", text="else", timeout_s=0.0)
     for decision in (asked, long):
         ref = decision.request_id or ""
@@ -114,7 +114,7 @@ def test_what_is_put_off_is_longer_by_both_clocks() -> None:
 
 
 def test_a_request_of_an_older_checkpoint_ends_by_the_wall_clock() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, timeout_s=600.0)
     queue.engine.approvals.put(
         msgspec.structs.replace(queue.request(asked.request_id), ends_t=None)
@@ -130,7 +130,7 @@ def test_a_request_of_an_older_checkpoint_ends_by_the_wall_clock() -> None:
 
 @pytest.mark.parametrize("back", BACK)
 def test_a_grant_lasts_for_its_time_by_the_steady_clock(back: float) -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(0, type="push", until=at(600)), stepped(2, back))
 
     assert queue.proposes(pushed(599.9, back, "p1")).allowed
@@ -141,7 +141,7 @@ def test_a_grant_lasts_for_its_time_by_the_steady_clock(back: float) -> None:
 
 
 def test_a_grant_of_an_older_checkpoint_ends_by_the_wall_clock() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(granted(0, type="push", until=at(600)))
     queue.engine.grants.live()[0].ends_t = None
 
@@ -152,7 +152,7 @@ def test_a_grant_of_an_older_checkpoint_ends_by_the_wall_clock() -> None:
 
 
 def test_a_clock_that_is_put_forward_makes_nothing_last_longer() -> None:
-    queue = Queue(SHORT)
+    queue = QueueStory(SHORT)
     asked = queue.asks(0)
     queue.answers(1, asked.request_id)
     queue.happens(granted(1, agent="ops", type="push", until=at(600)))

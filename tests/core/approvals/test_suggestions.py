@@ -12,7 +12,7 @@ from safetyd.core.guards.rules import CustomRule, RulesConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.core.engine.remedy_story import paused
 from tests.story import ask, propose
 
@@ -20,7 +20,7 @@ ODD = 'dance "\\ \x7f ü'
 
 
 def answered(
-    queue: Queue,
+    queue: QueueStory,
     times: int,
     answer: str = "approved",
     type: str = "push",  # noqa: A002
@@ -34,7 +34,7 @@ def answered(
         queue.answers(t + 1, asked.request_id, answer, waits=True)  # type: ignore[arg-type]
 
 
-def suggested(queue: Queue) -> list[Suggestion]:
+def suggested(queue: QueueStory) -> list[Suggestion]:
     return queue.engine.history.suggestions()
 
 
@@ -48,7 +48,7 @@ def pasted(toml: str) -> Policy:
 @pytest.mark.parametrize("project", [None, "web"])
 @pytest.mark.parametrize("type", ["push", ODD])
 def test_what_is_always_approved_might_be_allowed(type: str, project: str | None) -> None:  # noqa: A002
-    queue = Queue()
+    queue = QueueStory()
     said = {"type": type, "project": project, "text": 'make "test" ü'}
     answered(queue, ENOUGH - 1, **said)  # type: ignore[arg-type]
     assert suggested(queue) == []
@@ -78,7 +78,7 @@ def test_what_is_always_approved_might_be_allowed(type: str, project: str | None
 
 
 def test_what_was_approved_in_other_words_each_time_suggests_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, 2 * ENOUGH)
     answered(queue, ENOUGH, text="git push", remote="origin")
     answered(queue, ENOUGH, text="x" * (TEXT_CHARS + 1))
@@ -88,7 +88,7 @@ def test_what_was_approved_in_other_words_each_time_suggests_nothing() -> None:
 
 @pytest.mark.req("S3.61")
 def test_what_is_always_denied_might_be_blocked() -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, ENOUGH, "denied", "deploy")
 
     (found,) = suggested(queue)
@@ -98,7 +98,7 @@ def test_what_is_always_denied_might_be_blocked() -> None:
 
 
 def test_people_who_do_not_agree_suggest_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, 2 * ENOUGH, text="git push")
     answered(queue, 1, "denied", text="git push")
     answered(queue, ENOUGH, "denied", "deploy")
@@ -110,14 +110,14 @@ def test_people_who_do_not_agree_suggest_nothing() -> None:
 @pytest.mark.req("S3.5")
 @pytest.mark.parametrize("answer", ["approved", "denied"])
 def test_nothing_is_suggested_about_speaking_to_people(answer: str) -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, ENOUGH, answer, "send_email")
 
     assert suggested(queue) == []
 
 
 def test_nothing_is_suggested_that_would_not_help() -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, ENOUGH, type="modify_config", text="x", reversibility="irreversible")
     answered(queue, ENOUGH, type="deploy", text="x", confidence=0.1)
 
@@ -125,14 +125,14 @@ def test_nothing_is_suggested_that_would_not_help() -> None:
 
 
 def test_a_prohibited_type_is_never_suggested() -> None:
-    queue = Queue(Policy(rules=RulesConfig(prohibited_means="require_confirmation")))
+    queue = QueueStory(Policy(rules=RulesConfig(prohibited_means="require_confirmation")))
     answered(queue, ENOUGH, type="change_password", text="x")
 
     assert suggested(queue) == []
 
 
 def test_a_rule_that_is_there_already_is_not_suggested_again() -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, ENOUGH, text="git push")
     (found,) = suggested(queue)
 
@@ -141,7 +141,7 @@ def test_a_rule_that_is_there_already_is_not_suggested_again() -> None:
 
 
 def test_only_the_first_answer_counts_and_pauses_do_not() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     for n in range(ENOUGH):
         queue.answers(n, asked.request_id)
@@ -156,7 +156,7 @@ def test_only_the_first_answer_counts_and_pauses_do_not() -> None:
 
 
 def test_an_answer_to_what_nobody_knows_counts_for_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(1, asked.request_id)
     answer = next(e for e in queue.journal if type(e).__name__ == "Answered")
@@ -167,7 +167,7 @@ def test_an_answer_to_what_nobody_knows_counts_for_nothing() -> None:
 
 
 def test_kinds_that_are_counted_are_bounded() -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, 1)
     kinds = queue.engine.history._state.kinds
     known = next(iter(kinds.values()))
@@ -180,7 +180,7 @@ def test_kinds_that_are_counted_are_bounded() -> None:
 
 
 def test_counts_are_rebuilt_from_the_journal_and_from_a_checkpoint() -> None:
-    queue = Queue()
+    queue = QueueStory()
     answered(queue, 3)
     answered(queue, 2, "denied", "deploy")
     assert any(isinstance(event, Decided) for event in queue.journal)

@@ -11,7 +11,7 @@ from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.kernel import State
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, outcome, propose, resume, stop, tick
 
 DEAR: Final[dict[str, Any]] = {"cost_usd": 2.0, "chain": "c1", "session": "s1"}
@@ -24,7 +24,7 @@ def reserved(engine: Engine, t: float) -> dict[str, float]:
 
 
 def test_what_is_pending_is_set_aside_in_chain_and_session_but_not_in_the_day() -> None:
-    queue = Queue()
+    queue = QueueStory()
 
     queue.asks(0, **DEAR)
 
@@ -34,7 +34,7 @@ def test_what_is_pending_is_set_aside_in_chain_and_session_but_not_in_the_day() 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_money_is_taken_from_the_day_once_the_action_may_be_done(waits: bool) -> None:  # noqa: FBT001
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, **DEAR)
     queue.answers(1, asked.request_id, waits=waits)
 
@@ -46,26 +46,26 @@ def test_money_is_taken_from_the_day_once_the_action_may_be_done(waits: bool) ->
     assert (held["chain"], held["session"], held["day"]) == (2.0, 2.0, 2.0)
 
 
-def denied(queue: Queue, request_id: str) -> None:
+def denied(queue: QueueStory, request_id: str) -> None:
     queue.answers(1, request_id, "denied")
 
 
-def expired(queue: Queue, _request_id: str) -> None:
+def expired(queue: QueueStory, _request_id: str) -> None:
     assert any(isinstance(event, Expired) for event in queue.happens(tick(8 * 86_400.0)))
 
 
-def cancelled(queue: Queue, request_id: str) -> None:
+def cancelled(queue: QueueStory, request_id: str) -> None:
     queue.happens(Cancelled(at=at(1), t=1.0, request_id=request_id, by="alice", via="cli"))
 
 
-def held_back(queue: Queue, request_id: str) -> None:
+def held_back(queue: QueueStory, request_id: str) -> None:
     queue.happens(stop(1))
     queue.answers(2, request_id)
 
 
 @pytest.mark.parametrize("end", [denied, expired, cancelled, held_back])
 def test_what_will_not_be_done_gives_its_money_back(end) -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, **DEAR)
 
     end(queue, asked.request_id)
@@ -75,7 +75,7 @@ def test_what_will_not_be_done_gives_its_money_back(end) -> None:
 
 
 def test_a_repeat_that_joins_sets_nothing_aside() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.asks(0, **DEAR)
 
     queue.asks(1, "p2", **DEAR)
@@ -84,7 +84,7 @@ def test_a_repeat_that_joins_sets_nothing_aside() -> None:
 
 
 def test_what_is_pending_counts_against_a_chain_that_has_little_left() -> None:
-    queue = Queue(Policy(budget=BudgetConfig(chain_usd=3.0)))
+    queue = QueueStory(Policy(budget=BudgetConfig(chain_usd=3.0)))
     queue.asks(0, **DEAR)
 
     other = queue.proposes(propose(1, id="p2", cost_usd=2.0, chain="c1"))
@@ -94,7 +94,7 @@ def test_what_is_pending_counts_against_a_chain_that_has_little_left() -> None:
 
 
 def test_an_approved_action_is_under_way_once_it_is_begun_and_not_before() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     assert queue.engine.actions.under_way("code") == ()
 
@@ -106,7 +106,7 @@ def test_an_approved_action_is_under_way_once_it_is_begun_and_not_before() -> No
 
 
 def test_an_agent_is_counted_as_asked_and_then_as_allowed() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     queue.answers(1, asked.request_id, waits=True)
 
@@ -115,14 +115,14 @@ def test_an_agent_is_counted_as_asked_and_then_as_allowed() -> None:
     assert (known.asked, known.allowed) == (1, 1)
 
 
-def dispatched(queue: Queue, t: float, id_: str) -> str:
+def dispatched(queue: QueueStory, t: float, id_: str) -> str:
     """Ask a person about a dispatch."""
     proposed = propose(t, "ops", id_, "dispatch", target=Target(name="worker"), confidence=0.1)
     return queue.proposes(proposed).request_id or ""
 
 
 def test_a_round_begins_and_the_cooldown_runs_from_when_a_dispatch_is_approved() -> None:
-    queue = Queue()
+    queue = QueueStory()
     request_id = dispatched(queue, 0, "p1")
     iterations, cooldown = queue.engine.guards.iterations, queue.engine.guards.cooldown
     assert (iterations.count("ops"), cooldown.cooling("ops", 0)) == (0, {})
@@ -134,7 +134,7 @@ def test_a_round_begins_and_the_cooldown_runs_from_when_a_dispatch_is_approved()
 
 
 def test_an_approved_action_takes_a_probe_of_its_breaker() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, dependency="api")
     moved = BreakerMoved(at=at(1), t=1.0, breaker="api", state="open", reason="5 of 5 failed")
     queue.happens(moved)
@@ -145,13 +145,13 @@ def test_an_approved_action_takes_a_probe_of_its_breaker() -> None:
     assert probes(queue) == 1
 
 
-def probes(queue: Queue) -> int:
+def probes(queue: QueueStory) -> int:
     (breaker,) = queue.engine.guards.breaker.tripped
     return breaker.probes_out
 
 
 def test_a_kernel_executes_from_when_a_person_approves_until_the_outcome() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0)
     assert state(queue) is State.READY
 
@@ -162,12 +162,12 @@ def test_a_kernel_executes_from_when_a_person_approves_until_the_outcome() -> No
     assert state(queue) is State.READY
 
 
-def state(queue: Queue) -> State:
+def state(queue: QueueStory) -> State:
     return queue.engine.guards.safe_mode.status("code", 2.0).state
 
 
 def test_what_follows_is_never_written_down_and_the_same_on_replay() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.answers(1, queue.asks(0, **DEAR).request_id, waits=True)
     held = queue.asks(2, "p2", text="git push other", **DEAR)
     queue.happens(stop(3))
@@ -178,5 +178,5 @@ def test_what_follows_is_never_written_down_and_the_same_on_replay() -> None:
     assert replayed_actors(queue) == queue.engine.save()().actors
 
 
-def replayed_actors(queue: Queue) -> dict[str, bytes]:
+def replayed_actors(queue: QueueStory) -> dict[str, bytes]:
     return queue.replayed().save()().actors

@@ -4,12 +4,12 @@ import pytest
 
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import propose
 
 
 def urgency(policy: Policy | None = None, **fields) -> str:
-    queue = Queue(policy)
+    queue = QueueStory(policy)
     asked = queue.proposes(propose(0, **{"type": "deploy", **fields}))
     return queue.request(asked.request_id).urgency
 

@@ -26,7 +26,7 @@ def somebody(*, keyless: bool) -> bool:
     return True
 
 
-class Alone(Generic[AnyGuard]):
+class GuardRig(Generic[AnyGuard]):
     def __init__(self, make: Callable[[], AnyGuard]) -> None:
         self._make = make
         self.guard = make()

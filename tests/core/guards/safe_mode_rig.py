@@ -3,17 +3,17 @@
 from safetyd.core.events.decision_events import Overdue
 from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
 from safetyd.core.guards.safe_mode import SafeMode, SafeModeConfig
-from tests.core.guards.guard_rig import Alone, settled
+from tests.core.guards.guard_rig import GuardRig, settled
 from tests.story import at
 
 
-def guarded(**settings: object) -> Alone[SafeMode]:
+def guarded(**settings: object) -> GuardRig[SafeMode]:
     config = SafeModeConfig(**settings)  # type: ignore[arg-type]
-    return Alone(lambda: SafeMode(config, 3600.0))
+    return GuardRig(lambda: SafeMode(config, 3600.0))
 
 
 def fails(
-    held: Alone[SafeMode],
+    held: GuardRig[SafeMode],
     t: float,
     agent: str = "code",
     times: int = 3,
@@ -26,7 +26,7 @@ def fails(
     return [event for event in caused if isinstance(event, SafeModeEntered)]
 
 
-def entered() -> Alone[SafeMode]:
+def entered() -> GuardRig[SafeMode]:
     """Agent `code` has been in safe mode since second 120."""
     held = guarded()
     fails(held, 120)
@@ -45,9 +45,9 @@ def overdue(t: float, agent: str = "code", id: str = "p1") -> Overdue:  # noqa: 
     return Overdue(at=at(t), t=float(t), agent=agent, ids=(id,))
 
 
-def errors(held: Alone[SafeMode], agent: str | None = "code") -> int:
+def errors(held: GuardRig[SafeMode], agent: str | None = "code") -> int:
     return held.guard.status(agent, 0).consecutive_errors
 
 
-def state(held: Alone[SafeMode], t: float, agent: str | None = "code") -> str:
+def state(held: GuardRig[SafeMode], t: float, agent: str | None = "code") -> str:
     return held.guard.status(agent, t).state

@@ -7,13 +7,13 @@ from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.breaker import MAX_BREAKERS, MAX_PER_TICK, BreakerGuard, BreakerStatus
 from safetyd.core.guards.circuit import MAX_CALLS, BreakerConfig
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.guard_rig import Alone, decided, settled
+from tests.core.guards.guard_rig import GuardRig, decided, settled
 from tests.story import at, propose, stop, tick
 
 API = "api.openai.com"
 
 
-class Breakers(Alone[BreakerGuard]):
+class Breakers(GuardRig[BreakerGuard]):
     """Agents, a dependency that fails or not, and the breakers between them."""
 
     def __init__(self, config: BreakerConfig | None = None) -> None:

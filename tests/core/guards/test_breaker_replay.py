@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.breaker import BreakerGuard
 from safetyd.core.guards.circuit import BreakerConfig
-from tests.core.guards.guard_rig import KINDS, Alone, decided, settled
+from tests.core.guards.guard_rig import KINDS, GuardRig, decided, settled
 from tests.story import propose, tick
 
 KEYLESS = "kim"  # who has no key
@@ -33,7 +33,7 @@ steps = st.one_of(
 )
 
 
-def happen(breakers: Alone[BreakerGuard], t: float, step) -> list[BreakerMoved]:
+def happen(breakers: GuardRig[BreakerGuard], t: float, step) -> list[BreakerMoved]:
     what, agent, id_, name, task, flag = step
     keyless = agent == KEYLESS
     fields = {"agent": agent, "id": id_, "dependency": name, "task": task, "keyless": keyless}
@@ -54,7 +54,7 @@ def happen(breakers: Alone[BreakerGuard], t: float, step) -> list[BreakerMoved]:
 @given(st.lists(st.tuples(st.floats(0, 6), steps), max_size=60))
 @settings(max_examples=300)
 def test_breakers_move_along_their_diagram_with_few_probes_out(story) -> None:
-    breakers = Alone(lambda: BreakerGuard(CONFIG))
+    breakers = GuardRig(lambda: BreakerGuard(CONFIG))
     states: dict[tuple[str, str | None, bool], str] = {}
     t = 0.0
     for seconds, step in story:
@@ -74,7 +74,7 @@ def test_breakers_move_along_their_diagram_with_few_probes_out(story) -> None:
     st.tuples(agents, names, tasks, st.floats(0, 20)),
 )
 def test_replayed_breakers_are_the_same(story, last) -> None:
-    breakers = Alone(lambda: BreakerGuard(CONFIG))
+    breakers = GuardRig(lambda: BreakerGuard(CONFIG))
     t = 0.0
     for seconds, step in story:
         t += seconds

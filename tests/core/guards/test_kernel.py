@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.guards.kernel import Kernel, State, Step, shown
+from safetyd.core.guards.kernel import Kernel, KernelStep, State, shown
 
 READY, PLANNING, EXECUTING, EVALUATING, SAFE_MODE = State
 
@@ -20,7 +20,7 @@ def test_there_are_five_states_named_in_lower_case() -> None:
 def test_an_action_that_goes_well_comes_back_to_ready() -> None:
     kernel = Kernel()
     states = [kernel.state]
-    for step in (Step.PROPOSED, Step.ALLOWED, Step.ENDED, Step.EVALUATED):
+    for step in (KernelStep.PROPOSED, KernelStep.ALLOWED, KernelStep.ENDED, KernelStep.EVALUATED):
         kernel.move(step)
         states.append(kernel.state)
 
@@ -33,24 +33,24 @@ def test_an_action_that_goes_well_comes_back_to_ready() -> None:
 def test_safe_mode_is_entered_from_executing_and_left_with_a_count_of_nought() -> None:
     kernel = Kernel(errors=3)
 
-    kernel.move(Step.PROPOSED, Step.ALLOWED, Step.TRIPPED)
+    kernel.move(KernelStep.PROPOSED, KernelStep.ALLOWED, KernelStep.TRIPPED)
     assert (kernel.state, kernel.errors) == (SAFE_MODE, 3)
 
-    kernel.move(Step.EXITED)
+    kernel.move(KernelStep.EXITED)
     assert (kernel.state, kernel.errors) == (READY, 0)
 
 
 def test_a_refused_action_comes_back_to_ready() -> None:
     kernel = Kernel()
 
-    kernel.move(Step.PROPOSED, Step.REFUSED)
+    kernel.move(KernelStep.PROPOSED, KernelStep.REFUSED)
 
     assert kernel == Kernel()
 
 
 @pytest.mark.req("S0.8")
 def test_the_edges_are_those_of_the_seed_and_one_for_refusals() -> None:
-    assert {step.value for step in Step} == {
+    assert {step.value for step in KernelStep} == {
         (READY, PLANNING),
         (PLANNING, EXECUTING),
         (PLANNING, READY),
@@ -63,17 +63,17 @@ def test_the_edges_are_those_of_the_seed_and_one_for_refusals() -> None:
 
 def test_a_step_from_where_no_action_is_is_refused() -> None:
     with pytest.raises(ValueError, match="no action is executing, so none can be ended"):
-        Kernel().move(Step.ENDED)
+        Kernel().move(KernelStep.ENDED)
 
 
 def test_a_halt_keeps_the_actions_that_are_under_way() -> None:
     kernel = Kernel()
-    kernel.move(Step.PROPOSED, Step.ALLOWED)
+    kernel.move(KernelStep.PROPOSED, KernelStep.ALLOWED)
 
     kernel.halt()
     assert kernel.state is SAFE_MODE
 
-    kernel.move(Step.EXITED)
+    kernel.move(KernelStep.EXITED)
     assert kernel.state is EXECUTING
 
 
@@ -82,11 +82,11 @@ def test_what_is_done_at_once_is_as_if_step_by_step() -> None:
 
     for _ in range(3):
         at_once.begin()
-        stepwise.move(Step.PROPOSED, Step.ALLOWED)
+        stepwise.move(KernelStep.PROPOSED, KernelStep.ALLOWED)
     assert at_once == stepwise
 
     at_once.give_up(2)
-    stepwise.move(Step.ENDED, Step.EVALUATED, Step.ENDED, Step.EVALUATED)
+    stepwise.move(KernelStep.ENDED, KernelStep.EVALUATED, KernelStep.ENDED, KernelStep.EVALUATED)
     assert at_once == stepwise
     assert at_once.state is EXECUTING
 
@@ -100,10 +100,10 @@ def test_the_most_restricted_state_stands_for_many() -> None:
     assert shown([]) is READY
 
 
-steps = st.lists(st.sampled_from(Step), max_size=40)
+steps = st.lists(st.sampled_from(KernelStep), max_size=40)
 
 
-def took(kernel: Kernel, step: Step) -> bool:
+def took(kernel: Kernel, step: KernelStep) -> bool:
     before = msgspec.msgpack.encode(kernel)
     try:
         kernel.move(step)
@@ -120,7 +120,7 @@ def test_with_one_action_the_kernel_only_moves_along_the_diagram(story) -> None:
     kernel = Kernel()
     for step in story:
         state = kernel.state
-        if step is Step.PROPOSED and state is not READY:
+        if step is KernelStep.PROPOSED and state is not READY:
             continue  # this would be a second action
 
         begin, end = step.value

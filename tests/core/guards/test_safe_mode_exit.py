@@ -3,7 +3,7 @@
 import pytest
 
 from safetyd.core.guards.safe_mode import Exit, SafeMode, SafeModeStatus
-from tests.core.guards.guard_rig import Alone
+from tests.core.guards.guard_rig import GuardRig
 from tests.core.guards.safe_mode_rig import enter, entered, fails, guarded, leave
 from tests.story import at
 
@@ -79,7 +79,7 @@ def test_an_agent_that_was_put_in_safe_mode_unheard_stays_known() -> None:
     assert held.guard.knows("code")
 
 
-def exits(held: Alone[SafeMode], t: float, agent: str | None = None, **flags: bool) -> Exit:
+def exits(held: GuardRig[SafeMode], t: float, agent: str | None = None, **flags: bool) -> Exit:
     return held.guard.plan_exit(
         agent, t, all_=flags.get("all_", False), force=flags.get("force", False)
     )

@@ -6,23 +6,25 @@ from safetyd.core.events.guard_events import SafeModeEntered
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.messages.verdict import ALLOWED
 from safetyd.core.party import KEYLESS
-from tests.core.guards.guard_rig import Alone, settled
+from tests.core.guards.guard_rig import GuardRig, settled
 from tests.core.guards.safe_mode_rig import enter, errors, fails, guarded, leave, state
 from tests.story import at
 
 
-def fleet(size: int, t: float = 0, *, keyless: bool = False, **settings: object) -> Alone[SafeMode]:
+def fleet(
+    size: int, t: float = 0, *, keyless: bool = False, **settings: object
+) -> GuardRig[SafeMode]:
     held = guarded(**settings)
     heard(held, t, *(f"a{number}" for number in range(size)), keyless=keyless)
     return held
 
 
-def heard(held: Alone[SafeMode], t: float, *agents: str, keyless: bool = False) -> None:
+def heard(held: GuardRig[SafeMode], t: float, *agents: str, keyless: bool = False) -> None:
     for agent in agents:
         held.asks(t, agent=agent, keyless=keyless)
 
 
-def fall(held: Alone[SafeMode], t: float, *agents: str, keyless: bool = False) -> bool:
+def fall(held: GuardRig[SafeMode], t: float, *agents: str, keyless: bool = False) -> bool:
     """Put agents in safe mode by their errors; return whether that held all of their kind."""
     for agent in agents:
         entries = fails(held, t, agent, keyless=keyless)
@@ -30,7 +32,9 @@ def fall(held: Alone[SafeMode], t: float, *agents: str, keyless: bool = False) -
     return entries[-1].agent == (KEYLESS if keyless else None)
 
 
-def restricted(held: Alone[SafeMode], agent: str = "bystander", *, keyless: bool = False) -> bool:
+def restricted(
+    held: GuardRig[SafeMode], agent: str = "bystander", *, keyless: bool = False
+) -> bool:
     return held.looks(0, agent=agent, type="push", keyless=keyless) is not ALLOWED
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from safetyd.core.events.decision_events import Decided, Settled
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
-from safetyd.core.guards.kernel import Step
+from safetyd.core.guards.kernel import KernelStep
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.messages.verdict import ALLOWED, Severity
-from tests.core.guards.guard_rig import KINDS, Alone, decided, settled
+from tests.core.guards.guard_rig import KINDS, GuardRig, decided, settled
 from tests.core.guards.safe_mode_rig import enter, errors, guarded, leave, overdue, state
 from tests.story import propose
 
 AGENTS = ("code", "ops", "new")
-EDGES = {step.value for step in Step}
+EDGES = {step.value for step in KernelStep}
 
 agents = st.sampled_from(AGENTS)
 whom = st.sampled_from([None, *AGENTS])
@@ -38,11 +38,11 @@ stories = st.lists(
 )
 
 
-def small() -> Alone[SafeMode]:
+def small() -> GuardRig[SafeMode]:
     return guarded(global_after_agents=2, global_share=0.5)
 
 
-def happening(held: Alone[SafeMode], t: float, step) -> Event:
+def happening(held: GuardRig[SafeMode], t: float, step) -> Event:
     what, agent, which, flag = step
     match what:
         case "ask":

@@ -11,7 +11,7 @@ from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.messages.binding import BOUND, UNBOUND, action_key, binding, permits, shown_paths
 from safetyd.core.messages.proposal import Observation, Proposal, Scores, Target, Tokens
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, propose
 
 FIVE: Final = Scores(
@@ -79,7 +79,7 @@ def proposed(t: float, id_: str, values: dict[str, Any]) -> Proposed:
 
 def allowed_after_a_yes(again: dict[str, Any]) -> bool:
     """Say whether what was seen first, and approved, lets this pass without asking anybody."""
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.proposes(proposed(0, "p1", FIRST))
     queue.answers(1, asked.request_id)
     return queue.proposes(proposed(2, "p2", again)).cause == "human_approved"
@@ -177,7 +177,7 @@ def test_a_permission_is_for_what_its_ask_showed(
 
 
 def test_what_was_written_down_is_bound_as_before() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.answers(1, queue.proposes(proposed(0, "p1", FIRST)).request_id)
     queue.journal = [decode(encode(event)) for event in queue.journal]
 

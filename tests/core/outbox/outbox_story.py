@@ -86,7 +86,7 @@ def decided(  # noqa: PLR0913
     )
 
 
-class Post:
+class OutboxStory:
     """Hands each event to the queue and then to the outbox, as the engine does."""
 
     def __init__(self, telling: TellingConfig | None = None) -> None:
@@ -174,9 +174,9 @@ class Post:
     def state(self) -> tuple[bytes, bytes]:
         return self.approvals.save()(), self.outbox.save()()
 
-    def replayed(self) -> "Post":
+    def replayed(self) -> "OutboxStory":
         """Return what the journal alone gives."""
-        post = Post(self.config)
+        post = OutboxStory(self.config)
         for line in self.journal:
             event = decode(line)
             post.seq = event.seq
@@ -186,9 +186,9 @@ class Post:
                 todo += [found for found in caused if not found.lasting]
         return post
 
-    def restored(self, telling: TellingConfig | None = None) -> "Post":
+    def restored(self, telling: TellingConfig | None = None) -> "OutboxStory":
         """Return what a checkpoint gives, maybe with another configuration."""
-        post = Post(telling or self.config)
+        post = OutboxStory(telling or self.config)
         post.seq, post.now = self.seq, self.now
         post.approvals.load(self.approvals.save()())
         post.outbox.load(self.outbox.save()())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.outbox.escalation import APART, Step, next_step, steps
+from safetyd.core.outbox.escalation import APART, EscalationStep, next_step, steps
 from tests.story import at
 
 MINUTE = timedelta(minutes=1)
@@ -17,14 +17,14 @@ DAY = timedelta(days=1)
 ASKED = at(0)
 
 
-def minutes(ladder: Iterator[Step], most: int = 20) -> list[float]:
+def minutes(ladder: Iterator[EscalationStep], most: int = 20) -> list[float]:
     return [(step.at - ASKED) / MINUTE for step in islice(ladder, most)]
 
 
 def test_of_what_is_low_people_are_reminded_at_half_the_time() -> None:
     ladder = list(steps("low", ASKED, ASKED + 2 * HOUR))
 
-    assert ladder == [Step(ASKED + HOUR)]
+    assert ladder == [EscalationStep(ASKED + HOUR)]
 
 
 def test_of_what_is_low_and_has_no_end_nobody_is_reminded() -> None:
@@ -46,19 +46,22 @@ def test_the_first_morning_is_not_right_after_the_last_reminder() -> None:
     late = ASKED + 15 * HOUR  # 03:00
     ladder = list(islice(steps("normal", late, None), 4))
 
-    assert ladder[-1] == Step(late + 29 * HOUR)
+    assert ladder[-1] == EscalationStep(late + 29 * HOUR)
 
 
 def test_a_last_call_comes_ten_minutes_before_the_end() -> None:
     ladder = list(steps("normal", ASKED, ASKED + HOUR))
 
-    assert ladder == [Step(ASKED + 15 * MINUTE), Step(ASKED + 50 * MINUTE, "last_call")]
+    assert ladder == [
+        EscalationStep(ASKED + 15 * MINUTE),
+        EscalationStep(ASKED + 50 * MINUTE, "last_call"),
+    ]
 
 
 def test_a_last_call_comes_an_hour_before_the_end_of_more_than_a_day() -> None:
     *_, last = steps("normal", ASKED, ASKED + 7 * DAY)
 
-    assert last == Step(ASKED + 7 * DAY - HOUR, "last_call")
+    assert last == EscalationStep(ASKED + 7 * DAY - HOUR, "last_call")
 
 
 def test_a_last_call_right_after_a_reminder_is_left_out() -> None:
@@ -70,7 +73,7 @@ def test_a_last_call_right_after_a_reminder_is_left_out() -> None:
 def test_a_last_call_takes_the_place_of_a_reminder_that_would_follow() -> None:
     ladder = list(steps("normal", ASKED, ASKED + 20 * MINUTE))
 
-    assert ladder == [Step(ASKED + 10 * MINUTE, "last_call")]
+    assert ladder == [EscalationStep(ASKED + 10 * MINUTE, "last_call")]
 
 
 def test_there_is_no_step_where_there_is_no_time() -> None:
@@ -88,7 +91,7 @@ def test_of_what_is_urgent_the_backup_is_told_after_a_quarter_of_an_hour() -> No
 def test_steps_that_were_missed_are_not_made_up_for() -> None:
     step = next_step("normal", ASKED, None, ASKED + 30 * HOUR)
 
-    assert step == Step(ASKED + 20 * HOUR + DAY)
+    assert step == EscalationStep(ASKED + 20 * HOUR + DAY)
 
 
 @pytest.mark.parametrize("urgency", ["low", "normal", "high"])

@@ -14,7 +14,7 @@ from tests.core.outbox.outbox_story import (
     HOUR,
     MINUTE,
     NIGHT,
-    Post,
+    OutboxStory,
     alice,
     config,
     decided,
@@ -27,7 +27,7 @@ from tests.story import at, tick
 
 @pytest.mark.req("S3.37", "K4")
 def test_requests_of_one_interval_are_one_message() -> None:
-    post = Post()
+    post = OutboxStory()
     first, second = post.asks(0, "p1"), post.asks(40, "p2")
 
     assert post.ticks(59) == []
@@ -42,7 +42,7 @@ def test_requests_of_one_interval_are_one_message() -> None:
 @pytest.mark.req("S3.29")
 def test_everybody_hears_on_every_channel_of_theirs_at_once() -> None:
     bob = Recipient(name="bob", channels=("phone", "gone"))
-    post = Post(config(BOTH, recipients=(alice(BOTH), bob)))
+    post = OutboxStory(config(BOTH, recipients=(alice(BOTH), bob)))
     post.asks(0)
 
     dues = post.ticks(60)
@@ -57,7 +57,7 @@ def test_everybody_hears_on_every_channel_of_theirs_at_once() -> None:
 
 def test_nobody_hears_of_an_agent_that_is_not_theirs() -> None:
     bob = Recipient(name="bob", channels=("mail",), agents=("shop-*",))
-    post = Post(config(recipients=(alice(agents=("code",)), bob)))
+    post = OutboxStory(config(recipients=(alice(agents=("code",)), bob)))
     post.asks(0, "p1", "code")
     post.asks(0, "p2", "shop-1")
     unheard = post.asks(0, "p3", "else")
@@ -69,7 +69,7 @@ def test_nobody_hears_of_an_agent_that_is_not_theirs() -> None:
 
 
 def test_what_is_answered_before_is_not_told() -> None:
-    post = Post()
+    post = OutboxStory()
     first, second = post.asks(0, "p1"), post.asks(1, "p2")
     post.answers(2, first, "denied")
     post.happens(
@@ -82,7 +82,7 @@ def test_what_is_answered_before_is_not_told() -> None:
 
 
 def test_what_joins_a_request_is_not_told_again() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0)
     post.happens(decided(1, 1, joins=True), decided(1, 1))
 
@@ -93,7 +93,7 @@ def test_what_joins_a_request_is_not_told_again() -> None:
 
 @pytest.mark.req("S3.37")
 def test_without_an_interval_everything_is_told_at_once() -> None:
-    post = Post(config(batch_interval_s=0.0))
+    post = OutboxStory(config(batch_interval_s=0.0))
 
     (due,) = post.asked(0)
     post.tells(1, due)
@@ -102,7 +102,7 @@ def test_without_an_interval_everything_is_told_at_once() -> None:
 
 
 def test_a_leading_batch_begins_with_a_message() -> None:
-    post = Post(config(batch_mode="leading"))
+    post = OutboxStory(config(batch_mode="leading"))
 
     (first,) = post.asked(0, "p1")
     assert post.asked(10, "p2") == []
@@ -115,7 +115,7 @@ def test_a_leading_batch_begins_with_a_message() -> None:
 
 
 def test_what_ends_soon_is_told_soon() -> None:
-    post = Post(config(batch_interval_s=600.0))
+    post = OutboxStory(config(batch_interval_s=600.0))
     post.asks(0, "p1", lasts=8 * MINUTE)
 
     assert post.ticks(6 * MINUTE - 1) == []
@@ -123,13 +123,13 @@ def test_what_ends_soon_is_told_soon() -> None:
 
 
 def test_what_ends_at_once_is_told_at_once() -> None:
-    post = Post()
+    post = OutboxStory()
 
     assert len(post.asked(0, lasts=MINUTE)) == 1
 
 
 def test_of_a_long_time_a_quarter_is_left_for_an_answer() -> None:
-    post = Post(config(batch_interval_s=10 * HOUR, recipients=(alice(quiet=AWAKE),)))
+    post = OutboxStory(config(batch_interval_s=10 * HOUR, recipients=(alice(quiet=AWAKE),)))
     post.asks(0, lasts=4 * HOUR)
 
     assert post.ticks(3 * HOUR - 1) == []
@@ -138,7 +138,7 @@ def test_of_a_long_time_a_quarter_is_left_for_an_answer() -> None:
 
 @pytest.mark.req("S3.37")
 def test_a_message_shows_twenty_things_and_the_next_one_the_rest() -> None:
-    post = Post(config(recipients=(alice(agents=("*",)),)))
+    post = OutboxStory(config(recipients=(alice(agents=("*",)),)))
     asked = [post.asks(n / 10, f"p{n}", f"a{n}") for n in range(24)]
     calm = post.asks(3, "low", "b", urgency="low")
 
@@ -151,7 +151,7 @@ def test_a_message_shows_twenty_things_and_the_next_one_the_rest() -> None:
 
 
 def test_what_is_over_but_not_yet_said_to_be_is_not_told() -> None:
-    post = Post(config(batch_interval_s=600.0))
+    post = OutboxStory(config(batch_interval_s=600.0))
     post.asks(0, "p1", lasts=2 * HOUR)
     (first,) = post.ticks(600)
     late, later = post.asks(700, "p2", lasts=HOUR), post.asks(700, "p3", lasts=DAY)
@@ -165,7 +165,7 @@ def test_what_is_over_but_not_yet_said_to_be_is_not_told() -> None:
 
 
 def test_a_lane_with_nothing_but_what_is_over_sends_nothing() -> None:
-    post = Post(config(batch_interval_s=600.0))
+    post = OutboxStory(config(batch_interval_s=600.0))
     post.asks(0, "p1")
     (first,) = post.ticks(600)
     post.asks(700, "p2", lasts=10 * MINUTE)
@@ -177,7 +177,7 @@ def test_a_lane_with_nothing_but_what_is_over_sends_nothing() -> None:
 
 @pytest.mark.req("S3.38", "K4")
 def test_what_is_urgent_is_told_in_the_same_step() -> None:
-    post = Post()
+    post = OutboxStory()
     calm = post.asks(0, "p1")
 
     (due,) = post.asked(1, "p2", urgency="high")
@@ -188,7 +188,7 @@ def test_what_is_urgent_is_told_in_the_same_step() -> None:
 
 
 def test_too_many_urgent_messages_become_one_a_minute() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(5):
         post.tells(n, *post.asked(n, f"p{n}", "a", urgency="high"))
     assert post.asked(5, "p5", "a", urgency="high") == []
@@ -203,7 +203,7 @@ def test_too_many_urgent_messages_become_one_a_minute() -> None:
 
 
 def test_no_more_than_five_urgent_messages_are_under_way() -> None:
-    post = Post()
+    post = OutboxStory()
     dues = [post.asked(n * 100, f"p{n}", "a", urgency="high")[0] for n in range(5)]
     assert post.asked(600, "p5", "a", urgency="high") == []
 
@@ -213,7 +213,7 @@ def test_no_more_than_five_urgent_messages_are_under_way() -> None:
 
 
 def test_one_batch_is_under_way_and_what_comes_later_waits() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0, "p1")
     (first,) = post.ticks(60)
     later = post.asks(70, "p2")
@@ -226,7 +226,7 @@ def test_one_batch_is_under_way_and_what_comes_later_waits() -> None:
 
 
 def test_two_batches_keep_their_distance_even_if_something_ends_soon() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0, "p1")
     post.tells_at(60)
     post.asks(61, "p2", lasts=2 * MINUTE)
@@ -237,7 +237,7 @@ def test_two_batches_keep_their_distance_even_if_something_ends_soon() -> None:
 
 @pytest.mark.req("S3.36")
 def test_what_is_below_the_least_urgency_is_only_counted() -> None:
-    post = Post(config(min_urgency="normal"))
+    post = OutboxStory(config(min_urgency="normal"))
     calm = post.asks(0, "p1", urgency="low")
     assert post.ticks(60) == []
     post.asks(61, "p2")
@@ -253,7 +253,7 @@ def test_what_is_below_the_least_urgency_is_only_counted() -> None:
 
 @pytest.mark.parametrize("step_s", [-HOUR, HOUR])
 def test_a_clock_that_is_put_back_or_forward_holds_nothing_up(step_s: float) -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     urgent = post.asks(0, "p1", urgency="high")
     post.answers(1, urgent)
     post.asks(1, "p2")
@@ -265,7 +265,7 @@ def test_a_clock_that_is_put_back_or_forward_holds_nothing_up(step_s: float) -> 
 
 
 def test_a_clock_that_is_put_back_after_a_message_keeps_the_distance() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0, "p1")
     post.tells_at(60)
     post.happens(ClockStepped(at=at(61 - HOUR), t=61.0, seconds=-HOUR))
@@ -276,11 +276,11 @@ def test_a_clock_that_is_put_back_after_a_message_keeps_the_distance() -> None:
 
 
 def test_with_nobody_to_tell_nothing_happens() -> None:
-    post = Post(config(recipients=()))
+    post = OutboxStory(config(recipients=()))
 
     post.asks(0)
     pause = Paused(at=at(1), t=1.0, agent="code", source="anomaly", by="safetyd")
 
     assert post.outbox.idle
     assert len(post.happens(pause, tick(60), tick(NIGHT))) == 1
-    assert not Post(config(ALL)).outbox.idle
+    assert not OutboxStory(config(ALL)).outbox.idle

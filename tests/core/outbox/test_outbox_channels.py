@@ -9,7 +9,7 @@ from tests.core.outbox.outbox_story import (
     DAY,
     HOUR,
     MINUTE,
-    Post,
+    OutboxStory,
     alice,
     announced,
     channels,
@@ -25,20 +25,20 @@ from tests.story import at, tick
 ONE_BY_ONE = config(BOTH, strategy="sequential")
 
 
-def first_due(post: Post, t: float = 0, **fields: object) -> Due:
+def first_due(post: OutboxStory, t: float = 0, **fields: object) -> Due:
     post.asks(t, "p1", "code", **fields)
     (due,) = post.ticks(t + 60)
     return due
 
 
-def state(post: Post, due: Due) -> str:
+def state(post: OutboxStory, due: Due) -> str:
     delivery = post.outbox.find(due.delivery)
     assert delivery is not None
     return delivery.state
 
 
 def test_what_a_channel_says_is_kept() -> None:
-    post = Post()
+    post = OutboxStory()
     due = first_due(post)
     post.tells(61, due)
     post.tells(90, due, state="delivered")
@@ -54,7 +54,7 @@ def test_what_a_channel_says_is_kept() -> None:
 
 @pytest.mark.parametrize("end", ["dead", "cancelled", "expired"])
 def test_what_is_over_stays_over(end: str) -> None:
-    post = Post()
+    post = OutboxStory()
     due = first_due(post)
     post.fails(61, due, end)
 
@@ -65,7 +65,7 @@ def test_what_is_over_stays_over(end: str) -> None:
 
 
 def test_what_arrived_cannot_be_lost_and_what_was_only_taken_can() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0)
     mail, phone = post.ticks(60)
     post.tells(61, mail, state="delivered")
@@ -78,7 +78,7 @@ def test_what_arrived_cannot_be_lost_and_what_was_only_taken_can() -> None:
 
 
 def test_nobody_knows_of_a_message_that_nobody_knows() -> None:
-    post = Post()
+    post = OutboxStory()
     due = Due(
         at=at(0),
         t=0.0,
@@ -101,7 +101,7 @@ def test_nobody_knows_of_a_message_that_nobody_knows() -> None:
 
 
 def test_a_parked_message_holds_its_lane_until_it_is_tried_again() -> None:
-    post = Post()
+    post = OutboxStory()
     due = first_due(post)
     post.fails(61, due, "parked")
     post.asks(70, "p2")
@@ -118,7 +118,7 @@ def test_a_parked_message_holds_its_lane_until_it_is_tried_again() -> None:
 
 
 def test_what_was_given_up_is_told_again_by_the_next_reminder() -> None:
-    post = Post()
+    post = OutboxStory()
     due = first_due(post, lasts=None)
     post.fails(61, due)
     assert post.ticks(10 * MINUTE) == []
@@ -130,7 +130,7 @@ def test_what_was_given_up_is_told_again_by_the_next_reminder() -> None:
 
 @pytest.mark.req("S3.29")
 def test_one_by_one_the_next_channel_is_used_when_the_first_refuses() -> None:
-    post = Post(ONE_BY_ONE)
+    post = OutboxStory(ONE_BY_ONE)
     due = first_due(post)
     assert due.channel == "mail"
 
@@ -144,7 +144,7 @@ def test_one_by_one_the_next_channel_is_used_when_the_first_refuses() -> None:
 
 
 def test_one_by_one_what_is_urgent_moves_on_in_the_same_step() -> None:
-    post = Post(ONE_BY_ONE)
+    post = OutboxStory(ONE_BY_ONE)
     (due,) = post.asked(0, urgency="high")
 
     (second,) = post.fails(1, due, "parked")
@@ -154,7 +154,7 @@ def test_one_by_one_what_is_urgent_moves_on_in_the_same_step() -> None:
 
 
 def test_one_by_one_what_waits_for_the_next_channel_is_not_put_there_twice() -> None:
-    post = Post(ONE_BY_ONE)
+    post = OutboxStory(ONE_BY_ONE)
     post.happens(announced(0, "note_x", "alert", channels=("phone",)))
     post.asks(0)
     mail, phone = post.ticks(60)
@@ -167,7 +167,7 @@ def test_one_by_one_what_waits_for_the_next_channel_is_not_put_there_twice() -> 
 
 
 def test_one_by_one_a_channel_that_is_down_is_passed_over() -> None:
-    post = Post(ONE_BY_ONE)
+    post = OutboxStory(ONE_BY_ONE)
     post.happens(moved(0, "mail"))
     assert first_due(post, 1).channel == "phone"
 
@@ -178,7 +178,7 @@ def test_one_by_one_a_channel_that_is_down_is_passed_over() -> None:
 
 
 def test_one_by_one_what_waits_or_is_under_way_leaves_a_channel_that_goes_down() -> None:
-    post = Post(ONE_BY_ONE)
+    post = OutboxStory(ONE_BY_ONE)
     due = first_due(post)
     waits = post.asks(61, "p2")
     post.happens(announced(62, "note_x", "alert"))
@@ -191,7 +191,7 @@ def test_one_by_one_what_waits_or_is_under_way_leaves_a_channel_that_goes_down()
 
 
 def test_one_by_one_with_no_channel_left_it_waits_for_the_first() -> None:
-    post = Post(ONE_BY_ONE)
+    post = OutboxStory(ONE_BY_ONE)
     post.happens(moved(0, "mail"), moved(0, "phone"))
 
     due = first_due(post, 1)
@@ -203,7 +203,7 @@ def test_one_by_one_with_no_channel_left_it_waits_for_the_first() -> None:
 
 
 def test_on_all_channels_a_refusal_moves_nothing() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0)
     mail, phone = post.ticks(60)
     ref = refs(mail)[0]
@@ -219,7 +219,7 @@ def test_on_all_channels_a_refusal_moves_nothing() -> None:
 
 
 def test_a_channel_that_refused_once_may_take_it_later() -> None:
-    post = Post()
+    post = OutboxStory()
     due = first_due(post, lasts=None)
     ref = refs(due)[0]
     post.fails(61, due)
@@ -233,7 +233,7 @@ def test_a_channel_that_refused_once_may_take_it_later() -> None:
 
 
 def test_what_was_answered_is_not_moved_on() -> None:
-    post = Post(ONE_BY_ONE)
+    post = OutboxStory(ONE_BY_ONE)
     due = first_due(post)
     post.answers(61, refs(due)[0])
 
@@ -242,7 +242,7 @@ def test_what_was_answered_is_not_moved_on() -> None:
 
 
 def test_only_what_is_still_pending_would_be_sent() -> None:
-    post = Post()
+    post = OutboxStory()
     first, second = post.asks(0, "p1"), post.asks(1, "p2")
     (due,) = post.ticks(60)
     post.answers(61, first)
@@ -253,7 +253,7 @@ def test_only_what_is_still_pending_would_be_sent() -> None:
 
 
 def test_nobody_knew_of_it_though_somebody_should() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0, "p1")
     (due,) = post.ticks(60)
 
@@ -265,7 +265,7 @@ def test_nobody_knew_of_it_though_somebody_should() -> None:
 
 
 def test_a_failure_is_told_on_every_other_channel() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0)
     mail, phone = post.ticks(60)
     post.tells(61, phone)
@@ -280,7 +280,7 @@ def test_a_failure_is_told_on_every_other_channel() -> None:
 
 
 def test_with_no_other_channel_a_failure_is_told_to_nobody() -> None:
-    post = Post()
+    post = OutboxStory()
     due = first_due(post)
     failure = NotTold(at=at(62), t=62.0, delivery=due.delivery, channel="mail", state="dead")
 
@@ -288,7 +288,7 @@ def test_with_no_other_channel_a_failure_is_told_to_nobody() -> None:
 
 
 def test_a_link_that_somebody_guessed_at_is_dead() -> None:
-    post = Post()
+    post = OutboxStory()
     due = first_due(post)
     ref = refs(due)[0]
     assert not post.outbox.revoked(due.delivery, ref)
@@ -304,7 +304,7 @@ def test_a_link_that_somebody_guessed_at_is_dead() -> None:
 
 
 def test_an_alert_that_comes_with_an_urgent_request_is_told_once_that_is_out() -> None:
-    post = Post(config(recipients=(alice(),)))
+    post = OutboxStory(config(recipients=(alice(),)))
     high = post.asks(0, "p1", urgency="high")
     severe = AnomalyFound(
         at=at(1), t=1.0, rule="loop", severity="high", message="odd", agent="code"

@@ -13,7 +13,7 @@ from tests.core.outbox.outbox_story import (
     HOUR,
     MINUTE,
     NIGHT,
-    Post,
+    OutboxStory,
     announced,
     channels,
     config,
@@ -25,12 +25,12 @@ from tests.story import at, resume, stop, tick
 FILE = "file:/srv/EMERGENCY_STOP"
 
 
-def titles(post: Post, dues: list[Due]) -> list[str]:
+def titles(post: OutboxStory, dues: list[Due]) -> list[str]:
     notes = [post.outbox.note(ref) for due in dues for ref in refs(due)]
     return [note.title for note in notes if note is not None]
 
 
-def texts(post: Post, dues: list[Due]) -> list[str]:
+def texts(post: OutboxStory, dues: list[Due]) -> list[str]:
     notes = [post.outbox.note(ref) for due in dues for ref in refs(due)]
     return [note.text for note in notes if note is not None]
 
@@ -58,14 +58,14 @@ def marked(t: float, mark: str, scope: str = "chain") -> BudgetMarked:
     return BudgetMarked(at=at(t), t=float(t), **fields)  # type: ignore[arg-type]
 
 
-def would_tell(post: Post, due: Due) -> int:
+def would_tell(post: OutboxStory, due: Due) -> int:
     delivery = post.outbox.find(due.delivery)
     assert delivery is not None
     return len(post.outbox.pending(delivery))
 
 
 def test_a_stop_and_the_file_that_it_writes_are_one_message() -> None:
-    post = Post()
+    post = OutboxStory()
 
     dues = post.dues(stop(0), stop(0.2, FILE, epoch=2))
 
@@ -73,7 +73,7 @@ def test_a_stop_and_the_file_that_it_writes_are_one_message() -> None:
 
 
 def test_who_was_told_of_a_stop_hears_that_it_is_over_on_the_same_channels() -> None:
-    post = Post(config(ALL))
+    post = OutboxStory(config(ALL))
     post.tells(1, *post.dues(stop(0), stop(0.2, FILE, epoch=2)))
 
     assert post.dues(resumed(10, "operator", reason="all well")) == []
@@ -87,7 +87,7 @@ def test_who_was_told_of_a_stop_hears_that_it_is_over_on_the_same_channels() -> 
 
 
 def test_a_stop_by_a_file_alone_is_ended_by_the_file() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(stop(0, FILE)))
     post.happens(resumed(10, FILE, by="file", reason="it was removed"))
 
@@ -95,7 +95,7 @@ def test_a_stop_by_a_file_alone_is_ended_by_the_file() -> None:
 
 
 def test_a_stop_after_a_resume_is_told_again_and_the_all_clear_is_not() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(stop(0)))
     post.happens(resume(10))
 
@@ -106,7 +106,7 @@ def test_a_stop_after_a_resume_is_told_again_and_the_all_clear_is_not() -> None:
 
 
 def test_a_stop_is_not_over_while_another_holds() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(stop(0)))
     fire = Stopped(at=at(2), t=2.0, source=FILE, by="file", reason="fire", epoch=2)
     post.tells(3, *post.dues(fire))
@@ -119,7 +119,7 @@ def test_a_stop_is_not_over_while_another_holds() -> None:
 
 
 def test_a_stop_that_is_newer_than_a_resume_holds() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(stop(0, epoch=5)))
 
     post.happens(resumed(10, "operator", epoch=4))
@@ -128,7 +128,7 @@ def test_a_stop_that_is_newer_than_a_resume_holds() -> None:
 
 
 def test_a_stop_that_took_the_place_of_another_ends_both() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(stop(0)))
     fire = Stopped(at=at(2), t=2.0, source="operator", by="bob", reason="fire", epoch=2)
     post.tells(3, *post.dues(fire))
@@ -139,7 +139,7 @@ def test_a_stop_that_took_the_place_of_another_ends_both() -> None:
 
 
 def test_that_one_agent_is_resumed_does_not_say_that_it_may_act_while_all_are_stopped() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(stop(0, agent="code"), stop(1, epoch=2)))
     post.happens(resume(10, agent="code", epoch=3))
 
@@ -147,7 +147,7 @@ def test_that_one_agent_is_resumed_does_not_say_that_it_may_act_while_all_are_st
 
 
 def test_a_stop_that_nobody_was_told_of_is_not_told_once_it_is_over() -> None:
-    post = Post()
+    post = OutboxStory()
     post.happens(moved(0, "mail"))
     (due,) = post.dues(stop(1))
 
@@ -159,7 +159,7 @@ def test_a_stop_that_nobody_was_told_of_is_not_told_once_it_is_over() -> None:
 
 def test_a_stop_that_still_waits_for_somebody_is_not_told_once_it_is_over() -> None:
     people = tuple(Recipient(name=f"r{n}", channels=("mail",)) for n in range(70))
-    post = Post(config(recipients=people))
+    post = OutboxStory(config(recipients=people))
     assert len(post.dues(stop(0))) == 64
     assert len(post.waiting()) == 6
 
@@ -170,7 +170,7 @@ def test_a_stop_that_still_waits_for_somebody_is_not_told_once_it_is_over() -> N
 
 
 def test_of_a_stop_that_is_just_being_told_the_end_is_told_as_well() -> None:
-    post = Post()
+    post = OutboxStory()
     post.happens(stop(0), resume(0.5))
 
     assert titles(post, post.ticks(61)) == ["RESUMED by alice"]
@@ -178,7 +178,7 @@ def test_of_a_stop_that_is_just_being_told_the_end_is_told_as_well() -> None:
 
 def test_a_stop_of_long_ago_has_an_end_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_PAST", 1)
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(stop(0)))
     post.tells(2, *post.dues(announced(2)))
     post.happens(resume(3))
@@ -187,13 +187,13 @@ def test_a_stop_of_long_ago_has_an_end_as_well(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_with_nobody_to_tell_stops_come_and_go() -> None:
-    post = Post(TellingConfig())
+    post = OutboxStory(TellingConfig())
 
     assert post.dues(stop(0), resume(1), resume(2), moved(3, "mail", up=True)) == []
 
 
 def test_who_can_be_told_only_since_the_stop_hears_nothing_of_its_end() -> None:
-    post = Post(TellingConfig())
+    post = OutboxStory(TellingConfig())
     post.happens(stop(0))
     told = post.restored(config())
 
@@ -203,7 +203,7 @@ def test_who_can_be_told_only_since_the_stop_hears_nothing_of_its_end() -> None:
 
 
 def test_a_critical_finding_after_a_resume_is_told_again() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(*critical(0)))
     assert post.dues(*critical(2)) == []
     post.happens(resumed(10, "anomaly"))
@@ -213,7 +213,7 @@ def test_a_critical_finding_after_a_resume_is_told_again() -> None:
 
 
 def test_two_critical_findings_are_over_together() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(1, *post.dues(*critical(0), *critical(1, "flood")))
     post.happens(resumed(10, "anomaly"))
 
@@ -223,7 +223,7 @@ def test_two_critical_findings_are_over_together() -> None:
 
 @pytest.mark.req("S2.34", "K4")
 def test_a_stop_passes_the_limit_of_urgent_messages_and_goes_by_itself() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     for n in range(6):
         post.happens(announced(n, f"note_{n}", "alert", urgency="high"))
 
@@ -236,13 +236,13 @@ def test_a_stop_passes_the_limit_of_urgent_messages_and_goes_by_itself() -> None
 
 
 def test_a_stop_wakes_whom_nothing_else_wakes() -> None:
-    post = Post(config(quiet_bypass="none"))
+    post = OutboxStory(config(quiet_bypass="none"))
 
     assert len(post.dues(stop(NIGHT))) == 1
 
 
 def test_a_message_whose_note_is_over_before_it_goes_out_leaves_no_trace_in_its_lane() -> None:
-    post = Post()
+    post = OutboxStory()
     (due,) = post.outbox.observe(stop(0))
     post.outbox.observe(resume(0))
     assert isinstance(due, Due)
@@ -253,7 +253,7 @@ def test_a_message_whose_note_is_over_before_it_goes_out_leaves_no_trace_in_its_
 
 
 def test_a_test_that_is_forgotten_before_it_goes_out_holds_up_nothing() -> None:
-    post = Post()
+    post = OutboxStory()
     test = announced(0)
     (due,) = post.outbox.observe(test)
     post.outbox._drop(test.note.id)
@@ -264,7 +264,7 @@ def test_a_test_that_is_forgotten_before_it_goes_out_holds_up_nothing() -> None:
 
 
 def test_what_the_limit_of_urgent_messages_holds_waits_until_the_gap_is_over() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(6):
         post.tells(n, *post.asked(n, f"p{n}", "a", urgency="high"))
 
@@ -276,7 +276,7 @@ def test_what_the_limit_of_urgent_messages_holds_waits_until_the_gap_is_over() -
 
 
 def test_urgent_messages_far_apart_are_not_too_many() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(5):
         post.tells(n * 70, *post.asked(n * 70, f"p{n}", "a", urgency="high"))
 
@@ -287,7 +287,7 @@ def test_urgent_messages_far_apart_are_not_too_many() -> None:
 
 
 def test_who_was_told_of_an_outage_hears_on_the_others_that_it_is_over() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     down = post.dues(moved(0, "mail"))
     post.tells(1, *down)
     before = post.outbox.down
@@ -302,7 +302,7 @@ def test_who_was_told_of_an_outage_hears_on_the_others_that_it_is_over() -> None
 
 
 def test_an_outage_soon_after_another_is_told_and_that_it_was_over_is_not() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.tells(1, *post.dues(moved(0, "mail")))
     post.happens(moved(30, "mail", up=True))
 
@@ -313,7 +313,7 @@ def test_an_outage_soon_after_another_is_told_and_that_it_was_over_is_not() -> N
 
 
 def test_an_outage_that_nobody_was_told_of_is_not_told_once_it_is_over() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.happens(moved(0, "phone"))
     (due,) = post.dues(moved(1, "mail"))
 
@@ -324,14 +324,14 @@ def test_an_outage_that_nobody_was_told_of_is_not_told_once_it_is_over() -> None
 
 
 def test_of_one_channel_alone_nobody_hears_that_it_was_down_or_is_up() -> None:
-    post = Post()
+    post = OutboxStory()
 
     assert post.dues(moved(0, "mail"), moved(1, "mail", up=True), tick(HOUR)) == []
 
 
 @pytest.mark.parametrize("state", ["dead", "undelivered", "parked"])
 def test_an_alarm_about_a_channel_that_fails_itself_is_no_alarm(state: str) -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     (about_mail,) = post.dues(moved(0, "mail"))
     (about_phone,) = post.dues(moved(1, "phone"))
 
@@ -339,7 +339,7 @@ def test_an_alarm_about_a_channel_that_fails_itself_is_no_alarm(state: str) -> N
 
 
 def test_what_is_given_up_in_an_outage_that_is_known_is_no_news() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0)
     mail, phone = post.ticks(60)
     post.tells(61, phone)
@@ -349,7 +349,7 @@ def test_what_is_given_up_in_an_outage_that_is_known_is_no_news() -> None:
 
 
 def test_a_message_that_nobody_knows_any_more_is_lost_as_well() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     (due,) = post.dues(announced(0, channels=("mail",)))
     fields = {"delivery": "dlv_unknown", "channel": due.channel, "state": "dead"}
 
@@ -359,7 +359,7 @@ def test_a_message_that_nobody_knows_any_more_is_lost_as_well() -> None:
 
 
 def test_a_message_lost_soon_after_an_outage_is_told() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     first, second = (post.dues(announced(n, f"note_{n}", channels=("mail",)))[0] for n in range(2))
     assert len(post.dues(failed(2, first))) == 1
     post.happens(moved(3, "mail", up=True))
@@ -369,7 +369,7 @@ def test_a_message_lost_soon_after_an_outage_is_told() -> None:
 
 @pytest.mark.parametrize("marks", [("warning", "exceeded"), ("exceeded", "warning")])
 def test_a_budget_that_warns_and_is_exceeded_at_once_is_told_once(marks: tuple[str, str]) -> None:
-    post = Post()
+    post = OutboxStory()
     post.happens(*(marked(0, mark) for mark in marks))
 
     (title,) = titles(post, post.ticks(60))
@@ -378,14 +378,14 @@ def test_a_budget_that_warns_and_is_exceeded_at_once_is_told_once(marks: tuple[s
 
 
 def test_a_session_that_is_exceeded_is_told_by_its_request_and_not_by_a_warning() -> None:
-    post = Post()
+    post = OutboxStory()
     post.happens(marked(0, "warning", "session"), marked(1, "exceeded", "session"))
 
     assert post.ticks(60) == []
 
 
 def test_a_budget_that_warned_and_is_exceeded_later_is_told_twice() -> None:
-    post = Post()
+    post = OutboxStory()
     post.happens(marked(0, "warning"))
     warning = post.tells_at(60)
     post.happens(marked(61, "exceeded"))
@@ -396,7 +396,7 @@ def test_a_budget_that_warned_and_is_exceeded_later_is_told_twice() -> None:
 
 
 def test_the_journal_knows_what_is_over() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.tells(1, *post.dues(*critical(0), stop(1, agent="code")))
     post.happens(moved(2, "mail"), marked(3, "warning"), resume(4, agent="code"))
     post.happens(marked(5, "exceeded"), moved(6, "mail", up=True), resumed(7, "anomaly"))

@@ -13,7 +13,7 @@ from tests.core.outbox.outbox_story import (
     MINUTE,
     MORNING,
     NIGHT,
-    Post,
+    OutboxStory,
     alice,
     announced,
     channels,
@@ -27,9 +27,11 @@ from tests.story import at, stop, tick
 BOB = Recipient(name="bob", channels=("phone",))
 
 
-def busy() -> Post:
+def busy() -> OutboxStory:
     """Return a post room in which something of everything has happened."""
-    post = Post(config(BOTH, strategy="sequential", recipients=(alice(BOTH, backup="bob"), BOB)))
+    post = OutboxStory(
+        config(BOTH, strategy="sequential", recipients=(alice(BOTH, backup="bob"), BOB))
+    )
     post.asks(0, "p1")
     (mail, phone) = post.ticks(60)
     post.fails(61, mail, "parked")
@@ -62,7 +64,7 @@ def test_the_journal_and_a_checkpoint_give_the_same() -> None:
 
 def test_closed_messages_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_CLOSED", 2)
-    post = Post()
+    post = OutboxStory()
     (under_way,) = post.asked(0, "p0", urgency="high")
     for n in range(1, 5):
         post.tells(n, *post.dues(announced(n, f"note_{n}")))
@@ -74,7 +76,7 @@ def test_closed_messages_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) 
 
 def test_of_a_closed_message_not_everything_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_ITEMS", 2)
-    post = Post()
+    post = OutboxStory()
     asked = [post.asks(n, f"p{n}", f"a{n}") for n in range(3)]
     (due,) = post.tells_at(62)
 
@@ -84,10 +86,10 @@ def test_of_a_closed_message_not_everything_is_kept(monkeypatch: pytest.MonkeyPa
     assert post.outbox.find(due.delivery) in found[0]
 
 
-def large(monkeypatch: pytest.MonkeyPatch) -> tuple[Post, list[str], Due]:
+def large(monkeypatch: pytest.MonkeyPatch) -> tuple[OutboxStory, list[str], Due]:
     """Return a message of more than is kept of one that is over, and what it tells of."""
     monkeypatch.setattr(deliveries, "MAX_ITEMS", 2)
-    post = Post()
+    post = OutboxStory()
     asked = [post.asks(n / 10, f"p{n}", f"a{n % 2}") for n in range(30)]
     (due,) = post.ticks(63)
     return post, asked, due
@@ -125,7 +127,7 @@ def test_an_item_of_two_messages_is_found_by_the_one_that_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deliveries, "MAX_CLOSED", 1)
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0)
     mail, phone = post.ticks(60)
     post.tells(61, mail, phone)
@@ -136,7 +138,7 @@ def test_an_item_of_two_messages_is_found_by_the_one_that_is_left(
 
 
 def test_what_waits_on_a_channel_that_is_gone_is_dropped() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0, "p1")
     mail, phone = post.ticks(60)
     post.happens(announced(61, "note_x", "alert"))
@@ -154,7 +156,7 @@ def test_a_note_that_waits_for_nobody_any_more_is_forgotten_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deliveries, "MAX_PAST", 1)
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.happens(announced(0, "note_1", "alert", channels=("phone",)))
     post.happens(announced(1, "note_2", "alert", channels=("phone",)))
 
@@ -165,7 +167,7 @@ def test_a_note_that_waits_for_nobody_any_more_is_forgotten_in_time(
 
 
 def test_a_report_from_a_channel_that_is_gone_changes_nothing_else() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0)
     mail, phone = post.ticks(60)
     post.tells(61, mail, phone)
@@ -178,7 +180,7 @@ def test_a_report_from_a_channel_that_is_gone_changes_nothing_else() -> None:
 
 
 def test_who_can_be_told_now_hears_what_nobody_knew() -> None:
-    post = Post(TellingConfig())
+    post = OutboxStory(TellingConfig())
     unknown = post.asks(0, "p1")
 
     reloaded = post.restored(config(BOTH))
@@ -189,7 +191,7 @@ def test_who_can_be_told_now_hears_what_nobody_knew() -> None:
 
 
 def test_who_can_be_told_now_hears_nothing_that_others_know_or_will_know() -> None:
-    post = Post(config(min_urgency="normal"))
+    post = OutboxStory(config(min_urgency="normal"))
     post.asks(0, "calm", urgency="low")
     post.asks(0, "told")
     post.tells_at(60)
@@ -210,7 +212,7 @@ def test_who_can_be_told_now_hears_nothing_that_others_know_or_will_know() -> No
 
 
 def test_what_lost_its_only_channel_is_told_on_a_new_one() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0)
 
     reloaded = post.restored(config({"phone": "sms"}))
@@ -220,7 +222,7 @@ def test_what_lost_its_only_channel_is_told_on_a_new_one() -> None:
 
 
 def test_an_end_that_is_told_twice_ends_nothing_else() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0)
     post.happens(Cancelled(at=at(1), t=1.0, request_id="req_unknown", by="bob", via="cli"))
     assert len(post.ticks(60)) == 1
@@ -231,7 +233,7 @@ def test_an_end_that_is_told_twice_ends_nothing_else() -> None:
 
 
 def test_what_the_queue_does_not_take_for_an_end_is_none() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0)
 
     post.outbox.observe(Cancelled(at=at(1), t=1.0, request_id=ref, by="bob", via="cli"))
@@ -241,7 +243,7 @@ def test_what_the_queue_does_not_take_for_an_end_is_none() -> None:
 
 def test_there_is_an_end_to_what_is_told_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "MAX_LATE", 2)
-    post = Post()
+    post = OutboxStory()
     for n in range(4):
         post.asks(NIGHT + n, f"p{n}", f"a{n}", wait=True, lasts=HOUR)
     post.happens(tick(NIGHT + 2 * HOUR))
@@ -252,7 +254,7 @@ def test_there_is_an_end_to_what_is_told_late(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_expired_so_long_ago_that_nobody_remembers_is_not_shown() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(NIGHT, wait=True, lasts=HOUR)
     post.happens(tick(NIGHT + HOUR))
     for n in range(1_000):

@@ -18,7 +18,7 @@ from tests.core.outbox.outbox_story import (
     HOUR,
     MINUTE,
     NIGHT,
-    Post,
+    OutboxStory,
     alice,
     announced,
     config,
@@ -45,7 +45,7 @@ class Office:
     """A post room, what was due in it, and what must always be true of it."""
 
     def __init__(self, telling: TellingConfig) -> None:
-        self.post = Post(telling)
+        self.post = OutboxStory(telling)
         self.t = 0.0
         self.asked: list[str] = []
         self.dues: list[Due] = []

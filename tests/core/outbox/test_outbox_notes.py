@@ -21,7 +21,7 @@ from tests.core.outbox.outbox_story import (
     MINUTE,
     MORNING,
     NIGHT,
-    Post,
+    OutboxStory,
     alice,
     announced,
     channels,
@@ -61,7 +61,7 @@ def transcribed(
     return Transcribed(at=at(t), t=float(t), transcript=transcript)
 
 
-def note_of(post: Post, due: Due) -> Note:
+def note_of(post: OutboxStory, due: Due) -> Note:
     note = post.outbox.note(refs(due)[0])
     assert note is not None
     return note
@@ -69,7 +69,7 @@ def note_of(post: Post, due: Due) -> Note:
 
 @pytest.mark.req("K4")
 def test_a_stop_is_told_everywhere_at_once() -> None:
-    post = Post(config(ALL))
+    post = OutboxStory(config(ALL))
 
     dues = post.dues(stop(0))
 
@@ -79,7 +79,7 @@ def test_a_stop_is_told_everywhere_at_once() -> None:
 
 
 def test_a_severe_finding_comes_by_mail_and_later_by_telephone() -> None:
-    post = Post(config(ALL))
+    post = OutboxStory(config(ALL))
 
     first = post.dues(found(0))
     post.tells(1, *first)
@@ -91,13 +91,13 @@ def test_a_severe_finding_comes_by_mail_and_later_by_telephone() -> None:
 
 
 def test_who_has_none_of_the_channels_hears_on_the_first() -> None:
-    post = Post(config({"screen": "desktop"}))
+    post = OutboxStory(config({"screen": "desktop"}))
 
     assert channels(post.dues(found(0))) == ["screen"]
 
 
 def test_slight_findings_are_collected_for_the_chat() -> None:
-    post = Post(config(ALL))
+    post = OutboxStory(config(ALL))
     post.happens(found(0, "medium"), found(60, "medium", agent="ops"))
 
     assert post.ticks(599) == []
@@ -108,7 +108,7 @@ def test_slight_findings_are_collected_for_the_chat() -> None:
 
 
 def test_a_prohibited_proposal_is_told_and_what_is_allowed_is_not() -> None:
-    post = Post()
+    post = OutboxStory()
     why = Verdict("classify", BLOCK, "classify.prohibited", "never", cause="prohibited")
     asked = decided(0, 1)
     blocked = msgspec.structs.replace(asked, decision=BLOCK, asks=None, verdicts=(why,))
@@ -121,13 +121,13 @@ def test_a_prohibited_proposal_is_told_and_what_is_allowed_is_not() -> None:
 
 
 def test_what_is_no_alert_is_told_to_nobody() -> None:
-    post = Post()
+    post = OutboxStory()
 
     assert post.dues(found(0, "low"), tick(HOUR)) == []
 
 
 def test_an_alert_that_waits_is_counted() -> None:
-    post = Post()
+    post = OutboxStory()
     quietly = [SafeModeEntered(at=at(n), t=float(n), by="bob", agent="code") for n in range(3)]
     post.happens(*quietly)
 
@@ -137,7 +137,7 @@ def test_an_alert_that_waits_is_counted() -> None:
 
 
 def test_an_alert_that_was_told_is_not_told_again_for_ten_minutes() -> None:
-    post = Post()
+    post = OutboxStory()
     post.tells(0, *post.dues(found(0)))
 
     assert post.dues(found(599)) == []
@@ -146,7 +146,7 @@ def test_an_alert_that_was_told_is_not_told_again_for_ten_minutes() -> None:
 
 @pytest.mark.req("S3.36")
 def test_alerts_below_the_least_urgency_are_counted() -> None:
-    post = Post(config(ALL, min_urgency="normal"))
+    post = OutboxStory(config(ALL, min_urgency="normal"))
     post.happens(found(0, "medium"))
     post.asks(1)
 
@@ -156,7 +156,7 @@ def test_alerts_below_the_least_urgency_are_counted() -> None:
 
 
 def test_who_wants_no_alarm_at_night_gets_it_in_the_morning() -> None:
-    post = Post(config(quiet_bypass="none"))
+    post = OutboxStory(config(quiet_bypass="none"))
 
     assert post.dues(found(NIGHT)) == []
     (digest,) = post.ticks(MORNING + MINUTE)
@@ -167,7 +167,7 @@ def test_who_wants_no_alarm_at_night_gets_it_in_the_morning() -> None:
 
 @pytest.mark.req("S3.42")
 def test_a_summary_comes_with_the_next_batch() -> None:
-    post = Post(config(ALL))
+    post = OutboxStory(config(ALL))
     post.happens(transcribed(0))
 
     dues = post.ticks(60)
@@ -185,14 +185,14 @@ def test_a_summary_comes_with_the_next_batch() -> None:
     [("each", 0, 1), ("review", 0, 0), ("review", 2, 1), ("off", 2, 0)],
 )
 def test_summaries_are_told_as_they_are_wanted(wanted: str, pending: int, count: int) -> None:
-    post = Post(config(summaries=wanted))
+    post = OutboxStory(config(summaries=wanted))
     post.happens(transcribed(0, pending))
 
     assert len(post.ticks(60)) == count
 
 
 def test_a_summary_goes_to_nobody_without_a_channel_for_it() -> None:
-    post = Post(config({"phone": "sms"}))
+    post = OutboxStory(config({"phone": "sms"}))
     (event,) = post.happens(transcribed(0))
 
     assert post.ticks(60) == []
@@ -200,7 +200,7 @@ def test_a_summary_goes_to_nobody_without_a_channel_for_it() -> None:
 
 
 def test_more_than_six_summaries_in_an_hour_become_one_an_hour() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(6):
         post.happens(transcribed(n * 100))
         post.tells_at(n * 100 + 60)
@@ -214,7 +214,7 @@ def test_more_than_six_summaries_in_an_hour_become_one_an_hour() -> None:
 
 
 def test_after_an_hour_a_summary_is_told_by_itself_again() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(6):
         post.happens(transcribed(n))
     post.tells_at(61)
@@ -224,7 +224,7 @@ def test_after_an_hour_a_summary_is_told_by_itself_again() -> None:
 
 
 def test_of_long_words_a_summary_has_the_beginning() -> None:
-    post = Post()
+    post = OutboxStory()
     post.happens(transcribed(0, description="x" * 9000))
     (due,) = post.ticks(60)
 
@@ -234,7 +234,7 @@ def test_of_long_words_a_summary_has_the_beginning() -> None:
 
 def test_a_test_passes_batches_nights_and_what_is_under_way() -> None:
     bob = Recipient(name="bob", channels=("mail",))
-    post = Post(config(BOTH, recipients=(alice(BOTH), bob), min_urgency="high"))
+    post = OutboxStory(config(BOTH, recipients=(alice(BOTH), bob), min_urgency="high"))
 
     dues = post.dues(announced(NIGHT), announced(NIGHT, "note_b"))
 
@@ -247,7 +247,7 @@ def test_a_test_passes_batches_nights_and_what_is_under_way() -> None:
 
 def test_a_test_is_for_the_channels_and_people_that_are_named() -> None:
     bob = Recipient(name="bob", channels=("mail",))
-    post = Post(config(BOTH, recipients=(alice(BOTH), bob)))
+    post = OutboxStory(config(BOTH, recipients=(alice(BOTH), bob)))
 
     one = post.dues(announced(0, recipients=("alice",), channels=("phone",)))
     none = post.dues(announced(0, recipients=("nobody",)))
@@ -257,7 +257,7 @@ def test_a_test_is_for_the_channels_and_people_that_are_named() -> None:
 
 
 def test_what_else_is_announced_is_told_as_an_alert() -> None:
-    post = Post()
+    post = OutboxStory()
 
     urgent = post.dues(announced(0, "note_1", "alert", urgency="high"))
     post.happens(announced(0, "note_2", "alert", urgency="low"))
@@ -268,7 +268,7 @@ def test_what_else_is_announced_is_told_as_an_alert() -> None:
 
 def test_more_than_64_messages_go_out_in_more_than_one_step() -> None:
     people = tuple(Recipient(name=f"r{n}", channels=("mail",)) for n in range(70))
-    post = Post(config(recipients=people))
+    post = OutboxStory(config(recipients=people))
 
     assert len(post.dues(announced(0))) == 64
     assert len(post.ticks(1)) == 6
@@ -276,7 +276,7 @@ def test_more_than_64_messages_go_out_in_more_than_one_step() -> None:
 
 def test_notes_that_were_told_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_PAST", 2)
-    post = Post()
+    post = OutboxStory()
     for n in range(4):
         post.tells(n, *post.dues(announced(n, f"note_{n}")))
 
@@ -286,7 +286,7 @@ def test_notes_that_were_told_are_forgotten_in_time(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_note_is_kept_while_any_channel_still_has_to_tell_it() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     mail, phone = post.dues(announced(0))
     post.tells(1, mail)
     delivery = post.outbox.find(phone.delivery)
@@ -297,7 +297,7 @@ def test_a_note_is_kept_while_any_channel_still_has_to_tell_it() -> None:
 
 def test_there_is_an_end_to_notes_that_nobody_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_NOTES", 3)
-    post = Post()
+    post = OutboxStory()
     for n in range(5):
         post.happens(announced(n, f"note_{n}", "alert"))
 
@@ -308,7 +308,7 @@ def test_there_is_an_end_to_notes_that_nobody_can_be_told(monkeypatch: pytest.Mo
 
 def test_of_a_message_whose_note_is_gone_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_NOTES", 1)
-    post = Post()
+    post = OutboxStory()
     (due,) = post.dues(announced(0, "note_0"))
     post.happens(announced(1, "note_1"))
     delivery = post.outbox.find(due.delivery)
@@ -319,7 +319,7 @@ def test_of_a_message_whose_note_is_gone_nothing_is_left(monkeypatch: pytest.Mon
 
 def test_there_is_an_end_to_alerts_that_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noting, "MAX_ALERTS", 2)
-    post = Post(config(MAIL))
+    post = OutboxStory(config(MAIL))
     for n in range(3):
         post.tells(n, *post.dues(found(n, rule=f"r{n}")))
 

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from safetyd.core.events.notification_events import Due
-from tests.core.outbox.outbox_story import DAY, MINUTE, Post, config
+from tests.core.outbox.outbox_story import DAY, MINUTE, OutboxStory, config
 from tests.story import at
 from tests.tracing import untraced
 
@@ -15,7 +15,7 @@ WEEK: Final = 7 * DAY
 STEP: Final = 10 * MINUTE
 
 
-def asked_in_a_week(post: Post) -> list[Due]:
+def asked_in_a_week(post: OutboxStory) -> list[Due]:
     """Let requests come all week long; return the messages that were due."""
     dues = list[Due]()
     steps = int(WEEK / STEP)
@@ -29,7 +29,7 @@ def asked_in_a_week(post: Post) -> list[Due]:
     return dues
 
 
-def told_for_a_day(post: Post, open_: list[Due]) -> list[Due]:
+def told_for_a_day(post: OutboxStory, open_: list[Due]) -> list[Due]:
     """Let every message arrive within a second; return those that were due."""
     after = list[Due]()
     for second in range(int(DAY)):
@@ -41,7 +41,7 @@ def told_for_a_day(post: Post, open_: list[Due]) -> list[Due]:
 
 @pytest.mark.req("S3.37")
 def test_after_a_week_without_mail_thousands_of_requests_come_in_a_few_messages() -> None:
-    post = Post(config())
+    post = OutboxStory(config())
 
     with untraced():
         during = asked_in_a_week(post)

@@ -11,14 +11,14 @@ from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.notification_events import Due
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox import bundling as postroom
-from safetyd.core.outbox.delivery_queue import Place
+from safetyd.core.outbox.delivery_queue import Slot
 from safetyd.core.policy import Policy
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.core.outbox.outbox_story import (
     AWAKE,
     HOUR,
     MINUTE,
-    Post,
+    OutboxStory,
     alice,
     config,
     decided,
@@ -34,18 +34,18 @@ SHOWN = 20
 AWAKE_ALICE = config(recipients=(alice(quiet=AWAKE),))
 
 
-def flood(post: Post, names: int = 130, t: float = 0, **fields: object) -> list[str]:
+def flood(post: OutboxStory, names: int = 130, t: float = 0, **fields: object) -> list[str]:
     """Ask under names that somebody made up."""
     return [post.asks(t, "p", f"made-up-{n}", keyless=True, **fields) for n in range(names)]
 
 
-def minutes(post: Post, count: int, begin: float = MINUTE) -> list[Due]:
+def minutes(post: OutboxStory, count: int, begin: float = MINUTE) -> list[Due]:
     """Let so many batches come and be told."""
     return [due for n in range(count) for due in post.tells_at(begin + n * MINUTE)]
 
 
 def test_names_without_a_key_take_no_place_from_an_agent_with_one() -> None:
-    post = Post()
+    post = OutboxStory()
     flood(post)
     asked = post.asks(1, "p", "deployer")
 
@@ -56,7 +56,7 @@ def test_names_without_a_key_take_no_place_from_an_agent_with_one() -> None:
 
 
 def test_what_is_not_shown_is_not_told_until_it_is() -> None:
-    post = Post()
+    post = OutboxStory()
     made_up = flood(post)
 
     (first,) = minutes(post, 1)
@@ -71,7 +71,7 @@ def test_what_is_not_shown_is_not_told_until_it_is() -> None:
 
 
 def test_nobody_has_a_second_place_before_everybody_has_one() -> None:
-    post = Post()
+    post = OutboxStory()
     eager = [post.asks(n / 10, f"p{n}", "eager") for n in range(5)]
     urgent = post.asks(1, "high", "eager", urgency="high", inferred=True)
     others = [post.asks(2 + n / 100, "p", f"a{n}") for n in range(17)]
@@ -83,7 +83,7 @@ def test_nobody_has_a_second_place_before_everybody_has_one() -> None:
 
 
 def test_what_is_about_an_agent_without_a_key_comes_after_all_others() -> None:
-    post = Post(AWAKE_ALICE)
+    post = OutboxStory(AWAKE_ALICE)
     pause = Paused(at=at(0), t=0.0, agent="made-up", source="anomaly", by="safetyd", reason="odd")
     post.happens(pause, transcribed(0), found(1, "medium", agent="made-up"))
     unpaused = request_id("made-up", UNPAUSE, 1)
@@ -95,7 +95,7 @@ def test_what_is_about_an_agent_without_a_key_comes_after_all_others() -> None:
 
 
 def test_the_engine_knows_who_has_a_key() -> None:
-    queue = Queue(Policy(telling=AWAKE_ALICE))
+    queue = QueueStory(Policy(telling=AWAKE_ALICE))
     for agent in ("a-made-up", "deployer"):
         keyless = agent != "deployer"
         queue.proposes(propose(0, agent, type="read_file", keyless=keyless))
@@ -109,10 +109,10 @@ def test_the_engine_knows_who_has_a_key() -> None:
 
 
 def test_what_was_forgotten_comes_last() -> None:
-    post = Post()
+    post = OutboxStory()
     asked = post.asks(0, "p", "deployer")
     lane = post.outbox._state.lanes["alice/mail"]
-    lane.put(requested("req_gone"), Place("batch", "batch", at(MINUTE)), at(0))
+    lane.put(requested("req_gone"), Slot("batch", "batch", at(MINUTE)), at(0))
 
     (due,) = post.ticks(MINUTE)
 
@@ -120,7 +120,7 @@ def test_what_was_forgotten_comes_last() -> None:
 
 
 def test_of_an_agent_with_very_many_the_rest_is_told_by_number() -> None:
-    post = Post(config())
+    post = OutboxStory(config())
     many = [post.asks(n / 100, f"p{n}", "busy") for n in range(30)]
     few = [post.asks(1, f"p{n}", "calm") for n in range(3)]
 
@@ -134,7 +134,7 @@ def test_of_an_agent_with_very_many_the_rest_is_told_by_number() -> None:
 
 
 def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
-    post = Post(AWAKE_ALICE)
+    post = OutboxStory(AWAKE_ALICE)
     flood(post, 40, lasts=None)
     minutes(post, 3)
     post.ticks(15 * MINUTE)
@@ -147,7 +147,7 @@ def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
 
 
 def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
-    post = Post(AWAKE_ALICE)
+    post = OutboxStory(AWAKE_ALICE)
     flood(post, 30, lasts=None)
     (due,) = post.ticks(MINUTE)
     (rest,) = post.fails(2 * MINUTE, due)
@@ -161,7 +161,7 @@ def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
 
 def test_of_very_many_names_the_first_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postroom, "MAX_LOOKED", 25)
-    post = Post()
+    post = OutboxStory()
     made_up = flood(post, 40)
     asked = post.asks(1, "p", "deployer")
 
@@ -172,7 +172,7 @@ def test_of_very_many_names_the_first_are_looked_at(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_an_older_journal_counted_is_told_now() -> None:
-    post = Post()
+    post = OutboxStory()
     asked = [post.asks(n / 100, "p", f"a{n}") for n in range(25)]
     old = Due(
         at=at(MINUTE),
@@ -205,7 +205,7 @@ asks = st.lists(
 
 @given(asks)
 def test_what_agents_with_keys_see_of_theirs_does_not_depend_on_others(story: list[Ask]) -> None:
-    alone, crowded = Post(), Post()
+    alone, crowded = OutboxStory(), OutboxStory()
     for number, ask in enumerate(story):
         name = f"{'made-up' if ask.keyless else 'a'}-{ask.agent}"
         for post in (crowded,) if ask.keyless else (alone, crowded):
@@ -222,7 +222,7 @@ def test_what_agents_with_keys_see_of_theirs_does_not_depend_on_others(story: li
     assert keyed(alone) == keyed(crowded)
 
 
-def keyed(post: Post) -> list[str]:
+def keyed(post: OutboxStory) -> list[str]:
     """Return what the next message shows of agents with keys."""
     shown = [post.approvals.find(ref) for due in post.ticks(2 * MINUTE) for ref in refs(due)]
     return [request.id for request in shown if request and not request.asked.keyless]

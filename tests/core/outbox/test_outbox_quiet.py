@@ -15,7 +15,7 @@ from tests.core.outbox.outbox_story import (
     MINUTE,
     MORNING,
     NIGHT,
-    Post,
+    OutboxStory,
     alice,
     announced,
     config,
@@ -28,14 +28,14 @@ from tests.core.outbox.outbox_story import (
 from tests.story import at, stop, tick
 
 
-def morning(post: Post) -> list[Due]:
+def morning(post: OutboxStory) -> list[Due]:
     """Return what is due within the first minute after quiet hours."""
     return [due for second in range(61) for due in post.ticks(MORNING + second)]
 
 
 @pytest.mark.req("S3.38", "S3.63", "K4")
 def test_what_comes_at_night_is_one_digest_in_the_morning() -> None:
-    post = Post()
+    post = OutboxStory()
     first, second = post.asks(NIGHT, "p1"), post.asks(NIGHT + 3 * HOUR, "p2", urgency="low")
     assert post.ticks(NIGHT + HOUR) == []
     assert post.ticks(MORNING - 1) == []
@@ -48,7 +48,7 @@ def test_what_comes_at_night_is_one_digest_in_the_morning() -> None:
 
 def test_lanes_do_not_all_begin_at_the_same_second() -> None:
     people = tuple(Recipient(name=f"r{n}", channels=("mail",)) for n in range(20))
-    post = Post(config(recipients=people))
+    post = OutboxStory(config(recipients=people))
     post.asks(NIGHT)
 
     begun = {seconds(due) for due in morning(post)}
@@ -58,7 +58,7 @@ def test_lanes_do_not_all_begin_at_the_same_second() -> None:
 
 
 def test_a_batch_that_would_go_out_at_night_waits() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(NIGHT - 30, "p1")
 
     assert post.ticks(NIGHT + 30) == []
@@ -66,7 +66,7 @@ def test_a_batch_that_would_go_out_at_night_waits() -> None:
 
 
 def test_the_distance_to_the_last_batch_may_reach_into_the_night() -> None:
-    post = Post(config(batch_mode="leading"))
+    post = OutboxStory(config(batch_mode="leading"))
     post.tells(NIGHT - 20, *post.asked(NIGHT - 20, "p1"))
     post.asks(NIGHT - 10, "p2")
 
@@ -75,7 +75,7 @@ def test_the_distance_to_the_last_batch_may_reach_into_the_night() -> None:
 
 
 def test_when_the_last_hours_are_blocked_the_next_night_is_quiet_as_well() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0, "p1", lasts=None)
     (first,) = post.ticks(60)
     post.asks(61, "p2", lasts=None)
@@ -86,7 +86,7 @@ def test_when_the_last_hours_are_blocked_the_next_night_is_quiet_as_well() -> No
 
 @pytest.mark.req("S3.38")
 def test_what_its_agent_calls_urgent_is_told_at_night_three_times() -> None:
-    post = Post()
+    post = OutboxStory()
 
     told = [post.asked(NIGHT + n, f"p{n}", urgency="high") for n in range(MAX_WOKEN + 1)]
 
@@ -98,7 +98,7 @@ def test_what_its_agent_calls_urgent_is_told_at_night_three_times() -> None:
 
 
 def test_the_next_night_counts_anew() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(MAX_WOKEN + 1):
         post.tells(NIGHT + n, *post.asked(NIGHT + n, f"p{n}", urgency="high"))
 
@@ -106,7 +106,7 @@ def test_the_next_night_counts_anew() -> None:
 
 
 def test_what_was_told_at_night_is_reminded_of_at_night() -> None:
-    post = Post()
+    post = OutboxStory()
     first = [post.asked(NIGHT + n, f"p{n}", urgency="high", lasts=None) for n in range(4)]
     woken = [due for dues in first for due in dues]
     post.tells(NIGHT + 10, *woken)
@@ -118,7 +118,7 @@ def test_what_was_told_at_night_is_reminded_of_at_night() -> None:
 
 
 def test_an_urgency_that_nobody_declared_wakes_nobody() -> None:
-    post = Post()
+    post = OutboxStory()
 
     assert post.asked(NIGHT, "p1", urgency="high", inferred=True) == []
     assert len(morning(post)) == 1
@@ -126,14 +126,14 @@ def test_an_urgency_that_nobody_declared_wakes_nobody() -> None:
 
 
 def test_somebody_may_want_to_be_woken_by_nothing_but_a_stop() -> None:
-    post = Post(config(quiet_bypass="none"))
+    post = OutboxStory(config(quiet_bypass="none"))
 
     assert post.asked(NIGHT, "p1", urgency="high") == []
     assert len(post.dues(stop(NIGHT + 1))) == 1
 
 
 def test_a_stop_is_told_at_night() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
 
     dues = post.dues(stop(NIGHT))
 
@@ -141,7 +141,7 @@ def test_a_stop_is_told_at_night() -> None:
 
 
 def test_a_message_that_met_the_night_waits_for_the_morning() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(NIGHT - 2 * MINUTE, lasts=None)
     (due,) = post.ticks(NIGHT - MINUTE)
     assert post.fails(NIGHT + MINUTE, due, "quiet") == []
@@ -155,7 +155,7 @@ def test_a_message_that_met_the_night_waits_for_the_morning() -> None:
 
 
 def test_a_note_that_met_the_night_waits_for_the_morning() -> None:
-    post = Post()
+    post = OutboxStory()
     post.happens(announced(NIGHT - 2 * MINUTE, "note_x", "alert"))
     (due,) = post.ticks(NIGHT - MINUTE)
     post.fails(NIGHT + MINUTE, due, "quiet")
@@ -166,7 +166,7 @@ def test_a_note_that_met_the_night_waits_for_the_morning() -> None:
 
 
 def test_a_test_does_not_wait_for_the_morning() -> None:
-    post = Post()
+    post = OutboxStory()
     (due,) = post.dues(announced(NIGHT))
     post.fails(NIGHT + 1, due, "quiet")
 
@@ -174,7 +174,7 @@ def test_a_test_does_not_wait_for_the_morning() -> None:
 
 
 def test_what_an_agent_waited_for_in_vain_at_night_stands_in_the_digest() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(NIGHT, "p1", wait=True, lasts=HOUR)
     patient = post.asks(NIGHT, "p2", wait=False, lasts=HOUR)
     post.happens(tick(NIGHT + HOUR))
@@ -190,7 +190,7 @@ def test_what_an_agent_waited_for_in_vain_at_night_stands_in_the_digest() -> Non
 
 def test_what_expired_with_somebody_awake_is_no_news() -> None:
     bob = Recipient(name="bob", channels=("mail",), quiet=AWAKE)
-    post = Post(config(recipients=(alice(), bob)))
+    post = OutboxStory(config(recipients=(alice(), bob)))
     (due,) = [*post.asked(NIGHT, wait=True, lasts=HOUR), *post.ticks(NIGHT + MINUTE)]
     assert due.recipient == "bob"
 
@@ -200,7 +200,7 @@ def test_what_expired_with_somebody_awake_is_no_news() -> None:
 
 
 def test_what_expired_by_day_is_no_news() -> None:
-    post = Post(config(batch_interval_s=600.0))
+    post = OutboxStory(config(batch_interval_s=600.0))
     post.asks(0, "p1")
     (first,) = post.ticks(600)
     post.asks(601, "p2", wait=True, lasts=HOUR)
@@ -211,7 +211,7 @@ def test_what_expired_by_day_is_no_news() -> None:
 
 
 def test_nobody_says_that_a_request_expired_which_is_pending_or_unknown() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(NIGHT, wait=True, lasts=HOUR)
     post.expires(NIGHT + 1, "req_unknown")
     post.answers(NIGHT + 2, ref)
@@ -221,7 +221,7 @@ def test_nobody_says_that_a_request_expired_which_is_pending_or_unknown() -> Non
 
 
 def test_an_answer_that_comes_too_late_takes_nothing_out_of_the_digest() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(NIGHT, wait=True, lasts=HOUR)
     post.happens(tick(NIGHT + HOUR))
     post.answers(NIGHT + 2 * HOUR, ref)
@@ -230,13 +230,13 @@ def test_an_answer_that_comes_too_late_takes_nothing_out_of_the_digest() -> None
 
 
 def test_what_is_waiting_is_known_with_its_time() -> None:
-    post = Post(config(BOTH))
+    post = OutboxStory(config(BOTH))
     post.asks(0, "p1")
     post.asks(1, "p2")
     waiting = post.waiting()
     assert waiting == [("alice", "mail", 2, at(60)), ("alice", "phone", 2, at(60))]
 
-    night = Post()
+    night = OutboxStory()
     night.asks(NIGHT)
     ((_, _, count, until),) = night.waiting()
 
@@ -245,7 +245,7 @@ def test_what_is_waiting_is_known_with_its_time() -> None:
 
 
 def test_quiet_hours_are_somebodys() -> None:
-    post = Post()
+    post = OutboxStory()
 
     assert post.outbox.quiet_until("alice", at(NIGHT)) == at(MORNING)
     assert post.outbox.quiet_until("alice", at(0)) is None
@@ -253,7 +253,7 @@ def test_quiet_hours_are_somebodys() -> None:
 
 
 def test_nobody_is_missed_who_sleeps() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(NIGHT - 30)
 
     assert post.outbox.unnotified(at(MORNING + MINUTE)) == 0
@@ -262,14 +262,14 @@ def test_nobody_is_missed_who_sleeps() -> None:
 
 def test_a_stop_of_one_agent_is_told_to_whom_it_concerns() -> None:
     bob = Recipient(name="bob", channels=("mail",), agents=("ops",))
-    post = Post(config(recipients=(alice(agents=("code",)), bob)))
+    post = OutboxStory(config(recipients=(alice(agents=("code",)), bob)))
     stopped = stop(0, agent="ops")
     assert isinstance(stopped, Stopped)
 
     assert [due.recipient for due in post.dues(stopped)] == ["bob"]
 
 
-def woken(post: Post, agents: list[str], *, keyless: bool = False) -> list[bool]:
+def woken(post: OutboxStory, agents: list[str], *, keyless: bool = False) -> list[bool]:
     """Let each of these ask at night, ten minutes apart; say who was heard at once."""
     heard = []
     for n, agent in enumerate(agents):
@@ -284,11 +284,11 @@ def woken(post: Post, agents: list[str], *, keyless: bool = False) -> list[bool]
 def test_nobody_is_woken_more_than_ten_times_by_however_many_agents() -> None:
     agents = [f"agent-{n}" for n in range(MAX_WOKEN_IN_ALL + 2)]
 
-    assert woken(Post(), agents) == [*[True] * MAX_WOKEN_IN_ALL, False, False]
+    assert woken(OutboxStory(), agents) == [*[True] * MAX_WOKEN_IN_ALL, False, False]
 
 
 def test_an_agent_that_asks_all_night_leaves_the_others_their_turn() -> None:
-    heard = woken(Post(), [*["code"] * (MAX_WOKEN_IN_ALL + 2), "ops"])
+    heard = woken(OutboxStory(), [*["code"] * (MAX_WOKEN_IN_ALL + 2), "ops"])
 
     assert heard[: MAX_WOKEN + 1] == [*[True] * MAX_WOKEN, False]
     assert heard[-1]
@@ -297,11 +297,11 @@ def test_an_agent_that_asks_all_night_leaves_the_others_their_turn() -> None:
 def test_agents_without_a_key_wake_somebody_as_one() -> None:
     agents = [f"agent-{n}" for n in range(MAX_WOKEN + 2)]
 
-    assert woken(Post(), agents, keyless=True) == [*[True] * MAX_WOKEN, False, False]
+    assert woken(OutboxStory(), agents, keyless=True) == [*[True] * MAX_WOKEN, False, False]
 
 
 def test_a_test_is_of_use_for_two_minutes_only() -> None:
-    post = Post()
+    post = OutboxStory()
 
     (test,) = post.dues(announced(0))
     (alert,) = post.dues(announced(0, "note_b", "alert", urgency="high"))
@@ -310,7 +310,7 @@ def test_a_test_is_of_use_for_two_minutes_only() -> None:
 
 
 def test_a_request_that_nobody_hears_of_is_missed_in_time() -> None:
-    post = Post(config(recipients=(alice(agents=("ops",)),)))
+    post = OutboxStory(config(recipients=(alice(agents=("ops",)),)))
     post.asks(0, "p1", "code")
 
     assert post.outbox.unnotified(at(MINUTE)) == 0

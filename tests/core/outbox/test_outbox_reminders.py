@@ -7,7 +7,7 @@ from tests.core.outbox.outbox_story import (
     BOTH,
     HOUR,
     MINUTE,
-    Post,
+    OutboxStory,
     alice,
     channels,
     config,
@@ -18,7 +18,7 @@ from tests.story import at, tick
 
 
 def test_people_are_reminded_until_they_answer() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0, lasts=None)
     post.tells_at(60)
 
@@ -34,7 +34,7 @@ def test_people_are_reminded_until_they_answer() -> None:
 
 
 def test_a_last_call_is_one() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0, lasts=20 * MINUTE)
     post.tells_at(60)
 
@@ -45,7 +45,7 @@ def test_a_last_call_is_one() -> None:
 
 
 def test_what_still_waits_to_be_told_is_not_reminded_of() -> None:
-    post = Post(config(batch_interval_s=2 * HOUR))
+    post = OutboxStory(config(batch_interval_s=2 * HOUR))
     ref = post.asks(0, lasts=None)
     post.happens(tick(15 * MINUTE), tick(HOUR))
 
@@ -55,7 +55,7 @@ def test_what_still_waits_to_be_told_is_not_reminded_of() -> None:
 
 
 def test_a_last_call_takes_the_place_of_what_still_waits() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(-60, "p0")
     (first,) = post.ticks(0)
     ref, other = post.asks(1, "p1", lasts=HOUR), post.asks(1, "p2", lasts=None)
@@ -67,7 +67,7 @@ def test_a_last_call_takes_the_place_of_what_still_waits() -> None:
 
 
 def test_what_is_under_way_is_not_reminded_of() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0)
     (due,) = post.ticks(60)
 
@@ -78,7 +78,7 @@ def test_what_is_under_way_is_not_reminded_of() -> None:
 
 
 def test_nobody_is_reminded_right_after_a_message() -> None:
-    post = Post()
+    post = OutboxStory()
     other = post.asks(0, "p0")
     (first,) = post.ticks(60)
     post.asks(70, "p1", lasts=None)
@@ -95,7 +95,7 @@ def test_nobody_is_reminded_right_after_a_message() -> None:
 def test_of_what_is_urgent_everybody_is_reminded_on_all_channels_and_then_the_backup() -> None:
     bob = Recipient(name="bob", channels=("phone",), agents=())
     people = (alice(BOTH, backup="bob"), bob)
-    post = Post(config(BOTH, recipients=people, strategy="sequential"))
+    post = OutboxStory(config(BOTH, recipients=people, strategy="sequential"))
 
     first = post.asked(0, urgency="high", lasts=None)
     post.tells(1, *first)
@@ -115,7 +115,7 @@ def test_of_what_is_urgent_everybody_is_reminded_on_all_channels_and_then_the_ba
 
 def test_a_backup_that_heard_anyway_hears_once() -> None:
     bob = Recipient(name="bob", channels=("mail",), backup="nobody")
-    post = Post(config(recipients=(alice(backup="bob"), bob)))
+    post = OutboxStory(config(recipients=(alice(backup="bob"), bob)))
     dues = post.asked(0, urgency="high", lasts=None)
     post.tells(1, *dues)
     post.tells(5 * MINUTE, *post.ticks(5 * MINUTE))
@@ -126,7 +126,7 @@ def test_a_backup_that_heard_anyway_hears_once() -> None:
 
 
 def test_nobody_is_reminded_of_what_was_put_off_before_its_time() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0, lasts=None)
     put_off = Deferred(at=at(30), t=30.0, request_id=ref, by="alice", until=at(3 * HOUR))
     post.happens(put_off, put_off)
@@ -144,7 +144,7 @@ def test_nobody_is_reminded_of_what_was_put_off_before_its_time() -> None:
 
 
 def test_what_is_over_cannot_be_put_off() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0)
     post.answers(1, ref)
 
@@ -154,7 +154,7 @@ def test_what_is_over_cannot_be_put_off() -> None:
 
 
 def test_at_most_64_steps_come_in_one_tick() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(70):
         post.asks(n / 100, f"p{n}", f"a{n}", lasts=None)
     post.tells_at(61)
@@ -170,7 +170,7 @@ def test_at_most_64_steps_come_in_one_tick() -> None:
 
 
 def test_a_step_whose_request_ran_out_meanwhile_is_not_taken() -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0, lasts=HOUR)
     post.tells_at(60)
 
@@ -180,7 +180,7 @@ def test_a_step_whose_request_ran_out_meanwhile_is_not_taken() -> None:
 
 
 def test_a_step_that_was_taken_for_what_is_over_does_nothing() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0)
     post.answers(1, ref)
 
@@ -190,7 +190,7 @@ def test_a_step_that_was_taken_for_what_is_over_does_nothing() -> None:
 
 
 def test_the_last_step_of_a_ladder_is_the_last() -> None:
-    post = Post()
+    post = OutboxStory()
     ref = post.asks(0, urgency="low", lasts=20 * MINUTE)
     post.tells_at(60)
     post.happens(tick(10 * MINUTE))

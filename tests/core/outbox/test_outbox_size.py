@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.core.outbox.outbox_story import BOTH, DAY, Post, config, decided
+from tests.core.outbox.outbox_story import BOTH, DAY, OutboxStory, config, decided
 from tests.story import tick
 from tests.tracing import untraced
 
@@ -18,9 +18,9 @@ SOON_S: Final = 0.05
 LATER: Final = config(BOTH, batch_interval_s=30 * DAY)
 
 
-def filled(count: int) -> Post:
+def filled(count: int) -> OutboxStory:
     """Return a post room in which so many requests wait, of many agents."""
-    post = Post(LATER)
+    post = OutboxStory(LATER)
     with untraced():
         for n in range(count):
             post.seq += 1
@@ -42,11 +42,11 @@ def fastest(act: Callable[[], object], times: int = 20) -> float:
 
 
 @pytest.fixture(scope="module")
-def many() -> Post:
+def many() -> OutboxStory:
     return filled(MANY)
 
 
-def asks_and_answers(post: Post) -> Callable[[], object]:
+def asks_and_answers(post: OutboxStory) -> Callable[[], object]:
     def act() -> None:
         ref = post.asks(2.0, f"new{post.seq}", "new", lasts=None)
         post.answers(2.0, ref, "denied")
@@ -54,7 +54,7 @@ def asks_and_answers(post: Post) -> Callable[[], object]:
     return act
 
 
-def test_a_tick_with_nothing_due_costs_the_same_for_many_as_for_few(many: Post) -> None:
+def test_a_tick_with_nothing_due_costs_the_same_for_many_as_for_few(many: OutboxStory) -> None:
     few = filled(FEW)
 
     ratio = fastest(lambda: many.happens(tick(3))) / fastest(lambda: few.happens(tick(3)))
@@ -62,7 +62,7 @@ def test_a_tick_with_nothing_due_costs_the_same_for_many_as_for_few(many: Post) 
     assert ratio < 5
 
 
-def test_to_ask_and_to_answer_costs_about_the_same_for_many_as_for_few(many: Post) -> None:
+def test_to_ask_and_to_answer_costs_about_the_same_for_many_as_for_few(many: OutboxStory) -> None:
     few = filled(FEW)
 
     ratio = fastest(asks_and_answers(many)) / fastest(asks_and_answers(few))
@@ -80,5 +80,5 @@ def test_many_requests_of_few_agents_are_a_message_of_which_a_restart_knows() ->
     assert post.restored().outbox.save()() == post.outbox.save()()
 
 
-def test_to_freeze_what_many_requests_wait_for_takes_a_moment(many: Post) -> None:
+def test_to_freeze_what_many_requests_wait_for_takes_a_moment(many: OutboxStory) -> None:
     assert fastest(many.outbox.save, 3) < 10 * SOON_S

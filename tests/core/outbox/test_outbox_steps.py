@@ -13,7 +13,7 @@ from tests.core.outbox.outbox_story import (
     DAY,
     HOUR,
     MINUTE,
-    Post,
+    OutboxStory,
     alice,
     config,
     decided,
@@ -36,7 +36,7 @@ class Stepping:
     """A post room whose seconds pass one by one, by a clock that is not always right."""
 
     def __init__(self, *, urgent: bool = False) -> None:
-        self.post = Post(config(recipients=(alice(quiet=AWAKE),)))
+        self.post = OutboxStory(config(recipients=(alice(quiet=AWAKE),)))
         self.urgent = urgent
         self.ahead = 0.0
         self.asked: dict[str, float] = {}
@@ -138,7 +138,7 @@ def test_what_is_urgent_is_told_at_once_although_the_clock_stepped(
 
 @pytest.mark.parametrize("seconds", STEPS)
 def test_reminders_come_as_long_after_the_request_as_ever(seconds: float) -> None:
-    post = Post(config(recipients=(alice(quiet=AWAKE),)))
+    post = OutboxStory(config(recipients=(alice(quiet=AWAKE),)))
     post.asks(0, lasts=30 * DAY)
     post.tells_at(60)
     post.happens(ClockStepped(at=at(70 + seconds), t=70.0, seconds=seconds))
@@ -155,7 +155,7 @@ def test_reminders_come_as_long_after_the_request_as_ever(seconds: float) -> Non
 
 @pytest.mark.parametrize("seconds", [HOUR, -HOUR, DAY, -DAY])
 def test_that_nobody_was_told_is_known_as_soon_as_ever(seconds: float) -> None:
-    post = Post()
+    post = OutboxStory()
     post.asks(0)
     post.happens(ClockStepped(at=at(10 + seconds), t=10.0, seconds=seconds))
 
@@ -164,7 +164,7 @@ def test_that_nobody_was_told_is_known_as_soon_as_ever(seconds: float) -> None:
 
 
 def test_an_alert_is_told_again_after_the_clock_was_put_back() -> None:
-    post = Post()
+    post = OutboxStory()
     (first,) = post.dues(stop(0))
     post.tells(1, first)
     post.happens(ClockStepped(at=at(2 - DAY), t=2.0, seconds=-DAY))
@@ -173,7 +173,7 @@ def test_an_alert_is_told_again_after_the_clock_was_put_back() -> None:
 
 
 def test_an_agent_that_asks_too_much_is_told_of_after_the_clock_was_put_back() -> None:
-    post = Post(config(batch_interval_s=0.0))
+    post = OutboxStory(config(batch_interval_s=0.0))
     for n in range(12):
         post.tells(n, *post.asked(n, f"p{n}"))
 
@@ -183,7 +183,7 @@ def test_an_agent_that_asks_too_much_is_told_of_after_the_clock_was_put_back() -
 
 
 def test_summaries_of_another_time_are_not_counted() -> None:
-    post = Post(config(batch_mode="leading", batch_interval_s=0.0))
+    post = OutboxStory(config(batch_mode="leading", batch_interval_s=0.0))
     for n in range(6):
         post.tells(n, *post.dues(transcribed(n)))
 

@@ -1,12 +1,12 @@
 """Agents that ask more than people can read."""
 
 from safetyd.core.events.guard_events import Paused
-from tests.core.outbox.outbox_story import MINUTE, Post, refs
+from tests.core.outbox.outbox_story import MINUTE, OutboxStory, refs
 from tests.story import at
 
 
 def test_an_agent_that_asks_too_much_gets_one_message_in_five_minutes() -> None:
-    post = Post()
+    post = OutboxStory()
     asked = [post.asks(n, f"p{n}") for n in range(10)]
     post.tells_at(60)
     other = post.asks(61, "q", "ops")
@@ -23,7 +23,7 @@ def test_an_agent_that_asks_too_much_gets_one_message_in_five_minutes() -> None:
 
 
 def test_a_storm_of_urgent_requests_is_held_as_well() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(10):
         post.asks(n, f"p{n}")
     post.tells_at(60)
@@ -34,7 +34,7 @@ def test_a_storm_of_urgent_requests_is_held_as_well() -> None:
 
 
 def test_a_storm_from_the_first_moment_on_waits_for_its_batch() -> None:
-    post = Post()
+    post = OutboxStory()
     asked = [post.asks(n / 10, f"p{n}") for n in range(12)]
 
     (due,) = post.ticks(62)
@@ -44,7 +44,7 @@ def test_a_storm_from_the_first_moment_on_waits_for_its_batch() -> None:
 
 
 def test_a_storm_is_over_in_time() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(11):
         post.asks(n, f"p{n}")
     post.tells_at(61)
@@ -56,7 +56,7 @@ def test_a_storm_is_over_in_time() -> None:
 
 
 def test_people_are_asked_of_a_paused_agent_though_it_asked_too_much() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(10):
         post.asks(n, f"p{n}")
     post.tells_at(61)
@@ -74,7 +74,7 @@ def test_people_are_asked_of_a_paused_agent_though_it_asked_too_much() -> None:
 
 
 def test_what_is_held_in_a_storm_is_not_held_longer_by_other_messages() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(10):
         post.asks(n, f"p{n}")
     post.tells_at(60)
@@ -89,7 +89,7 @@ def test_what_is_held_in_a_storm_is_not_held_longer_by_other_messages() -> None:
 
 
 def test_messages_of_calmer_times_do_not_move_what_a_storm_left() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(10):
         post.asks(n, f"p{n}")
     post.tells_at(60)
@@ -101,7 +101,7 @@ def test_messages_of_calmer_times_do_not_move_what_a_storm_left() -> None:
 
 
 def test_an_agent_cannot_hold_back_what_it_asked_in_a_storm() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(10):
         post.asks(n, f"p{n}")
     (first,) = post.tells_at(60)
@@ -113,7 +113,7 @@ def test_an_agent_cannot_hold_back_what_it_asked_in_a_storm() -> None:
 
 
 def test_what_an_agent_asks_at_once_is_one_message_however_much_it_is() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(20):
         post.asks(n, f"p{n}")
 

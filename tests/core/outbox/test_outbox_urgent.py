@@ -8,33 +8,33 @@ import pytest
 from safetyd.core.approvals.request import request_id
 from safetyd.core.events.notification_events import Due
 from safetyd.core.outbox import delivery_queue as lanes
-from tests.core.outbox.outbox_story import HOUR, MINUTE, Post, announced, refs, requested
+from tests.core.outbox.outbox_story import HOUR, MINUTE, OutboxStory, announced, refs, requested
 from tests.core.outbox.test_outbox_notes import found
 from tests.story import at
 
-Asks = Callable[[Post, int], list[Due]]
+Asks = Callable[[OutboxStory, int], list[Due]]
 
 
-def made_up(post: Post, n: int) -> list[Due]:
+def made_up(post: OutboxStory, n: int) -> list[Due]:
     return post.asked(n / 10, "p", f"made-up-{n}", urgency="high", keyless=True)
 
 
-def another(post: Post, n: int) -> list[Due]:
+def another(post: OutboxStory, n: int) -> list[Due]:
     return post.asked(n / 10, f"p{n}", "other", urgency="high")
 
 
-def alerts(post: Post, n: int) -> list[Due]:
+def alerts(post: OutboxStory, n: int) -> list[Due]:
     return post.dues(found(n / 10, rule=f"r{n}", agent="other"))
 
 
-def of_nobody(post: Post, n: int) -> list[Due]:
+def of_nobody(post: OutboxStory, n: int) -> list[Due]:
     return post.dues(announced(n / 10, f"note_n{n}", "alert", urgency="high"))
 
 
 @pytest.mark.parametrize("others", [made_up, another, alerts, of_nobody])
 @pytest.mark.parametrize("arrives", [True, False])
 def test_what_is_urgent_of_others_holds_up_nobody(others: Asks, arrives: bool) -> None:  # noqa: FBT001
-    post = Post()
+    post = OutboxStory()
     for n in range(8):
         dues = others(post, n)
         assert len(dues) == (n < lanes.MAX_HIGH)
@@ -51,7 +51,7 @@ def test_what_is_urgent_of_others_holds_up_nobody(others: Asks, arrives: bool) -
 
 
 def test_alerts_of_an_agent_and_what_it_asks_are_counted_together() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(3):
         post.tells(n, *another(post, n), *alerts(post, n))
 
@@ -61,7 +61,7 @@ def test_alerts_of_an_agent_and_what_it_asks_are_counted_together() -> None:
 
 
 def test_one_message_tells_of_all_parties_whose_time_has_come() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(7):
         post.tells(n / 10, *made_up(post, n), *another(post, n))
 
@@ -72,7 +72,7 @@ def test_one_message_tells_of_all_parties_whose_time_has_come() -> None:
 
 
 def test_what_a_party_was_told_of_long_ago_is_forgotten() -> None:
-    post = Post()
+    post = OutboxStory()
     for n in range(50):
         post.tells(n, *post.asked(n, "p", f"a{n}", urgency="high"))
 
@@ -83,7 +83,7 @@ def test_what_a_party_was_told_of_long_ago_is_forgotten() -> None:
 
 
 def test_a_checkpoint_that_counted_all_together_is_taken_on() -> None:
-    post = Post()
+    post = OutboxStory()
     state = msgspec.msgpack.decode(post.outbox.save()())
     waits = post.asks(0, "p", "a", urgency="high")
     row = {"sort": "high", "flush_at": at(0), "items": {waits: requested(waits)}, "since": at(0)}
@@ -102,7 +102,7 @@ def test_what_a_journal_does_not_tell_of_though_it_could_is_told_after_it(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(lanes, "MAX_HIGH", 1)
-        post = Post()
+        post = OutboxStory()
         post.tells(0, *another(post, 0))
         assert another(post, 1) == []
 

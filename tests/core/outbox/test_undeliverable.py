@@ -4,7 +4,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Due, NotTold
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import Recipient, TellingConfig
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
 
 TOLD = TellingConfig(
@@ -22,7 +22,7 @@ def refused(due: Event) -> NotTold:
 
 
 def test_who_asks_again_hears_that_nobody_could_be_told_and_the_request_stays_open() -> None:
-    queue = Queue(Policy(telling=TOLD))
+    queue = QueueStory(Policy(telling=TOLD))
     first = queue.asks(0, "p1")
     told = queue.asks(1, "p1")
     due = next(event for event in queue.journal if isinstance(event, Due))

@@ -20,7 +20,7 @@ from safetyd.core.messages.telemetry import (
 from safetyd.core.messages.transcript import Entry, Transcript, Usage
 from safetyd.core.policy import Policy
 from safetyd.core.reporting import session_transcripts as module
-from tests.core.approvals.queue_story import Queue, push
+from tests.core.approvals.queue_story import QueueStory, push
 from tests.story import at, outcome, play, propose, report, tick
 
 
@@ -32,7 +32,7 @@ def end(t: float, session: str = "s", scheduled_next: str | None = None) -> Repo
     return report(t, SessionEnded(session=session, scheduled_next=scheduled_next))
 
 
-def ended(queue: Queue, t: float = 100, session: str = "s") -> Transcript:
+def ended(queue: QueueStory, t: float = 100, session: str = "s") -> Transcript:
     """End a session and return what is told of it."""
     (transcript,) = told(queue.happens(end(t, session), tick(t + 1)))
     return transcript
@@ -89,7 +89,7 @@ def test_a_session_that_ended_is_told_as_a_whole() -> None:
 
 @pytest.mark.req("S3.39")
 def test_what_waits_for_a_person_has_its_request() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, session="s", description="Push the fix")
 
     transcript = ended(queue)
@@ -101,7 +101,7 @@ def test_what_waits_for_a_person_has_its_request() -> None:
 
 
 def test_a_request_for_permission_says_what_it_is_for() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(push(0, session="s"), permission=True)
 
     (entry,) = ended(queue).actions
@@ -110,7 +110,7 @@ def test_a_request_for_permission_says_what_it_is_for() -> None:
 
 
 def test_an_answer_that_came_in_time_is_told() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.answers(1, queue.asks(0, session="s").request_id, "denied")
 
     transcript = ended(queue)
@@ -120,7 +120,7 @@ def test_an_answer_that_came_in_time_is_told() -> None:
 
 
 def test_what_was_approved_and_done_is_one_entry() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, session="s", wait=True)
     queue.answers(1, asked.request_id, waits=True)
     queue.happens(outcome(2))
@@ -131,7 +131,7 @@ def test_what_was_approved_and_done_is_one_entry() -> None:
 
 
 def test_an_approval_used_in_a_later_session_names_its_request() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, session="s")
     ended(queue, 1)
     queue.answers(3, asked.request_id)
@@ -143,7 +143,7 @@ def test_an_approval_used_in_a_later_session_names_its_request() -> None:
 
 
 def test_a_request_that_another_session_made_waits_in_this_one_too() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.asks(0, session="first")
     queue.asks(1, "p2", session="s")
 
@@ -152,7 +152,7 @@ def test_a_request_that_another_session_made_waits_in_this_one_too() -> None:
 
 def test_requests_that_are_not_listed_wait_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_OF_SESSION", 0)
-    queue = Queue()
+    queue = QueueStory()
     queue.asks(0, session="s")
 
     transcript = ended(queue)
@@ -163,14 +163,14 @@ def test_requests_that_are_not_listed_wait_as_well(monkeypatch: pytest.MonkeyPat
 
 def test_a_request_that_nobody_remembers_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(register, "MAX_CLOSED", 0)
-    queue = Queue()
+    queue = QueueStory()
     queue.answers(1, queue.asks(0, session="s").request_id, "denied")
 
     assert [entry.status for entry in ended(queue).actions] == ["closed"]
 
 
 def test_an_id_that_uses_its_own_approval_is_one_entry() -> None:
-    queue = Queue()
+    queue = QueueStory()
     asked = queue.asks(0, session="s")
     queue.answers(1, asked.request_id)
     queue.asks(2, session="s")
@@ -181,14 +181,14 @@ def test_an_id_that_uses_its_own_approval_is_one_entry() -> None:
 
 
 def test_a_heartbeat_is_not_told() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(report(0, SessionStarted(session="s")), report(1, Heartbeat()))
 
     assert ended(queue).actions == ()
 
 
 def test_what_was_blocked_says_why() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(propose(0, type="run_shell", text="rm -rf /", session="s"))
 
     (entry,) = ended(queue).actions
@@ -198,7 +198,7 @@ def test_what_was_blocked_says_why() -> None:
 
 
 def test_what_failed_says_why() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(propose(0, session="s", paths=["notes.txt"]))
     queue.happens(report(1, Outcome(id="p1", ok=False, error="no such file")))
 
@@ -212,7 +212,7 @@ def test_what_failed_says_why() -> None:
 
 
 def test_a_secret_stays_masked() -> None:
-    queue = Queue()
+    queue = QueueStory()
     password = Target(label="Password")
     queue.proposes(propose(0, type="type", text="hunter2", target=password, session="s"))
 
@@ -222,7 +222,7 @@ def test_a_secret_stays_masked() -> None:
 
 
 def test_what_was_done_without_a_proposal_has_no_tier() -> None:
-    queue = Queue()
+    queue = QueueStory()
     done = Outcome(ok=True, session="s", action_type="index", description="Indexed 3 files")
     queue.happens(report(0, done), report(1, done))
 
@@ -232,7 +232,7 @@ def test_what_was_done_without_a_proposal_has_no_tier() -> None:
 
 
 def test_an_outcome_counts_once_and_only_for_what_was_allowed() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(propose(0, session="s"))
     queue.proposes(propose(0, id="p2", type="run_shell", text="rm -rf /", session="s"))
     for id_ in ("p1", "p1", "p2", "p3"):
@@ -245,7 +245,7 @@ def test_an_outcome_counts_once_and_only_for_what_was_allowed() -> None:
 
 
 def test_an_outcome_after_the_end_changes_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(propose(0, session="s"))
     queue.happens(end(1))
 
@@ -266,14 +266,14 @@ def test_a_session_that_fell_silent_ended_when_it_was_last_heard() -> None:
 
 
 def test_a_session_that_did_nothing_is_told_too() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(report(0, SessionStarted(session="s")), report(1, SessionStarted(session="s")))
 
     assert ended(queue).actions == ()
 
 
 def test_a_session_is_told_once() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(report(0, SessionStarted(session="s")))
     ended(queue)
 
@@ -292,7 +292,7 @@ def test_sessions_that_nobody_is_to_remember_are_not_told() -> None:
 
 
 def test_what_a_name_without_a_key_says_first_is_told_of_its_session() -> None:
-    queue = Queue()
+    queue = QueueStory()
     started = report(0, SessionStarted(session="s", provider="openai", model="gpt-5.2"))
     started.keyless = True
     queue.happens(started)
@@ -316,7 +316,7 @@ def test_only_so_many_sessions_are_announced(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_transcript_that_comes_back_without_its_session_changes_nothing() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(report(0, SessionStarted(session="s")))
     transcript = ended(queue)
 
@@ -328,7 +328,7 @@ def test_a_transcript_that_comes_back_without_its_session_changes_nothing() -> N
 @pytest.mark.parametrize(("day_usd", "left"), [(50.0, 40), (0.0, None)])
 def test_what_is_left_of_the_day_is_told(day_usd: float, left: int | None) -> None:
     limits = BudgetConfig(day_usd=day_usd, session_usd=0, chain_usd=0)
-    queue = Queue(Policy(budget=limits))
+    queue = QueueStory(Policy(budget=limits))
     queue.proposes(propose(0, session="s", cost_usd=30))
 
     assert ended(queue).budget_remaining_percent == left
@@ -409,7 +409,7 @@ def test_short_transcripts_are_told_together() -> None:
 
 
 def test_long_words_are_cut() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(propose(0, session="s", description="x" * 8000))
     details = {"log": "y" * 1000}
     queue.happens(report(1, Outcome(id="p1", ok=False, error="z" * 8000, details=details)))
@@ -424,7 +424,7 @@ def test_what_is_done_without_a_proposal_has_the_same_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_OF_SESSION", 1)
-    queue = Queue()
+    queue = QueueStory()
     done = Outcome(ok=True, session="s", action_type="index")
     queue.happens(report(0, done), report(1, done))
 
@@ -437,7 +437,7 @@ def test_outcomes_of_actions_that_are_only_counted_spend_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_OF_SESSION", 0)
-    queue = Queue()
+    queue = QueueStory()
     queue.proposes(propose(0, session="s"))
     queue.happens(report(1, Outcome(id="p1", ok=True, tokens=Tokens(output=7))))
 
@@ -461,7 +461,7 @@ def test_the_end_of_a_session_that_is_not_known_is_nothing() -> None:
 
 
 def test_a_journal_that_is_replayed_tells_what_was_not_told_yet() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.asks(0, session="s")
     queue.happens(end(1))
     again = Engine(Policy())

@@ -11,7 +11,7 @@ from safetyd.notify.channel import Misconfigured, Receipt, Unavailable
 from safetyd.notify.channel_config import AppriseConfig
 from safetyd.notify.chat import apprise_channel as module
 from safetyd.notify.chat.apprise_channel import Chat, addresses, written
-from safetyd.notify.chat.apprise_process import Letter, TargetAnswer, tell
+from safetyd.notify.chat.apprise_process import AppriseMessage, TargetAnswer, tell
 from safetyd.notify.sanitize import harmless, one_line
 from tests.notify.chat.http_receivers import Reaction, Receiver, receiving
 from tests.notify.message_samples import HOSTILE, LINK, alert_topic, notice, request_topic
@@ -188,7 +188,7 @@ async def test_what_plugins_print_is_no_answer() -> None:
 def test_an_address_that_names_no_service_is_unknown() -> None:
     answers: list[TargetAnswer] = []
 
-    tell([Letter(number=4, url="nonsense", title="", body="x")], answers.append)
+    tell([AppriseMessage(number=4, url="nonsense", title="", body="x")], answers.append)
 
     assert answers == [TargetAnswer(4, "unknown")]
 

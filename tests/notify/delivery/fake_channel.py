@@ -11,7 +11,7 @@ import anyio.lowlevel
 from safetyd.clock import uptime
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Limits, Misconfigured, Receipt, Unavailable, Undeliverable
-from safetyd.notify.delivery.channel_worker import Courier, End, Unsent
+from safetyd.notify.delivery.channel_worker import ChannelWorker, End, Unsent
 from safetyd.notify.message import Notice
 from tests.servers import until
 
@@ -127,7 +127,7 @@ class FakeOffice:
         return [(report.delivery, report.state) for report in self.reports]
 
 
-class Round:
+class WorkerRound:
     """A courier with a clock that nobody moves but the test, and delays that chance spares."""
 
     def __init__(self, channel: FakeChannel, *, up: bool = True) -> None:
@@ -135,7 +135,9 @@ class Round:
         self.channel = channel
         self.channel.now = lambda: self.t
         self.office = FakeOffice()
-        self.courier = Courier(channel, self.office, lambda: self.t, up=up, chance=lambda: 0.5)
+        self.courier = ChannelWorker(
+            channel, self.office, lambda: self.t, up=up, chance=lambda: 0.5
+        )
 
     def put(
         self, *deliveries: str, urgency: Urgency = "normal", to: str = "", again: bool = False
@@ -159,14 +161,14 @@ class Round:
         return [notice.delivery for notice in self.channel.tried]
 
 
-def round_of(*words: Word | BaseException, **limits: object) -> Round:
+def round_of(*words: Word | BaseException, **limits: object) -> WorkerRound:
     """Return a courier with a channel that is told these words and has these limits."""
     given_limits = {"deadline_s": PATIENCE_S, **limits}
-    return Round(FakeChannel(*words, limits=Limits(**given_limits)))  # type: ignore[arg-type]
+    return WorkerRound(FakeChannel(*words, limits=Limits(**given_limits)))  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def at_work(*couriers: Courier) -> AsyncIterator[None]:
+async def at_work(*couriers: ChannelWorker) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
         for courier in couriers:
             tasks.start_soon(courier.run)

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from safetyd.notify.delivery.channel_breaker import Fuse
+from safetyd.notify.delivery.channel_breaker import ChannelBreaker
 
 
 def test_the_rest_doubles_up_to_ten_minutes_until_the_channel_answers() -> None:
-    fuse, now, rests = Fuse(up=True), 0.0, []
+    fuse, now, rests = ChannelBreaker(up=True), 0.0, []
     for _ in range(5):
         fuse.failed(now)
 
@@ -28,7 +28,7 @@ def test_the_rest_doubles_up_to_ten_minutes_until_the_channel_answers() -> None:
 
 @pytest.mark.parametrize(("every_s", "state"), [(1.0, "open"), (7.0, "closed")])
 def test_half_of_twenty_within_two_minutes_give_a_rest_too(every_s: float, state: str) -> None:
-    fuse = Fuse(up=True)
+    fuse = ChannelBreaker(up=True)
 
     for number in range(10):
         fuse.answered(2 * number * every_s)
@@ -38,7 +38,7 @@ def test_half_of_twenty_within_two_minutes_give_a_rest_too(every_s: float, state
 
 
 def test_old_failures_do_not_count_once_the_channel_is_back() -> None:
-    fuse = Fuse(up=True)
+    fuse = ChannelBreaker(up=True)
     for number in range(10):
         fuse.answered(number)
         fuse.failed(number)
@@ -51,7 +51,7 @@ def test_old_failures_do_not_count_once_the_channel_is_back() -> None:
 
 
 def test_what_ends_late_opens_nothing_again_and_a_late_success_closes() -> None:
-    fuse = Fuse(up=True)
+    fuse = ChannelBreaker(up=True)
     for _ in range(5):
         fuse.failed(0.0)
 
@@ -64,7 +64,7 @@ def test_what_ends_late_opens_nothing_again_and_a_late_success_closes() -> None:
 
 
 def test_only_mending_ends_what_has_to_be_mended() -> None:
-    fuse = Fuse(up=True)
+    fuse = ChannelBreaker(up=True)
     fuse.mend()
     fuse.park()
 

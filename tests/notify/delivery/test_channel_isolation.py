@@ -9,8 +9,8 @@ import pytest
 
 from safetyd.clock import uptime
 from safetyd.notify.channel import Limits
-from safetyd.notify.delivery.channel_worker import Courier
-from tests.notify.delivery.fake_channel import FakeChannel, FakeOffice, Round, Word, at_work
+from safetyd.notify.delivery.channel_worker import ChannelWorker
+from tests.notify.delivery.fake_channel import FakeChannel, FakeOffice, Word, WorkerRound, at_work
 from tests.servers import until
 
 pytestmark = pytest.mark.alone
@@ -38,8 +38,8 @@ async def times_beside(*others: Word | BaseException) -> tuple[list[float], floa
     office, lag = FakeOffice(), Lag()
     healthy = FakeChannel("takes", limits=HASTY)
     channels = [FakeChannel(word, limits=HASTY) for word in others]
-    courier = Courier(healthy, office, uptime)
-    couriers = [Courier(channel, office, uptime) for channel in channels]
+    courier = ChannelWorker(healthy, office, uptime)
+    couriers = [ChannelWorker(channel, office, uptime) for channel in channels]
     began: list[float] = []
 
     async with at_work(courier, *couriers), anyio.create_task_group() as tasks:
@@ -56,7 +56,7 @@ async def times_beside(*others: Word | BaseException) -> tuple[list[float], floa
     return [end - start for start, end in zip(began, healthy.times, strict=True)], lag.worst_s
 
 
-def _flood(couriers: Sequence[Courier], number: int) -> None:
+def _flood(couriers: Sequence[ChannelWorker], number: int) -> None:
     for courier, each in itertools.product(couriers, range(5)):
         courier.put(f"{number} {each}", "high" if each else "normal", f"recipient {each}")
     for courier in couriers:
@@ -76,7 +76,7 @@ async def test_a_healthy_channel_does_not_notice_four_sick_ones() -> None:
 
 def wake_up_us(waiting: int) -> float:
     """Return what it costs to look whose turn it is while none of so many may go."""
-    story = Round(FakeChannel("takes", limits=HASTY))
+    story = WorkerRound(FakeChannel("takes", limits=HASTY))
     story.put(*map(str, range(waiting)))
     story.courier._fuse.park()
     turns = story.courier._turns
@@ -99,7 +99,7 @@ def test_waking_up_costs_the_same_with_ten_thousand_that_wait() -> None:
 
 
 async def test_ten_thousand_that_have_no_use_any_more_do_not_hold_up_the_loop() -> None:
-    story, lag = Round(FakeChannel("takes", limits=HASTY)), Lag()
+    story, lag = WorkerRound(FakeChannel("takes", limits=HASTY)), Lag()
     deliveries = [str(number) for number in range(MANY)]
     story.office.answers = dict.fromkeys(deliveries, "cancelled")
     story.put(*deliveries)

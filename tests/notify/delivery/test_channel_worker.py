@@ -13,8 +13,8 @@ from tests.notify.delivery.fake_channel import (
     PATIENCE_S,
     FakeChannel,
     Report,
-    Round,
     Word,
+    WorkerRound,
     at_work,
     round_of,
 )
@@ -75,7 +75,7 @@ async def test_after_the_last_try_it_is_dead() -> None:
 
 
 async def test_a_copy_that_costs_is_sent_once_and_a_minute_later() -> None:
-    story = Round(FakeChannel("loses", limits=SMS))
+    story = WorkerRound(FakeChannel("loses", limits=SMS))
 
     async with at_work(story.courier):
         story.put("a")
@@ -90,7 +90,7 @@ async def test_a_copy_that_costs_is_sent_once_and_a_minute_later() -> None:
 
 
 async def test_a_refusal_leaves_the_copy_that_costs_for_later() -> None:
-    story = Round(FakeChannel("loses", "refuses", "takes", limits=SMS))
+    story = WorkerRound(FakeChannel("loses", "refuses", "takes", limits=SMS))
 
     async with at_work(story.courier):
         story.put("a")
@@ -101,7 +101,7 @@ async def test_a_refusal_leaves_the_copy_that_costs_for_later() -> None:
 
 
 async def test_after_a_restart_no_more_than_one_copy_that_costs_is_sent() -> None:
-    story = Round(FakeChannel("loses", limits=SMS))
+    story = WorkerRound(FakeChannel("loses", limits=SMS))
 
     async with at_work(story.courier):
         story.put("a", again=True)
@@ -312,7 +312,7 @@ async def test_the_oldest_urgent_message_tries_the_channel_alone() -> None:
 
 
 async def test_a_channel_that_was_down_before_a_restart_is_up_with_its_first_success() -> None:
-    story = Round(FakeChannel("takes", limits=Limits(deadline_s=PATIENCE_S)), up=False)
+    story = WorkerRound(FakeChannel("takes", limits=Limits(deadline_s=PATIENCE_S)), up=False)
 
     async with at_work(story.courier):
         story.put("a", "b")

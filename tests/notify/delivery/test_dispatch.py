@@ -8,8 +8,8 @@ import pytest
 from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel import Limits
-from safetyd.notify.compose import Letterbox
-from tests.notify.compose_rig import Wired, telling
+from safetyd.notify.compose import Destination
+from tests.notify.compose_rig import ComposeRig, telling
 from tests.notify.delivery.fake_channel import FakeChannel, Word
 from tests.servers import until
 
@@ -21,7 +21,7 @@ def channel(*words: Word, name: str = "email", **limits: object) -> FakeChannel:
     return FakeChannel(*words, limits=Limits(**given), name=name)  # type: ignore[arg-type]
 
 
-def ends(wired: Wired) -> list[tuple[str, str, int]]:
+def ends(wired: ComposeRig) -> list[tuple[str, str, int]]:
     """Return what was journalled about messages."""
     return [
         (event.channel, event.state, event.attempts)
@@ -32,7 +32,7 @@ def ends(wired: Wired) -> list[tuple[str, str, int]]:
 
 @pytest.mark.req("K4")
 async def test_what_is_due_is_told_and_that_is_journalled() -> None:
-    wired, mail = Wired(), channel()
+    wired, mail = ComposeRig(), channel()
 
     async with wired.at_work(email=mail):
         delivery = wired.due()
@@ -48,7 +48,7 @@ async def test_what_is_due_is_told_and_that_is_journalled() -> None:
 
 @pytest.mark.req("S3.29")
 async def test_every_channel_of_somebody_is_told_though_one_hangs() -> None:
-    wired = Wired(telling("email", "sms", "room"))
+    wired = ComposeRig(telling("email", "sms", "room"))
     mail, sms, room = channel("holds"), channel(name="sms"), channel(name="room")
 
     async with wired.at_work(email=mail, sms=sms, room=room):
@@ -68,7 +68,7 @@ async def test_every_channel_of_somebody_is_told_though_one_hangs() -> None:
 
 
 async def test_what_was_answered_while_it_waited_for_a_retry_is_cancelled() -> None:
-    wired, mail = Wired(), channel("refuses")
+    wired, mail = ComposeRig(), channel("refuses")
 
     async with wired.at_work(email=mail):
         delivery = wired.due()
@@ -81,7 +81,7 @@ async def test_what_was_answered_while_it_waited_for_a_retry_is_cancelled() -> N
 
 
 async def test_quiet_hours_that_begin_during_retries_make_it_part_of_the_mornings_digest() -> None:
-    wired, mail = Wired(telling("email", quiet=QuietHours())), channel("refuses", "takes")
+    wired, mail = ComposeRig(telling("email", quiet=QuietHours())), channel("refuses", "takes")
     wired.clock.t = NIGHT - 90
 
     async with wired.at_work(email=mail):
@@ -97,7 +97,7 @@ async def test_quiet_hours_that_begin_during_retries_make_it_part_of_the_morning
 
 
 async def test_a_message_that_ran_out_of_time_is_reported_expired() -> None:
-    wired, mail = Wired(), channel("refuses")
+    wired, mail = ComposeRig(), channel("refuses")
 
     async with wired.at_work(email=mail):
         wired.due(timeout_s=600)
@@ -107,7 +107,7 @@ async def test_a_message_that_ran_out_of_time_is_reported_expired() -> None:
 
 
 async def test_a_refused_message_is_dead_and_a_locked_channel_parks_it_and_is_down() -> None:
-    wired = Wired(telling("email", "sms"))
+    wired = ComposeRig(telling("email", "sms"))
     rejecting, locked = channel("rejects"), channel("locked", name="sms")
 
     async with wired.at_work(email=rejecting, sms=locked):
@@ -122,12 +122,12 @@ async def test_a_refused_message_is_dead_and_a_locked_channel_parks_it_and_is_do
 
 
 async def test_after_a_restart_what_nobody_reported_on_is_sent_again_with_the_same_id() -> None:
-    wired, first, second = Wired(), channel("holds"), channel()
+    wired, first, second = ComposeRig(), channel("holds"), channel()
 
     async with wired.at_work(email=first):
         delivery = wired.due()
         await first.until_tried(1)
-    again = Wired(telling())
+    again = ComposeRig(telling())
     again.engine.replay(wired.queue.journal)
     again.clock.t = wired.clock.t
     async with again.at_work(email=second):
@@ -140,7 +140,7 @@ async def test_after_a_restart_what_nobody_reported_on_is_sent_again_with_the_sa
 
 
 async def test_what_is_due_before_channels_are_open_is_told_once_they_are() -> None:
-    wired, mail = Wired(), channel()
+    wired, mail = ComposeRig(), channel()
     wired.due()
 
     async with wired.at_work(email=mail):
@@ -150,7 +150,7 @@ async def test_what_is_due_before_channels_are_open_is_told_once_they_are() -> N
 
 
 async def test_renewing_closes_the_old_channels_and_tells_on_the_new_ones() -> None:
-    wired, old, new = Wired(), channel("holds"), channel()
+    wired, old, new = ComposeRig(), channel("holds"), channel()
 
     async with wired.at_work(email=old):
         delivery = wired.due()
@@ -166,7 +166,7 @@ async def test_renewing_closes_the_old_channels_and_tells_on_the_new_ones() -> N
 
 
 async def test_what_is_due_on_a_channel_that_is_about_to_open_waits_for_it() -> None:
-    wired = Wired(telling("email", "sms"))
+    wired = ComposeRig(telling("email", "sms"))
     mail, sms = channel(), channel(name="sms")
 
     async with wired.at_work(email=mail):
@@ -184,7 +184,7 @@ async def test_what_is_due_on_a_channel_that_is_about_to_open_waits_for_it() -> 
 
 
 async def test_a_channel_that_was_down_is_known_to_be_up_once_it_takes_a_message() -> None:
-    wired, mail = Wired(), channel()
+    wired, mail = ComposeRig(), channel()
     wired.happens(ChannelMoved(at=wired.at, t=wired.clock.t, channel="email", up=False))
 
     async with wired.at_work(email=mail):
@@ -198,7 +198,7 @@ async def test_a_channel_that_was_down_is_known_to_be_up_once_it_takes_a_message
 
 
 async def test_a_retry_tries_what_waits_at_once() -> None:
-    wired, mail = Wired(), channel("refuses", "takes")
+    wired, mail = ComposeRig(), channel("refuses", "takes")
 
     async with wired.at_work(email=mail):
         delivery = wired.due()
@@ -210,7 +210,7 @@ async def test_a_retry_tries_what_waits_at_once() -> None:
 
 
 async def test_what_is_dropped_is_not_tried_again() -> None:
-    wired, mail = Wired(), channel("refuses", "takes")
+    wired, mail = ComposeRig(), channel("refuses", "takes")
 
     async with wired.at_work(email=mail):
         delivery = wired.due()
@@ -223,7 +223,7 @@ async def test_what_is_dropped_is_not_tried_again() -> None:
 
 
 def test_dropping_and_retrying_before_anything_is_open_does_nothing() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     delivery = wired.due()
 
     wired.dispatch.drop(delivery)
@@ -234,7 +234,7 @@ def test_dropping_and_retrying_before_anything_is_open_does_nothing() -> None:
 
 
 async def test_a_channel_is_found_by_its_name() -> None:
-    wired, mail = Wired(), channel()
+    wired, mail = ComposeRig(), channel()
 
     async with wired.at_work(email=mail):
         assert wired.dispatch.channel("email") is mail
@@ -244,12 +244,12 @@ async def test_a_channel_is_found_by_its_name() -> None:
 async def test_a_message_that_cannot_be_put_into_words_is_dead_and_others_are_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    wired, mail = Wired(telling("email", "sms")), channel()
+    wired, mail = ComposeRig(telling("email", "sms")), channel()
 
-    def box(recipient: str, name: str) -> Letterbox:
+    def box(recipient: str, name: str) -> Destination:
         if name == "sms":
             raise LookupError(name)
-        return Letterbox()
+        return Destination()
 
     wired.composer._box = box
     with caplog.at_level(logging.CRITICAL):
@@ -270,7 +270,7 @@ async def test_a_message_that_cannot_be_put_into_words_is_dead_and_others_are_to
 
 
 async def test_an_end_lets_what_is_due_be_tried_within_its_grace() -> None:
-    wired, mail = Wired(), channel("holds")
+    wired, mail = ComposeRig(), channel("holds")
 
     async with wired.at_work(email=mail):
         wired.due()
@@ -285,7 +285,7 @@ async def test_a_channel_that_does_not_close_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("safetyd.notify.delivery.dispatch.CLOSE_S", 0.05)
-    wired, mail, sms = Wired(telling("email", "sms")), Stuck(), channel(name="sms")
+    wired, mail, sms = ComposeRig(telling("email", "sms")), Stuck(), channel(name="sms")
 
     with anyio.fail_after(5):
         async with wired.at_work(email=mail, sms=sms):
@@ -295,7 +295,7 @@ async def test_a_channel_that_does_not_close_holds_nobody_up(
 
 
 def test_events_of_others_hand_nothing_over() -> None:
-    wired = Wired()
+    wired = ComposeRig()
     gone = Due(
         at=wired.at,
         t=wired.clock.t,

@@ -3,7 +3,7 @@
 import pytest
 
 from safetyd.notify.channel import Limits, Unavailable
-from safetyd.notify.delivery.retry_queue import Errand, Queue, delay_s
+from safetyd.notify.delivery.retry_queue import QueuedDelivery, RetryQueue, delay_s
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_wish_for_a_later_try_is_heard_within_reason(
 ) -> None:
     limits = Limits(deadline_s=1.0, delays_s=(base,))
     failure = Unavailable("busy", retry_after_s=asked)
-    errand = Errand(delivery="a", recipient="a", urgent=False, number=1, since=0.0, tries=1)
+    errand = QueuedDelivery(delivery="a", recipient="a", urgent=False, number=1, since=0.0, tries=1)
 
     least, most = (delay_s(errand, failure, limits, chance) for chance in (0.0, 1.0))
 
@@ -30,12 +30,12 @@ def test_a_wish_for_a_later_try_is_heard_within_reason(
 
 
 def test_what_nobody_wants_takes_no_room_for_long() -> None:
-    queue = Queue()
-    kept = Errand(delivery="kept", recipient="a", urgent=False, number=0, since=0.0)
+    queue = RetryQueue()
+    kept = QueuedDelivery(delivery="kept", recipient="a", urgent=False, number=0, since=0.0)
     queue.put(kept, 500.0)
 
     for number in range(1, 1_000):
-        errand = Errand(delivery="x", recipient="a", urgent=False, number=number, since=0.0)
+        errand = QueuedDelivery(delivery="x", recipient="a", urgent=False, number=number, since=0.0)
         queue.put(errand, float(number % 7))
         queue.ripen(float(number % 3))
         queue.drop(errand)

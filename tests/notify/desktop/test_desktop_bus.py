@@ -14,13 +14,13 @@ from dbus_fast.aio import MessageBus
 
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.desktop.dbus_session import BUS, MOST_UNANSWERED, NAME, PATH
-from safetyd.notify.desktop.desktop_bus import DEFAULT, Bubble, Bubbles
+from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopBus, DesktopNotification
 from tests.notify.desktop.desktop_session import Session, in_thread
 from tests.servers import until
 
 ACTIONS = ((DEFAULT, "Review"), ("approve", "Approve"), ("deny", "Deny"))
 REFUSED = "one too many"
-QUESTION = Bubble("req_1", "push by code", "git push", ACTIONS, "high", stays=True)
+QUESTION = DesktopNotification("req_1", "push by code", "git push", ACTIONS, "high", stays=True)
 
 pytestmark = [pytest.mark.alone, pytest.mark.req("S3.26")]
 
@@ -31,7 +31,9 @@ class Watcher:
     def __init__(self, address: str) -> None:
         self.pressed: list[tuple[str, str]] = []
         self.gone: list[str] = []
-        self.bubbles = Bubbles(address, lambda *press: self.pressed.append(press), self.gone.append)
+        self.bubbles = DesktopBus(
+            address, lambda *press: self.pressed.append(press), self.gone.append
+        )
 
 
 class PlainService:
@@ -84,7 +86,7 @@ async def watcher(session: Session) -> AsyncIterator[Watcher]:
     await watcher.bubbles.close()
 
 
-async def give_up(bubbles: Bubbles, bubble: Bubble, after_s: float = 0.2) -> None:
+async def give_up(bubbles: DesktopBus, bubble: DesktopNotification, after_s: float = 0.2) -> None:
     """Try to show a bubble, and be cancelled as a courier may be."""
     with anyio.move_on_after(after_s) as scope:
         await bubbles.show(bubble)

@@ -11,8 +11,8 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.request_events import Cancelled, Expired
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
-from safetyd.notify.desktop.desktop_buttons import OPENER, OwnDesktop
-from tests.core.approvals.queue_story import Queue
+from safetyd.notify.desktop.desktop_buttons import OPENER, DesktopButtons
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
 
 
@@ -39,11 +39,11 @@ class Place:
     """A queue with one request, a desktop, and somebody in front of it."""
 
     def __init__(self) -> None:
-        self.queue = Queue()
+        self.queue = QueueStory()
         self.asked = self.queue.asks(0).request_id or ""
         self.mailbox = Mailbox()
         self.screen: Desktop | None = Desktop()
-        self.desktop = OwnDesktop(self.mailbox, _waits, lambda: self.screen)
+        self.desktop = DesktopButtons(self.mailbox, _waits, lambda: self.screen)
 
     @property
     def request(self) -> Request:

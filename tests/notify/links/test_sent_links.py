@@ -9,9 +9,9 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Due, Item, LinkRevoked
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import Recipient, TellingConfig
-from safetyd.notify.links.sent_links import Link, LinkBook
+from safetyd.notify.links.sent_links import SentLink, SentLinks
 from safetyd.notify.links.tokens import Signer
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, tick
 from tests.web.link_site import KEY, Message, SentBox
 
@@ -29,7 +29,7 @@ class Shelf:
     def __init__(self, *messages: Message) -> None:
         self.sent = SentBox()
         self.signer = Signer([KEY])
-        self.book = LinkBook(self.signer, lambda: self.sent)
+        self.book = SentLinks(self.signer, lambda: self.sent)
         for each in messages:
             self.sends(each)
 
@@ -37,7 +37,7 @@ class Shelf:
         self.sent.messages[each.id] = each
         self.book.note(each)
 
-    def opens(self, delivery: str, request_id: str, recipient: str = "alice") -> Link | None:
+    def opens(self, delivery: str, request_id: str, recipient: str = "alice") -> SentLink | None:
         return self.book.find(self.signer.token_id(delivery, request_id, recipient))
 
 
@@ -46,7 +46,7 @@ def test_token_leads_to_its_message_request_and_reader() -> None:
 
     link = shelf.opens("dlv_1", "req_2")
 
-    assert link == Link("dlv_1", "req_2", "alice", "email", at(1), ("req_1", "req_2"))
+    assert link == SentLink("dlv_1", "req_2", "alice", "email", at(1), ("req_1", "req_2"))
     assert link.via == "link:email"
     assert shelf.opens("dlv_2", "req_1", "bob") is not None
 
@@ -143,7 +143,7 @@ def stand_in() -> tuple[SentBox, Hear, str, str]:
 def real() -> tuple[Engine, Hear, str, str]:
     alice = Recipient(name="alice", channels=("email",))
     telling = TellingConfig(recipients=(alice,), channels={"email": "email"})
-    queue = Queue(Policy(telling=telling))
+    queue = QueueStory(Policy(telling=telling))
     request_id = queue.asks(0).request_id or ""
     (due,) = [event for event in queue.happens(tick(61)) if isinstance(event, Due)]
 
@@ -159,7 +159,7 @@ def test_link_that_the_outbox_calls_revoked_is_dead_and_its_list_is_not(
 ) -> None:
     sent, hear, delivery, request_id = make()
     signer = Signer([KEY])
-    book = LinkBook(signer, lambda: sent.outbox if isinstance(sent, Engine) else sent)
+    book = SentLinks(signer, lambda: sent.outbox if isinstance(sent, Engine) else sent)
     found = (sent.outbox if isinstance(sent, Engine) else sent).find(delivery)
     assert found is not None
     book.note(found)

@@ -8,9 +8,9 @@ import pytest
 from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.notify.channel_config import SmsConfig
-from safetyd.notify.sms.delivery_reports import Arrivals, arrived
+from safetyd.notify.sms.delivery_reports import DeliveryReports, arrived
 from safetyd.notify.sms.sms_channel import Sms, open_sms
-from tests.notify.compose_rig import Wired, telling
+from tests.notify.compose_rig import ComposeRig, telling
 from tests.notify.sms.twilio_stand_in import ACCOUNT, AUTH_TOKEN, Twilio, twilio
 from tests.servers import until
 
@@ -22,9 +22,9 @@ class Post:
 
     def __init__(self, server: Twilio, sms: Sms) -> None:
         self.server = server
-        self.wired = Wired(telling("sms"))
+        self.wired = ComposeRig(telling("sms"))
         self.sms: Sms | None = sms
-        self.arrivals = Arrivals(
+        self.arrivals = DeliveryReports(
             self.wired.engine, self.wired.mailbox, lambda: self.sms, self.wired.clock.now
         )
 
@@ -147,7 +147,7 @@ async def test_it_looks_again_and_again(post: Post, monkeypatch: pytest.MonkeyPa
 def test_what_says_nothing_or_is_about_no_message_changes_nothing(
     provider_id: str, state: str | None
 ) -> None:
-    wired = Wired(telling("sms"))
+    wired = ComposeRig(telling("sms"))
     delivery = wired.due()
     told = Told(
         at=wired.at,

@@ -12,11 +12,11 @@ from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
     STOP_WORDS,
-    Answer,
     Patience,
     Reply,
-    Stop,
-    Unclear,
+    SmsAnswer,
+    SmsStop,
+    SmsUnclear,
     parse,
     signed,
     twiml,
@@ -30,10 +30,10 @@ FORM = {"From": "+15550100", "Body": "A 4821", "AccountSid": "AC0", "To": "", "Ã
 @pytest.mark.parametrize(
     ("body", "meant"),
     [
-        ("A 4821", Answer(approve=True, code="4821")),
-        ("D 4821", Answer(approve=False, code="4821")),
-        (" a4821\n", Answer(approve=True, code="4821")),
-        ("d\u00a0482157", Answer(approve=False, code="482157")),
+        ("A 4821", SmsAnswer(approve=True, code="4821")),
+        ("D 4821", SmsAnswer(approve=False, code="4821")),
+        (" a4821\n", SmsAnswer(approve=True, code="4821")),
+        ("d\u00a0482157", SmsAnswer(approve=False, code="482157")),
     ],
 )
 @pytest.mark.req("S3.25")
@@ -62,12 +62,12 @@ def test_a_letter_and_a_code_are_an_answer(body: str, meant: Reply) -> None:
     ],
 )
 def test_nothing_else_is_an_answer(body: str) -> None:
-    assert parse(body) == Unclear()
+    assert parse(body) == SmsUnclear()
 
 
 @pytest.mark.parametrize("word", [*sorted(STOP_WORDS), "stop", " Stop\n"])
 def test_words_that_opt_out_stop(word: str) -> None:
-    assert parse(word) == Stop()
+    assert parse(word) == SmsStop()
 
 
 @pytest.mark.parametrize("text", [HELP, *SAID.values()])
@@ -212,7 +212,7 @@ async def webhook(public_url: str) -> AsyncIterator[str]:
         signature = request.headers.get("X-Twilio-Signature", "")
         if not signed(AUTH_TOKEN, public_url, form, signature):
             return web.Response(status=403)
-        said = HELP if parse(form.get("Body", "")) == Unclear() else ""
+        said = HELP if parse(form.get("Body", "")) == SmsUnclear() else ""
         return web.Response(text=twiml(said), content_type="text/xml")
 
     app = web.Application()

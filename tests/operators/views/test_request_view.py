@@ -17,31 +17,33 @@ from safetyd.operators.views.request_view import (
     request,
 )
 from safetyd.operators.views.status_view import status
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.operators.views.view_reader import plain, whole
 from tests.story import at, tick
 
 NOW = Moment(at(100), 100.0)
 
 
-def three() -> tuple[Queue, list[str | None]]:
+def three() -> tuple[QueueStory, list[str | None]]:
     """Return a queue with three open requests, and their ids."""
-    queue = Queue()
+    queue = QueueStory()
     return queue, [queue.asks(n, f"p{n}", text=f"git push {n}").request_id for n in (1, 2, 3)]
 
 
-def mailed() -> Queue:
+def mailed() -> QueueStory:
     """Return a queue of which alice is told by mail."""
     awake = QuietHours(start="00:00", end="00:00")
     alice = Recipient(name="alice", channels=("email",), quiet=awake)
-    return Queue(Policy(telling=TellingConfig(recipients=(alice,), channels={"email": "email"})))
+    return QueueStory(
+        Policy(telling=TellingConfig(recipients=(alice,), channels={"email": "email"}))
+    )
 
 
-def waiting(queue: Queue, **wanted: Any) -> dict[str, Any]:
+def waiting(queue: QueueStory, **wanted: Any) -> dict[str, Any]:
     return plain(pending(queue.engine, NOW, PendingQuestion(**wanted)))
 
 
-def ended(queue: Queue, **wanted: Any) -> dict[str, Any]:
+def ended(queue: QueueStory, **wanted: Any) -> dict[str, Any]:
     return plain(history(queue.engine, NOW, HistoryQuestion(**wanted)))
 
 
@@ -65,7 +67,7 @@ def test_the_next_page_is_found_though_the_last_one_shown_was_answered_meanwhile
 
 
 def test_a_page_that_is_full_before_its_last_row_says_that_more_follow():
-    queue = Queue()
+    queue = QueueStory()
     for n in range(49):
         large = {"text": f"{n:03} " + "\x01" * 8000, "description": "\x01" * 8000}
         queue.asks(n, f"p{n}", agent=f"a{n % 7}", **large)
@@ -115,13 +117,13 @@ def test_a_card_has_the_last_answers_to_the_same_kind():
 
 
 def test_a_name_that_no_request_has_is_not_found():
-    assert plain(request(Queue().engine, NOW, "req_00000000"))["code"] == "not_found"
+    assert plain(request(QueueStory().engine, NOW, "req_00000000"))["code"] == "not_found"
 
 
 def test_the_status_counts_what_waits_and_knows_how_long_the_oldest_has():
     queue, _ = three()
 
-    some, none = (plain(whole(status, q.engine, NOW.t))["requests"] for q in (queue, Queue()))
+    some, none = (plain(whole(status, q.engine, NOW.t))["requests"] for q in (queue, QueueStory()))
 
     assert (some["pending"], some["oldest_s"]) == (3, 99.0)
     assert (none["pending"], none["oldest_s"]) == (0, 0.0)

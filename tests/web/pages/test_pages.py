@@ -19,13 +19,13 @@ from safetyd.core.events.guard_events import Paused, Stopped
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
-from safetyd.notify.links.sent_links import Link
+from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
-from safetyd.web.link_view import MAX_LISTED, Sight, look
+from safetyd.web.link_view import MAX_LISTED, LinkView, look
 from safetyd.web.pages.page_frame import POLICY, STYLE, ago, moment, pieces, seen, span
-from safetyd.web.pages.request_page import Draft, about, request_page
+from safetyd.web.pages.request_page import FormDraft, about, request_page
 from safetyd.web.pages.result_pages import list_page, pairing_page, told_page
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import NOON, at, propose
 from tests.web.link_site import KEY
 
@@ -76,8 +76,8 @@ class Reader(HTMLParser):
             self.boxes[-1] += data
 
 
-def sight(queue: Queue, request_id: str | None, t: float = 100.0) -> Sight:
-    link = Link("dlv_1", request_id or "", "alice", "email", at(0), ())
+def sight(queue: QueueStory, request_id: str | None, t: float = 100.0) -> LinkView:
+    link = SentLink("dlv_1", request_id or "", "alice", "email", at(0), ())
     return look(queue.engine, Moment(at(t), t), link, Signer([KEY]))
 
 
@@ -91,14 +91,14 @@ def stopped() -> Stopped:
 
 def card(**fields: object) -> Reader:
     """Return the page of a request for such a proposal."""
-    queue = Queue()
+    queue = QueueStory()
     request_id = queue.asks(0, **fields).request_id  # type: ignore[arg-type]
-    return Reader(request_page(sight(queue, request_id), Draft("nonce")))
+    return Reader(request_page(sight(queue, request_id), FormDraft("nonce")))
 
 
 @pytest.mark.req("S3.30")
 def test_card_has_everything_a_person_should_see_before_answering() -> None:
-    queue = Queue()
+    queue = QueueStory()
     before = queue.asks(0, "p0", text="git push origin old").request_id
     queue.answers(2, before, "denied", words="not on a Friday")
     request_id = queue.asks(
@@ -114,7 +114,7 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
         extra=msgspec.Raw(b'{"ticket": "OPS-12"}'),
     ).request_id
 
-    page = Reader(request_page(sight(queue, request_id), Draft("nonce")))
+    page = Reader(request_page(sight(queue, request_id), FormDraft("nonce")))
 
     for words in (
         "safetyd for alice",
@@ -159,11 +159,11 @@ def test_description_does_not_pass_for_the_exact_text() -> None:
 
 
 def test_card_says_why_an_agent_is_paused_in_no_words_of_the_agent() -> None:
-    queue = Queue()
+    queue = QueueStory()
     queue.happens(paused("anomaly"))
     (request,) = queue.engine.approvals.pending()
 
-    page = Reader(request_page(sight(queue, request.id), Draft("nonce")))
+    page = Reader(request_page(sight(queue, request.id), FormDraft("nonce")))
 
     assert "why the agent is pausedloops" in page.text
     assert "exact text" not in page.text
@@ -172,12 +172,12 @@ def test_card_says_why_an_agent_is_paused_in_no_words_of_the_agent() -> None:
 
 def test_what_a_rule_finds_irreversible_cannot_be_undone() -> None:
     types = {"tap": TypeConfig(tier="requires_permission", reversibility="reversible")}
-    queue = Queue(Policy(types=types))
+    queue = QueueStory(Policy(types=types))
     asked = queue.proposes(propose(0, type="tap", target=Target(label="Submit order")))
 
     seen_now = sight(queue, asked.request_id)
 
-    assert "can be undoneno" in Reader(request_page(seen_now, Draft("n"))).text
+    assert "can be undoneno" in Reader(request_page(seen_now, FormDraft("n"))).text
     assert seen_now.card["reversibility"] == "irreversible"
 
 
@@ -189,12 +189,12 @@ def test_what_a_rule_finds_irreversible_cannot_be_undone() -> None:
     ],
 )
 def test_page_says_before_an_answer_that_an_approval_would_be_held(event: Event, why: str) -> None:
-    queue = Queue()
+    queue = QueueStory()
     request_id = queue.asks(0).request_id
-    before = request_page(sight(queue, request_id), Draft("n"))
+    before = request_page(sight(queue, request_id), FormDraft("n"))
     queue.happens(event)
 
-    page = request_page(sight(queue, request_id), Draft("n"))
+    page = request_page(sight(queue, request_id), FormDraft("n"))
 
     held = f"An approval is recorded and held until this ends: {why}"
     assert "is recorded and held" not in before
@@ -203,7 +203,7 @@ def test_page_says_before_an_answer_that_an_approval_would_be_held(event: Event,
 
 
 def test_page_does_not_wait_for_the_end_of_a_pause_that_its_answer_ends() -> None:
-    queue = Queue(Policy(budget=BudgetConfig(session_usd=1.0)))
+    queue = QueueStory(Policy(budget=BudgetConfig(session_usd=1.0)))
     asked = queue.asks(0, cost_usd=2.0)
     queue.happens(paused("budget"))
 
@@ -215,15 +215,15 @@ def test_page_does_not_wait_for_the_end_of_a_pause_that_its_answer_ends() -> Non
 
 
 def test_card_says_that_a_type_is_unknown_and_a_request_repeated() -> None:
-    queue = Queue()
+    queue = QueueStory()
     request_id = queue.asks(0).request_id
     queue.asks(1, "p2")
     seen_now = sight(queue, request_id)
     unknown = {**seen_now.card, "unknown": True, "reversibility": "unknown"}
     reading = {**seen_now.card, "reversibility": "read_only"}
 
-    page = Reader(request_page(msgspec.structs.replace(seen_now, card=unknown), Draft("n")))
-    other = Reader(request_page(msgspec.structs.replace(seen_now, card=reading), Draft("n")))
+    page = Reader(request_page(msgspec.structs.replace(seen_now, card=unknown), FormDraft("n")))
+    other = Reader(request_page(msgspec.structs.replace(seen_now, card=reading), FormDraft("n")))
 
     assert "nobody configured this type" in page.text
     assert "can be undonenobody knows" in page.text
@@ -258,9 +258,9 @@ def test_nothing_that_would_be_approved_is_cut() -> None:
 
 
 def test_what_was_typed_into_a_form_is_not_lost_with_it() -> None:
-    queue = Queue()
+    queue = QueueStory()
     request_id = queue.asks(0).request_id
-    draft = Draft("nonce", "No <code>.", "</textarea><script>x</script>", "a")
+    draft = FormDraft("nonce", "No <code>.", "</textarea><script>x</script>", "a")
 
     page = Reader(request_page(sight(queue, request_id), draft))
 
@@ -318,14 +318,14 @@ def test_spelt_out_parts_look_different_from_the_same_letters_written() -> None:
     assert seen("\\u202e<") == "\\u202e&lt;"
 
 
-def listed(count: int, **fields: object) -> Sight:
-    queue = Queue()
+def listed(count: int, **fields: object) -> LinkView:
+    queue = QueueStory()
     ids = []
     for n in range(count):
         agent = f"agent-{n % 7}"
         asked = queue.asks(0, f"p{n}", agent=agent, text=f"<b> push {n}", **fields)
         ids.append(asked.request_id or "")
-    link = Link("dlv_1", "", "alice", "email", at(0), tuple(ids))
+    link = SentLink("dlv_1", "", "alice", "email", at(0), tuple(ids))
     return look(queue.engine, Moment(at(100), 100.0), link, Signer([KEY]))
 
 
@@ -348,9 +348,9 @@ def test_list_says_how_many_wait(count: int, heading: str) -> None:
 
 @pytest.mark.parametrize("words", ["", "Push the fix"])
 def test_list_says_that_a_description_is_none_of_what_would_be_done(words: str) -> None:
-    queue = Queue()
+    queue = QueueStory()
     request_id = queue.asks(0, text="", description=words).request_id or ""
-    link = Link("dlv_1", "", "alice", "email", at(0), (request_id,))
+    link = SentLink("dlv_1", "", "alice", "email", at(0), (request_id,))
 
     page = Reader(list_page(look(queue.engine, Moment(at(9), 9.0), link, Signer([KEY]))))
 
@@ -404,7 +404,7 @@ def test_style_is_the_one_that_the_policy_permits() -> None:
 
 
 def test_short_form_of_a_request_is_cut_and_says_so() -> None:
-    queue = Queue()
+    queue = QueueStory()
     long = sight(queue, queue.asks(0, text="x" * 1000).request_id).card
     bare = sight(queue, queue.asks(0, "p2", text="").request_id).card
 

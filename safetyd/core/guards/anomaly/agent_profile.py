@@ -7,12 +7,19 @@ import msgspec
 
 from safetyd.core.events.decision_events import Decided, Proposed, Settled
 from safetyd.core.guards.anomaly.baselines import Baseline, EwmaLatency, Outlier, Sample
-from safetyd.core.guards.anomaly.findings import RANK, SEVERE, Condition, Detector, Found, Looked
+from safetyd.core.guards.anomaly.findings import (
+    RANK,
+    SEVERE,
+    Condition,
+    Detector,
+    FoundCondition,
+    Looked,
+)
 from safetyd.core.guards.anomaly.presence import NoHuman
 from safetyd.core.guards.anomaly.proposal_detectors import (
     PATIENT,
-    History,
     LoopActionType,
+    ProposalHistory,
     RapidActions,
     RapidIdentical,
     RepeatedAction,
@@ -55,7 +62,7 @@ class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     no_human: NoHuman = NoHuman()
 
 
-class Gauges(msgspec.Struct, frozen=True):
+class ProfileGauges(msgspec.Struct, frozen=True):
     """An agent's numbers of now, its own words included where they are larger."""
 
     iterations_per_hour: float
@@ -65,10 +72,10 @@ class Gauges(msgspec.Struct, frozen=True):
     repeated_action: int  # how often the last action was proposed in a row
 
 
-class Agent(msgspec.Struct):
+class AgentProfile(msgspec.Struct):
     """What is remembered of one agent."""
 
-    history: History = msgspec.field(default_factory=History)
+    history: ProposalHistory = msgspec.field(default_factory=ProposalHistory)
     numbers: Numbers | None = None  # None: there is nothing to count yet
     models: dict[str, Baseline] = {}  # longest unused first
     conditions: dict[str, Condition] = {}
@@ -96,10 +103,10 @@ class Agent(msgspec.Struct):
             if condition.holds and t < condition.until_t
         }
 
-    def gauges(self, t: float, at_least: int) -> Gauges:
+    def gauges(self, t: float, at_least: int) -> ProfileGauges:
         """Return the numbers of `t`; fewer than `at_least` outcomes tell nothing of errors."""
         numbers = self.numbers or Numbers()
-        return Gauges(
+        return ProfileGauges(
             numbers.iterations(t),
             numbers.hourly_cost(t),
             numbers.error_ratio(t, at_least),
@@ -140,7 +147,7 @@ class Detectors:
         return any(one.most_severe in SEVERE for one in looked_at)
 
     def remember(
-        self, history: History, event: Proposed | Decided, kind: str, *, reads: bool
+        self, history: ProposalHistory, event: Proposed | Decided, kind: str, *, reads: bool
     ) -> None:
         """Take in a proposal; `kind` is its type after aliases."""
         history.t, history.type = event.t, kind
@@ -153,14 +160,14 @@ class Detectors:
         if not reads:
             history.act_on(key, self._gap_s)
 
-    def holding(self, history: History, *, reads: bool) -> list[tuple[str, Found]]:
+    def holding(self, history: ProposalHistory, *, reads: bool) -> list[tuple[str, FoundCondition]]:
         """Return what holds of the proposal that was taken in last."""
         asked = self._asked[history.type in PATIENT, reads]
         return [
             (id_, one.found(history)) for id_, one, _ in asked if one.until_t(history) > history.t
         ]
 
-    def proposed(self, agent: Agent, *, reads: bool) -> list[Looked]:
+    def proposed(self, agent: AgentProfile, *, reads: bool) -> list[Looked]:
         """Look at the proposal that was taken in last; what holds as before is only counted."""
         history, conditions, t = agent.history, agent.conditions, agent.history.t
         looked: list[Looked] = []

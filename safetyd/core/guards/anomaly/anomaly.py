@@ -27,7 +27,12 @@ from safetyd.core.events.guard_events import (
     Stopped,
     Unpaused,
 )
-from safetyd.core.guards.anomaly.agent_profile import Agent, AnomalyConfig, Detectors, Gauges
+from safetyd.core.guards.anomaly.agent_profile import (
+    AgentProfile,
+    AnomalyConfig,
+    Detectors,
+    ProfileGauges,
+)
 from safetyd.core.guards.anomaly.findings import (
     SEVERE,
     Concern,
@@ -37,7 +42,7 @@ from safetyd.core.guards.anomaly.findings import (
     response,
     would_raise,
 )
-from safetyd.core.guards.anomaly.presence import HumanConfig, People, by_a_person, nobody_for
+from safetyd.core.guards.anomaly.presence import HumanConfig, Presence, by_a_person, nobody_for
 from safetyd.core.guards.anomaly.usage_detectors import Trips, trips_of
 from safetyd.core.messages.telemetry import Commit, Iteration, Metrics
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Severity, Verdict, all_of
@@ -47,9 +52,9 @@ MAX_FINDINGS: Final = 100
 
 
 class AnomalyState(msgspec.Struct):
-    agents: dict[str, Agent] = {}
+    agents: dict[str, AgentProfile] = {}
     trips: dict[str, Trips] = {}  # by breaker, the one that tripped longest ago first
-    people: People = msgspec.field(default_factory=People)
+    people: Presence = msgspec.field(default_factory=Presence)
     findings: list[AnomalyFound] = []
     epoch: int = 0  # of stops and resumes
 
@@ -92,13 +97,13 @@ class AnomalyGuard(Guard):
         """Return the last findings, oldest first."""
         return tuple(self._state.findings)
 
-    def gauges(self, agent: str, t: float) -> Gauges:
-        known = self._state.agents.get(agent) or Agent()
+    def gauges(self, agent: str, t: float) -> ProfileGauges:
+        known = self._state.agents.get(agent) or AgentProfile()
         return known.gauges(t, self._config.error_rate.at_least)
 
     def holding(self, agent: str, t: float) -> dict[str, int]:
         """Return an agent's conditions that hold, and how often each was seen to so far."""
-        return (self._state.agents.get(agent) or Agent()).holding(t)
+        return (self._state.agents.get(agent) or AgentProfile()).holding(t)
 
     def since_human_s(self, t: float) -> float:
         return self._state.people.away_s(t)
@@ -125,7 +130,7 @@ class AnomalyGuard(Guard):
 
     def _blocked(self, proposed: Proposed, kind: Kind) -> Verdict | None:
         """Return a block if this proposal would raise a severe finding."""
-        agent, reads = self._state.agents.get(proposed.agent) or Agent(), kind.read_only
+        agent, reads = self._state.agents.get(proposed.agent) or AgentProfile(), kind.read_only
         history, detectors = agent.history.copy(), self._detectors
         detectors.remember(history, proposed, kind.type, reads=reads)
         skewed = [(id_, found) for id_, found in detectors.skewed(proposed) if found]
@@ -247,10 +252,10 @@ class AnomalyGuard(Guard):
     def _gone(self, event: NameForgotten) -> None:
         self._state.agents.pop(event.agent, None)
 
-    def _agent(self, name: str) -> Agent:
+    def _agent(self, name: str) -> AgentProfile:
         agent = self._state.agents.get(name)
         if agent is None:
-            agent = self._state.agents[name] = Agent()
+            agent = self._state.agents[name] = AgentProfile()
         return agent
 
     def _raised(

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import Condition, Detector, Found, Level
+from safetyd.core.guards.anomaly.findings import Condition, Detector, FoundCondition, Level
 from safetyd.core.messages.money import dollars, nano
 
 MAX_SAMPLES: Final = 100
@@ -65,13 +65,13 @@ class Outlier(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
     z: Annotated[float, Meta(gt=0)] = 3.0
     at_least: Annotated[int, Meta(ge=2, le=MAX_SAMPLES)] = 10
 
-    def found(self, before: Baseline, sample: Sample) -> Found | None:
+    def found(self, before: Baseline, sample: Sample) -> FoundCondition | None:
         odd = (
             self._odd("latency", _seconds, before.latency, sample.latency_s)
             or self._odd("cost", _dollars, before.cost, sample.usd)
             or self._odd("tokens", "{:.0f}".format, before.tokens, sample.tokens)
         )
-        return Found(self.severity, f"Statistical outlier: {odd}") if odd else None
+        return FoundCondition(self.severity, f"Statistical outlier: {odd}") if odd else None
 
     def _odd(
         self, what: str, write: Callable[[float], str], before: list[float], number: float | None
@@ -95,11 +95,11 @@ class EwmaLatency(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     fast: Weight = 0.3
     slow: Weight = 0.03
 
-    def found(self, with_it: Baseline) -> Found | None:
+    def found(self, with_it: Baseline) -> FoundCondition | None:
         if with_it.latencies <= self.after or with_it.fast_s <= self.times * with_it.slow_s:
             return None
         of_late, usually = _seconds(with_it.fast_s), _seconds(with_it.slow_s)
-        return Found(self.severity, f"Latency drift: {of_late}, usually {usually}")
+        return FoundCondition(self.severity, f"Latency drift: {of_late}, usually {usually}")
 
 
 def standing(number: float, before: list[float]) -> tuple[float, float]:

@@ -33,7 +33,7 @@ class Detector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.severity
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class FoundCondition(msgspec.Struct, frozen=True, gc=False):
     """A condition that holds now."""
 
     severity: Level
@@ -52,7 +52,7 @@ class Condition(msgspec.Struct):
     raised: int = 0  # how severe a finding was raised since it began; 0: none
     quiet_until_t: float = -math.inf
 
-    def update(self, t: float, found: Found | None) -> bool:
+    def update(self, t: float, found: FoundCondition | None) -> bool:
         """Take note of what was found at `t`; say whether to raise it.
 
         What begins again too soon is raised when the quiet is over, if it holds then.
@@ -80,7 +80,7 @@ class Condition(msgspec.Struct):
 
 
 # What a detector found, by its id; None: its condition does not hold.
-Looked = tuple[str, Found | None]
+Looked = tuple[str, FoundCondition | None]
 
 
 class Concern(NamedTuple):
@@ -107,13 +107,13 @@ def raised(
     return caused
 
 
-def would_raise(condition: Condition | None, t: float, found: Found) -> bool:
+def would_raise(condition: Condition | None, t: float, found: FoundCondition) -> bool:
     """Say whether a finding would be raised, and change nothing."""
     copied = Condition() if condition is None else msgspec.structs.replace(condition)
     return copied.update(t, found)
 
 
-def response(cause: Event, id_: str, found: Found, concern: Concern) -> list[Event]:
+def response(cause: Event, id_: str, found: FoundCondition, concern: Concern) -> list[Event]:
     """Return the finding, and the pause or stop that its severity asks for."""
     told: list[Event] = [
         AnomalyFound(

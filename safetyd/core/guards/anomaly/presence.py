@@ -17,7 +17,7 @@ from safetyd.core.events.guard_events import (
     Stopped,
     Unpaused,
 )
-from safetyd.core.guards.anomaly.findings import Detector, Found
+from safetyd.core.guards.anomaly.findings import Detector, FoundCondition
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0
@@ -35,7 +35,7 @@ class HumanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     safe_mode_after_h: Hours = 0.0
 
 
-class People(msgspec.Struct):
+class Presence(msgspec.Struct):
     seen_t: float | None = None
     told_t: float | None = None  # when nobody was last said to be there
     safe_mode: bool = False  # everybody is in safe mode
@@ -60,12 +60,12 @@ class NoHuman(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     after_h: Annotated[float, Meta(gt=0)] = 24.0
 
-    def found(self, people: People, t: float) -> Found | None:
+    def found(self, people: Presence, t: float) -> FoundCondition | None:
         if not people.away(self.after_h, t):
             return None
         if people.told_t is not None and t < people.told_t + DAY_S:
             return None
-        return Found(self.severity, nobody_for(people.away_s(t)))
+        return FoundCondition(self.severity, nobody_for(people.away_s(t)))
 
 
 def nobody_for(seconds: float) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import RANK, Detector, Found, Level
+from safetyd.core.guards.anomaly.findings import RANK, Detector, FoundCondition, Level
 from safetyd.core.messages.verdict import after
 
 MAX_ACTIONS: Final = 64  # different actions whose times are kept
@@ -23,7 +23,7 @@ Count = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
 
 
-class History(msgspec.Struct):
+class ProposalHistory(msgspec.Struct):
     """What is remembered of one agent's proposals; patient types and reading count apart."""
 
     t: float = 0.0  # of the last proposal, as is its type
@@ -61,7 +61,7 @@ class History(msgspec.Struct):
         self.rapid = self.rapid + 1 if self.t - self.act_t < gap_s else 1
         self.act_t, self.act_type, self.act = self.t, self.type, key
 
-    def copy(self) -> "History":
+    def copy(self) -> "ProposalHistory":
         times = {key: list(known) for key, known in self.times.items()}
         return msgspec.structs.replace(self, times=times)
 
@@ -77,15 +77,17 @@ class RapidIdentical(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     count: Annotated[int, Meta(ge=2, le=100)] = 5
     within_s: Seconds = 10.0
 
-    def until_t(self, history: History) -> float:
+    def until_t(self, history: ProposalHistory) -> float:
         times = history.times[history.last]
         return times[-self.count] + self.within_s if len(times) >= self.count else NEVER
 
-    def found(self, history: History) -> Found:
+    def found(self, history: ProposalHistory) -> FoundCondition:
         message = f"{history.type} {self.count} times in {self.within_s:g} s"
         until_t = self.until_t(history)
         remedy = after(until_t - history.t)
-        return Found(self.severity, f"Rapid identical requests: {message}", until_t, remedy)
+        return FoundCondition(
+            self.severity, f"Rapid identical requests: {message}", until_t, remedy
+        )
 
 
 class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,12 +95,12 @@ class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max: Count = 5
 
-    def until_t(self, history: History) -> float:
+    def until_t(self, history: ProposalHistory) -> float:
         return math.inf if history.in_a_row > self.max else NEVER
 
-    def found(self, history: History) -> Found:
+    def found(self, history: ProposalHistory) -> FoundCondition:
         message = f"Repeated action: {history.type} {history.in_a_row} times"
-        return Found(self.severity, message, remedy="after another action")
+        return FoundCondition(self.severity, message, remedy="after another action")
 
 
 class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,16 +117,16 @@ class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     def most_severe(self) -> Level:
         return max(self.severity, self.same_action_severity, key=RANK.__getitem__)
 
-    def until_t(self, history: History) -> float:
+    def until_t(self, history: ProposalHistory) -> float:
         alike = history.one_type
         loops = alike >= self.at_least and (alike >= self.last or alike == history.acts)
         return math.inf if loops else NEVER
 
-    def found(self, history: History) -> Found:
+    def found(self, history: ProposalHistory) -> FoundCondition:
         looked_at = min(history.acts, self.last)
         severity = self.most_severe if history.one_action >= looked_at else self.severity
         message = f"Potential loop detected: same action repeated {looked_at} times"
-        return Found(severity, message, remedy="after an action of another type")
+        return FoundCondition(severity, message, remedy="after an action of another type")
 
 
 class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,14 +139,14 @@ class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     at_least: Count = 5
     gap_s: Seconds = 5.0
 
-    def until_t(self, history: History) -> float:
+    def until_t(self, history: ProposalHistory) -> float:
         soon = history.rapid
         rapid = soon >= self.at_least and (soon >= self.last or soon == history.acts)
         return math.inf if rapid else NEVER
 
-    def found(self, history: History) -> Found:  # noqa: ARG002
+    def found(self, history: ProposalHistory) -> FoundCondition:  # noqa: ARG002
         remedy = f"{self.gap_s:g} s after the act before it"
-        return Found(self.severity, "Unusually rapid actions detected", remedy=remedy)
+        return FoundCondition(self.severity, "Unusually rapid actions detected", remedy=remedy)
 
 
 class TimeSkew(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,11 +155,11 @@ class TimeSkew(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
     severity: Level = "low"
     max_s: Seconds = 30.0
 
-    def found(self, skew_s: float) -> Found | None:
+    def found(self, skew_s: float) -> FoundCondition | None:
         if abs(skew_s) <= self.max_s:
             return None
         remedy = f"with an `at` within {self.max_s:g} s of the daemon's clock"
-        return Found(self.severity, f"Time skew: {abs(skew_s):.0f} s", remedy=remedy)
+        return FoundCondition(self.severity, f"Time skew: {abs(skew_s):.0f} s", remedy=remedy)
 
 
 def skew_s(theirs: datetime, ours: datetime) -> float:

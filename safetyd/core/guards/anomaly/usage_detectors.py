@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import Condition, Detector, Found, Level
+from safetyd.core.guards.anomaly.findings import Condition, Detector, FoundCondition, Level
 
 HOUR_S: Final = 3600.0
 SLOT_S: Final = 60.0
@@ -110,11 +110,11 @@ class EscalatingCost(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     last: Count = 10
     at_least: Count = 5
 
-    def found(self, numbers: Numbers) -> Found | None:
+    def found(self, numbers: Numbers) -> FoundCondition | None:
         looked_at = min(numbers.outcomes, self.last)
         if looked_at < self.at_least or numbers.rising < looked_at:
             return None
-        return Found(self.severity, "Escalating resource usage detected")
+        return FoundCondition(self.severity, "Escalating resource usage detected")
 
 
 class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,7 +122,7 @@ class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fiel
 
     max: Annotated[float, Meta(ge=0)] = 20.0
 
-    def found(self, numbers: Numbers, t: float) -> Found | None:
+    def found(self, numbers: Numbers, t: float) -> FoundCondition | None:
         iterations = numbers.iterations(t)
         if iterations <= self.max:
             return None
@@ -130,7 +130,7 @@ class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fiel
         if numbers.told_of("iterations", t) <= self.max:
             ours = (numbers.rounds, numbers.dispatches)
             until_t = max(hour.above_until_t(self.max) for hour in ours)
-        return Found(self.severity, f"High iteration velocity: {iterations:g}/hr", until_t)
+        return FoundCondition(self.severity, f"High iteration velocity: {iterations:g}/hr", until_t)
 
 
 class CostPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -138,13 +138,13 @@ class CostPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     max_usd: Annotated[float, Meta(ge=0)] = 5.0
 
-    def found(self, numbers: Numbers, t: float) -> Found | None:
+    def found(self, numbers: Numbers, t: float) -> FoundCondition | None:
         usd = numbers.hourly_cost(t)
         if usd <= self.max_usd:
             return None
         told = numbers.told_of("cost", t) > self.max_usd
         until_t = math.inf if told else numbers.cost.above_until_t(self.max_usd)
-        return Found(self.severity, f"High API cost: ${usd:.2f}/hr", until_t)
+        return FoundCondition(self.severity, f"High API cost: ${usd:.2f}/hr", until_t)
 
 
 class FilesPerCommit(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,11 +152,11 @@ class FilesPerCommit(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max: Annotated[int, Meta(ge=0)] = 10
 
-    def found(self, numbers: Numbers, t: float) -> Found | None:
+    def found(self, numbers: Numbers, t: float) -> FoundCondition | None:
         files = numbers.files_changed(t)
         if files <= self.max:
             return None
-        return Found(self.severity, f"Many file changes: {files:g} files")
+        return FoundCondition(self.severity, f"Many file changes: {files:g} files")
 
 
 class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -166,11 +166,11 @@ class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True)
     last: Count = 100
     at_least: Count = 20
 
-    def found(self, numbers: Numbers, t: float) -> Found | None:
+    def found(self, numbers: Numbers, t: float) -> FoundCondition | None:
         ratio = numbers.error_ratio(t, self.at_least)
         if ratio <= self.max:
             return None
-        return Found(self.severity, f"High error rate: {ratio:.1%}")
+        return FoundCondition(self.severity, f"High error rate: {ratio:.1%}")
 
 
 MAX_BREAKERS: Final = 1_000
@@ -194,14 +194,14 @@ class BreakerOscillation(Detector, frozen=True, kw_only=True, forbid_unknown_fie
     trips: Annotated[int, Meta(ge=1, le=100)] = 3
     within_s: Annotated[float, Meta(gt=0)] = 600.0
 
-    def found(self, breaker: str, trips: Trips, t: float) -> Found | None:
+    def found(self, breaker: str, trips: Trips, t: float) -> FoundCondition | None:
         if len(trips.times) < self.trips or trips.times[0] <= t - self.within_s:
             return None
         message = (
             f"Oscillating breaker: {breaker} tripped {self.trips} times "
             f"in {self.within_s / 60:g} min"
         )
-        return Found(self.severity, message, trips.times[0] + self.within_s)
+        return FoundCondition(self.severity, message, trips.times[0] + self.within_s)
 
 
 def trips_of(breakers: dict[str, Trips], key: str) -> Trips:

@@ -82,7 +82,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     session_over: bool = False
 
 
-class Books(msgspec.Struct):
+class AccountBooks(msgspec.Struct):
     """The accounts of one agent."""
 
     chains: dict[str, Account] = {}  # longest unheard first
@@ -122,7 +122,7 @@ class Day(msgspec.Struct):
 
 # Stand for what does not exist where it is only read.
 NOTHING: Final = Account()
-NO_BOOKS: Final = Books()
+NO_BOOKS: Final = AccountBooks()
 NO_DAY: Final = Day()
 NO_PART: Final = Part()
 

@@ -15,7 +15,7 @@ from safetyd.core.guards.budget.accounts import (
     NO_PART,
     NOTHING,
     Account,
-    Books,
+    AccountBooks,
     Day,
     Part,
     Payer,
@@ -42,7 +42,7 @@ NO_SHARES: Final[Shares] = (0, 0)
 
 class LedgerState(msgspec.Struct):
     day: Day = msgspec.field(default_factory=Day)
-    agents: dict[str, Books] = {}
+    agents: dict[str, AccountBooks] = {}
 
 
 class Ledger:
@@ -52,7 +52,7 @@ class Ledger:
         self._state = LedgerState()
 
     @property
-    def agents(self) -> dict[str, Books]:
+    def agents(self) -> dict[str, AccountBooks]:
         return self._state.agents
 
     def day(self, number: int) -> Day:
@@ -139,7 +139,7 @@ class Ledger:
         """Make sure that every account exists; return the names that they go by."""
         books = self._state.agents.get(payer.agent)
         if books is None:
-            books = self._state.agents[payer.agent] = Books()
+            books = self._state.agents[payer.agent] = AccountBooks()
         day = self._state.day
         if payer.agent not in day.agents:
             day.agents[payer.agent] = Account()

@@ -16,16 +16,23 @@ from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.guards.classify import rule_verdicts as wording
-from safetyd.core.guards.classify.rule_sets import MAX_SESSIONS, MEMORY, NONE, Book, Layer, Setting
+from safetyd.core.guards.classify.rule_sets import (
+    MAX_SESSIONS,
+    MEMORY,
+    NONE,
+    Layer,
+    RuleSet,
+    Setting,
+)
 from safetyd.core.guards.projects import ProjectConfig, Sides, sides
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 
 
-class Bench:
+class RuleSets:
     """The books that bind an agent together. `plain` are the types that all of them let pass."""
 
-    def __init__(self, books: Sequence[Book], broken: Verdict | None = None) -> None:
+    def __init__(self, books: Sequence[RuleSet], broken: Verdict | None = None) -> None:
         self._books = books
         self._broken = () if broken is None else (broken,)
         every = frozenset.intersection(*(book.plain for book in books))
@@ -49,7 +56,7 @@ class Bench:
         return together(found, masks_text=False) if found else ALLOWED
 
 
-def benches(name: str, project: ProjectConfig, base: Book) -> Sides[Bench]:
+def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]:
     """Return who judges in a project; where its file is broken, everything is asked about."""
     broken = None
     if project.file_broken:
@@ -58,7 +65,7 @@ def benches(name: str, project: ProjectConfig, base: Book) -> Sides[Bench]:
         project,
         base,
         lambda book, settings: book.within(settings.rules, project.root),
-        lambda books: Bench(books, broken),
+        lambda books: RuleSets(books, broken),
     )
 
 
@@ -86,8 +93,8 @@ class Classify(Guard):
     ) -> None:
         self._known = kinds.known
         setting = Setting(kinds=kinds, mode=mode, timezone=timezone, coding=profile == "coding")
-        base = Book(rules, (Layer(rules, setting),), setting)
-        self._base = Bench((base,))
+        base = RuleSet(rules, (Layer(rules, setting),), setting)
+        self._base = RuleSets((base,))
         self._projects = {name: benches(name, projects[name], base) for name in projects}
         self._state = ClassifyState()
         self.hears = hearing(
@@ -126,7 +133,7 @@ class Classify(Guard):
         unknown = self._state.unknown
         self._state.unknown = {name: n for name, n in unknown.items() if name not in self._known}
 
-    def _bench(self, proposed: Proposed) -> Bench:
+    def _bench(self, proposed: Proposed) -> RuleSets:
         project = self._projects.get(proposed.proposal.project or "")
         return self._base if project is None else project.of(proposed.agent)
 

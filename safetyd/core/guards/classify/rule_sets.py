@@ -17,13 +17,13 @@ import msgspec
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.guards.classify import rule_verdicts as wording
-from safetyd.core.guards.rules import Case, ProjectRules, Rule, RuleLists, RulesConfig
+from safetyd.core.guards.rules import ProjectRules, Rule, RuleCase, RuleLists, RulesConfig
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
 from safetyd.core.text.path_globs import (
     EXCEPT,
     UNFOLLOWED,
     Globs,
-    Place,
+    PathTarget,
     likely,
     path_words,
     place,
@@ -59,7 +59,7 @@ class Layer:
         self._allowed = frozenset(kind.type for kind in allowed if not _prohibited(kind))
         self._push_to = frozenset(lists.allow_push_to)
 
-    def ruling(self, case: Case) -> Verdict | None:
+    def ruling(self, case: RuleCase) -> Verdict | None:
         """Return what replaces the table's verdict, if anything here does."""
         kind = case.kind
         if kind.type in self._required:
@@ -77,7 +77,7 @@ class Layer:
         return type_ in self._required or any(not r.types or type_ in r.types for r in rules)
 
 
-class Book:
+class RuleSet:
     """One set of rules in force. `plain` are the types that no rule here can restrict."""
 
     def __init__(
@@ -94,10 +94,10 @@ class Book:
         self._unknown: dict[str, Verdict] = {}
         self.plain = frozenset(_plain(setting.kinds.known, layers))
 
-    def within(self, rules: ProjectRules, root: str) -> "Book":
+    def within(self, rules: ProjectRules, root: str) -> "RuleSet":
         """Return this book as a project with `rules` of its own and a root has it."""
         layers = (Layer(rules, self._setting), *self._layers)
-        return Book(_over(self._config, rules), layers, self._setting, root)
+        return RuleSet(_over(self._config, rules), layers, self._setting, root)
 
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
         """Say that no path, nor a word of a command that may be one, is a reason to ask."""
@@ -112,7 +112,7 @@ class Book:
     ) -> Iterator[Verdict]:
         """Yield everything that restricts, the rules first; those that are `lifted` do not."""
         if kind.raised or kind.type not in self.plain:
-            verdict = self._ruled(Case(proposed, kind, self._places(proposed)), lifted)
+            verdict = self._ruled(RuleCase(proposed, kind, self._places(proposed)), lifted)
             if verdict is not ALLOWED:
                 yield verdict
         yield from self._misplaced(proposed, kind)
@@ -120,7 +120,7 @@ class Book:
         if kind.type.startswith(MEMORY) and memory_used >= cap:
             yield wording.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
 
-    def _ruled(self, case: Case, lifted: AbstractSet[str]) -> Verdict:
+    def _ruled(self, case: RuleCase, lifted: AbstractSet[str]) -> Verdict:
         ruling, table = self._ruling(case, lifted), self._table(case)
         if table.rule in lifted:
             table = ALLOWED
@@ -136,7 +136,7 @@ class Book:
             return wording.human(case, self._config)
         return verdict
 
-    def _with_remedy(self, verdict: Verdict, case: Case) -> Verdict:
+    def _with_remedy(self, verdict: Verdict, case: RuleCase) -> Verdict:
         """Say what would let it pass: what a rule wants, and what the table does without it."""
         own = self._setting.kinds.named(case.kind.type)
         ways = (
@@ -147,7 +147,7 @@ class Book:
         )
         return msgspec.structs.replace(verdict, remedy=all_of(filter(None, ways)))
 
-    def _ruling(self, case: Case, lifted: AbstractSet[str]) -> Verdict | None:
+    def _ruling(self, case: RuleCase, lifted: AbstractSet[str]) -> Verdict | None:
         for layer in self._layers:
             for rule in layer.blocking:
                 if rule.verdict.rule not in lifted and rule.matches(case):
@@ -155,7 +155,7 @@ class Book:
         rulings = (layer.ruling(case) for layer in self._layers)
         return next((ruling for ruling in rulings if ruling is not None), None)
 
-    def _table(self, case: Case) -> Verdict:
+    def _table(self, case: RuleCase) -> Verdict:
         kind = case.kind
         if _prohibited(kind):
             by_type = _prohibited(self._setting.kinds.named(kind.type))
@@ -173,20 +173,20 @@ class Book:
             self._unknown[kind.type] = verdict
         return verdict
 
-    def _deletes_at_home(self, case: Case) -> bool:
+    def _deletes_at_home(self, case: RuleCase) -> bool:
         """Say whether it deletes nothing but files below the project's root, to write code."""
         if not self._setting.coding or case.kind.type != "delete_file" or case.kind.raised:
             return False
         return bool(case.places) and all(p.local not in {None, "."} for p in case.places)
 
-    def _may_speak(self, case: Case) -> bool:
+    def _may_speak(self, case: RuleCase) -> bool:
         config = self._config
         if not config.allow_human_communication or not config.known_contacts:
             return config.allow_human_communication
         target = case.proposal.target
         return target is not None and target.name in config.known_contacts
 
-    def _places(self, proposed: Proposed) -> tuple[Place, ...]:
+    def _places(self, proposed: Proposed) -> tuple[PathTarget, ...]:
         root = self._root
         given = [place(path, root) for path in proposed.proposal.paths]
         return (*given, *(reached(path, root) for path in proposed.resolved if path))

@@ -5,10 +5,10 @@ import re
 from typing import Final
 
 from safetyd.core.action_types import Kind, Kinds
-from safetyd.core.guards.rules import Case, RulesConfig
+from safetyd.core.guards.rules import RuleCase, RulesConfig
 from safetyd.core.messages.verdict import Severity, Verdict, all_of
 from safetyd.core.similar_types import like
-from safetyd.core.text.path_globs import Place
+from safetyd.core.text.path_globs import PathTarget
 
 _SHOWN_CHARS: Final = 200
 
@@ -57,7 +57,7 @@ def required(kind: Kind) -> Verdict:
     return _asks("rules.require_permission", reason, f"without {kind.type} in require_permission")
 
 
-def human(case: Case, config: RulesConfig) -> Verdict:
+def human(case: RuleCase, config: RulesConfig) -> Verdict:
     remedy = speaking(case, config)
     if config.allow_human_communication:
         name = case.proposal.target.name if case.proposal.target else ""
@@ -67,13 +67,13 @@ def human(case: Case, config: RulesConfig) -> Verdict:
     return _asks("classify.human", reason, remedy)
 
 
-def outside(place: Place, root: str) -> Verdict:
+def outside(place: PathTarget, root: str) -> Verdict:
     leads = "may lead outside" if place.opaque else "is outside"
     reason = f"{_where(place)} {leads} the project's {root}"
     return _asks("classify.outside_project", reason, f"with paths inside {root}")
 
 
-def sensitive(place: Place, glob: str) -> Verdict:
+def sensitive(place: PathTarget, glob: str) -> Verdict:
     reason = f"{_where(place)} may hold secrets: its name matches {glob}"
     return _asks("classify.sensitive_path", reason, f"without {_shown(place.given)}")
 
@@ -88,7 +88,7 @@ def sensitive_word(word: str, glob: str) -> Verdict:
     return _asks("classify.sensitive_path", reason, f"without {_in_text(word)}")
 
 
-def protected(place: Place, glob: str) -> Verdict:
+def protected(place: PathTarget, glob: str) -> Verdict:
     reason = f"{_where(place)} is obeyed by other programs, so only reading it passes: {glob}"
     return _asks("classify.protected_path", reason, f"without {_shown(place.given)}")
 
@@ -98,7 +98,7 @@ def protected_word(word: str, glob: str) -> Verdict:
     return _asks("classify.protected_path", reason, f"without {_in_text(word)}")
 
 
-def _where(place: Place) -> str:
+def _where(place: PathTarget) -> str:
     return (
         f"{_shown(place.given)}, to which a link leads," if place.reached else _shown(place.given)
     )
@@ -139,7 +139,7 @@ def listed(kind: Kind) -> str:
     return f"with {kind.type} in rules.allow_without_permission"
 
 
-def speaking(case: Case, config: RulesConfig) -> str:
+def speaking(case: RuleCase, config: RulesConfig) -> str:
     """Say how it might speak to its person; empty if it may, or speaks to nobody."""
     if not case.kind.human:
         return ""

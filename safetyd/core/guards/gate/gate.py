@@ -19,7 +19,7 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Forgotten, NameForgotten
 from safetyd.core.guards.gate import default_patterns as shipped
 from safetyd.core.guards.gate.loops import LoopCounts, Loops, Visit, visit_of
-from safetyd.core.guards.gate.own_resources import Own, OwnConfig
+from safetyd.core.guards.gate.own_resources import OwnConfig, OwnResources
 from safetyd.core.guards.gate.steps import (
     Watch,
     beside,
@@ -106,7 +106,7 @@ class Gate(Guard):
         projects: Mapping[str, ProjectConfig],
         own: OwnConfig = NOTHING_OWN,
     ) -> None:
-        self._own = Own(own, {name: project.root for name, project in projects.items()})
+        self._own = OwnResources(own, {name: project.root for name, project in projects.items()})
         self._rules = Rules(config, confidence, profile)
         self._projects = {name: _sides(projects[name], self._rules) for name in projects}
         self._loops = Loops(config.loop_counts)

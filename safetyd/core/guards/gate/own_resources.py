@@ -71,7 +71,7 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     prefix: str = "safety.v1"  # of its subjects
 
 
-class Own:
+class OwnResources:
     """Looks for what is safetyd's own in what a proposal says and in the paths that it gives."""
 
     def __init__(self, config: OwnConfig, roots: Mapping[str, str]) -> None:

@@ -45,7 +45,7 @@ class SafetyConfig:
     expected_window_pattern: str | None = None
 
 
-class Step(Protocol):
+class GateStep(Protocol):
     """One step of what was done so far."""
 
     @property
@@ -67,7 +67,7 @@ class SafetyGate:
         self._loops = Loops("states")
 
     def assess(
-        self, action: object, observation: object, trace: Sequence[Step] | None = None
+        self, action: object, observation: object, trace: Sequence[GateStep] | None = None
     ) -> SafetyAssessment:
         """Judge `action`. Without a `trace` this counts as a visit of the observed state."""
         proposal = _proposal(action, observation)
@@ -168,6 +168,6 @@ def _state(observation: object) -> str:
     return state_hash(_observation(observation))
 
 
-def _visits(observation: object, trace: Sequence[Step]) -> int:
+def _visits(observation: object, trace: Sequence[GateStep]) -> int:
     state = _state(observation)
     return 1 + sum(_state(step.observation) == state for step in trace) if state else 0

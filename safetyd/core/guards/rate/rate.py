@@ -72,14 +72,14 @@ class RateState(msgspec.Struct):
         return self.keyless if keyless else self.proposing
 
 
-class Reserve(NamedTuple):
+class RateReserve(NamedTuple):
     """The tokens that must stay in the common bucket and in a model's."""
 
     common: float
     model: float
 
 
-NO_RESERVE: Final = Reserve(0.0, 0.0)
+NO_RESERVE: Final = RateReserve(0.0, 0.0)
 
 
 class Limit:
@@ -127,7 +127,7 @@ class RateLimiter(Guard):
         self._overrides = {agent: Limit(own) for agent, own in overrides.items()}
         self._low = self._common.burst / LOW
         self._others = others
-        self._reserve = Reserve(self._common.burst // 2, self._model.burst // 2)
+        self._reserve = RateReserve(self._common.burst // 2, self._model.burst // 2)
         self._state = RateState()
         self.hears = hearing(on(Decided, self._decided), on(NameForgotten, self._forgotten))
 
@@ -221,11 +221,11 @@ class RateLimiter(Guard):
         taker.keyless = event.keyless
         return taker
 
-    def _low_above(self, kept: Reserve) -> float:
+    def _low_above(self, kept: RateReserve) -> float:
         """Return the level at or below which tokens that are not kept go by shares."""
         return kept.common + (self._common.burst - kept.common) / LOW
 
-    def _empty(self, proposed: Proposed, kept: Reserve) -> Iterator[Missing]:
+    def _empty(self, proposed: Proposed, kept: RateReserve) -> Iterator[Missing]:
         """Yield a refusal for each level without a token, and when it will have one."""
         agent, model, t = proposed.agent, proposed.proposal.model, proposed.t
         own = self._overrides.get(agent, self._agent)
@@ -238,7 +238,7 @@ class RateLimiter(Guard):
         if model and (level := self.model_level(model, t) - kept.model) < 1.0:
             yield _refusal("rate.model", model, self._model, level, f"model {model}{part}")
 
-    def _unfair(self, proposed: Proposed, kept: Reserve) -> Iterator[Missing]:
+    def _unfair(self, proposed: Proposed, kept: RateReserve) -> Iterator[Missing]:
         """Yield a refusal if little is left and the agent has had its share of the last minute.
 
         Shares are among those with a key, or among those without.

@@ -7,13 +7,13 @@ from safetyd.core.guards.anomaly.anomaly import AnomalyGuard
 from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.telemetry import AnyTelemetry
-from tests.core.guards.guard_rig import Alone, decided, settled
+from tests.core.guards.guard_rig import GuardRig, decided, settled
 from tests.story import at, propose, report
 
 HOUR = 3600.0
 
 
-class Watch(Alone[AnomalyGuard]):
+class AnomalyRig(GuardRig[AnomalyGuard]):
     def __init__(
         self, config: AnomalyConfig | None = None, human: HumanConfig | None = None
     ) -> None:

@@ -28,7 +28,7 @@ from safetyd.core.guards.anomaly.proposal_detectors import (
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.telemetry import Commit, Heartbeat, Iteration, Metrics
 from safetyd.core.messages.verdict import ALLOWED, Severity
-from tests.core.guards.anomaly.anomaly_rig import HOUR, Watch, told
+from tests.core.guards.anomaly.anomaly_rig import HOUR, AnomalyRig, told
 from tests.story import at, report, resume, stop, tick
 
 QUIET: dict[str, Any] = {
@@ -41,22 +41,22 @@ STOPPING = AnomalyConfig(rapid_identical=RapidIdentical(severity="critical"), **
 RAPID = AnomalyConfig(**QUIET)
 
 
-def large(watch: Watch, t: float) -> list[str]:
+def large(watch: AnomalyRig, t: float) -> list[str]:
     return watch.says(t, Commit(ref="a", files_changed=14))
 
 
-def small(watch: Watch, t: float) -> list[str]:
+def small(watch: AnomalyRig, t: float) -> list[str]:
     return watch.says(t, Commit(ref="a", files_changed=1))
 
 
 def test_finding_is_raised_once_while_its_condition_holds() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
 
     assert [large(watch, 1000 * n) for n in range(3)] == [["files_per_commit"], [], []]
 
 
 def test_condition_that_holds_counts() -> None:
-    watch = Watch(RAPID)
+    watch = AnomalyRig(RAPID)
     watch.clicks(0, 1, 2, 3, 4, 5)
     large(watch, 6)
 
@@ -66,7 +66,7 @@ def test_condition_that_holds_counts() -> None:
 
 
 def test_finding_is_raised_again_ten_minutes_after_its_condition_ended() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     large(watch, 0)
     small(watch, 100)
 
@@ -74,7 +74,7 @@ def test_finding_is_raised_again_ten_minutes_after_its_condition_ended() -> None
 
 
 def test_condition_that_begins_again_too_soon_is_raised_when_the_quiet_is_over() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     large(watch, 0)
     small(watch, 100)
 
@@ -83,7 +83,7 @@ def test_condition_that_begins_again_too_soon_is_raised_when_the_quiet_is_over()
 
 
 def test_condition_that_comes_and_goes_is_raised_every_ten_minutes() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     found = []
     for t in range(0, 3000, 200):
         found += [t] if large(watch, t) else []
@@ -93,7 +93,7 @@ def test_condition_that_comes_and_goes_is_raised_every_ten_minutes() -> None:
 
 
 def test_condition_over_a_window_ends_with_the_window() -> None:
-    watch = Watch(RAPID)
+    watch = AnomalyRig(RAPID)
     watch.clicks(0, 1, 2, 3, 4)
 
     assert watch.clicks(606, 607, 608, 609) == []
@@ -101,7 +101,7 @@ def test_condition_over_a_window_ends_with_the_window() -> None:
 
 
 def test_another_action_does_not_end_a_condition_over_a_window() -> None:
-    watch = Watch(RAPID)
+    watch = AnomalyRig(RAPID)
     watch.clicks(0, 1, 2, 3, 4)
     watch.clicks(5, label="Back")
 
@@ -109,7 +109,7 @@ def test_another_action_does_not_end_a_condition_over_a_window() -> None:
 
 
 def test_hourly_condition_ends_when_the_hour_is_below_the_limit_again() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     for n in range(21):
         watch.says(100 * n, Iteration())
 
@@ -118,7 +118,7 @@ def test_hourly_condition_ends_when_the_hour_is_below_the_limit_again() -> None:
 
 
 def test_cost_condition_ends_when_the_hour_is_below_the_limit_again() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.works(0, cost_usd=2)
     watch.works(1000, cost_usd=4)
 
@@ -127,7 +127,7 @@ def test_cost_condition_ends_when_the_hour_is_below_the_limit_again() -> None:
 
 
 def test_condition_that_an_agent_told_of_ends_when_it_says_so() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.says(0, Metrics(iterations_per_hour=30, api_cost_last_hour=9))
     watch.says(10, Metrics(iterations_per_hour=3, api_cost_last_hour=1))
 
@@ -140,7 +140,7 @@ def test_condition_that_an_agent_told_of_ends_when_it_says_so() -> None:
 @pytest.mark.req("S2.36")
 @pytest.mark.req("S2.37")
 def test_low_and_medium_findings_block_nothing_and_cause_nothing_more() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     verdicts = [watch.asks(n, id=f"p{n}", type="click") for n in range(12)]
 
     assert set(verdicts) == {ALLOWED}
@@ -149,7 +149,7 @@ def test_low_and_medium_findings_block_nothing_and_cause_nothing_more() -> None:
 
 @pytest.mark.req("S2.35")
 def test_high_finding_blocks_its_proposal_and_pauses_the_agent() -> None:
-    watch = Watch(PAUSING)
+    watch = AnomalyRig(PAUSING)
     watch.clicks(0, 1, 2, 3)
 
     verdict = watch.looks(4, type="click", target=Target(label="Next"))
@@ -165,7 +165,7 @@ def test_high_finding_blocks_its_proposal_and_pauses_the_agent() -> None:
 
 
 def test_looking_changes_nothing() -> None:
-    watch = Watch(PAUSING)
+    watch = AnomalyRig(PAUSING)
     watch.clicks(0, 1, 2, 3)
     before = watch.guard.save()()
 
@@ -176,14 +176,14 @@ def test_looking_changes_nothing() -> None:
 
 
 def test_proposal_that_only_continues_a_high_finding_is_left_to_the_pause() -> None:
-    watch = Watch(PAUSING)
+    watch = AnomalyRig(PAUSING)
     watch.clicks(0, 1, 2, 3, 4)
 
     assert watch.looks(5, type="click", target=Target(label="Next")) is ALLOWED
 
 
 def test_harmless_proposal_passes_severe_detectors() -> None:
-    assert Watch(PAUSING).looks(0, type="click") is ALLOWED
+    assert AnomalyRig(PAUSING).looks(0, type="click") is ALLOWED
 
 
 def test_all_severe_findings_of_a_proposal_are_named() -> None:
@@ -191,7 +191,7 @@ def test_all_severe_findings_of_a_proposal_are_named() -> None:
         rapid_identical=RapidIdentical(severity="high"),
         repeated_action=RepeatedAction(severity="critical", max=4),
     )
-    watch = Watch(config)
+    watch = AnomalyRig(config)
     watch.clicks(0, 1, 2, 3)
 
     verdict = watch.looks(4, type="click", target=Target(label="Next"))
@@ -203,7 +203,7 @@ def test_all_severe_findings_of_a_proposal_are_named() -> None:
 
 
 def test_loop_of_one_type_blocks_if_that_is_severe() -> None:
-    watch = Watch(AnomalyConfig(loop_action_type=LoopActionType(severity="high")))
+    watch = AnomalyRig(AnomalyConfig(loop_action_type=LoopActionType(severity="high")))
     for n in range(4):
         watch.clicks(100 * n, label=f"Row {n}")
 
@@ -213,7 +213,7 @@ def test_loop_of_one_type_blocks_if_that_is_severe() -> None:
 
 
 def test_loop_of_one_action_blocks_if_only_that_is_severe() -> None:
-    watch = Watch(AnomalyConfig(loop_action_type=LoopActionType(same_action_severity="high")))
+    watch = AnomalyRig(AnomalyConfig(loop_action_type=LoopActionType(same_action_severity="high")))
     watch.clicks(0, 100, 200, 300)
 
     assert watch.looks(400, type="click", target=Target(label="Back")) is ALLOWED
@@ -222,7 +222,7 @@ def test_loop_of_one_action_blocks_if_only_that_is_severe() -> None:
 
 
 def test_loop_of_one_action_is_never_less_severe_than_one_of_one_type() -> None:
-    watch = Watch(AnomalyConfig(loop_action_type=LoopActionType(severity="high")))
+    watch = AnomalyRig(AnomalyConfig(loop_action_type=LoopActionType(severity="high")))
     watch.clicks(0, 100, 200, 300)
 
     assert watch.looks(400, type="click", target=Target(label="Next")).cause == "anomaly"
@@ -230,7 +230,7 @@ def test_loop_of_one_action_is_never_less_severe_than_one_of_one_type() -> None:
 
 @pytest.mark.req("S2.34")
 def test_critical_finding_stops_everybody() -> None:
-    watch = Watch(STOPPING)
+    watch = AnomalyRig(STOPPING)
     watch.hears(stop(0, epoch=6), resume(0, epoch=7), stop(0, "file:/x", epoch=5))
     watch.clicks(0, 1, 2, 3)
 
@@ -249,7 +249,7 @@ def test_critical_finding_stops_everybody() -> None:
 
 
 def test_next_critical_finding_has_the_next_epoch() -> None:
-    watch = Watch(STOPPING)
+    watch = AnomalyRig(STOPPING)
     watch.clicks(0, 1, 2, 3, 4)
     caused = [event for t in (1000, 1001, 1002, 1003, 1004) for event in watch.hears_clicks(t)]
 
@@ -257,7 +257,7 @@ def test_next_critical_finding_has_the_next_epoch() -> None:
 
 
 def test_only_the_last_findings_are_kept() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     for n in range(MAX_FINDINGS + 5):
         watch.hears(AnomalyFound(at=at(n), t=n, rule="anomaly.x", severity="low", message=f"m{n}"))
 
@@ -266,14 +266,14 @@ def test_only_the_last_findings_are_kept() -> None:
 
 
 def test_agent_that_was_never_heard_has_empty_gauges() -> None:
-    gauges = Watch().guard.gauges("nobody", 0)
+    gauges = AnomalyRig().guard.gauges("nobody", 0)
 
     assert (gauges.iterations_per_hour, gauges.error_ratio, gauges.repeated_action) == (0, 0, 0)
 
 
 @pytest.mark.req("S2.43")
 def test_nobody_seen_for_a_day_is_said_once_a_day() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.hears(tick(0))
     hours = [hour for hour in range(100) if watch.hears(tick(hour * HOUR + 1))]
 
@@ -284,14 +284,14 @@ def test_nobody_seen_for_a_day_is_said_once_a_day() -> None:
 
 
 def test_a_day_is_not_yet_more_than_a_day() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.hears(tick(0))
 
     assert watch.hears(tick(24 * HOUR)) == []
 
 
 def test_before_anything_happened_nobody_is_missed() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
 
     (seen,) = watch.hears(tick(100 * HOUR))
 
@@ -301,7 +301,7 @@ def test_before_anything_happened_nobody_is_missed() -> None:
 
 
 def test_absence_of_people_can_be_left_unsaid() -> None:
-    watch = Watch(AnomalyConfig(no_human=NoHuman(enabled=False)))
+    watch = AnomalyRig(AnomalyConfig(no_human=NoHuman(enabled=False)))
     watch.hears(tick(0))
 
     assert watch.hears(tick(100 * HOUR)) == []
@@ -336,14 +336,14 @@ def unseen() -> list[Event]:
 
 @pytest.mark.parametrize("event", seen(), ids=lambda event: type(event).__name__)
 def test_what_people_do_shows_that_they_are_there(event: Event) -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.hears(tick(0), event)
 
     assert watch.guard.since_human_s(2 * HOUR) == HOUR
 
 
 def test_a_finding_is_seen_by_whoever_does_something_after_it() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     before, after = (
         AnomalyFound(at=at(t), t=t, rule="anomaly.x", severity="low", message="odd")
         for t in (HOUR - 1, HOUR)
@@ -358,14 +358,14 @@ def test_a_finding_is_seen_by_whoever_does_something_after_it() -> None:
 
 @pytest.mark.parametrize("event", unseen(), ids=lambda event: type(event).__name__)
 def test_what_programs_do_shows_nobody(event: Event) -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.hears(tick(0), event)
 
     assert watch.guard.since_human_s(2 * HOUR) == 2 * HOUR
 
 
 def test_person_who_comes_back_and_goes_is_missed_anew() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.hears(tick(0), tick(25 * HOUR))
     watch.hears(PersonSeen(at=at(26 * HOUR), t=26 * HOUR, by="alice", how="web"))
 
@@ -374,7 +374,7 @@ def test_person_who_comes_back_and_goes_is_missed_anew() -> None:
 
 
 def test_irreversible_proposals_ask_again_when_nobody_is_there_if_that_is_wished() -> None:
-    watch = Watch(human=HumanConfig(confirm_after_h=8))
+    watch = AnomalyRig(human=HumanConfig(confirm_after_h=8))
     watch.hears(tick(0))
 
     verdict = watch.looks(9 * HOUR, type="push")
@@ -386,7 +386,7 @@ def test_irreversible_proposals_ask_again_when_nobody_is_there_if_that_is_wished
 
 
 def test_nobody_there_means_nothing_by_default() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.hears(tick(0))
 
     assert watch.looks(999 * HOUR, type="push") is ALLOWED
@@ -394,7 +394,7 @@ def test_nobody_there_means_nothing_by_default() -> None:
 
 
 def test_safe_mode_is_entered_once_when_nobody_is_there_if_that_is_wished() -> None:
-    watch = Watch(human=HumanConfig(safe_mode_after_h=12))
+    watch = AnomalyRig(human=HumanConfig(safe_mode_after_h=12))
     watch.hears(tick(0))
 
     (entered,) = watch.hears(tick(13 * HOUR))
@@ -406,7 +406,7 @@ def test_safe_mode_is_entered_once_when_nobody_is_there_if_that_is_wished() -> N
 
 
 def test_safe_mode_that_a_person_left_is_entered_anew_in_time() -> None:
-    watch = Watch(human=HumanConfig(safe_mode_after_h=12))
+    watch = AnomalyRig(human=HumanConfig(safe_mode_after_h=12))
     watch.hears(tick(0), tick(13 * HOUR))
     watch.hears(SafeModeExited(at=at(14 * HOUR), t=14 * HOUR, by="alice"))
 
@@ -415,7 +415,7 @@ def test_safe_mode_that_a_person_left_is_entered_anew_in_time() -> None:
 
 
 def test_safe_mode_of_one_agent_is_not_everybodys() -> None:
-    watch = Watch(human=HumanConfig(safe_mode_after_h=12))
+    watch = AnomalyRig(human=HumanConfig(safe_mode_after_h=12))
     watch.hears(
         tick(0),
         SafeModeEntered(at=at(0), t=0, by="safetyd", agent="code"),

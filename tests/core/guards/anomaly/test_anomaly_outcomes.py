@@ -17,7 +17,7 @@ from safetyd.core.guards.anomaly.usage_detectors import (
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.messages.telemetry import Commit, Heartbeat, Iteration, Metrics
 from safetyd.core.messages.verdict import Severity
-from tests.core.guards.anomaly.anomaly_rig import HOUR, Watch, told
+from tests.core.guards.anomaly.anomaly_rig import HOUR, AnomalyRig, told
 from tests.core.guards.guard_rig import decided, settled
 from tests.story import at, propose, report
 
@@ -32,7 +32,7 @@ ONLY_OUTLIERS = AnomalyConfig(
 
 @pytest.mark.req("S2.31")
 def test_five_outcomes_each_dearer_than_the_last_escalate() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     found = [watch.works(n, cost_usd=n / 100) for n in range(5)]
 
     assert found == [[], [], [], [], ["escalating_cost"]]
@@ -42,7 +42,7 @@ def test_five_outcomes_each_dearer_than_the_last_escalate() -> None:
 
 @pytest.mark.req("S2.31")
 def test_equal_cost_and_no_cost_do_not_escalate() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     costs = (0.1, 0.2, 0.2, 0.3, 0.4, 0.5, None, 0.6, 0.7)
 
     assert [watch.works(n, cost_usd=cost) for n, cost in enumerate(costs)] == [[]] * 9
@@ -51,7 +51,7 @@ def test_equal_cost_and_no_cost_do_not_escalate() -> None:
 @pytest.mark.req("S2.29")
 @pytest.mark.req("S2.43")
 def test_more_than_twenty_rounds_in_an_hour_are_many() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     found = [watch.says(100 * n, Iteration()) for n in range(21)]
 
     assert found == [[]] * 20 + [["iterations_per_hour"]]
@@ -60,7 +60,7 @@ def test_more_than_twenty_rounds_in_an_hour_are_many() -> None:
 
 
 def test_allowed_dispatches_are_rounds_and_others_are_not() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     allowed = [watch.proposes(100 * n, type="dispatch", text=str(n)) for n in range(21)]
     for n in range(9):
         watch.hears(decided(propose(2100 + n, type="dispatch"), decision=Severity.BLOCK))
@@ -70,7 +70,7 @@ def test_allowed_dispatches_are_rounds_and_others_are_not() -> None:
 
 
 def test_rounds_and_dispatches_are_not_added_up() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     for n in range(15):
         watch.says(n, Iteration())
         watch.proposes(n, type="dispatch")
@@ -79,7 +79,7 @@ def test_rounds_and_dispatches_are_not_added_up() -> None:
 
 
 def test_rounds_of_an_hour_ago_are_forgotten() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     for n in range(20):
         watch.says(100 * n, Iteration())
 
@@ -89,7 +89,7 @@ def test_rounds_of_an_hour_ago_are_forgotten() -> None:
 
 
 def test_many_rounds_in_a_minute_are_all_counted() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     for n in range(500):
         watch.says(n / 10, Iteration())
 
@@ -99,7 +99,7 @@ def test_many_rounds_in_a_minute_are_all_counted() -> None:
 @pytest.mark.req("S2.29")
 @pytest.mark.req("S2.43")
 def test_more_than_five_dollars_in_an_hour_are_much() -> None:
-    watch = Watch(NO_OUTLIERS)
+    watch = AnomalyRig(NO_OUTLIERS)
     found = [watch.works(60 * n, cost_usd=0.1) for n in range(50)]
 
     assert found == [[]] * 50
@@ -109,7 +109,7 @@ def test_more_than_five_dollars_in_an_hour_are_much() -> None:
 
 
 def test_price_of_the_tokens_counts_where_it_is_larger() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.works(0, cost_usd=1.0, priced_nano=2_000_000_000)
     watch.works(1, cost_usd=1.0, priced_nano=10)
     watch.works(2, priced_nano=1_000_000_000)
@@ -120,7 +120,7 @@ def test_price_of_the_tokens_counts_where_it_is_larger() -> None:
 @pytest.mark.req("S2.29")
 @pytest.mark.req("S2.43")
 def test_commit_of_more_than_ten_files_is_large() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
 
     assert watch.says(0, Commit(ref="a", files_changed=10)) == []
     assert watch.says(1, Commit(ref="b", files_changed=14)) == ["files_per_commit"]
@@ -129,13 +129,13 @@ def test_commit_of_more_than_ten_files_is_large() -> None:
 
 
 def test_outcome_of_a_commit_tells_its_files_too() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
 
     assert watch.works(0, type="git_commit", files_changed=14) == ["files_per_commit"]
 
 
 def test_files_of_anything_but_a_commit_are_not_counted() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
 
     assert watch.works(0, type="edit_file", files_changed=14) == []
     assert watch.says(1, Commit(ref="a")) == []
@@ -145,7 +145,7 @@ def test_files_of_anything_but_a_commit_are_not_counted() -> None:
 @pytest.mark.req("S2.29")
 @pytest.mark.req("S2.43")
 def test_more_than_one_error_in_twenty_is_a_high_rate() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     for n in range(37):
         watch.works(n)
     found = [watch.works(40 + n, ok=False) for n in range(3)]
@@ -156,14 +156,14 @@ def test_more_than_one_error_in_twenty_is_a_high_rate() -> None:
 
 
 def test_error_rate_waits_for_twenty_outcomes() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     found = [watch.works(n, ok=False) for n in range(20)]
 
     assert found == [[]] * 19 + [["error_rate"]]
 
 
 def test_error_ratio_is_zero_until_there_are_enough_outcomes_to_tell() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     ratios: list[float] = []
     for n in range(20):
         watch.works(n, ok=n > 0)
@@ -173,7 +173,7 @@ def test_error_ratio_is_zero_until_there_are_enough_outcomes_to_tell() -> None:
 
 
 def test_only_the_last_hundred_outcomes_make_the_error_rate() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     for n in range(20):
         watch.works(n, ok=False)
     for n in range(96):
@@ -184,7 +184,7 @@ def test_only_the_last_hundred_outcomes_make_the_error_rate() -> None:
 
 @pytest.mark.req("S2.29")
 def test_numbers_that_an_agent_reports_count_where_they_are_larger() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     metrics = Metrics(
         iterations_per_hour=21,
         api_cost_last_hour=5.2,
@@ -207,7 +207,7 @@ def test_numbers_that_an_agent_reports_count_where_they_are_larger() -> None:
 
 
 def test_numbers_that_are_smaller_than_ours_change_nothing() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.says(0, Commit(ref="a", files_changed=9))
 
     watch.says(1, Metrics(files_changed_per_commit=1, error_rate=0))
@@ -216,7 +216,7 @@ def test_numbers_that_are_smaller_than_ours_change_nothing() -> None:
 
 
 def test_what_an_agent_says_of_itself_counts_for_an_hour() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.says(0, Metrics(iterations_per_hour=15))
 
     assert watch.guard.gauges("code", HOUR - 1).iterations_per_hour == 15
@@ -224,7 +224,7 @@ def test_what_an_agent_says_of_itself_counts_for_an_hour() -> None:
 
 
 def test_exactly_at_the_limits_nothing_is_found() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     metrics = Metrics(
         iterations_per_hour=20, api_cost_last_hour=5, files_changed_per_commit=10, error_rate=0.05
     )
@@ -235,7 +235,7 @@ def test_exactly_at_the_limits_nothing_is_found() -> None:
 @pytest.mark.req("S2.33")
 @pytest.mark.req("S1.43")
 def test_value_more_than_three_deviations_off_is_an_outlier() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     for n in range(10):
         watch.works(n, latency_ms=1000 if n % 2 else 1200)
 
@@ -248,7 +248,7 @@ def test_value_more_than_three_deviations_off_is_an_outlier() -> None:
 @pytest.mark.req("S2.33")
 @pytest.mark.req("S1.25")
 def test_nothing_is_an_outlier_before_ten_samples() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     found = [watch.works(n, latency_ms=10**n) for n in range(10)]
 
     assert found == [[]] * 10
@@ -256,7 +256,7 @@ def test_nothing_is_an_outlier_before_ten_samples() -> None:
 
 @pytest.mark.req("S2.33")
 def test_where_nothing_varies_any_difference_is_an_outlier() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     for n in range(10):
         watch.works(n, cost_usd=0.1)
 
@@ -266,7 +266,7 @@ def test_where_nothing_varies_any_difference_is_an_outlier() -> None:
 
 
 def test_tokens_are_compared_as_well() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     for n in range(10):
         watch.works(n, tokens=Tokens(input=1000, output=n))
 
@@ -275,7 +275,7 @@ def test_tokens_are_compared_as_well() -> None:
 
 
 def test_outcome_that_says_nothing_of_itself_is_no_sample() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     for n in range(9):
         watch.works(n, latency_ms=1000)
     watch.works(9)
@@ -285,7 +285,7 @@ def test_outcome_that_says_nothing_of_itself_is_no_sample() -> None:
 
 @pytest.mark.req("S1.25")
 def test_each_model_has_a_baseline_of_its_own() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     for n in range(10):
         watch.works(n, latency_ms=1000, model="small")
 
@@ -294,7 +294,7 @@ def test_each_model_has_a_baseline_of_its_own() -> None:
 
 
 def test_baselines_of_an_agent_are_bounded() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     for n in range(10):
         watch.works(n, latency_ms=1000, model="m")
     for n in range(MAX_MODELS):
@@ -304,7 +304,7 @@ def test_baselines_of_an_agent_are_bounded() -> None:
 
 
 def test_no_number_is_too_large_to_compare() -> None:
-    watch = Watch(ONLY_OUTLIERS)
+    watch = AnomalyRig(ONLY_OUTLIERS)
     for n in range(10):
         watch.works(n, latency_ms=1e308, cost_usd=1e308)
 
@@ -324,7 +324,7 @@ def test_standing_among_equals_is_nothing_or_infinite() -> None:
 
 @pytest.mark.req("S1.43")
 def test_latency_that_drifts_to_twice_its_average_is_found() -> None:
-    watch = Watch(NO_OUTLIERS)
+    watch = AnomalyRig(NO_OUTLIERS)
     for n in range(40):
         watch.works(n, latency_ms=1900)
 
@@ -336,7 +336,7 @@ def test_latency_that_drifts_to_twice_its_average_is_found() -> None:
 
 @pytest.mark.req("S1.25")
 def test_latency_may_do_as_it_likes_for_thirty_outcomes() -> None:
-    watch = Watch(NO_OUTLIERS)
+    watch = AnomalyRig(NO_OUTLIERS)
     found = [watch.works(n, latency_ms=10 + 1000 * (n > 20)) for n in range(30)]
 
     assert found == [[]] * 30
@@ -344,7 +344,7 @@ def test_latency_may_do_as_it_likes_for_thirty_outcomes() -> None:
 
 
 def test_short_latencies_keep_their_digits() -> None:
-    watch = Watch(NO_OUTLIERS)
+    watch = AnomalyRig(NO_OUTLIERS)
     for n in range(31):
         watch.works(n, latency_ms=4 + 400 * (n > 28))
 
@@ -352,14 +352,14 @@ def test_short_latencies_keep_their_digits() -> None:
 
 
 def test_outcome_of_an_unknown_agent_is_not_remembered() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
 
     assert watch.hears(settled(0, None, "stranger")) == []
     assert watch.guard.agents == ()
 
 
 def test_telemetry_makes_only_agents_with_a_key_known() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     keyless = report(0, Heartbeat(), "stranger")
     keyless.keyless = True
 
@@ -369,7 +369,7 @@ def test_telemetry_makes_only_agents_with_a_key_known() -> None:
 
 
 def test_keyless_agent_that_proposed_is_heard() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.knows()
     keyless = report(0, Commit(ref="a", files_changed=14))
     keyless.keyless = True
@@ -379,7 +379,7 @@ def test_keyless_agent_that_proposed_is_heard() -> None:
 
 @pytest.mark.req("S1.24")
 def test_breaker_that_trips_three_times_in_ten_minutes_oscillates() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
 
     assert watch.trips(0) == watch.trips(300) == []
     (found,) = watch.trips(599)
@@ -392,14 +392,14 @@ def test_breaker_that_trips_three_times_in_ten_minutes_oscillates() -> None:
 
 @pytest.mark.req("S1.24")
 def test_trips_that_are_far_apart_or_of_others_are_no_oscillation() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     caused = [*watch.trips(0), *watch.trips(1), *watch.trips(2, "other"), *watch.trips(600)]
 
     assert caused == []
 
 
 def test_moves_other_than_trips_are_no_oscillation() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     moved = BreakerMoved(at=at(0), t=0, breaker="openai", state="half_open", reason="x")
 
     assert watch.hears(moved, moved, moved) == []
@@ -407,7 +407,7 @@ def test_moves_other_than_trips_are_no_oscillation() -> None:
 
 @pytest.mark.req("S2.35")
 def test_agent_whose_own_breaker_oscillates_is_paused() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.trips(0, "openai/code", "code")
     watch.trips(1, "openai/code", "code")
 
@@ -425,13 +425,13 @@ def test_agent_whose_own_breaker_oscillates_is_paused() -> None:
 
 def test_oscillation_can_be_switched_off() -> None:
     off = BreakerOscillation(enabled=False)
-    watch = Watch(AnomalyConfig(breaker_oscillation=off))
+    watch = AnomalyRig(AnomalyConfig(breaker_oscillation=off))
 
     assert [watch.trips(t) for t in range(5)] == [[]] * 5
 
 
 def test_breakers_that_are_remembered_are_bounded() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.trips(0)
     watch.trips(0)
     for n in range(MAX_BREAKERS):

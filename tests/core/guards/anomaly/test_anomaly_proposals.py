@@ -15,7 +15,7 @@ from safetyd.core.guards.anomaly.proposal_detectors import (
 )
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import Severity, Verdict
-from tests.core.guards.anomaly.anomaly_rig import Watch, told
+from tests.core.guards.anomaly.anomaly_rig import AnomalyRig, told
 from tests.core.guards.guard_rig import decided
 from tests.story import at, propose
 
@@ -37,7 +37,7 @@ ACTS = AnomalyConfig(
 @pytest.mark.req("S1.22")
 @pytest.mark.req("S1.34")
 def test_five_of_the_same_action_in_ten_seconds_are_rapid() -> None:
-    watch = Watch(IDENTICAL)
+    watch = AnomalyRig(IDENTICAL)
 
     assert watch.clicks(0, 2, 4, 6) == []
     assert watch.clicks(9.9) == ["rapid_identical"]
@@ -47,11 +47,11 @@ def test_five_of_the_same_action_in_ten_seconds_are_rapid() -> None:
 
 @pytest.mark.req("S1.22")
 def test_the_fifth_after_ten_seconds_is_not_rapid() -> None:
-    assert Watch(IDENTICAL).clicks(0, 2, 4, 6, 10) == []
+    assert AnomalyRig(IDENTICAL).clicks(0, 2, 4, 6, 10) == []
 
 
 def test_other_actions_in_between_do_not_hide_identical_ones() -> None:
-    watch = Watch(IDENTICAL)
+    watch = AnomalyRig(IDENTICAL)
     for t in range(4):
         watch.clicks(t)
         watch.clicks(t, label="Back")
@@ -60,20 +60,20 @@ def test_other_actions_in_between_do_not_hide_identical_ones() -> None:
 
 
 def test_the_same_words_for_another_target_are_another_action() -> None:
-    watch = Watch(IDENTICAL)
+    watch = AnomalyRig(IDENTICAL)
 
     assert [watch.clicks(n, label=f"Row {n}") for n in range(9)] == [[]] * 9
 
 
 def test_agents_do_not_share_actions() -> None:
-    watch = Watch(IDENTICAL)
+    watch = AnomalyRig(IDENTICAL)
     watch.clicks(0, 1, 2, 3)
 
     assert watch.clicks(4, agent="ops") == []
 
 
 def test_reading_the_same_again_and_again_is_rapid_too() -> None:
-    watch = Watch(IDENTICAL)
+    watch = AnomalyRig(IDENTICAL)
 
     found = [watch.proposes(t, type="read_file", paths=("a.py",)) for t in range(5)]
 
@@ -82,7 +82,7 @@ def test_reading_the_same_again_and_again_is_rapid_too() -> None:
 
 @pytest.mark.parametrize("kind", ["scroll", "key", "wait"])
 def test_patient_types_may_be_repeated(kind: str) -> None:
-    watch = Watch(AnomalyConfig(rapid_actions=RapidActions(enabled=False)))
+    watch = AnomalyRig(AnomalyConfig(rapid_actions=RapidActions(enabled=False)))
 
     found = [watch.proposes(t, type=kind) for t in range(20)]
 
@@ -90,7 +90,7 @@ def test_patient_types_may_be_repeated(kind: str) -> None:
 
 
 def test_only_the_last_different_actions_are_kept() -> None:
-    watch = Watch(IDENTICAL)
+    watch = AnomalyRig(IDENTICAL)
     watch.clicks(0, 0, 0, 0)
     for n in range(MAX_ACTIONS):
         watch.clicks(0, label=f"Row {n}")
@@ -99,7 +99,7 @@ def test_only_the_last_different_actions_are_kept() -> None:
 
 
 def test_blocked_proposals_count_and_repeats_of_an_id_do_not() -> None:
-    watch = Watch(IDENTICAL)
+    watch = AnomalyRig(IDENTICAL)
     proposed = propose(0, type="click")
     for _ in range(9):
         watch.hears(decided(proposed, first=False))
@@ -111,7 +111,7 @@ def test_blocked_proposals_count_and_repeats_of_an_id_do_not() -> None:
 
 @pytest.mark.req("S2.43")
 def test_six_of_the_same_action_in_a_row_are_repeated() -> None:
-    watch = Watch(REPEATED)
+    watch = AnomalyRig(REPEATED)
 
     assert watch.clicks(0, 100, 200, 300, 400) == []
     assert watch.clicks(500) == ["repeated_action"]
@@ -120,7 +120,7 @@ def test_six_of_the_same_action_in_a_row_are_repeated() -> None:
 
 
 def test_another_action_ends_the_row() -> None:
-    watch = Watch(REPEATED)
+    watch = AnomalyRig(REPEATED)
     watch.clicks(0, 1, 2, 3, 4)
     watch.clicks(5, label="Back")
 
@@ -128,7 +128,7 @@ def test_another_action_ends_the_row() -> None:
 
 
 def test_waiting_in_between_does_not_end_the_row() -> None:
-    watch = Watch(REPEATED)
+    watch = AnomalyRig(REPEATED)
     for t in range(5):
         watch.clicks(t)
         watch.proposes(t, type="wait")
@@ -138,7 +138,7 @@ def test_waiting_in_between_does_not_end_the_row() -> None:
 
 @pytest.mark.req("S2.30")
 def test_five_acts_of_one_type_may_be_a_loop() -> None:
-    watch = Watch(ACTS)
+    watch = AnomalyRig(ACTS)
     for n in range(4):
         assert watch.clicks(100 * n, label=f"Row {n}") == []
 
@@ -151,7 +151,7 @@ def test_five_acts_of_one_type_may_be_a_loop() -> None:
 @pytest.mark.req("S2.30")
 @pytest.mark.req("S2.46")
 def test_ten_same_actions_are_a_loop_of_medium_severity() -> None:
-    watch = Watch(ACTS)
+    watch = AnomalyRig(ACTS)
     watch.proposes(0, type="edit_file")
 
     watch.clicks(*range(100, 1100, 100))
@@ -162,7 +162,7 @@ def test_ten_same_actions_are_a_loop_of_medium_severity() -> None:
 
 @pytest.mark.req("S2.30")
 def test_one_other_act_among_the_last_ten_is_no_loop() -> None:
-    watch = Watch(ACTS)
+    watch = AnomalyRig(ACTS)
     watch.clicks(0)
     watch.proposes(50, type="edit_file")
 
@@ -170,7 +170,7 @@ def test_one_other_act_among_the_last_ten_is_no_loop() -> None:
 
 
 def test_loop_of_one_type_that_narrows_to_one_action_is_raised_again() -> None:
-    watch = Watch(ACTS)
+    watch = AnomalyRig(ACTS)
     for n in range(5):
         watch.clicks(100 * n, label=f"Row {n}")
 
@@ -181,7 +181,7 @@ def test_loop_of_one_type_that_narrows_to_one_action_is_raised_again() -> None:
 
 @pytest.mark.req("S2.32")
 def test_five_acts_each_less_than_five_seconds_after_the_last_are_rapid() -> None:
-    watch = Watch(ACTS)
+    watch = AnomalyRig(ACTS)
     kinds = ("click", "edit_file", "click", "edit_file", "click")
     found = [watch.proposes(4.9 * n, type=kind) for n, kind in enumerate(kinds)]
 
@@ -192,7 +192,7 @@ def test_five_acts_each_less_than_five_seconds_after_the_last_are_rapid() -> Non
 
 @pytest.mark.req("S2.32")
 def test_one_gap_of_five_seconds_is_a_breath() -> None:
-    watch = Watch(ACTS)
+    watch = AnomalyRig(ACTS)
     times = (0, 1, 2, 7, 8, 9, 10, 11, 12)
     kinds = ("click", "edit_file") * 5
 
@@ -200,7 +200,7 @@ def test_one_gap_of_five_seconds_is_a_breath() -> None:
 
 
 def test_reading_quickly_is_work() -> None:
-    watch = Watch(ACTS)
+    watch = AnomalyRig(ACTS)
 
     assert [watch.proposes(n / 10, type="read_file") for n in range(20)] == [[]] * 20
 
@@ -208,12 +208,12 @@ def test_reading_quickly_is_work() -> None:
 @pytest.mark.req("S1.23")
 @pytest.mark.parametrize(("skew_s", "found"), [(30, []), (31, ["time_skew"]), (-42, ["time_skew"])])
 def test_clock_more_than_half_a_minute_off_is_skewed(skew_s: float, found: list[str]) -> None:
-    assert Watch().proposes(0, at=at(skew_s)) == found
+    assert AnomalyRig().proposes(0, at=at(skew_s)) == found
 
 
 @pytest.mark.req("S1.23")
 def test_skew_is_told_in_seconds() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     watch.proposes(100, at=at(58))
 
     assert watch.messages == ["Time skew: 42 s"]
@@ -223,17 +223,17 @@ def test_skew_is_told_in_seconds() -> None:
 def test_time_without_a_zone_is_read_as_utc() -> None:
     naive = (at(0) + timedelta(seconds=42)).replace(tzinfo=None)
 
-    assert Watch().proposes(0, at=naive) == ["time_skew"]
+    assert AnomalyRig().proposes(0, at=naive) == ["time_skew"]
 
 
 def test_skew_can_be_switched_off() -> None:
-    watch = Watch(AnomalyConfig(time_skew=TimeSkew(enabled=False)))
+    watch = AnomalyRig(AnomalyConfig(time_skew=TimeSkew(enabled=False)))
 
     assert watch.proposes(0, at=at(999)) == []
 
 
 def test_agent_whose_name_is_one_too_many_is_not_remembered() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     refused = Verdict("keys", Severity.BLOCK, "keys.agents", "full", limit_id="keys.agents")
 
     watch.hears(decided(propose(0, "new", keyless=True), refused))
@@ -242,7 +242,7 @@ def test_agent_whose_name_is_one_too_many_is_not_remembered() -> None:
 
 
 def test_agent_that_was_blocked_by_another_rule_is_remembered() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     verdict = Verdict("gate", Severity.BLOCK, "gate.loop", "x")
 
     watch.hears(decided(propose(0, target=Target(label="x")), verdict))

@@ -12,7 +12,7 @@ from safetyd.core.guards.anomaly.usage_detectors import CostPerHour
 from safetyd.core.messages.proposal import Target, Tokens
 from safetyd.core.messages.telemetry import Commit, Iteration, Metrics
 from safetyd.core.messages.verdict import Severity
-from tests.core.guards.anomaly.anomaly_rig import Watch
+from tests.core.guards.anomaly.anomaly_rig import AnomalyRig
 from tests.core.guards.guard_rig import KINDS, decided, settled
 from tests.story import at, propose, report, resume, stop, tick
 
@@ -84,7 +84,9 @@ def other(what: str, t: float) -> Event:
     return tick(t)
 
 
-def happen(watch: Watch, t: float, step, decision: Severity | None, *, first: bool) -> list[Event]:
+def happen(
+    watch: AnomalyRig, t: float, step, decision: Severity | None, *, first: bool
+) -> list[Event]:
     if isinstance(step, str):
         return watch.hears(other(step, t))
     if isinstance(step, tuple):
@@ -108,7 +110,7 @@ def happen(watch: Watch, t: float, step, decision: Severity | None, *, first: bo
 )
 @settings(deadline=None)
 def test_a_replayed_guard_is_the_same_guard(config, story, last) -> None:
-    watch = Watch(config, HUMAN)
+    watch = AnomalyRig(config, HUMAN)
     t = 0.0
     for seconds, step, decision, first in story:
         t += seconds
@@ -127,7 +129,7 @@ def test_a_replayed_guard_is_the_same_guard(config, story, last) -> None:
 )
 @settings(deadline=None)
 def test_no_finding_of_one_severity_is_raised_twice_within_ten_minutes(config, story) -> None:
-    watch = Watch(config, HUMAN)
+    watch = AnomalyRig(config, HUMAN)
     raised: dict[tuple[str, str | None, str], float] = {}
     t = 0.0
     for seconds, step, decision, first in story:
@@ -143,7 +145,7 @@ def test_no_finding_of_one_severity_is_raised_twice_within_ten_minutes(config, s
 @given(st.lists(st.tuples(st.floats(0, 12), proposals), min_size=5, max_size=60))
 @settings(deadline=None)
 def test_what_blocks_a_proposal_is_what_it_raises(story) -> None:
-    watch = Watch(CONFIGS[1], HumanConfig())
+    watch = AnomalyRig(CONFIGS[1], HumanConfig())
     t = 0.0
     for seconds, step in story:
         t += seconds

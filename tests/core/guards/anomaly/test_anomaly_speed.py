@@ -6,7 +6,7 @@ from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.messages.verdict import ALLOWED
-from tests.core.guards.anomaly.anomaly_rig import Watch
+from tests.core.guards.anomaly.anomaly_rig import AnomalyRig
 from tests.core.guards.gate.test_gate_speed import best_s
 from tests.core.guards.guard_rig import KINDS, decided, settled
 from tests.story import propose
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.alone
 
 
 def test_look_at_a_plain_proposal_takes_a_microsecond() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     proposed = propose(0, type="edit_file", text="x")
     kind = KINDS.of(proposed.proposal)
 
@@ -27,7 +27,7 @@ def test_look_at_a_plain_proposal_takes_a_microsecond() -> None:
 
 
 def test_look_of_severe_detectors_takes_microseconds() -> None:
-    watch = Watch(AnomalyConfig(rapid_identical=RapidIdentical(severity="high")))
+    watch = AnomalyRig(AnomalyConfig(rapid_identical=RapidIdentical(severity="high")))
     proposed = propose(0, type="edit_file", text="x")
     kind = KINDS.of(proposed.proposal)
 
@@ -38,7 +38,7 @@ def test_look_of_severe_detectors_takes_microseconds() -> None:
 
 
 def test_decision_and_outcome_are_remembered_in_microseconds() -> None:
-    watch = Watch()
+    watch = AnomalyRig()
     decision = decided(propose(0, type="edit_file", text="x"))
     outcome = settled(0, latency_ms=1.0, cost_usd=0.1, tokens=Tokens(input=1))
     for n in range(200):

@@ -20,7 +20,7 @@ NO_LIMITS = BudgetConfig(chain_usd=0, session_usd=0, day_usd=0)
 OTHERS = ("stop", "keys", "gate")
 
 
-class Shop:
+class BudgetRig:
     """An engine with a budget, and a few guards beside it that refuse for other reasons.
 
     If it is `shared`, agents with keys are known by what they say.

@@ -12,7 +12,7 @@ from safetyd.core.messages.verdict import Severity
 from tests.core.guards.budget.budget_rig import (
     MIDNIGHT,
     NO_LIMITS,
-    Shop,
+    BudgetRig,
     cost,
     marks,
     pauses,
@@ -34,21 +34,21 @@ def test_limits_are_those_of_the_seeds() -> None:
 
 
 def test_proposal_without_a_cost_is_free_until_told_otherwise() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, chain="c-7")
 
     assert shop.reserved("day") == 0
 
 
 def test_proposal_without_a_cost_takes_the_default() -> None:
-    shop = Shop(BudgetConfig(default_cost_usd=0.25))
+    shop = BudgetRig(BudgetConfig(default_cost_usd=0.25))
     shop.buys(0)
 
     assert shop.reserved("day") == 0.25
 
 
 def test_estimate_is_the_larger_of_what_is_said_and_what_the_tokens_cost() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.play(
         priced(propose(0, id="p1", cost_usd=1.0), 2 * NANO),
         priced(propose(0, id="p2", cost_usd=3.0), 2 * NANO),
@@ -59,7 +59,7 @@ def test_estimate_is_the_larger_of_what_is_said_and_what_the_tokens_cost() -> No
 
 
 def test_price_is_fixed_in_the_journal() -> None:
-    journal = Shop().play(priced(propose(0), 7), cost(1, "p1", priced_nano=9))
+    journal = BudgetRig().play(priced(propose(0), 7), cost(1, "p1", priced_nano=9))
 
     assert [getattr(event, "priced_nano", None) for event in journal] == [7, 9, 9]
 
@@ -67,7 +67,7 @@ def test_price_is_fixed_in_the_journal() -> None:
 @pytest.mark.req("S1.40")
 @pytest.mark.req("S2.3")
 def test_chain_is_halted_once_its_budget_is_used() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 5, chain="c-7")
 
     decision = shop.buys(1, chain="c-7")
@@ -80,7 +80,7 @@ def test_chain_is_halted_once_its_budget_is_used() -> None:
 
 
 def test_reaching_a_limit_exactly_is_allowed_and_a_nano_more_is_not() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 4.9, chain="c-7")
 
     assert not shop.buys(1, 0.100000001, chain="c-7").allowed
@@ -88,7 +88,7 @@ def test_reaching_a_limit_exactly_is_allowed_and_a_nano_more_is_not() -> None:
 
 
 def test_agents_do_not_share_a_chain_by_its_name() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 5, chain="c-7")
 
     assert shop.buys(1, 1, agent="ops", chain="c-7").allowed
@@ -97,7 +97,7 @@ def test_agents_do_not_share_a_chain_by_its_name() -> None:
 @pytest.mark.req("S2.5")
 @pytest.mark.req("S1.20")
 def test_session_asks_for_more_and_its_agent_is_paused() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 9.8, session="s-42")
 
     journal = shop.play(propose(1, cost_usd=0.5, session="s-42"))
@@ -112,7 +112,7 @@ def test_session_asks_for_more_and_its_agent_is_paused() -> None:
 
 
 def test_implicit_session_has_a_budget_too() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 10)
 
     decision = shop.buys(1, 0.01)
@@ -121,7 +121,7 @@ def test_implicit_session_has_a_budget_too() -> None:
 
 
 def test_agent_is_paused_once_until_people_answer() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     journal = shop.play(
         propose(0, id="p1", cost_usd=11, session="a"),
         propose(1, id="p2", cost_usd=11, session="a"),
@@ -133,7 +133,7 @@ def test_agent_is_paused_once_until_people_answer() -> None:
 
 @pytest.mark.req("S2.5")
 def test_approval_gives_the_session_its_budget_once_more_and_no_further() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 10)
     shop.buys(1, 1)
     shop.play(unpause(2))
@@ -143,7 +143,7 @@ def test_approval_gives_the_session_its_budget_once_more_and_no_further() -> Non
 
 
 def test_approval_is_for_the_session_that_people_were_asked_about() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 10, session="a")
     shop.buys(0, 10, session="b")
     shop.buys(1, 1, session="a")
@@ -155,7 +155,7 @@ def test_approval_is_for_the_session_that_people_were_asked_about() -> None:
 
 
 def test_approval_after_the_session_is_over_raises_nothing() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 11, session="a")
     shop.play(report(1, SessionEnded(session="a")), unpause(2))
 
@@ -163,7 +163,7 @@ def test_approval_after_the_session_is_over_raises_nothing() -> None:
 
 
 def test_only_an_answer_to_the_budget_raises_it() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 10)
     shop.buys(1, 1)
     shop.play(unpause(2, "operator"), unpause(2, agent="nobody"))
@@ -183,7 +183,7 @@ def test_only_an_answer_to_the_budget_raises_it() -> None:
     ],
 )
 def test_used_up_day_blocks_what_needs_money_of_every_agent(needy: dict[str, Any]) -> None:
-    shop = Shop(BudgetConfig(session_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0))
     shop.buys(0, 50, agent="ops")
 
     decision = shop.buys(1, **needy)
@@ -193,7 +193,7 @@ def test_used_up_day_blocks_what_needs_money_of_every_agent(needy: dict[str, Any
 
 
 def test_what_costs_nothing_passes_a_day_that_is_used_up() -> None:
-    shop = Shop(BudgetConfig(session_usd=0, agent_usd=50))
+    shop = BudgetRig(BudgetConfig(session_usd=0, agent_usd=50))
     shop.buys(0, 50, chain="c", id="p1")
 
     assert shop.buys(1).allowed
@@ -201,7 +201,7 @@ def test_what_costs_nothing_passes_a_day_that_is_used_up() -> None:
 
 
 def test_what_costs_nothing_passes_no_chain_that_is_halted() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 5, chain="c")
 
     assert shop.buys(1, chain="c").limit_id == "budget.chain:c"
@@ -209,7 +209,7 @@ def test_what_costs_nothing_passes_no_chain_that_is_halted() -> None:
 
 @pytest.mark.req("S2.4")
 def test_used_up_day_is_one_alert() -> None:
-    shop = Shop(BudgetConfig(session_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0))
     shop.buys(0, 50)
 
     asks = (propose(n, id=f"p{n}", agent=f"a{n}", cost_usd=1) for n in range(5))
@@ -219,7 +219,7 @@ def test_used_up_day_is_one_alert() -> None:
 
 
 def test_single_estimate_too_large_refuses_that_proposal_only() -> None:
-    shop = Shop(BudgetConfig(session_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0))
 
     assert not shop.buys(0, 50.01).allowed
     assert shop.buys(1, 50).allowed
@@ -227,7 +227,7 @@ def test_single_estimate_too_large_refuses_that_proposal_only() -> None:
 
 @pytest.mark.req("S1.19")
 def test_every_scope_that_refuses_is_named_and_the_strictest_gives_the_reason() -> None:
-    shop = Shop(BudgetConfig(agent_usd=20, model_usd=20))
+    shop = BudgetRig(BudgetConfig(agent_usd=20, model_usd=20))
 
     decision = shop.buys(0, 60, chain="c", model="gpt-5.2")
 
@@ -242,14 +242,14 @@ def test_every_scope_that_refuses_is_named_and_the_strictest_gives_the_reason() 
 
 
 def test_block_by_the_day_goes_before_a_question_by_the_session() -> None:
-    decision = Shop().buys(0, 60)
+    decision = BudgetRig().buys(0, 60)
 
     assert decision.decision is Severity.BLOCK
     assert decision.triggered_rules == ("budget.day", "budget.session")
 
 
 def test_agent_and_model_have_limits_if_they_are_given_some() -> None:
-    shop = Shop(BudgetConfig(agent_usd=2, model_usd=3))
+    shop = BudgetRig(BudgetConfig(agent_usd=2, model_usd=3))
     shop.buys(0, 2, model="gpt-5.2")
 
     assert shop.buys(1, 1, model="o4").limit_id == "budget.agent:code"
@@ -258,14 +258,14 @@ def test_agent_and_model_have_limits_if_they_are_given_some() -> None:
 
 
 def test_zero_is_no_limit() -> None:
-    shop = Shop(NO_LIMITS)
+    shop = BudgetRig(NO_LIMITS)
 
     assert shop.buys(0, 1e6, chain="c").allowed
     assert marks(shop.play(propose(1, cost_usd=1e6, chain="c"))) == []
 
 
 def test_an_agent_may_have_a_session_limit_of_its_own() -> None:
-    shop = Shop(session_usd={"nightly": 40, "free": 0})
+    shop = BudgetRig(session_usd={"nightly": 40, "free": 0})
 
     assert shop.buys(0, 11, agent="nightly").allowed
     assert shop.buys(0, 12, agent="free").allowed
@@ -273,7 +273,7 @@ def test_an_agent_may_have_a_session_limit_of_its_own() -> None:
 
 
 def test_approval_raises_an_agents_own_limit_by_its_own_amount() -> None:
-    shop = Shop(session_usd={"code": 2})
+    shop = BudgetRig(session_usd={"code": 2})
     shop.buys(0, 2)
     shop.buys(1, 1)
     shop.play(unpause(2))
@@ -285,7 +285,7 @@ def test_approval_raises_an_agents_own_limit_by_its_own_amount() -> None:
 @pytest.mark.req("S1.21")
 @pytest.mark.req("S1.19")
 def test_warning_comes_once_when_four_fifths_are_used() -> None:
-    shop = Shop()
+    shop = BudgetRig()
 
     journal = shop.play(
         propose(0, id="p1", cost_usd=7.99, session="s"),
@@ -300,13 +300,13 @@ def test_warning_comes_once_when_four_fifths_are_used() -> None:
 
 
 def test_real_cost_can_be_what_brings_the_warning() -> None:
-    journal = Shop().play(propose(0, cost_usd=1), cost(1, "p1", 9))
+    journal = BudgetRig().play(propose(0, cost_usd=1), cost(1, "p1", 9))
 
     assert marks(journal) == [("warning", "session", "")]
 
 
 def test_warning_comes_again_on_another_day() -> None:
-    shop = Shop(BudgetConfig(session_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0))
 
     journal = shop.play(
         propose(0, id="p1", cost_usd=40),
@@ -318,7 +318,7 @@ def test_warning_comes_again_on_another_day() -> None:
 
 
 def test_every_scope_warns_for_itself() -> None:
-    shop = Shop(BudgetConfig(agent_usd=5, model_usd=5, day_usd=5, session_usd=5))
+    shop = BudgetRig(BudgetConfig(agent_usd=5, model_usd=5, day_usd=5, session_usd=5))
 
     journal = shop.play(propose(0, cost_usd=4, chain="c", session="s", model="o4"))
 
@@ -340,7 +340,7 @@ def test_every_scope_warns_for_itself() -> None:
 
 @pytest.mark.req("S1.19")
 def test_exceeded_comes_once_when_a_budget_first_refuses() -> None:
-    shop = Shop()
+    shop = BudgetRig()
 
     journal = shop.play(*(propose(n, id=f"p{n}", cost_usd=6, chain="c") for n in range(3)))
 
@@ -348,13 +348,13 @@ def test_exceeded_comes_once_when_a_budget_first_refuses() -> None:
 
 
 def test_opinion_alone_marks_nothing() -> None:
-    shop = Shop()
+    shop = BudgetRig()
 
     assert marks(shop.play(propose(0, cost_usd=60, dry_run=True))) == []
 
 
 def test_nobody_is_paused_for_a_budget_where_something_blocks_anyway() -> None:
-    shop = Shop()
+    shop = BudgetRig()
 
     journal = shop.play(stop(0), propose(1, cost_usd=11))
 
@@ -363,7 +363,7 @@ def test_nobody_is_paused_for_a_budget_where_something_blocks_anyway() -> None:
 
 
 def test_an_unpause_that_approves_nothing_raises_no_limit() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 11)
 
     shop.play(msgspec.structs.replace(unpause(1), approved=False))

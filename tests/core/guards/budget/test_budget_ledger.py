@@ -21,13 +21,13 @@ from safetyd.core.messages.money import NANO, dollars, usd
 from safetyd.core.messages.telemetry import SessionEnded
 from safetyd.core.policy import Policy
 from safetyd.core.sessions import SessionsConfig
-from tests.core.guards.budget.budget_rig import MIDNIGHT, NO_LIMITS, Shop, cost, marks, unpause
+from tests.core.guards.budget.budget_rig import MIDNIGHT, NO_LIMITS, BudgetRig, cost, marks, unpause
 from tests.core.guards.guard_rig import nobody
 from tests.story import NOON, at, propose, report, tick
 
 
 def test_outcome_turns_the_reservation_into_what_it_really_cost() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 2, id="p1")
     shop.play(cost(1, "p1", 0.5))
 
@@ -36,7 +36,7 @@ def test_outcome_turns_the_reservation_into_what_it_really_cost() -> None:
 
 
 def test_failed_action_costs_what_it_cost() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 2, id="p1")
     shop.play(cost(1, "p1", 0.5, ok=False))
 
@@ -44,7 +44,7 @@ def test_failed_action_costs_what_it_cost() -> None:
 
 
 def test_real_cost_is_the_larger_of_what_is_said_and_what_the_tokens_cost() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 2, id="p1")
     shop.play(cost(1, "p1", 0.5, priced_nano=3 * NANO))
 
@@ -52,7 +52,7 @@ def test_real_cost_is_the_larger_of_what_is_said_and_what_the_tokens_cost() -> N
 
 
 def test_outcome_that_tells_no_cost_costs_what_was_set_aside() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 2, id="p1")
     shop.play(cost(1, "p1"))
 
@@ -60,7 +60,7 @@ def test_outcome_that_tells_no_cost_costs_what_was_set_aside() -> None:
 
 
 def test_second_outcome_changes_nothing() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 2, id="p1")
     shop.play(cost(1, "p1", 1), cost(2, "p1", 1))
 
@@ -68,14 +68,14 @@ def test_second_outcome_changes_nothing() -> None:
 
 
 def test_outcome_without_a_proposal_adds_to_what_was_spent() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.play(cost(0, None, 2, session="s", model="o4"), cost(1, None, session="s"))
 
     assert (shop.spent("session", "s"), shop.spent("model", "o4"), shop.spent("day")) == (2, 2, 2)
 
 
 def test_action_without_an_outcome_was_used_to_the_full() -> None:
-    shop = Shop(policy=Policy(sessions=SessionsConfig(outcome_timeout_s=60, idle_s=999)))
+    shop = BudgetRig(policy=Policy(sessions=SessionsConfig(outcome_timeout_s=60, idle_s=999)))
     shop.buys(0, 2, chain="c")
     shop.play(tick(60))
 
@@ -93,28 +93,28 @@ def test_action_without_an_outcome_was_used_to_the_full() -> None:
     ids=["blocked", "asked", "dry run"],
 )
 def test_what_is_not_allowed_sets_nothing_aside(refused) -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.play(refused)
 
     assert shop.reserved("day") == 0
 
 
 def test_repeated_id_sets_nothing_more_aside() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.play(propose(0, cost_usd=1), propose(1, cost_usd=1))
 
     assert shop.reserved("day") == 1
 
 
 def test_id_that_is_decided_anew_leaves_its_earlier_reservation_spent() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.play(propose(0, cost_usd=1), propose(61, cost_usd=2))
 
     assert (shop.spent("day"), shop.reserved("day")) == (1, 2)
 
 
 def test_new_utc_day_begins_with_its_whole_budget() -> None:
-    shop = Shop(BudgetConfig(session_usd=0, agent_usd=50, model_usd=50))
+    shop = BudgetRig(BudgetConfig(session_usd=0, agent_usd=50, model_usd=50))
     shop.buys(MIDNIGHT - 1, 50, model="o4")
 
     assert not shop.buys(MIDNIGHT - 0.5, model="o4").allowed
@@ -123,7 +123,7 @@ def test_new_utc_day_begins_with_its_whole_budget() -> None:
 
 
 def test_day_is_not_left_backwards() -> None:
-    shop = Shop(BudgetConfig(session_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0))
     shop.buys(MIDNIGHT, 50)
 
     decision = shop.buys(MIDNIGHT - 60, 1)
@@ -133,7 +133,7 @@ def test_day_is_not_left_backwards() -> None:
 
 
 def test_cost_counts_on_the_day_on_which_it_was_allowed() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(MIDNIGHT - 1, 1, id="p1", model="o4")
     shop.play(cost(MIDNIGHT + 1, "p1", 2))
 
@@ -142,7 +142,7 @@ def test_cost_counts_on_the_day_on_which_it_was_allowed() -> None:
 
 
 def test_standings_of_a_day_that_nobody_has_used_are_empty() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 1)
 
     days = [s for s in shop.budget.standings(at(MIDNIGHT)) if s.scope == "day"]
@@ -151,7 +151,7 @@ def test_standings_of_a_day_that_nobody_has_used_are_empty() -> None:
 
 
 def test_ended_session_begins_anew_and_the_day_remembers() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 10, session="s")
     shop.play(report(1, SessionEnded(session="s")))
 
@@ -160,7 +160,7 @@ def test_ended_session_begins_anew_and_the_day_remembers() -> None:
 
 
 def test_late_outcome_of_an_ended_session_counts_everywhere_else() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 1, id="p1", session="s", chain="c")
     shop.buys(0, 1, id="p2", session="other")
     shop.play(report(1, SessionEnded(session="s")))
@@ -182,7 +182,7 @@ def test_end_of_a_session_without_an_account_changes_nothing() -> None:
 
 
 def test_chain_is_forgotten_a_day_after_its_last_message() -> None:
-    shop = Shop(BudgetConfig(session_usd=0, day_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0, day_usd=0))
     shop.buys(0, 5, id="p1", chain="c")
     shop.play(cost(1, "p1"))
 
@@ -192,7 +192,7 @@ def test_chain_is_forgotten_a_day_after_its_last_message() -> None:
 
 
 def test_refusal_by_another_guard_keeps_a_chain_alive() -> None:
-    shop = Shop(BudgetConfig(session_usd=0, day_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0, day_usd=0))
     shop.buys(0, 5, id="p1", chain="c")
     shop.play(cost(1, "p1", 4))
 
@@ -203,7 +203,7 @@ def test_refusal_by_another_guard_keeps_a_chain_alive() -> None:
 
 def test_forgotten_chains_make_room_and_those_that_hold_money_stay() -> None:
     patient = Policy(sessions=SessionsConfig(idle_s=1e9, outcome_timeout_s=1e9))
-    shop = Shop(NO_LIMITS, policy=patient)
+    shop = BudgetRig(NO_LIMITS, policy=patient)
     shop.buys(0, 1, id="p1", chain="old")
     shop.play(cost(1, "p1"))
     shop.buys(2, 1, chain="held")
@@ -219,7 +219,7 @@ def test_forgotten_chains_make_room_and_those_that_hold_money_stay() -> None:
 
 @pytest.mark.req("S1.17")
 def test_spending_is_kept_by_agent_session_and_model() -> None:
-    shop = Shop(NO_LIMITS)
+    shop = BudgetRig(NO_LIMITS)
     shop.play(
         propose(0, id="p1", cost_usd=1, session="s", model="o4"),
         cost(1, "p1"),
@@ -241,7 +241,7 @@ def test_spending_is_kept_by_agent_session_and_model() -> None:
 
 
 def test_only_the_latest_lines_of_spending_are_kept() -> None:
-    shop = Shop(NO_LIMITS)
+    shop = BudgetRig(NO_LIMITS)
     shop.play(*(cost(n, None, 1, model=f"m{n}") for n in range(MAX_LINES + 2)))
 
     models = [line.model for line in shop.budget.spending()]
@@ -271,7 +271,7 @@ def test_models_beyond_the_bound_share_one_budget() -> None:
 
 
 def test_costs_of_names_beyond_the_bound_count_in_the_day() -> None:
-    shop = Shop(NO_LIMITS)
+    shop = BudgetRig(NO_LIMITS)
     for n in range(MAX_AGENTS + 1):
         shop.play(cost(0, None, 1, f"a{n}", keyless=True))
 
@@ -280,7 +280,7 @@ def test_costs_of_names_beyond_the_bound_count_in_the_day() -> None:
 
 
 def test_name_that_may_not_be_known_gets_no_account() -> None:
-    shop = Shop(policy=Policy(max_agents=0))
+    shop = BudgetRig(policy=Policy(max_agents=0))
 
     journal = shop.play(propose(0, cost_usd=60, keyless=True))
 
@@ -289,7 +289,7 @@ def test_name_that_may_not_be_known_gets_no_account() -> None:
 
 
 def test_absurd_costs_are_kept_within_what_can_be_saved() -> None:
-    shop = Shop(NO_LIMITS)
+    shop = BudgetRig(NO_LIMITS)
     shop.play(*(cost(n, None, 1e308, session="s") for n in range(9)))
     for n in range(9):
         shop.buys(n, 1e308, id=f"p{n}")
@@ -303,7 +303,7 @@ def test_absurd_costs_are_kept_within_what_can_be_saved() -> None:
 
 
 def test_saved_budget_is_the_same_budget() -> None:
-    shop, restored = Shop(), Budget(BudgetConfig(), {}, {}, nobody)
+    shop, restored = BudgetRig(), Budget(BudgetConfig(), {}, {}, nobody)
     shop.play(
         propose(0, id="p1", cost_usd=4, chain="c", session="s", model="o4"),
         cost(1, "p1", 3),
@@ -318,7 +318,7 @@ def test_saved_budget_is_the_same_budget() -> None:
 
 
 def test_standing_shows_what_people_added() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 11)
     shop.play(unpause(1))
 
@@ -328,7 +328,7 @@ def test_standing_shows_what_people_added() -> None:
 
 
 def test_scope_without_a_limit_stands_with_none() -> None:
-    shop = Shop(NO_LIMITS)
+    shop = BudgetRig(NO_LIMITS)
     shop.buys(0, 1)
 
     assert {standing.limit for standing in shop.budget.standings(NOON)} == {0}
@@ -349,7 +349,7 @@ def test_amounts_are_written_in_cents_unless_that_would_hide_them(amount, said) 
 
 
 def test_window_of_a_day_does_not_depend_on_the_steady_clock() -> None:
-    shop = Shop(BudgetConfig(session_usd=0))
+    shop = BudgetRig(BudgetConfig(session_usd=0))
     shop.buys(0, 50)
     tomorrow = propose(1)
     tomorrow.at += timedelta(days=1)
@@ -358,7 +358,7 @@ def test_window_of_a_day_does_not_depend_on_the_steady_clock() -> None:
 
 
 def test_the_chain_and_the_session_with_the_least_left_are_shown() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 1.0, chain="c1", session="s1")
     shop.buys(0, 2.0, chain="c2", session="s2")
 
@@ -369,7 +369,7 @@ def test_the_chain_and_the_session_with_the_least_left_are_shown() -> None:
 
 
 def test_a_chain_unheard_for_a_day_is_not_shown_as_the_fullest() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.play(propose(0, chain="c1", cost_usd=1.0), cost(1, "p1", 1.0))
 
     assert [s.scope for s in shop.budget.fullest("code", FORGET_CHAIN_S)] == ["chain", "session"]
@@ -377,7 +377,7 @@ def test_a_chain_unheard_for_a_day_is_not_shown_as_the_fullest() -> None:
 
 
 def test_an_agents_part_of_the_day_is_shown() -> None:
-    shop = Shop()
+    shop = BudgetRig()
     shop.buys(0, 1.0)
 
     assert usd(shop.budget.day_of("code", NOON).reserved) == 1.0

@@ -2,7 +2,7 @@ import pytest
 
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.projects import ProjectBudget, ProjectConfig, ProjectSettings
-from tests.core.guards.budget.budget_rig import Shop, marks, unpause
+from tests.core.guards.budget.budget_rig import BudgetRig, marks, unpause
 from tests.story import propose
 
 
@@ -11,17 +11,17 @@ def web(
     own_usd: dict[str, float] | None = None,
     file: ProjectBudget | None = None,
     **budget: float,
-) -> Shop:
+) -> BudgetRig:
     """Return a shop with one project, `web`, that lists the agent `code`."""
     project = ProjectConfig(
         agents=("code",),
         budget=ProjectBudget(**budget),
         from_file=None if file is None else ProjectSettings(budget=file),
     )
-    return Shop(config, own_usd, projects={"web": project})
+    return BudgetRig(config, own_usd, projects={"web": project})
 
 
-def buys(shop: Shop, t: float, usd: float, agent: str = "code", **fields: object) -> bool:
+def buys(shop: BudgetRig, t: float, usd: float, agent: str = "code", **fields: object) -> bool:
     return bool(shop.buys(t, usd, agent=agent, **{"project": "web", **fields}).allowed)
 
 

@@ -22,7 +22,7 @@ from safetyd.core.messages.money import NANO
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import SessionEnded
 from safetyd.core.messages.verdict import Severity
-from tests.core.guards.budget.budget_rig import Shop, cost, unpause
+from tests.core.guards.budget.budget_rig import BudgetRig, cost, unpause
 from tests.story import NOON, propose, report, tick
 
 CONFIG = BudgetConfig(
@@ -195,7 +195,7 @@ class Story(RuleBasedStateMachine):
         super().__init__()
         self.t = 0.0
         self.wall_s = 0.0
-        self.shop = Shop(CONFIG, OWN)
+        self.shop = BudgetRig(CONFIG, OWN)
         self.naive = Naive()
         self.journal: list[bytes] = []
         self.spent: dict[tuple[str, ...], int] = {}
@@ -276,8 +276,8 @@ class Story(RuleBasedStateMachine):
     def restart(self):
         self.shop = self.replayed()
 
-    def replayed(self) -> Shop:
-        shop = Shop(CONFIG, OWN)
+    def replayed(self) -> BudgetRig:
+        shop = BudgetRig(CONFIG, OWN)
         shop.engine.replay(decode(line) for line in self.journal)
         return shop
 

@@ -7,13 +7,13 @@ from safetyd.core.events.guard_events import BudgetRaised
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.budget.ledger import MAX_AGENTS
 from safetyd.core.messages.money import NANO
-from tests.core.guards.budget.budget_rig import MIDNIGHT, Shop, cost, marks
+from tests.core.guards.budget.budget_rig import MIDNIGHT, BudgetRig, cost, marks
 from tests.story import at, propose, tick
 
 
-def shop(*keyed: str, **config: float) -> Shop:
+def shop(*keyed: str, **config: float) -> BudgetRig:
     """Return a shop in which ten dollars a day may be spent, and these agents are known."""
-    made = Shop(BudgetConfig(chain_usd=0, session_usd=0, day_usd=10, **config), shared=True)
+    made = BudgetRig(BudgetConfig(chain_usd=0, session_usd=0, day_usd=10, **config), shared=True)
     made.play(*(propose(0, agent, f"hello-{agent}") for agent in keyed))
     return made
 

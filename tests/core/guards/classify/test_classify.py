@@ -9,7 +9,7 @@ from safetyd.core.guards.classify.rule_sets import MAX_REMEMBERED, MAX_SESSIONS
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk
 from safetyd.core.messages.verdict import ALLOWED, Severity
-from tests.core.guards.classify.classify_rig import Desk, closed
+from tests.core.guards.classify.classify_rig import ClassifyRig, closed
 from tests.story import propose, stop
 
 
@@ -38,14 +38,14 @@ from tests.story import propose, stop
     ],
 )
 def test_local_and_reversible_work_passes(type: str) -> None:  # noqa: A002
-    assert Desk().looks(type) is ALLOWED
+    assert ClassifyRig().looks(type) is ALLOWED
 
 
 @pytest.mark.req("S2.14")
 @pytest.mark.req("S2.17")
 @pytest.mark.parametrize("type", ["content_update", "edit_file", "create_file", "web_fetch"])
 def test_medium_risk_passes(type: str) -> None:  # noqa: A002
-    assert Desk().looks(type) is ALLOWED
+    assert ClassifyRig().looks(type) is ALLOWED
 
 
 @pytest.mark.req("S2.15")
@@ -81,7 +81,7 @@ def test_medium_risk_passes(type: str) -> None:  # noqa: A002
     ],
 )
 def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
-    verdict = Desk().looks(type)
+    verdict = ClassifyRig().looks(type)
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.high")
     assert verdict.cause == "policy"
@@ -103,7 +103,7 @@ def test_what_leaves_a_trace_is_asked_about(type: str) -> None:  # noqa: A002
     ],
 )
 def test_speaking_to_people_is_asked_about(type: str) -> None:  # noqa: A002
-    verdict = Desk().looks(type)
+    verdict = ClassifyRig().looks(type)
 
     assert verdict.decision is Severity.ASK
     assert verdict.reason == f"{type} speaks to a person, so a person must permit it"
@@ -113,7 +113,7 @@ def test_speaking_to_people_is_asked_about(type: str) -> None:  # noqa: A002
 @pytest.mark.req("S2.17")
 @pytest.mark.parametrize("type", ["change_password", "read_credentials", "disable_security"])
 def test_prohibited_types_are_blocked(type: str) -> None:  # noqa: A002
-    verdict = Desk().looks(type)
+    verdict = ClassifyRig().looks(type)
 
     assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "classify.prohibited")
     assert (verdict.cause, verdict.reason) == ("prohibited", f"{type} is prohibited")
@@ -121,7 +121,7 @@ def test_prohibited_types_are_blocked(type: str) -> None:  # noqa: A002
 
 @pytest.mark.req("S3.3")
 def test_prohibited_can_be_made_a_question() -> None:
-    desk = Desk(RulesConfig(prohibited_means="require_confirmation"))
+    desk = ClassifyRig(RulesConfig(prohibited_means="require_confirmation"))
 
     verdict = desk.looks("change_password")
 
@@ -150,19 +150,19 @@ def test_the_reason_says_why_a_person_is_asked(
 ) -> None:
     strict = TypeConfig(tier="requires_permission", risk="low", reversibility="reversible")
 
-    assert Desk(types={"peek": strict}).looks(type, **traits).reason == (
+    assert ClassifyRig(types={"peek": strict}).looks(type, **traits).reason == (
         f"{reason}, so a person must permit it"
     )
 
 
 def test_risk_and_tier_must_both_let_a_type_pass() -> None:
-    desk = Desk(types={"bake": TypeConfig(tier="auto_allowed", risk="high")})
+    desk = ClassifyRig(types={"bake": TypeConfig(tier="auto_allowed", risk="high")})
 
     assert desk.looks("bake").decision is Severity.ASK
 
 
 def test_an_agents_own_words_raise_the_verdict() -> None:
-    desk = Desk()
+    desk = ClassifyRig()
 
     assert desk.looks("read_file", risk="medium") is ALLOWED
     assert desk.looks("read_file", risk="high").decision is Severity.ASK
@@ -172,7 +172,7 @@ def test_an_agents_own_words_raise_the_verdict() -> None:
 
 
 def test_what_was_prohibited_anyway_is_not_put_down_to_the_agent() -> None:
-    desk = Desk(types={"launch": TypeConfig(risk="prohibited", reversibility="reversible")})
+    desk = ClassifyRig(types={"launch": TypeConfig(risk="prohibited", reversibility="reversible")})
 
     verdict = desk.looks("launch", reversibility="irreversible")
 
@@ -204,7 +204,7 @@ def test_a_kind_knows_whether_the_agent_raised_it(
 
 @pytest.mark.req("S0.14")
 def test_an_unknown_type_is_asked_about_with_the_line_that_makes_it_known() -> None:
-    verdict = Desk().looks("Red File")
+    verdict = ClassifyRig().looks("Red File")
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.unknown_type")
     assert verdict.reason == (
@@ -214,7 +214,7 @@ def test_an_unknown_type_is_asked_about_with_the_line_that_makes_it_known() -> N
 
 
 def test_a_type_like_no_other_is_said_to_be_so() -> None:
-    assert Desk().looks("zzz").reason == (
+    assert ClassifyRig().looks("zzz").reason == (
         "zzz is not a known type, nor plainly like one: "
         'to make it one, add [types.zzz] tier = "requires_permission"'
     )
@@ -223,13 +223,13 @@ def test_a_type_like_no_other_is_said_to_be_so() -> None:
 def test_a_type_that_is_no_plain_word_is_quoted() -> None:
     name = json.dumps('z"\u4e2d')
 
-    reason = Desk().looks('z"\u4e2d').reason
+    reason = ClassifyRig().looks('z"\u4e2d').reason
 
     assert reason.endswith(f'[types.{name}] tier = "requires_permission"')
 
 
 def test_many_unknown_types_do_not_fill_the_memory() -> None:
-    desk = Desk()
+    desk = ClassifyRig()
     for number in range(MAX_UNKNOWN + 5):
         desk.asks(f"zzz{number}")
     desk.asks("zzz0")
@@ -242,7 +242,7 @@ def test_many_unknown_types_do_not_fill_the_memory() -> None:
 
 
 def test_known_types_and_dry_runs_are_not_remembered_as_unknown() -> None:
-    desk = Desk()
+    desk = ClassifyRig()
     desk.asks("push")
     proposed = propose(0, type="zzz")
     desk.guard.observe(desk.decided(proposed, desk.judges(proposed), first=False))
@@ -251,11 +251,11 @@ def test_known_types_and_dry_runs_are_not_remembered_as_unknown() -> None:
 
 
 def test_a_type_that_became_known_is_forgotten() -> None:
-    before = Desk()
+    before = ClassifyRig()
     before.asks("bake")
     before.asks("zzz")
 
-    after = Desk(types={"Bake": TypeConfig(tier="auto_allowed")})
+    after = ClassifyRig(types={"Bake": TypeConfig(tier="auto_allowed")})
     after.guard.load(before.guard.save()())
 
     assert after.guard.unknown_types() == {"zzz": 1}
@@ -263,7 +263,7 @@ def test_a_type_that_became_known_is_forgotten() -> None:
 
 @pytest.mark.req("S3.7")
 def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
-    desk = Desk(RulesConfig(memory_per_session=2))
+    desk = ClassifyRig(RulesConfig(memory_per_session=2))
     assert desk.asks("memory_write") is ALLOWED
     assert desk.asks("memory_prune") is ALLOWED
 
@@ -276,7 +276,7 @@ def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
 
 
 def test_the_shipped_cap_is_fifty() -> None:
-    desk = Desk()
+    desk = ClassifyRig()
 
     verdicts = [desk.asks("memory_write") for _ in range(51)]
 
@@ -284,7 +284,7 @@ def test_the_shipped_cap_is_fifty() -> None:
 
 
 def test_memory_operations_are_counted_by_agent_and_session_until_it_closes() -> None:
-    desk = Desk(RulesConfig(memory_per_session=1))
+    desk = ClassifyRig(RulesConfig(memory_per_session=1))
     desk.asks("memory_write")
     desk.asks("memory_write", session="s")
 
@@ -297,11 +297,11 @@ def test_memory_operations_are_counted_by_agent_and_session_until_it_closes() ->
     assert desk.looks("memory_write").rule == "classify.memory_cap"
     desk.guard.observe(closed())
     assert desk.looks("memory_write") is ALLOWED
-    assert desk.guard.save()() == Desk().guard.save()()
+    assert desk.guard.save()() == ClassifyRig().guard.save()()
 
 
 def test_only_allowed_memory_operations_that_count_are_counted() -> None:
-    desk = Desk(RulesConfig(memory_per_session=1))
+    desk = ClassifyRig(RulesConfig(memory_per_session=1))
     proposed = propose(0, type="memory_write")
     asked = desk.looks("push")
 
@@ -312,7 +312,7 @@ def test_only_allowed_memory_operations_that_count_are_counted() -> None:
 
 
 def test_more_sessions_do_not_give_more_than_can_be_counted() -> None:
-    desk = Desk()
+    desk = ClassifyRig()
     for number in range(MAX_SESSIONS):
         desk.asks("memory_write", session=f"s{number}")
 
@@ -321,7 +321,7 @@ def test_more_sessions_do_not_give_more_than_can_be_counted() -> None:
 
 
 def test_an_allow_given_by_others_in_one_session_too_many_takes_no_room() -> None:
-    desk = Desk()
+    desk = ClassifyRig()
     for number in range(MAX_SESSIONS + 1):
         proposed = propose(0, type="memory_write", session=f"s{number}")
         desk.guard.observe(desk.decided(proposed, ALLOWED))
@@ -330,8 +330,8 @@ def test_an_allow_given_by_others_in_one_session_too_many_takes_no_room() -> Non
 
 
 def test_what_it_does_not_hear_changes_nothing() -> None:
-    desk = Desk()
+    desk = ClassifyRig()
 
     assert Stopped not in desk.guard.hears
     assert desk.guard.observe(stop(0)) == ()
-    assert desk.guard.save()() == Desk().guard.save()()
+    assert desk.guard.save()() == ClassifyRig().guard.save()()

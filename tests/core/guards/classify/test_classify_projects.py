@@ -4,18 +4,20 @@ from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.classify.classify_rig import Desk, custom, rule
+from tests.core.guards.classify.classify_rig import ClassifyRig, custom, rule
 
 ALLOW, ASK, BLOCK = Severity.ALLOW, Severity.ASK, Severity.BLOCK
 
 
-def web(rules: ProjectRules | None = None, base: RulesConfig | None = None, **more: object) -> Desk:
+def web(
+    rules: ProjectRules | None = None, base: RulesConfig | None = None, **more: object
+) -> ClassifyRig:
     """Return a desk with one project, `web`, that lists the agent `code`."""
     project = ProjectConfig(rules=rules or ProjectRules(), agents=("code",), **more)  # type: ignore[arg-type]
-    return Desk(base, {"web": project})
+    return ClassifyRig(base, {"web": project})
 
 
-def both(desk: Desk, type: str, **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
+def both(desk: ClassifyRig, type: str, **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
     """Return what the agent that the project lists is told, and what another is."""
     return tuple(desk.looks(type, agent=a, project="web", **fields) for a in ("code", "ops"))  # type: ignore[return-value]
 
@@ -133,9 +135,9 @@ def test_a_rule_that_allows_does_not_reach_outside_the_root() -> None:
     assert both(desk, "modify_code", paths=("/b",))[0].rule == "classify.outside_project"
 
 
-def coding(profile: str = "coding", **rules: object) -> Desk:
+def coding(profile: str = "coding", **rules: object) -> ClassifyRig:
     project = ProjectConfig(root="/srv/web", agents=("code",), rules=ProjectRules(**rules))  # type: ignore[arg-type]
-    return Desk(None, {"web": project}, profile=profile)
+    return ClassifyRig(None, {"web": project}, profile=profile)
 
 
 def test_who_writes_code_may_delete_below_the_root() -> None:

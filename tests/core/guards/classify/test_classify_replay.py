@@ -12,7 +12,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.messages.verdict import Severity, strictest
-from tests.core.guards.classify.classify_rig import Desk, closed, rule
+from tests.core.guards.classify.classify_rig import ClassifyRig, closed, rule
 from tests.story import propose
 
 WEB = ProjectConfig(
@@ -64,8 +64,8 @@ proposals = st.builds(
 ends = st.builds(closed, agents, st.sampled_from(["", "s", "t"]))
 
 
-def desk(profile: str = "coding") -> Desk:
-    return Desk(RULES, {"web": WEB}, profile=profile)
+def desk(profile: str = "coding") -> ClassifyRig:
+    return ClassifyRig(RULES, {"web": WEB}, profile=profile)
 
 
 @given(st.lists(st.tuples(proposals | ends, st.booleans()), max_size=40), proposals)

@@ -9,7 +9,7 @@ from safetyd.core.guards.rules import SENSITIVE, RulesConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from safetyd.core.text.path_globs import UNFOLLOWED
-from tests.core.guards.classify.classify_rig import Desk, at_time, custom, rule
+from tests.core.guards.classify.classify_rig import ClassifyRig, at_time, custom, rule
 
 ALLOW, ASK, BLOCK = Severity.ALLOW, Severity.ASK, Severity.BLOCK
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -17,7 +17,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 @pytest.mark.req("S3.14")
 def test_a_type_can_be_promoted() -> None:
-    desk = Desk(RulesConfig(allow_without_permission=("Create Pull-Request",)))
+    desk = ClassifyRig(RulesConfig(allow_without_permission=("Create Pull-Request",)))
 
     assert desk.looks("create_pull_request") is ALLOWED
     assert desk.looks("push").decision is ASK
@@ -26,14 +26,14 @@ def test_a_type_can_be_promoted() -> None:
 def test_a_type_can_be_promoted_by_another_name() -> None:
     types = {"PR": TypeConfig(same_as="create_pull_request")}
 
-    desk = Desk(RulesConfig(allow_without_permission=("pr",)), types=types)
+    desk = ClassifyRig(RulesConfig(allow_without_permission=("pr",)), types=types)
 
     assert desk.looks("create_pull_request") is ALLOWED
 
 
 @pytest.mark.req("S3.15")
 def test_a_type_can_be_demoted() -> None:
-    verdict = Desk(RulesConfig(require_permission=("run_tests",))).looks("run_tests")
+    verdict = ClassifyRig(RulesConfig(require_permission=("run_tests",))).looks("run_tests")
 
     assert (verdict.decision, verdict.rule) == (ASK, "rules.require_permission")
     assert verdict.reason == (
@@ -43,7 +43,7 @@ def test_a_type_can_be_demoted() -> None:
 
 @pytest.mark.req("S3.16")
 def test_pushing_to_a_listed_remote_passes() -> None:
-    desk = Desk(RulesConfig(allow_push_to=("origin",)))
+    desk = ClassifyRig(RulesConfig(allow_push_to=("origin",)))
 
     assert desk.looks("push", remote="origin") is ALLOWED
     assert desk.looks("push", remote="evil").decision is ASK
@@ -52,19 +52,19 @@ def test_pushing_to_a_listed_remote_passes() -> None:
 
 
 def test_a_prohibited_type_can_be_made_a_question() -> None:
-    desk = Desk(RulesConfig(require_permission=("change_password",)))
+    desk = ClassifyRig(RulesConfig(require_permission=("change_password",)))
 
     assert desk.looks("change_password").decision is ASK
 
 
 def test_a_prohibited_type_is_not_promoted_by_rules_that_nobody_checked() -> None:
-    desk = Desk(RulesConfig(allow_without_permission=("change_password",)))
+    desk = ClassifyRig(RulesConfig(allow_without_permission=("change_password",)))
 
     assert desk.looks("change_password").decision is BLOCK
 
 
 def test_an_unknown_type_can_be_promoted() -> None:
-    assert Desk(RulesConfig(allow_without_permission=("bake",))).looks("bake") is ALLOWED
+    assert ClassifyRig(RulesConfig(allow_without_permission=("bake",))).looks("bake") is ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_unknown_type_can_be_promoted() -> None:
     ],
 )
 def test_no_rule_lowers_what_the_agents_own_words_raised(rules: RulesConfig) -> None:
-    desk = Desk(rules)
+    desk = ClassifyRig(rules)
 
     assert desk.looks("push", remote="origin", risk="prohibited").decision is BLOCK
     assert desk.looks("run_shell", reversibility="irreversible").decision is ASK
@@ -84,13 +84,13 @@ def test_no_rule_lowers_what_the_agents_own_words_raised(rules: RulesConfig) -> 
 
 
 def test_words_that_say_no_more_than_the_table_leave_a_promotion_alone() -> None:
-    desk = Desk(RulesConfig(allow_without_permission=("push",)))
+    desk = ClassifyRig(RulesConfig(allow_without_permission=("push",)))
 
     assert desk.looks("push", risk="high", reversibility="irreversible") is ALLOWED
 
 
 def test_a_rule_still_tightens_what_the_agents_own_words_raised() -> None:
-    desk = Desk(custom(BLOCK, types=("edit_file",)))
+    desk = ClassifyRig(custom(BLOCK, types=("edit_file",)))
 
     assert desk.looks("edit_file", risk="high").rule == "rules.mine"
 
@@ -105,23 +105,25 @@ def test_rules_are_asked_in_their_order() -> None:
         allow_push_to=("origin",),
         require_permission=("deploy",),
     )
-    desk = Desk(everything)
+    desk = ClassifyRig(everything)
 
     assert desk.looks("push", agent="ops").rule == "rules.c"
     assert desk.looks("push", remote="origin") is ALLOWED
     required = msgspec.structs.replace(everything, require_permission=("push",))
-    assert Desk(required).looks("push").rule == "rules.require_permission"
-    assert Desk(required).looks("push", agent="ops").rule == "rules.c"
+    assert ClassifyRig(required).looks("push").rule == "rules.require_permission"
+    assert ClassifyRig(required).looks("push", agent="ops").rule == "rules.c"
     asking = msgspec.structs.replace(everything, custom=everything.custom[1:])
-    assert Desk(asking).looks("push", remote="origin").rule == "rules.b"
+    assert ClassifyRig(asking).looks("push", remote="origin").rule == "rules.b"
 
 
 def test_a_custom_rule_gives_its_reason_or_says_what_it_does() -> None:
-    desk = Desk(custom(BLOCK, "window", "Deployments wait for the morning", types=("deploy",)))
+    desk = ClassifyRig(
+        custom(BLOCK, "window", "Deployments wait for the morning", types=("deploy",))
+    )
 
     assert desk.looks("deploy").reason == "Deployments wait for the morning"
-    assert Desk(custom(BLOCK, "window")).looks().reason == "The rule window blocks this"
-    assert Desk(custom(ASK, "w")).looks().reason == "The rule w asks a person about this"
+    assert ClassifyRig(custom(BLOCK, "window")).looks().reason == "The rule window blocks this"
+    assert ClassifyRig(custom(ASK, "w")).looks().reason == "The rule w asks a person about this"
 
 
 @pytest.mark.parametrize(
@@ -148,14 +150,14 @@ def test_a_custom_rule_gives_its_reason_or_says_what_it_does() -> None:
 def test_a_custom_rule_matches_when_all_that_is_given_holds(
     when: dict[str, str], yes: dict[str, str], no: dict[str, str]
 ) -> None:
-    desk = Desk(custom(BLOCK, **when))
+    desk = ClassifyRig(custom(BLOCK, **when))
 
     assert desk.looks(**yes).rule == "rules.mine"
     assert desk.looks(**no) is ALLOWED
 
 
 def test_files_are_counted_in_a_context_as_it_comes_from_the_wire() -> None:
-    desk = Desk(custom(BLOCK, files_over=2))
+    desk = ClassifyRig(custom(BLOCK, files_over=2))
 
     assert desk.looks(context=msgspec.Raw(b'{"files_changed":3}')).rule == "rules.mine"
     assert desk.looks(context=msgspec.Raw(b'{"branch":"x"}')) is ALLOWED
@@ -164,8 +166,8 @@ def test_files_are_counted_in_a_context_as_it_comes_from_the_wire() -> None:
 def test_a_custom_rule_may_be_for_one_mode() -> None:
     rules = custom(BLOCK, modes=("production",))
 
-    assert Desk(rules).looks().rule == "rules.mine"
-    assert Desk(rules, mode="development").looks() is ALLOWED
+    assert ClassifyRig(rules).looks().rule == "rules.mine"
+    assert ClassifyRig(rules, mode="development").looks() is ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_hours_begin_with_the_first_and_end_before_the_last(
     clock: tuple[int, int],
     matches: bool,  # noqa: FBT001
 ) -> None:
-    desk = Desk(custom(BLOCK, hours=hours), timezone=BERLIN)
+    desk = ClassifyRig(custom(BLOCK, hours=hours), timezone=BERLIN)
 
     verdict = at_time(desk, datetime(2026, 1, 15, *clock, 30, tzinfo=BERLIN).astimezone(UTC))
 
@@ -198,7 +200,7 @@ def test_hours_begin_with_the_first_and_end_before_the_last(
 
 
 def test_weekdays_are_those_of_the_place() -> None:
-    desk = Desk(custom(BLOCK, weekdays=("sat", "sun")), timezone=BERLIN)
+    desk = ClassifyRig(custom(BLOCK, weekdays=("sat", "sun")), timezone=BERLIN)
 
     # Half past eleven on Friday night in UTC is Saturday in Berlin.
     assert at_time(desk, datetime(2026, 1, 16, 23, 30, tzinfo=UTC)).rule == "rules.mine"
@@ -207,7 +209,7 @@ def test_weekdays_are_those_of_the_place() -> None:
 
 
 def test_a_rule_that_allows_needs_every_path_to_match() -> None:
-    desk = Desk(custom(ALLOW, types=("modify_code",), paths=("docs/**",)))
+    desk = ClassifyRig(custom(ALLOW, types=("modify_code",), paths=("docs/**",)))
 
     assert desk.looks("modify_code", paths=("docs/a", "docs/b")) is ALLOWED
     assert desk.looks("modify_code", paths=("docs/a", "src/b")).decision is ASK
@@ -217,7 +219,7 @@ def test_a_rule_that_allows_needs_every_path_to_match() -> None:
 
 
 def test_a_rule_that_allows_reads_the_text_as_it_stands() -> None:
-    desk = Desk(custom(ALLOW, types=("run_shell",), text="^make$"))
+    desk = ClassifyRig(custom(ALLOW, types=("run_shell",), text="^make$"))
 
     assert desk.looks("run_shell", text="make") is ALLOWED
     assert desk.looks("run_shell", text="ｍake").decision is ASK  # noqa: RUF001
@@ -227,8 +229,8 @@ def test_a_rule_that_allows_reads_the_text_as_it_stands() -> None:
 def test_a_rule_loosens_a_prohibited_type_only_by_its_name(then: Severity) -> None:
     broad, named = custom(then, agents=("code",)), custom(then, types=("change_auth",))
 
-    assert Desk(broad).looks("change_auth").rule == "classify.prohibited"
-    assert Desk(named).looks("change_auth").decision is then
+    assert ClassifyRig(broad).looks("change_auth").rule == "classify.prohibited"
+    assert ClassifyRig(named).looks("change_auth").decision is then
 
 
 @pytest.mark.req("S3.5")
@@ -237,7 +239,7 @@ def test_a_rule_loosens_a_prohibited_type_only_by_its_name(then: Severity) -> No
     [custom(ALLOW), RulesConfig(allow_without_permission=("send_email",))],
 )
 def test_rules_that_nobody_checked_do_not_let_an_agent_speak_to_people(rules: RulesConfig) -> None:
-    verdict = Desk(rules).looks("send_email")
+    verdict = ClassifyRig(rules).looks("send_email")
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.human")
     assert verdict.reason == "send_email speaks to a person, and allow_human_communication is off"
@@ -246,18 +248,18 @@ def test_rules_that_nobody_checked_do_not_let_an_agent_speak_to_people(rules: Ru
 def test_a_type_made_to_pass_does_not_speak_to_people_either() -> None:
     types = {"ping": TypeConfig(tier="auto_allowed", human=True)}
 
-    assert Desk(types=types).looks("ping").rule == "classify.human"
+    assert ClassifyRig(types=types).looks("ping").rule == "classify.human"
 
 
 def test_speaking_to_people_can_be_allowed() -> None:
     rules = RulesConfig(allow_without_permission=("send_email",), allow_human_communication=True)
 
-    assert Desk(rules).looks("send_email", target=Target(name="eve")) is ALLOWED
-    assert Desk(rules).looks("comment").decision is ASK
+    assert ClassifyRig(rules).looks("send_email", target=Target(name="eve")) is ALLOWED
+    assert ClassifyRig(rules).looks("comment").decision is ASK
 
 
 def test_speaking_to_people_can_be_allowed_for_known_contacts_alone() -> None:
-    desk = Desk(
+    desk = ClassifyRig(
         RulesConfig(
             allow_without_permission=("send_email",),
             allow_human_communication=True,
@@ -294,7 +296,7 @@ def test_speaking_to_people_can_be_allowed_for_known_contacts_alone() -> None:
 )
 @pytest.mark.parametrize("type", ["read_file", "edit_file", "write_log"])
 def test_a_sensitive_path_is_asked_about(type: str, path: str) -> None:  # noqa: A002
-    verdict = Desk().looks(type, paths=("README.md", path))
+    verdict = ClassifyRig().looks(type, paths=("README.md", path))
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.sensitive_path")
     assert verdict.reason.startswith(f"{path!r} may hold secrets: its name matches ")
@@ -302,24 +304,24 @@ def test_a_sensitive_path_is_asked_about(type: str, path: str) -> None:  # noqa:
 
 @pytest.mark.parametrize("path", [".env.example", "env", "/etc/shadowy", "ssh/config", "a.pemx"])
 def test_a_path_like_a_sensitive_one_passes(path: str) -> None:
-    assert Desk().looks(paths=(path,)) is ALLOWED
+    assert ClassifyRig().looks(paths=(path,)) is ALLOWED
 
 
 def test_a_sensitive_path_is_asked_about_whatever_a_rule_allows() -> None:
-    desk = Desk(custom(ALLOW, types=("read_file",)))
+    desk = ClassifyRig(custom(ALLOW, types=("read_file",)))
 
     assert desk.looks(paths=("/a/.ssh/x",)).rule == "classify.sensitive_path"
 
 
 def test_a_block_stays_one_and_lists_the_path_too() -> None:
-    verdict = Desk().looks("read_credentials", paths=("/a/.ssh/x", "/b/.ssh/x"))
+    verdict = ClassifyRig().looks("read_credentials", paths=("/a/.ssh/x", "/b/.ssh/x"))
 
     assert (verdict.decision, verdict.rule) == (BLOCK, "classify.prohibited")
     assert verdict.also == ("classify.sensitive_path",)
 
 
 def test_sensitive_paths_are_the_operators_to_choose() -> None:
-    desk = Desk(RulesConfig(sensitive_paths=("/var/lib/safetyd/**",)))
+    desk = ClassifyRig(RulesConfig(sensitive_paths=("/var/lib/safetyd/**",)))
 
     assert desk.looks(paths=("/var/lib/safetyd",)).rule == "classify.sensitive_path"
     assert desk.looks(paths=("/a/.ssh/x",)) is ALLOWED
@@ -327,28 +329,28 @@ def test_sensitive_paths_are_the_operators_to_choose() -> None:
 
 
 def test_a_path_is_judged_by_where_it_leads() -> None:
-    verdict = Desk().looks(paths=("notes",), resolved=("/a/.ssh/x",))
+    verdict = ClassifyRig().looks(paths=("notes",), resolved=("/a/.ssh/x",))
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.sensitive_path")
     assert verdict.reason.startswith("'/a/.ssh/x', to which a link leads, may hold secrets")
-    assert Desk().looks(paths=("notes",), resolved=("/a/b",)) is ALLOWED
+    assert ClassifyRig().looks(paths=("notes",), resolved=("/a/b",)) is ALLOWED
 
 
 def test_a_rule_that_allows_paths_must_match_where_they_lead() -> None:
-    desk = Desk(custom(ALLOW, types=("push",), paths=("docs/**",)))
+    desk = ClassifyRig(custom(ALLOW, types=("push",), paths=("docs/**",)))
 
     assert desk.looks("push", paths=("docs/a",)) is ALLOWED
     assert desk.looks("push", paths=("docs/a",), resolved=("/etc/x",)).decision is ASK
 
 
 def test_a_rule_that_asks_about_paths_asks_about_where_they_lead() -> None:
-    desk = Desk(custom(ASK, paths=("/etc/**",)))
+    desk = ClassifyRig(custom(ASK, paths=("/etc/**",)))
 
     assert desk.looks(paths=("a",), resolved=("/etc/x",)).rule == "rules.mine"
 
 
 def test_paths_that_nobody_could_follow_are_asked_about() -> None:
-    verdict = Desk().looks(paths=("notes",), resolved=("/a/b", UNFOLLOWED))
+    verdict = ClassifyRig().looks(paths=("notes",), resolved=("/a/b", UNFOLLOWED))
 
     assert (verdict.decision, verdict.rule) == (ASK, "classify.unfollowed_paths")
     assert "all of its 1 paths" in verdict.reason

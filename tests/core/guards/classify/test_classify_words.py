@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rules import PROTECTED, ProjectRules, RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK
-from tests.core.guards.classify.classify_rig import Desk, custom
+from tests.core.guards.classify.classify_rig import ClassifyRig, custom
 
 SENSITIVE, GUARDED = "classify.sensitive_path", "classify.protected_path"
-CODING = Desk(profile="coding")
+CODING = ClassifyRig(profile="coding")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_may_be_a_command_is_looked_at_and_other_text_is_not() -> None:
     for type_ in ("run_tests", "key"):
         assert CODING.looks(type_, text="cat .env").rule == SENSITIVE
     assert SENSITIVE in CODING.looks("dance", text="cat .env").also
-    assert SENSITIVE in Desk().looks("run_shell", text="cat .env").also
+    assert SENSITIVE in ClassifyRig().looks("run_shell", text="cat .env").also
     for type_ in ("web_search", "edit_file", "draft", "git_commit"):
         assert CODING.looks(type_, text="cat .env") is ALLOWED
 
@@ -80,7 +80,7 @@ def test_what_is_typed_is_not_repeated() -> None:
 
 
 def test_no_rule_that_allows_lets_it_pass() -> None:
-    desk = Desk(custom(ALLOW, types=("run_shell",)))
+    desk = ClassifyRig(custom(ALLOW, types=("run_shell",)))
 
     assert desk.looks("run_shell", text="cat .env").rule == SENSITIVE
 
@@ -97,7 +97,7 @@ def test_what_other_programs_obey_may_be_read_and_is_asked_about_when_changed(pa
 
 def test_in_a_project_words_begin_at_its_root() -> None:
     rules = ProjectRules(sensitive_paths=("/srv/web/vault/**",), protected_paths=("ci/*",))
-    desk = Desk(
+    desk = ClassifyRig(
         RulesConfig(),
         {"web": ProjectConfig(root="/srv/web", agents=("code",), rules=rules)},
         profile="coding",

@@ -25,7 +25,7 @@ def kinds(profile: str = "strict") -> Kinds:
     return Kinds({"Bash": TypeConfig(same_as="run_shell")}, profile)
 
 
-class Agent:
+class GateRig:
     """A gate and the one agent before it."""
 
     def __init__(
@@ -88,4 +88,4 @@ def rules(verdict: Verdict) -> tuple[str, ...]:
 
 
 def look(type: str = "click", profile: str = "strict", **fields: object) -> Verdict:  # noqa: A002
-    return Agent(profile=profile).looks(type, **fields)
+    return GateRig(profile=profile).looks(type, **fields)

@@ -7,7 +7,7 @@ from safetyd.core.guards.gate.steps import compared
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from safetyd.core.text.patterns import PatternConfig
-from tests.core.guards.gate.gate_rig import HOME, Agent, look, rules
+from tests.core.guards.gate.gate_rig import HOME, GateRig, look, rules
 
 
 @pytest.mark.req("S4.8")
@@ -98,7 +98,7 @@ def test_an_operator_may_say_what_a_match_means() -> None:
             r"\bhalt\b",
         )
     )
-    agent = Agent(config)
+    agent = GateRig(config)
 
     assert agent.looks(text="delete").decision is Severity.ASK
     assert agent.looks(text="reset") is ALLOWED
@@ -115,7 +115,7 @@ def test_a_blocklist_match_that_only_asks_does_not_hide_a_block() -> None:
         loop_threshold=1,
     )
 
-    verdict = Agent(config).looks(text="wipe", observation=HOME)
+    verdict = GateRig(config).looks(text="wipe", observation=HOME)
 
     assert rules(verdict) == ("gate.loop", "gate.blocklist:wipe")
 
@@ -151,7 +151,7 @@ def test_only_typing_is_a_secret() -> None:
 
 @pytest.mark.req("S4.15")
 def test_an_allowed_field_is_no_secret_but_its_neighbour_is() -> None:
-    agent = Agent(GateConfig(credential_allowlist=("search[ _]token",)))
+    agent = GateRig(GateConfig(credential_allowlist=("search[ _]token",)))
 
     assert agent.looks("type", text="x", target=Target(label="Search token")) is ALLOWED
     assert agent.looks("type", target=Target(label="Search token", name="password")).masks_text
@@ -165,7 +165,7 @@ def test_a_secret_is_masked_also_when_the_blocklist_decides() -> None:
 
 
 def test_secrets_of_one_length_are_one_action() -> None:
-    agent = Agent()
+    agent = GateRig()
     field = Target(label="Password")
     for secret in ("hunter2", "hunter3"):
         agent.asks("type", text=secret, target=field, observation=HOME)
@@ -213,7 +213,7 @@ def test_reading_commits_nothing() -> None:
 @pytest.mark.req("S4.22")
 def test_every_step_that_matched_is_listed_in_order() -> None:
     config = GateConfig(expected_app="Chrome")
-    verdict = Agent(config).looks(
+    verdict = GateRig(config).looks(
         text="send and p\u0430y\u202e",
         target=Target(label="Pay", app="Terminal"),
         confidence=0.5,
@@ -230,7 +230,7 @@ def test_every_step_that_matched_is_listed_in_order() -> None:
 
 @pytest.mark.req("S4.22")
 def test_the_first_of_equal_steps_gives_the_reason() -> None:
-    agent = Agent(GateConfig(loop_threshold=1, expected_app="Chrome"))
+    agent = GateRig(GateConfig(loop_threshold=1, expected_app="Chrome"))
     everything = Target(label="Password", app="Terminal")
 
     verdict = agent.looks("type", text="x", target=everything, observation=HOME, confidence=0.1)
@@ -257,14 +257,14 @@ def test_the_first_of_equal_steps_gives_the_reason() -> None:
     ],
 )
 def test_another_app_or_none_is_asked_about(fields: dict[str, object]) -> None:
-    verdict = Agent(GateConfig(expected_app="chrome")).looks("click", **fields)
+    verdict = GateRig(GateConfig(expected_app="chrome")).looks("click", **fields)
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "gate.window")
     assert verdict.reason.startswith("Window: expected app 'chrome', ")
 
 
 def test_the_reason_says_what_was_found() -> None:
-    agent = Agent(GateConfig(expected_app="Chrome", expected_window_pattern="Shop"))
+    agent = GateRig(GateConfig(expected_app="Chrome", expected_window_pattern="Shop"))
 
     assert agent.looks(target=Target(app="Terminal", window="Shop")).reason == (
         "Window: expected app 'Chrome', found 'Terminal'"
@@ -276,7 +276,7 @@ def test_the_reason_says_what_was_found() -> None:
 
 @pytest.mark.req("S4.16")
 def test_the_window_must_match_wherever_it_is_given() -> None:
-    agent = Agent(GateConfig(expected_window_pattern="^shop"))
+    agent = GateRig(GateConfig(expected_window_pattern="^shop"))
 
     assert agent.looks(target=Target(window="Shop - Cart")) is ALLOWED
     assert agent.looks(target=Target(window="My shop")).rule == "gate.window"
@@ -287,7 +287,7 @@ def test_the_window_must_match_wherever_it_is_given() -> None:
 
 
 def test_what_is_not_done_on_a_screen_need_not_say_where() -> None:
-    agent = Agent(GateConfig(expected_app="Chrome"))
+    agent = GateRig(GateConfig(expected_app="Chrome"))
 
     assert agent.looks("read_file") is ALLOWED
     assert agent.looks("read_file", target=Target(app="Terminal")).rule == "gate.window"
@@ -295,7 +295,7 @@ def test_what_is_not_done_on_a_screen_need_not_say_where() -> None:
 
 @pytest.mark.parametrize("off", [None, ""])
 def test_where_nothing_is_expected_every_app_is_right(off: str | None) -> None:
-    agent = Agent(GateConfig(expected_app=off, expected_window_pattern=off))
+    agent = GateRig(GateConfig(expected_app=off, expected_window_pattern=off))
 
     assert agent.looks(target=Target(app="Terminal")) is ALLOWED
 
@@ -328,7 +328,7 @@ def test_no_confidence_is_not_looked_at() -> None:
 
 
 def test_no_confidence_is_asked_about_where_it_is_required() -> None:
-    agent = Agent(confidence=ConfidenceConfig(required_for=("high",)))
+    agent = GateRig(confidence=ConfidenceConfig(required_for=("high",)))
 
     assert agent.looks("push").reason == "Failed: high risk needs a confidence, and none is given"
     assert agent.looks("edit_file") is ALLOWED
@@ -336,7 +336,7 @@ def test_no_confidence_is_asked_about_where_it_is_required() -> None:
 
 @pytest.mark.req("S4.4")
 def test_the_threshold_for_clicks_is_the_gates_own() -> None:
-    assert Agent(GateConfig(confidence_threshold=0.8)).looks(confidence=0.75).rule == (
+    assert GateRig(GateConfig(confidence_threshold=0.8)).looks(confidence=0.75).rule == (
         "gate.confidence"
     )
 
@@ -376,7 +376,7 @@ def test_bare_words_ask_where_code_is_written() -> None:
 
 def test_an_operators_own_word_on_a_bare_word_stands() -> None:
     block = PatternConfig(name="reset", pattern=r"\breset\b", then=Severity.BLOCK)
-    agent = Agent(GateConfig(blocklist_patterns=(block,)), profile="coding")
+    agent = GateRig(GateConfig(blocklist_patterns=(block,)), profile="coding")
 
     assert agent.looks("db_write", text="reset").decision is Severity.BLOCK
 
@@ -466,7 +466,7 @@ def test_a_gate_is_not_built_from_bad_patterns(key: str) -> None:
     config = msgspec.convert({key: ["(a"]}, GateConfig)
 
     with pytest.raises(ValueError, match="missing"):
-        Agent(config)
+        GateRig(config)
 
 
 def test_patterns_may_be_strings_or_tables() -> None:
@@ -477,12 +477,12 @@ def test_patterns_may_be_strings_or_tables() -> None:
         type=GateConfig,
     )
 
-    assert Agent(config).looks(text="wipe").rule == "gate.blocklist:wipe"
+    assert GateRig(config).looks(text="wipe").rule == "gate.blocklist:wipe"
 
 
 @pytest.mark.parametrize("profile", ["strict", "coding"])
 def test_what_is_called_a_test_and_is_another_command_is_asked_about(profile: str) -> None:
-    agent = Agent(profile=profile)
+    agent = GateRig(profile=profile)
 
     assert (
         agent.looks("run_tests", text="git push --force origin main").rule == "gate.shell:git_push"

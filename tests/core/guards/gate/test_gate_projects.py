@@ -10,18 +10,18 @@ from safetyd.core.guards.projects import (
 )
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
-from tests.core.guards.gate.gate_rig import HOME, Agent, kinds, rules
+from tests.core.guards.gate.gate_rig import HOME, GateRig, kinds, rules
 from tests.story import propose
 
 ASK, BLOCK = Severity.ASK, Severity.BLOCK
 
 
-def web(base: GateConfig | None = None, **project: object) -> Agent:
+def web(base: GateConfig | None = None, **project: object) -> GateRig:
     """Return a gate with one project, `web`, that lists the agent `code`."""
-    return Agent(base, projects={"web": ProjectConfig(agents=("code",), **project)})  # type: ignore[arg-type]
+    return GateRig(base, projects={"web": ProjectConfig(agents=("code",), **project)})  # type: ignore[arg-type]
 
 
-def both(agent: Agent, type: str = "click", **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
+def both(agent: GateRig, type: str = "click", **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
     """Return what the agent that the project lists is told, and what another is."""
     asked = [propose(0, name, type=type, project="web", **fields) for name in ("code", "ops")]  # type: ignore[arg-type]
     return tuple(agent.gate.check(p, kinds().of(p.proposal)) for p in asked)  # type: ignore[return-value]

@@ -10,7 +10,7 @@ from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.guards.gate.gate import GateConfig
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded
-from tests.core.guards.gate.gate_rig import Agent, decided, kinds
+from tests.core.guards.gate.gate_rig import GateRig, decided, kinds
 from tests.story import at, propose, report
 
 names = st.sampled_from([None, "a", "b"])
@@ -46,7 +46,7 @@ configs = st.sampled_from(
 
 @given(configs, st.lists(st.tuples(proposals | ends, st.booleans()), max_size=40), proposals)
 def test_a_replayed_gate_is_the_same_gate(config, story, last) -> None:
-    live, replayed, restored = Agent(config), Agent(config), Agent(config)
+    live, replayed, restored = GateRig(config), GateRig(config), GateRig(config)
     journal: list[bytes] = []
     for event, first in story:
         happened: Event = event

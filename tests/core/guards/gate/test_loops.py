@@ -7,14 +7,14 @@ from safetyd.core.guards.gate.loops import MAX_EPISODES, RING, state_hash
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, SessionEnded
 from safetyd.core.messages.verdict import ALLOWED, Severity
-from tests.core.guards.gate.gate_rig import CART, HOME, Agent, decided, rules
+from tests.core.guards.gate.gate_rig import CART, HOME, GateRig, decided, rules
 from tests.story import at, propose, report, stop
 
 
 @pytest.mark.req("S4.12")
 @pytest.mark.req("S4.26")
 def test_three_equal_clicks_without_effect_are_a_loop() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     verdicts = [agent.asks(observation=HOME) for _ in range(4)]
 
@@ -29,7 +29,7 @@ def test_three_equal_clicks_without_effect_are_a_loop() -> None:
 
 @pytest.mark.req("S4.6")
 def test_going_to_and_fro_is_a_loop() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     verdicts = [agent.asks(observation=state) for state in (HOME, CART) * 3]
 
@@ -37,7 +37,7 @@ def test_going_to_and_fro_is_a_loop() -> None:
 
 
 def test_ten_fields_of_one_form_are_not_a_loop() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     for number in range(10):
         assert (
@@ -47,7 +47,7 @@ def test_ten_fields_of_one_form_are_not_a_loop() -> None:
 
 
 def test_something_new_sets_all_visits_back() -> None:
-    agent = Agent()
+    agent = GateRig()
     agent.asks(observation=HOME)
     agent.asks(observation=HOME)
     agent.asks(text="new", observation=HOME)
@@ -66,7 +66,7 @@ def test_the_state_is_sixteen_hex_of_title_app_and_address() -> None:
 
 
 def test_another_picture_of_the_same_window_is_another_state() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     for picture in range(5):
         assert agent.asks(observation=Observation(url="x", screen_hash=str(picture))) is ALLOWED
@@ -74,20 +74,20 @@ def test_another_picture_of_the_same_window_is_another_state() -> None:
 
 @pytest.mark.parametrize("nothing", [None, Observation()])
 def test_who_saw_nothing_visits_nothing(nothing: Observation | None) -> None:
-    agent = Agent()
+    agent = GateRig()
 
     assert all(agent.asks(observation=nothing) is ALLOWED for _ in range(9))
-    assert agent.gate.save()() == Agent().gate.save()()
+    assert agent.gate.save()() == GateRig().gate.save()()
 
 
 def test_looking_counts_no_visit() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     assert all(agent.looks(observation=HOME) is ALLOWED for _ in range(9))
 
 
 def test_a_dry_run_or_a_repeated_id_counts_no_visit() -> None:
-    agent = Agent()
+    agent = GateRig()
     proposed = propose(0, type="click", observation=HOME)
 
     for _ in range(5):
@@ -97,7 +97,7 @@ def test_a_dry_run_or_a_repeated_id_counts_no_visit() -> None:
 
 
 def test_blocked_proposals_are_visits_too() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     for _ in range(2):
         assert agent.asks(text="rm -rf", observation=HOME).rule == "gate.blocklist:rm_rf"
@@ -107,7 +107,7 @@ def test_blocked_proposals_are_visits_too() -> None:
 
 
 def test_of_scrolling_and_waiting_only_every_tenth_in_a_row_counts() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     verdicts = [agent.asks("scroll", observation=HOME) for _ in range(31)]
 
@@ -115,7 +115,7 @@ def test_of_scrolling_and_waiting_only_every_tenth_in_a_row_counts() -> None:
 
 
 def test_another_action_ends_the_row() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     for _ in range(9):
         agent.asks("wait", observation=HOME)
@@ -126,7 +126,7 @@ def test_another_action_ends_the_row() -> None:
 
 
 def test_new_keys_between_equal_clicks_are_progress() -> None:
-    agent = Agent()
+    agent = GateRig()
 
     for key in "abcdef":
         assert agent.asks(observation=HOME) is ALLOWED
@@ -134,7 +134,7 @@ def test_new_keys_between_equal_clicks_are_progress() -> None:
 
 
 def test_counting_states_takes_every_proposal_for_a_visit() -> None:
-    agent = Agent(GateConfig(loop_counts="states", loop_threshold=2))
+    agent = GateRig(GateConfig(loop_counts="states", loop_threshold=2))
     agent.asks("scroll", text="a", observation=HOME)
 
     verdict = agent.asks("type", text="b", observation=HOME)
@@ -144,7 +144,7 @@ def test_counting_states_takes_every_proposal_for_a_visit() -> None:
 
 @pytest.mark.req("S4.21")
 def test_the_end_of_an_episode_clears_its_visits_only() -> None:
-    agent = Agent()
+    agent = GateRig()
     for episode in ("e1", "e2"):
         agent.asks(observation=HOME, episode=episode)
         agent.asks(observation=HOME, episode=episode)
@@ -156,7 +156,7 @@ def test_the_end_of_an_episode_clears_its_visits_only() -> None:
 
 
 def test_the_end_of_a_session_clears_it_and_its_episodes() -> None:
-    agent = Agent()
+    agent = GateRig()
     for fields in ({"session": "s"}, {"session": "s", "episode": "e"}, {}):
         agent.asks(observation=HOME, **fields)
         agent.asks(observation=HOME, **fields)
@@ -180,7 +180,7 @@ def test_the_end_of_a_session_clears_it_and_its_episodes() -> None:
 def test_an_operator_can_reset_visits(
     reset: tuple[str | None, str | None], cleared: set[str]
 ) -> None:
-    agent = Agent()
+    agent = GateRig()
     stories = {"s": {"session": "s"}, "e": {"session": "s", "episode": "e"}, "t": {"session": "t"}}
     for fields in stories.values():
         agent.asks(observation=HOME, **fields)
@@ -198,7 +198,7 @@ def test_an_operator_can_reset_visits(
 
 
 def test_other_events_and_other_agents_do_not_matter() -> None:
-    agent = Agent()
+    agent = GateRig()
     agent.asks(observation=HOME)
     agent.asks(observation=HOME)
 
@@ -211,7 +211,7 @@ def test_other_events_and_other_agents_do_not_matter() -> None:
 
 
 def test_an_agent_keeps_the_episodes_it_used_last() -> None:
-    agent = Agent()
+    agent = GateRig()
     for number in range(MAX_EPISODES + 1):
         agent.asks(observation=HOME, episode=f"e{number}")
         agent.asks(observation=HOME, episode=f"e{number}")
@@ -221,7 +221,7 @@ def test_an_agent_keeps_the_episodes_it_used_last() -> None:
 
 
 def test_an_episode_keeps_the_last_states_and_actions() -> None:
-    agent = Agent(GateConfig(loop_counts="states"))
+    agent = GateRig(GateConfig(loop_counts="states"))
     for number in range(RING + 1):
         agent.asks(observation=Observation(url=f"{number}"))
         agent.asks(observation=Observation(url=f"{number}"))
@@ -231,7 +231,7 @@ def test_an_episode_keeps_the_last_states_and_actions() -> None:
 
 
 def test_a_saved_gate_goes_on_where_it_was() -> None:
-    agent, other = Agent(), Agent()
+    agent, other = GateRig(), GateRig()
     agent.asks(observation=HOME)
     agent.asks(observation=HOME)
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from safetyd.core.action_types import Kinds
 from safetyd.core.events.request_events import Released
 from safetyd.core.guards.gate.gate import ConfidenceConfig, Gate, GateConfig
-from safetyd.core.guards.gate.own_resources import ABOVE, OWN, Own, OwnConfig
+from safetyd.core.guards.gate.own_resources import ABOVE, OWN, OwnConfig, OwnResources
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.policy import Configured, Policy
-from tests.core.approvals.queue_story import Queue
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, propose
 
 DATA = "/home/me/state/sd"
@@ -24,7 +24,7 @@ CONFIG = OwnConfig(
 )
 ROOTS = {"web": "/srv/web", "none": ""}
 KINDS = Kinds({}, "coding")
-OURS = Own(CONFIG, ROOTS)
+OURS = OwnResources(CONFIG, ROOTS)
 
 
 def look(type: str = "run_shell", **fields: object) -> Verdict:  # noqa: A002
@@ -295,7 +295,7 @@ def test_a_grant_lifts_what_a_text_names_and_nothing_else() -> None:
 
 
 def test_an_approval_looks_again_at_where_paths_led() -> None:
-    queue, guarded = Queue(), Policy(own=OwnConfig(directories=("/home/a",)))
+    queue, guarded = QueueStory(), Policy(own=OwnConfig(directories=("/home/a",)))
     asked = queue.proposes(propose(1, paths=("a",), resolved=("/home/a/.env",)))
 
     queue.happens(Configured(at=at(2), t=2.0, policy=guarded, digest="", version="", why="reload"))

@@ -45,14 +45,14 @@ class CapturedConnection(HardenedClient):
 
 
 class CapturedPublisher:
-    """A post, and what left through it."""
+    """A publisher, and what left through it."""
 
     def __init__(self, *, keyless: bool = False) -> None:
         self._wire = CapturedConnection()
-        self.post = Publisher(self._wire, Subjects(), keyless=keyless)
+        self.publisher = Publisher(self._wire, Subjects(), keyless=keyless)
 
     def said(self) -> list[Said]:
-        self.post.flush()
+        self.publisher.flush()
         return self._wire.said()
 
     def answers(self) -> list[dict[str, Any]]:
@@ -67,17 +67,17 @@ class CapturedPublisher:
 def work_off(
     mailbox: Mailbox, engine: Engine, clock: Clock | None = None, *, late: bool = False
 ) -> list[Event]:
-    """Put every letter to the engine and deliver it, as if writing took no time."""
+    """Put every envelope to the engine and deliver it, as if writing took no time."""
     moment = (clock or Clock()).now()
     events: list[Event] = []
-    letters: list[Envelope] = []
-    while (letter := mailbox.take()) is not None:
-        events += letter.open(engine, moment)
-        letters.append(letter)
+    envelopes: list[Envelope] = []
+    while (envelope := mailbox.take()) is not None:
+        events += envelope.open(engine, moment)
+        envelopes.append(envelope)
     while (question := mailbox.take_question()) is not None:
         while not question.done:
             question.open(engine, moment)
-        letters.append(question)
-    for letter in letters:
-        letter.deliver(late=late)
+        envelopes.append(question)
+    for envelope in envelopes:
+        envelope.deliver(late=late)
     return events

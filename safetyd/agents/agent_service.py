@@ -42,10 +42,10 @@ class AgentSettings(Protocol):
     def intake(self) -> Intake: ...
 
     @property
-    def door(self) -> KeylessGate: ...
+    def keyless_gate(self) -> KeylessGate: ...
 
     @property
-    def flooding(self) -> FloodGate: ...
+    def flood_gate(self) -> FloodGate: ...
 
     @property
     def prices(self) -> PriceList: ...
@@ -61,10 +61,10 @@ class AgentService:
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
         self,
-        post: Publisher,
+        publisher: Publisher,
         mailbox: Mailbox,
         settings: AgentSettings,
-        latch: StopFlag,
+        stop_flag: StopFlag,
         refusals: Refusals,
         metrics: Metrics,
         *,
@@ -74,10 +74,10 @@ class AgentService:
         problem: Callable[[], str],
         boot_id: str,
     ) -> None:
-        self._post = post
+        self._publisher = publisher
         self._mailbox = mailbox
         self._settings = settings
-        self._latch = latch
+        self._stop_flag = stop_flag
         self._refusals = refusals
         self._metrics = metrics
         self._answers = answers
@@ -115,29 +115,29 @@ class AgentService:
             return
         self._mailbox.put(self._report(agent, telemetry, reply))
 
-    def sent(self, letter: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
+    def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
         """Let a durable decision leave, unless it is an allow that may not any more."""
-        decision = letter.decision
+        decision = envelope.decision
         if decision is None:
-            raise AssertionError("a letter is delivered after it was opened")
+            raise AssertionError("an envelope is delivered after it was opened")
         now = uptime()
         if decision.decision is ALLOW:
-            stop = self._latch.holds(letter.agent)
+            stop = self._stop_flag.holds(envelope.agent)
             if stop is not None:
-                self._withhold(letter, "stopped", describe(stop))
+                self._withhold(envelope, "stopped", describe(stop))
                 return
-            if late or now - letter.received > STALE_S:
-                self._withhold(letter, "late", "writing the decision down took too long")
+            if late or now - envelope.received > STALE_S:
+                self._withhold(envelope, "late", "writing the decision down took too long")
                 return
-        if decision.status == "pending" and self._holds(letter):
-            letter.post.decide(b"", decision)
-        elif letter.permission:
-            letter.post.decide(b"", decision)
+        if decision.status == "pending" and self._holds(envelope):
+            envelope.publisher.decide(b"", decision)
+        elif envelope.permission:
+            envelope.publisher.decide(b"", decision)
             request = self._answers.request(decision)
-            letter.post.answer(letter.reply, result(decision, request))
+            envelope.publisher.answer(envelope.reply, result(decision, request))
         else:
-            letter.post.decide(letter.reply, decision)
-        self._metrics.decided(decision, now - letter.received)
+            envelope.publisher.decide(envelope.reply, decision)
+        self._metrics.decided(decision, now - envelope.received)
 
     def permission(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Take a permission ask, or a question about the agent's own requests."""
@@ -168,35 +168,35 @@ class AgentService:
             cause, reason = refused or ("malformed", "")
             self._count(agent, cause, reason)
             answer = {"granted": False, "cause": cause, "reason": reason}
-            self._post.answer(reply, answer)
+            self._publisher.answer(reply, answer)
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
         self._mailbox.put(CommandEnvelope(plan, partial(self._claimed, agent, reply)))
 
     def _claimed(self, agent: str, reply: bytes, answer: Mapping[str, object]) -> None:
         """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
-        stop = self._latch.holds(agent)
+        stop = self._stop_flag.holds(agent)
         if stop is not None and answer["granted"]:
             answer = {"granted": False, "cause": "stopped", "reason": describe(stop)}
-        self._post.answer(reply, answer)
+        self._publisher.answer(reply, answer)
 
     def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionEnvelope:
         def answer(engine: Engine, _moment: Moment) -> object:
             return asked_about(engine, agent, ask)
 
-        return QuestionEnvelope(answer, lambda found: self._post.answer(reply, found))
+        return QuestionEnvelope(answer, lambda found: self._publisher.answer(reply, found))
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
         self._count(agent, cause, reason)
-        self._post.answer(reply, {"approved": False, "reason": reason, "cause": cause})
+        self._publisher.answer(reply, {"approved": False, "reason": reason, "cause": cause})
 
-    def _holds(self, letter: ProposalEnvelope) -> bool:
+    def _holds(self, envelope: ProposalEnvelope) -> bool:
         """Let a reply wait for a person, if that is wished."""
-        if not letter.proposal.wait or not letter.reply:
+        if not envelope.proposal.wait or not envelope.reply:
             return False
-        shape = result if letter.permission else None
-        held = HeldReply(letter.post, letter.reply, shape)
-        return self._answers.hold(letter.agent, letter.proposal.id or "", held)
+        shape = result if envelope.permission else None
+        held = HeldReply(envelope.publisher, envelope.reply, shape)
+        return self._answers.hold(envelope.agent, envelope.proposal.id or "", held)
 
     def _accept(self, agent: str, reply: bytes, payload: bytes) -> None:
         try:
@@ -227,7 +227,7 @@ class AgentService:
                 proposal,
                 digest,
                 reply,
-                self._post,
+                self._publisher,
                 self.sent,
                 prices=self._settings.prices,
                 keyless=self._keyless,
@@ -254,7 +254,7 @@ class AgentService:
         if now - self._looked > LOOK_S:
             self._looked, self._found = now, self._problem()
         if self._found:
-            stop = self._latch.holds(agent)
+            stop = self._stop_flag.holds(agent)
             return ("stopped", describe(stop)) if stop else ("unavailable", self._found)
         if self._mailbox.full:
             return "unavailable", "more proposals wait than can be decided; try again soon"
@@ -279,9 +279,9 @@ class AgentService:
         wait = self._settings.intake.admit(agent, len(payload), now, keyless=self._keyless)
         if wait > 0:
             if self._keyless:
-                self._settings.door.turned_away(len(payload) + LINE_BYTES, now)
+                self._settings.keyless_gate.turned_away(len(payload) + LINE_BYTES, now)
             else:
-                self._settings.flooding.turned_away(agent, len(payload))
+                self._settings.flood_gate.turned_away(agent, len(payload))
         return wait
 
     def _impostor(self, agent: str) -> bool:
@@ -294,7 +294,7 @@ class AgentService:
 
     def _not_noted(self, agent: str, reply: bytes, cause: Cause, error: str) -> None:
         self._count(agent, cause, error)
-        self._post.answer(reply, Noted(ok=False, error=error, code=cause))
+        self._publisher.answer(reply, Noted(ok=False, error=error, code=cause))
 
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventEnvelope:
         keyless = self._keyless
@@ -309,7 +309,7 @@ class AgentService:
                 priced_nano=self._priced(agent, telemetry, engine, moment),
             )
 
-        return EventEnvelope(made, lambda: self._post.answer(reply, Noted(ok=True)))
+        return EventEnvelope(made, lambda: self._publisher.answer(reply, Noted(ok=True)))
 
     def _priced(
         self, agent: str, telemetry: AnyTelemetry, engine: Engine, moment: Moment
@@ -325,12 +325,12 @@ class AgentService:
         self._metrics.refused("rate_limit")
         if count > ANSWERED:
             return
-        if self._keyless and not self._settings.door.calm:
+        if self._keyless and not self._settings.keyless_gate.calm:
             if not reply:
                 return
             payload = b""
         id_, digest = self._named(agent, payload, count)
-        self._post.decide(
+        self._publisher.decide(
             reply,
             refusal(
                 agent,
@@ -344,15 +344,17 @@ class AgentService:
                 moment=self._clock.now(),
             ),
         )
-        self._post.soon()
+        self._publisher.soon()
 
     def _refuse(self, agent: str, reply: bytes, payload: bytes, cause: Cause, reason: str) -> None:
         count = self._count(agent, cause, reason)
         id_, digest = self._named(agent, payload, count)
         self._metrics.refused(cause)
         moment = self._clock.now()
-        self._post.decide(reply, refusal(agent, id_, cause, reason, digest=digest, moment=moment))
-        self._post.soon()
+        self._publisher.decide(
+            reply, refusal(agent, id_, cause, reason, digest=digest, moment=moment)
+        )
+        self._publisher.soon()
 
     def _named(self, agent: str, payload: bytes, count: int) -> tuple[str, str]:
         """Return id and digest of a proposal that is refused, as far as it can be read."""
@@ -366,14 +368,14 @@ class AgentService:
         return proposal.id or spare, digest
 
     def _withhold(
-        self, letter: ProposalEnvelope, why: Literal["stopped", "late"], reason: str
+        self, envelope: ProposalEnvelope, why: Literal["stopped", "late"], reason: str
     ) -> None:
-        agent, id_ = letter.agent, letter.proposal.id or ""
+        agent, id_ = envelope.agent, envelope.proposal.id or ""
         cause: Cause = "stopped" if why == "stopped" else "unavailable"
         decision = refusal(
-            agent, id_, cause, reason, digest=letter.digest, moment=self._clock.now()
+            agent, id_, cause, reason, digest=envelope.digest, moment=self._clock.now()
         )
-        letter.post.decide(letter.reply, decision)
+        envelope.publisher.decide(envelope.reply, decision)
         self._metrics.refused(cause)
 
         def made(_engine: Engine, moment: Moment) -> Withheld:

@@ -1,8 +1,8 @@
-"""The emergency stop: a latch first, then the bus, then the journal.
+"""The emergency stop: a stop flag first, then the bus, then the journal.
 
-The latch stands outside the engine and is set at once, without waiting for anything. It can only
-forbid. The engine's own stop guard decides what is recorded; the latch is what intake and the
-sender look at, so that a stop holds while the journal cannot be written.
+The flag stands outside the engine and is set at once, without waiting for anything. It can only
+forbid. The engine's own stop guard decides what is recorded; the flag is what intake and the sender
+look at, so that a stop holds while the journal cannot be written.
 """
 
 import os
@@ -86,17 +86,17 @@ class EmergencyStop:
 
     def __init__(
         self,
-        latch: StopFlag,
+        stop_flag: StopFlag,
         mailbox: Mailbox,
-        post: Publisher,
+        publisher: Publisher,
         subjects: Subjects,
         clock: Clock,
         *,
         reserve: StopReserve | None = None,
     ) -> None:
-        self.latch = latch
+        self.stop_flag = stop_flag
         self._mailbox = mailbox
-        self._post = post
+        self._publisher = publisher
         self._subject = subjects.of("state", "stop")
         self._clock = clock
         self._reserve = reserve
@@ -114,11 +114,11 @@ class EmergencyStop:
 
         `written` is called when a restart would keep it, and again if the journal comes later.
         """
-        epoch = self.latch.next_epoch()
+        epoch = self.stop_flag.next_epoch()
         since = self._clock.now().at
         stop = Stop(source=source, by=by, reason=reason, since=since, agent=agent, epoch=epoch)
-        self.latch.set(stop)
-        self.latch.unwritten += 1
+        self.stop_flag.set(stop)
+        self.stop_flag.unwritten += 1
         self.tell()
         if self._reserve is not None and not _lasts(source):
             self._reserve.add(stop, written)
@@ -135,7 +135,7 @@ class EmergencyStop:
             )
 
         def told() -> None:
-            self.latch.unwritten -= 1
+            self.stop_flag.unwritten -= 1
             if self._reserve is not None:
                 self._reserve.drop(epoch)
             written()
@@ -153,7 +153,7 @@ class EmergencyStop:
     ) -> None:
         """Write it down, and only then let go."""
         cleared = tuple(sources)
-        epoch = self.latch.next_epoch()
+        epoch = self.stop_flag.next_epoch()
 
         def made(_engine: Engine, moment: Moment) -> Resumed:
             return Resumed(
@@ -167,9 +167,9 @@ class EmergencyStop:
             )
 
         def told() -> None:
-            self.latch.clear(cleared, epoch, agent)
-            if agent is not None and not any(stop.agent == agent for stop in self.latch.stops):
-                self._post.tell(self._subject, {**_NONE, "epoch": epoch, "agent": agent})
+            self.stop_flag.clear(cleared, epoch, agent)
+            if agent is not None and not any(stop.agent == agent for stop in self.stop_flag.stops):
+                self._publisher.tell(self._subject, {**_NONE, "epoch": epoch, "agent": agent})
             self.tell()
             written()
 
@@ -178,17 +178,17 @@ class EmergencyStop:
     def follow(self, events: Sequence[Event]) -> None:
         """Hold what the rules themselves stopped."""
         for event in events:
-            if type(event) is Stopped and not self.latch.has(event.source, event.agent):
-                self.latch.set(as_stop(event))
+            if type(event) is Stopped and not self.stop_flag.has(event.source, event.agent):
+                self.stop_flag.set(as_stop(event))
                 self.tell()
 
     def tell(self) -> None:
         """Publish what is in force now."""
-        stops = self.latch.stops
+        stops = self.stop_flag.stops
         if not any(stop.agent is None for stop in stops):
-            self._post.tell(self._subject, {**_NONE, "epoch": self.latch.epoch})
+            self._publisher.tell(self._subject, {**_NONE, "epoch": self.stop_flag.epoch})
         for stop in stops:
-            self._post.tell(
+            self._publisher.tell(
                 self._subject,
                 {
                     "active": True,
@@ -211,14 +211,14 @@ class EmergencyStop:
         """Stop for every file that is there; resume what a file stopped that is gone."""
         for path in paths:
             source = f"file:{path}"
-            stop = self.latch.find(source)
+            stop = self.stop_flag.find(source)
             if stop is not None and stop.epoch in self._leaving:
                 stop = None
             there = _there(path)
             if there and stop is None:
                 by, reason = _signed(path)
                 self.stop(source, by, reason)
-            elif stop is not None and not there and not self.latch.unwritten:
+            elif stop is not None and not there and not self.stop_flag.unwritten:
                 self._leave(source, stop.epoch)
 
     def _leave(self, source: str, epoch: int) -> None:
@@ -229,17 +229,17 @@ class EmergencyStop:
 
     def take_over(self, engine: Engine, paths: Iterable[Path]) -> None:
         """At start: hold what the journal, the reserve, the files and the environment hold."""
-        self.latch.epoch = max(self.latch.epoch, engine.stop.epoch)
+        self.stop_flag.epoch = max(self.stop_flag.epoch, engine.stop.epoch)
         for stop in engine.stop.stops:
-            self.latch.set(stop)
+            self.stop_flag.set(stop)
         for stop in self._reserve.found() if self._reserve is not None else ():
             if stop.epoch > engine.stop.epoch:  # else the journal took it in time
                 self.stop(stop.source, stop.by, stop.reason, stop.agent)
         self.look(dict.fromkeys((*paths, *_stop_files(engine.stop.stops))))
         off = switched_off()
-        if off and not self.latch.has(ENVIRONMENT):
+        if off and not self.stop_flag.has(ENVIRONMENT):
             self.stop(ENVIRONMENT, "environment", off)
-        elif not off and self.latch.has(ENVIRONMENT):
+        elif not off and self.stop_flag.has(ENVIRONMENT):
             self.resume((ENVIRONMENT,), "environment", "no longer switched off")
 
 

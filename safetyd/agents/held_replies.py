@@ -22,7 +22,7 @@ Shape = Callable[[Decision, Request | None], object]
 class HeldReply(NamedTuple):
     """A reply that waits: with the Decision itself, or with what `shape` makes of it."""
 
-    post: Publisher
+    publisher: Publisher
     reply: bytes
     shape: Shape | None = None
 
@@ -30,10 +30,12 @@ class HeldReply(NamedTuple):
 class HeldReplies:
     """Replies that wait do not live through a restart; agents ask again, and are told at once."""
 
-    def __init__(self, engine: Engine, posts: Mapping[bool, Publisher], latch: StopFlag) -> None:
+    def __init__(
+        self, engine: Engine, publishers: Mapping[bool, Publisher], stop_flag: StopFlag
+    ) -> None:
         self._engine = engine
-        self._latch = latch
-        self._posts = posts  # by whether an agent is keyless
+        self._stop_flag = stop_flag
+        self._publishers = publishers  # by whether an agent is keyless
         self._held: dict[tuple[str, str], list[HeldReply]] = {}
 
     def hold(self, agent: str, id_: str, held: HeldReply) -> bool:
@@ -65,20 +67,20 @@ class HeldReplies:
 
     def _tell(self, decision: Decision, request: Request) -> None:
         decision = self._permitted(decision)
-        post = self._posts.get(request.asked.keyless)
+        publisher = self._publishers.get(request.asked.keyless)
         waiting = self._held.pop((decision.agent, decision.id), [])
-        if post is not None:
-            post.decide(b"", decision)
-            post.soon()
+        if publisher is not None:
+            publisher.decide(b"", decision)
+            publisher.soon()
         for held in waiting:
             if held.shape is None:
-                held.post.reply(held.reply, decision)
+                held.publisher.reply(held.reply, decision)
             else:
-                held.post.answer(held.reply, held.shape(decision, request))
+                held.publisher.answer(held.reply, held.shape(decision, request))
 
     def _permitted(self, decision: Decision) -> Decision:
         """Hold back an allow that a stop overtook; its id finds it again after the resume."""
-        stop = self._latch.holds(decision.agent) if decision.allowed else None
+        stop = self._stop_flag.holds(decision.agent) if decision.allowed else None
         if stop is None:
             return decision
         reason = f"a person approved this, and yet: {describe(stop)}"

@@ -21,9 +21,9 @@ class ProposalEnvelope:
         "digest",
         "keyless",
         "permission",
-        "post",
         "prices",
         "proposal",
+        "publisher",
         "received",
         "reply",
         "resolved",
@@ -31,13 +31,13 @@ class ProposalEnvelope:
         "size",
     )
 
-    def __init__(  # noqa: PLR0913 - a letter is what was written on it
+    def __init__(  # noqa: PLR0913 - an envelope is what was written on it
         self,
         agent: str,
         proposal: Proposal,
         digest: str,
         reply: bytes,
-        post: Publisher,
+        publisher: Publisher,
         sent: Callable[["ProposalEnvelope", bool], None],
         *,
         prices: PriceList,
@@ -50,7 +50,7 @@ class ProposalEnvelope:
         self.proposal = proposal
         self.digest = digest
         self.reply = reply
-        self.post = post
+        self.publisher = publisher
         self.sent = sent
         self.prices = prices
         self.keyless = keyless

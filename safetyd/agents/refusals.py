@@ -41,33 +41,31 @@ class Refusals:
     """Counts per agent and cause since the last time they were taken."""
 
     def __init__(self) -> None:
-        self._tallies: dict[tuple[str, Cause], RefusalCount] = {}
+        self._counts: dict[tuple[str, Cause], RefusalCount] = {}
         self.total: dict[Cause, int] = {}
 
     def count(self, agent: str, cause: Cause, reason: str) -> int:
         """Count one and return how many there were in this window."""
         self.total[cause] = self.total.get(cause, 0) + 1
-        tally = self._tallies.get((agent, cause))
-        if tally is None:
-            if len(self._tallies) >= MAX_COUNTED:
+        count = self._counts.get((agent, cause))
+        if count is None:
+            if len(self._counts) >= MAX_COUNTED:
                 agent = OTHERS
-            tally = self._tallies.setdefault(
-                (agent, cause), RefusalCount(0, reason[:EXAMPLE_CHARS])
-            )
-        tally.count += 1
-        return tally.count
+            count = self._counts.setdefault((agent, cause), RefusalCount(0, reason[:EXAMPLE_CHARS]))
+        count.count += 1
+        return count.count
 
     def take(self, moment: Moment) -> Iterator[Refused]:
         """Yield one event per agent and cause, and begin a new window."""
-        tallies, self._tallies = self._tallies, {}
-        for (agent, cause), tally in tallies.items():
+        counts, self._counts = self._counts, {}
+        for (agent, cause), count in counts.items():
             yield Refused(
                 at=moment.at,
                 t=moment.t,
                 agent=agent,
                 cause=cause,
-                count=tally.count,
-                example=tally.example,
+                count=count.count,
+                example=count.example,
             )
 
 

@@ -105,10 +105,10 @@ class Connection:
         with anyio.fail_after(patience_s):
             await self._sung.wait()
 
-    async def sing(self) -> None:
+    async def send_canaries(self) -> None:
         """Send the canary for ever."""
         while True:
-            self._chirp()
+            self._send_canary()
             await anyio.sleep(CANARY_S)
 
     def hang_up(self) -> None:
@@ -124,7 +124,7 @@ class Connection:
         except (nats.errors.Error, OSError) as exc:
             log.debug("closing the connection: %s", exc)
 
-    def _chirp(self) -> None:
+    def _send_canary(self) -> None:
         self.client.send(pub(self._canary.encode(), b"%.6f" % uptime()))
 
     def _on_canary(self, _subject: bytes, _reply: bytes, sung: bytes) -> None:
@@ -145,7 +145,7 @@ class Connection:
 
     async def _on_reconnect(self) -> None:
         log.info("bus %s: connected again", self.name)
-        self._chirp()
+        self._send_canary()
 
     async def _on_closed(self) -> None:
         self._ended(f"the connection {self.name} is closed for good")

@@ -15,7 +15,7 @@ class Micro:
 
     def __init__(
         self,
-        post: Publisher,
+        publisher: Publisher,
         subjects: Subjects,
         *,
         version: str,
@@ -23,7 +23,7 @@ class Micro:
         started: datetime,
         decisions: Callable[[], int],
     ) -> None:
-        self._post = post
+        self._publisher = publisher
         self._subjects = subjects
         self._started = started
         self._decisions = decisions
@@ -31,7 +31,7 @@ class Micro:
 
     def answer(self, subject: bytes, reply: bytes, _payload: bytes) -> None:
         verb = subject.split(b".")[1].decode()
-        self._post.answer(
+        self._publisher.answer(
             reply,
             {"type": f"io.nats.micro.v1.{verb.lower()}_response", **self._self, **self._more(verb)},
         )

@@ -43,42 +43,42 @@ class QuestionLimits:
         self._now = now
         self._known: dict[str, AskerShare] = {}
         self._waiting = 0
-        self.flooding = FloodGate(BOUNDS, now)
+        self.flood_gate = FloodGate(BOUNDS, now)
 
     def admit(self, name: str, size: int) -> float:
         """Return 0.0 if a question may be put, or the seconds until one may."""
-        asker = self._asker(name)
-        if asker.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_OF_ALL:
+        share = self._share(name)
+        if share.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_OF_ALL:
             wait = BUSY_S
-        elif asker.left_s <= 0.0:
-            wait = (LEAST_S - asker.left_s) / SHARE
+        elif share.left_s <= 0.0:
+            wait = (LEAST_S - share.left_s) / SHARE
         else:
-            asker.left_s -= LEAST_S
+            share.left_s -= LEAST_S
             return 0.0
-        self.flooding.turned_away(name, size)
+        self.flood_gate.turned_away(name, size)
         return wait
 
     def begin(self, name: str) -> None:
         """Count a question as waiting until `end`."""
-        self._asker(name).waiting += 1
+        self._share(name).waiting += 1
         self._waiting += 1
 
     def end(self, name: str) -> None:
-        self._asker(name).waiting -= 1
+        self._share(name).waiting -= 1
         self._waiting -= 1
 
     def charge(self, name: str, seconds: float) -> None:
         """Take off what answering has taken so far."""
-        self._asker(name).left_s -= seconds
+        self._share(name).left_s -= seconds
 
-    def _asker(self, name: str) -> AskerShare:
+    def _share(self, name: str) -> AskerShare:
         now = self._now()
         if name not in self._known and len(self._known) >= MAX_KNOWN:
             name = ""
-        asker = self._known.setdefault(name, AskerShare(SAVED_S, now))
-        gone, asker.t = now - asker.t, now
-        asker.left_s = min(asker.left_s + gone * SHARE, SAVED_S)
-        return asker
+        share = self._known.setdefault(name, AskerShare(SAVED_S, now))
+        gone, share.t = now - share.t, now
+        share.left_s = min(share.left_s + gone * SHARE, SAVED_S)
+        return share
 
 
 class QuestionRate:

@@ -27,12 +27,12 @@ _read = msgspec.json.Decoder(Reply).decode
 class OperatorConnection:
     """One connection under one name. Everything raises `Failure` and nothing else."""
 
-    def __init__(self, place: Location) -> None:
+    def __init__(self, location: Location) -> None:
         self._client = HardenedClient()
-        self._subjects = Subjects(place.prefix)
-        self._key_file = place.seed
-        self.name = place.name
-        self.address = place.address
+        self._subjects = Subjects(location.prefix)
+        self._key_file = location.seed
+        self.name = location.name
+        self.address = location.address
         self._complaint = ""
         self._asking = anyio.CancelScope()
         self.lost = anyio.Event()
@@ -147,8 +147,8 @@ class OperatorConnection:
 
 
 @asynccontextmanager
-async def connected(place: Location) -> AsyncIterator[OperatorConnection]:
-    operator = await _through(place)
+async def connected(location: Location) -> AsyncIterator[OperatorConnection]:
+    operator = await _through(location)
     try:
         yield operator
     finally:
@@ -156,24 +156,24 @@ async def connected(place: Location) -> AsyncIterator[OperatorConnection]:
 
 
 def query(
-    place: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
+    location: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
 ) -> Reply:
     """Ask one question and return the answer."""
 
     async def ask() -> Reply:
-        async with connected(place) as operator:
+        async with connected(location) as operator:
             return await operator.query(command, patience_s=patience_s, **fields)
 
     return anyio.run(ask)
 
 
 def control(
-    place: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
+    location: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
 ) -> Reply:
     """Give one command and return what came of it."""
 
     async def ask() -> Reply:
-        async with connected(place) as operator:
+        async with connected(location) as operator:
             return await operator.control(command, patience_s=patience_s, **fields)
 
     return anyio.run(ask)
@@ -183,14 +183,14 @@ def _given(fields: Reply) -> Reply:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-async def _through(place: Location) -> OperatorConnection:
+async def _through(location: Location) -> OperatorConnection:
     """Connect. A server that hangs up may have said why too late to be heard, so ask once more."""
-    operator = OperatorConnection(place)
+    operator = OperatorConnection(location)
     try:
         await operator.connect()
     except NotReachable as exc:
         if "reset by peer" not in str(exc).lower():
             raise
-        operator = OperatorConnection(place)
+        operator = OperatorConnection(location)
         await operator.connect()
     return operator

@@ -19,14 +19,14 @@ config_option = click.option(
 
 
 def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options that find a daemon, as one `place`."""
+    """Give a command the options that find a daemon, as one `location`."""
 
     @wraps(command)
     def placed(directory: str | None, **options: Any) -> R:
         names = ("url", "key_file", "operator", "prefix")
         found = {name: options.pop(name, None) for name in names}
-        place = Location(data_dir=data_dir(directory), **found)
-        return command(place=place, **options)
+        location = Location(data_dir=data_dir(directory), **found)
+        return command(location=location, **options)
 
     for option in reversed(_OPTIONS):
         placed = option(placed)

@@ -81,14 +81,14 @@ class Daemon:
         self._clock = Clock()
         self._started = self._clock.now().at
         self._mailbox = Mailbox()
-        self._latch = StopFlag()
+        self._stop_flag = StopFlag()
         self._reserve: StopReserve | None = (
             None  # with a bus of our own: no standby misses the file
         )
         self._refusals = Refusals()
         self._metrics = Metrics(__version__)
-        self._rounds = Ticker(self._mailbox, self._clock, self._refusals)
-        self._reload = Reload(self._settings, self._metrics, self._rounds, self._mailbox)
+        self._ticker = Ticker(self._mailbox, self._clock, self._refusals)
+        self._reload = Reload(self._settings, self._metrics, self._ticker, self._mailbox)
         self._audit = Audit(data_dir / "audit", config.audit.max_bytes)
         self._checkpoints = Checkpoints(data_dir / "checkpoints")
         self._server: EmbeddedServer | None = None
@@ -100,9 +100,9 @@ class Daemon:
             keyless=config.bus.keyless,
             die=self._die,
         )
-        self._shelf: CheckpointBucket | None = None
-        self._posts: list[Publisher] = []
-        self._agents_posts: dict[bool, Publisher] = {}
+        self._bucket: CheckpointBucket | None = None
+        self._publishers: list[Publisher] = []
+        self._agent_publishers: dict[bool, Publisher] = {}
         self._died = anyio.Event()
         self._died_of = ""
         self._ready = False
@@ -170,8 +170,8 @@ class Daemon:
                 raise Unusable("\n".join(problems))
             log.warning("make sure that the bus has `sync_interval: always`; it cannot be seen")
             await wait_for_silence(client, self._subjects.writer)
-            self._shelf = CheckpointBucket(client)
-            await self._shelf.fetch(self._checkpoints)
+            self._bucket = CheckpointBucket(client)
+            await self._bucket.fetch(self._checkpoints)
         self._journal = Journal(client, self._subjects, self._boot_id)
         await self._journal.open(MAX_JOURNAL_BYTES)
         policy = self._settings.policy
@@ -183,7 +183,7 @@ class Daemon:
         self._mailbox.put(EventEnvelope(self._reload.configured("start"), lambda: None))
         if torn is not None:
             log.error("a torn line of %d bytes was cut off %s", torn.size, torn.file)
-            self._rounds.put(lambda moment: _recovered(torn, moment))
+            self._ticker.put(lambda moment: _recovered(torn, moment))
         return restored
 
     async def _serve(
@@ -191,18 +191,18 @@ class Daemon:
     ) -> None:
         self._assemble(restored)
         with files_needed(self._data_dir):
-            self._halt.take_over(restored.engine, self._settings.stop_files)
-        front = self._front()
+            self._emergency_stop.take_over(restored.engine, self._settings.stop_files)
+        site = self._site()
         async with anyio.create_task_group() as tasks:
             self._start_tasks(tasks)
             with self._links.needed():
                 await self._subscribe(tasks)
-                await front.start()
-                self._web_url = front.web
+                await site.start()
+                self._web_url = site.web
                 await self._links.first_canaries()
             self._ready = True
             endpoint = host.Endpoint(
-                bus=url, web=front.web, links=front.links, pid=os.getpid(), version=__version__
+                bus=url, web=site.web, links=site.links, pid=os.getpid(), version=__version__
             )
             with files_needed(self._data_dir):
                 host.write_endpoint(self._data_dir, endpoint)
@@ -210,29 +210,29 @@ class Daemon:
             announce(endpoint)
             self._started_up.set()
             await self._told_to_end.wait()
-            await self._drain(front)
+            await self._drain(site)
             tasks.cancel_scope.cancel()
 
     def _assemble(self, restored: Restored) -> None:
         engine, metrics = restored.engine, self._metrics
         self._writer = CommitLoop(self._mailbox, engine, self._journal, self._audit, self._clock)
-        self._keeper = Compaction(
-            self._writer, self._journal, self._audit, self._checkpoints, self._shelf
+        self._compaction = Compaction(
+            self._writer, self._journal, self._audit, self._checkpoints, self._bucket
         )
-        self._keeper.begin(restored.checkpoint)
-        self._post = Publisher(self._links.main.client, self._subjects, keyless=False)
-        self._posts = [self._post]
-        self._post.muted = self._displaced_perhaps
-        self._halt = EmergencyStop(
-            self._latch,
+        self._compaction.begin(restored.checkpoint)
+        self._publisher = Publisher(self._links.main.client, self._subjects, keyless=False)
+        self._publishers = [self._publisher]
+        self._publisher.muted = self._displaced_perhaps
+        self._emergency_stop = EmergencyStop(
+            self._stop_flag,
             self._mailbox,
-            self._post,
+            self._publisher,
             self._subjects,
             self._clock,
             reserve=self._reserve,
         )
         log_events = logs.EventLog().observe
-        self._answers = HeldReplies(engine, self._agents_posts, self._latch)
+        self._answers = HeldReplies(engine, self._agent_publishers, self._stop_flag)
         self._transcripts = TranscriptFiles(self._data_dir)
         with files_needed(self._data_dir):
             self._notifier = Notifier(
@@ -246,48 +246,55 @@ class Daemon:
                 publish=self._tell_desktops,
             )
         self._writer.outlets = [
-            self._halt.follow,
+            self._emergency_stop.follow,
             self._answers.observe,
             metrics.observe,
             log_events,
-            SafetyEvents(self._post, self._subjects).observe,
+            SafetyEvents(self._publisher, self._subjects).observe,
             self._transcripts.observe,
             self._notifier.observe,
         ]
         self._writer.appended = metrics.appended
         self._writer.after = self._flush
-        metrics.stopped = lambda: bool(self._latch.stops)
+        metrics.stopped = lambda: bool(self._stop_flag.stops)
         metrics.malformed = lambda: self._refusals.total.get("malformed", 0)
         metrics.audit_bytes = lambda: self._audit.written
         metrics.guards = lambda: engine.guard_names
         gauges = Gauges(engine, self._clock.now, self._settings.has_key)
         metrics.gauges = gauges.families
-        metrics.tallies.label, metrics.tallies.labels = gauges.label, gauges.labels
-        metrics.tallies.asked_at = gauges.asked_at
+        metrics.counters.label, metrics.counters.labels = gauges.label, gauges.labels
+        metrics.counters.asked_at = gauges.asked_at
         gauges.channels = self._notifier.dispatch.states
 
     def _start_tasks(self, tasks: anyio.abc.TaskGroup) -> None:
         tasks.start_soon(self._writer.decide)
         tasks.start_soon(self._writer.answer)
         tasks.start_soon(self._writer.commit)
-        tasks.start_soon(self._keeper.run)
+        tasks.start_soon(self._compaction.run)
         tasks.start_soon(self._transcripts.run)
         tasks.start_soon(self._notifier.run)
-        tasks.start_soon(self._rounds.tick)
-        tasks.start_soon(self._rounds.count)
-        tasks.start_soon(self._halt.watch, self._settings.stop_files)
-        tasks.start_soon(repeat_state, self._halt, self._post, self._subjects, self._settings)
+        tasks.start_soon(self._ticker.tick)
+        tasks.start_soon(self._ticker.count)
+        tasks.start_soon(self._emergency_stop.watch, self._settings.stop_files)
+        tasks.start_soon(
+            repeat_state, self._emergency_stop, self._publisher, self._subjects, self._settings
+        )
         tasks.start_soon(feed_watchdog, self._better_restarted)
         tasks.start_soon(tell_trouble, self._trouble)
         tasks.start_soon(self._until_dead)
         for link in self._links.all:
-            tasks.start_soon(link.sing)
+            tasks.start_soon(link.send_canaries)
         hang_up = self._links.questions.hang_up
         # What a flood of questions left in the connection is dropped: others would wait behind it.
-        tasks.start_soon(self._settings.askers.flooding.watch, self._reload.shut_out, hang_up)
-        tasks.start_soon(self._settings.flooding.watch, self._reload.shut_out)
+        tasks.start_soon(
+            self._settings.question_limits.flood_gate.watch, self._reload.shut_out, hang_up
+        )
+        tasks.start_soon(self._settings.flood_gate.watch, self._reload.shut_out)
         if self._links.open is not None:
-            tasks.start_soon(self._settings.door.watch, partial(self._reload.take_on_keys, "door"))
+            tasks.start_soon(
+                self._settings.keyless_gate.watch,
+                partial(self._reload.take_on_keys, "door"),
+            )
         if self._reserve is not None:
             tasks.start_soon(self._reserve.keep)
         if self._server is not None:
@@ -302,28 +309,28 @@ class Daemon:
 
     async def _subscribe(self, tasks: anyio.abc.TaskGroup) -> None:
         client, of = self._links.main.client, self._subjects.of
-        desk = OperatorService(
-            self._post,
+        service = OperatorService(
+            self._publisher,
             self._mailbox,
-            self._halt,
+            self._emergency_stop,
             self,
             tasks,
             waits=self._answers.waits,
             plans=self._notifier.plans,
             questions=self._notifier.questions,
-            askers=self._settings.askers,
+            question_limits=self._settings.question_limits,
         )
         micro = Micro(
-            self._post,
+            self._publisher,
             self._subjects,
             version=__version__,
             boot_id=self._boot_id,
             started=self._started,
             decisions=lambda: sum(self._metrics.counts().values()),
         )
-        await client.handle(of("control", "*"), desk.control)
-        await self._links.questions.client.handle(of("query", "*"), desk.query)
-        await client.handle(of("review", "*"), desk.review)
+        await client.handle(of("control", "*"), service.control)
+        await self._links.questions.client.handle(of("query", "*"), service.query)
+        await client.handle(of("review", "*"), service.review)
         await client.handle(self._subjects.writer, self._say_writer)
         for verb in ("PING", "INFO", "STATS"):
             await client.handle(f"$SRV.{verb}", micro.answer)
@@ -333,16 +340,16 @@ class Daemon:
             await self._hear_agents(self._links.open, keyless=True)
 
     async def _hear_agents(self, link: Connection, *, keyless: bool) -> None:
-        post = Publisher(link.client, self._subjects, keyless=keyless)
-        post.muted = self._displaced_perhaps
-        self._posts.append(post)
-        self._agents_posts[keyless] = post
+        publisher = Publisher(link.client, self._subjects, keyless=keyless)
+        publisher.muted = self._displaced_perhaps
+        self._publishers.append(publisher)
+        self._agent_publishers[keyless] = publisher
         name = self._subjects.keyless if keyless else self._subjects.of
         service = AgentService(
-            post,
+            publisher,
             self._mailbox,
             self._settings,
-            self._latch,
+            self._stop_flag,
             self._refusals,
             self._metrics,
             answers=self._answers,
@@ -356,7 +363,7 @@ class Daemon:
         await link.client.handle(name("permission", "*"), service.permission)
         await link.client.handle(name("claim", "*"), service.claim)
 
-    def _front(self) -> Site:
+    def _site(self) -> Site:
         return Site(
             self._settings.config.web,
             self._settings.keyring.bearer,
@@ -374,13 +381,13 @@ class Daemon:
         """Return what a restart would help against, or nothing."""
         if deaf := self._links.problem:
             return deaf
-        if self._rounds.lag_s > LAG_S:
-            return f"the event loop is {self._rounds.lag_s:.1f} s late"
+        if self._ticker.lag_s > LAG_S:
+            return f"the event loop is {self._ticker.lag_s:.1f} s late"
         return self._writer.problem
 
     def _better_restarted(self) -> str:
         """Return why the watchdog should bite, or nothing: a restart forgets an unwritten stop."""
-        return "" if self._latch.unwritten else self.problem()
+        return "" if self._stop_flag.unwritten else self.problem()
 
     def not_ready(self) -> str:
         """Return why a proposal would not be answered now, or nothing."""
@@ -405,7 +412,7 @@ class Daemon:
             "problem": self.not_ready(),
             "bus": self._server.url if self._server else config.bus.url,
             "embedded": self._server is not None,
-            "open_agents": config.bus.keyless and self._settings.door.open,
+            "open_agents": config.bus.keyless and self._settings.keyless_gate.open,
             "keys": self._settings.keys,
             "web": self._web_url,
             "data_dir": str(self._data_dir),
@@ -427,19 +434,19 @@ class Daemon:
         if not errors:
             self._notifier.renew(by)
             with anyio.move_on_after(DRAIN_S):
-                await self._keeper.save()
+                await self._compaction.save()
         return errors
 
     def _tell_desktops(self, notice: dict[str, object]) -> None:
         """Let helpers in people's sessions show a message."""
         kind = "DESKTOP_NOTICE"
         told = {"event_type": kind, "notice": notice}
-        self._post.tell(self._subjects.of("event", kind), told)
-        self._post.flush()
+        self._publisher.tell(self._subjects.of("event", kind), told)
+        self._publisher.flush()
 
     def _flush(self) -> None:
-        for post in self._posts:
-            post.flush()
+        for publisher in self._publishers:
+            publisher.flush()
 
     def _say_writer(self, _subject: bytes, reply: bytes, _payload: bytes) -> None:
         """Tell another daemon that this one writes the journal."""
@@ -463,17 +470,17 @@ class Daemon:
         await self._died.wait()
         raise Unusable(self._died_of)
 
-    async def _drain(self, front: Site) -> None:
+    async def _drain(self, site: Site) -> None:
         """Answer what waits, save, and say goodbye."""
         self._ready = False
         host.notify("STOPPING=1")
         host.remove_endpoint(self._data_dir)
-        self._rounds.count_refusals()
+        self._ticker.count_refusals()
         await self._notifier.dispatch.finish(DRAIN_S)
         with anyio.move_on_after(DRAIN_S):
-            await self._keeper.save()
+            await self._compaction.save()
         with anyio.move_on_after(DRAIN_S, shield=True):
-            await front.stop()
+            await site.stop()
 
     def _leave(self) -> None:
         host.remove_endpoint(self._data_dir)

@@ -34,11 +34,11 @@ class Reload:
     """All or nothing, and what was refused is remembered until something is taken on."""
 
     def __init__(
-        self, settings: Settings, metrics: Metrics, rounds: Ticker, mailbox: Mailbox
+        self, settings: Settings, metrics: Metrics, ticker: Ticker, mailbox: Mailbox
     ) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._rounds = rounds
+        self._ticker = ticker
         self._mailbox = mailbox
         self._users: Users | None = None
         self.server: EmbeddedServer | None = None
@@ -51,7 +51,7 @@ class Reload:
         self._metrics.reload_ok = not errors
         if errors:
             log.warning("the reload is refused and the last good state stays: %s", self.problem)
-            self._rounds.put(
+            self._ticker.put(
                 lambda moment: ConfigRejected(at=moment.at, t=moment.t, errors=_some(errors))
             )
             return errors
@@ -80,7 +80,9 @@ class Reload:
             return []
         settings = self._settings
         self._users = msgspec.structs.replace(
-            self._users, shut=settings.askers.flooding.shut, shut_agents=settings.flooding.shut
+            self._users,
+            shut=settings.question_limits.flood_gate.shut,
+            shut_agents=settings.flood_gate.shut,
         )
         try:
             self.server.configure(self._users, tried=True)  # a part of what it has accepted
@@ -113,7 +115,7 @@ class Reload:
         was, is_ = _named(before), _named(users)
         added, removed = sorted(is_ - was), sorted(was - is_)
         if added or removed:
-            self._rounds.put(
+            self._ticker.put(
                 lambda moment: KeysChanged(
                     at=moment.at, t=moment.t, added=_some(added), removed=_some(removed), by=by
                 )

@@ -114,9 +114,9 @@ class Settings:
         self.prices = price_list(config.prices)
         self.path = path and path.absolute()  # for those who look from elsewhere
         self.policy = policy_of(config, data_dir, self.path)
-        self.door = KeylessGate()
-        self.askers = QuestionLimits()
-        self.flooding = FloodGate(BOUNDS)  # of agents with a key
+        self.keyless_gate = KeylessGate()
+        self.question_limits = QuestionLimits()
+        self.flood_gate = FloodGate(BOUNDS)  # of agents with a key
         self._keyed: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
@@ -166,9 +166,9 @@ class Settings:
             operators=operators,
             observers=observers,
             open_agents=self.config.bus.keyless,
-            door_open=self.door.open,
-            shut=self.askers.flooding.shut,
-            shut_agents=self.flooding.shut,
+            door_open=self.keyless_gate.open,
+            shut=self.question_limits.flood_gate.shut,
+            shut_agents=self.flood_gate.shut,
         )
 
     def reload(self) -> None:

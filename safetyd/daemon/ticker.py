@@ -58,13 +58,13 @@ class Ticker:
 
 
 async def repeat_state(
-    halt: EmergencyStop, post: Publisher, subjects: Subjects, settings: Settings
+    emergency_stop: EmergencyStop, publisher: Publisher, subjects: Subjects, settings: Settings
 ) -> None:
     """Publish the stop and the mode every ten seconds, for those who came late."""
     while True:
-        halt.tell()
+        emergency_stop.tell()
         mode = {"mode": settings.config.mode, "profile": settings.config.profile}
-        post.tell(subjects.of("state", "mode"), mode)
+        publisher.tell(subjects.of("state", "mode"), mode)
         await anyio.sleep(STATE_S)
 
 

@@ -1,4 +1,4 @@
-"""From letters to answers: decide, journal, mirror to the audit file, and only then tell.
+"""From envelopes to answers: decide, journal, mirror to the audit file, and only then tell.
 
 While one batch is being written the next is under way behind it and the engine decides into a
 third, so that neither the disk nor the processor waits for the other. There is no way back: an
@@ -34,10 +34,10 @@ Outlet = Callable[[Sequence[Event]], None]
 
 
 class Batch:
-    """Lines that are written together, and the letters that wait for it."""
+    """Lines that are written together, and the envelopes that wait for it."""
 
     def __init__(self) -> None:
-        self.letters: list[Envelope] = []
+        self.envelopes: list[Envelope] = []
         self.events: list[Event] = []
         self.lines: list[bytes] = []
         self.bytes = 0
@@ -119,13 +119,13 @@ class CommitLoop:
         self._freeze = take
 
     async def decide(self) -> None:
-        """Put letters to the engine for ever, as far as the open batch has room."""
+        """Put envelopes to the engine for ever, as far as the open batch has room."""
         while True:
             await self.mailbox.wait()
             if self._open.full:
                 self._room = anyio.Event()
                 await self._room.wait()
-            self._open_letters()
+            self._open_envelopes()
             self._filled.set()
 
     async def answer(self) -> None:
@@ -148,15 +148,15 @@ class CommitLoop:
                 self._room.set()
                 await send.send(self._sent(batch))
 
-    def _open_letters(self) -> None:
+    def _open_envelopes(self) -> None:
         batch, engine, (moment, stepped_s) = self._open, self.engine, self._clock.read()
         if stepped_s:
             # Before anything happens by the new time, or that would be shifted as well.
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
             batch.add(engine.handle(stepped))
-        while not batch.full and (letter := self.mailbox.take()) is not None:
-            batch.add(letter.open(engine, moment))
-            batch.letters.append(letter)
+        while not batch.full and (envelope := self.mailbox.take()) is not None:
+            batch.add(envelope.open(engine, moment))
+            batch.envelopes.append(envelope)
 
     def _open_question(self) -> None:
         """Go on with one question, so that proposals wait for a slice of it at most."""
@@ -165,7 +165,7 @@ class CommitLoop:
             return
         question.open(self.engine, self._clock.now())
         if question.done:
-            self._open.letters.append(question)
+            self._open.envelopes.append(question)
             self._filled.set()
         else:
             self.mailbox.put_back(question)
@@ -192,8 +192,8 @@ class CommitLoop:
             await self._mirror(batch)
         self._under_way.popleft()
         late = uptime() - began > ALLOW_LEAVES_WITHIN_S
-        for letter in batch.letters:
-            letter.deliver(late=late)
+        for envelope in batch.envelopes:
+            envelope.deliver(late=late)
         self.after()
         for outlet in self.outlets:
             outlet(batch.events)

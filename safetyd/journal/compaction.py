@@ -31,18 +31,18 @@ class Compaction:
 
     def __init__(
         self,
-        writer: CommitLoop,
+        loop: CommitLoop,
         journal: Journal,
         audit: Audit,
         checkpoints: Checkpoints,
-        shelf: CheckpointBucket | None = None,
+        bucket: CheckpointBucket | None = None,
     ) -> None:
-        self._writer = writer
-        self._mailbox: Mailbox = writer.mailbox
+        self._loop = loop
+        self._mailbox: Mailbox = loop.mailbox
         self._journal = journal
         self._audit = audit
         self._checkpoints = checkpoints
-        self._shelf = shelf
+        self._bucket = bucket
         self._older = 0  # stream sequence of the checkpoint before the newest
         self._newest = 0  # and of the newest
         self._saving = anyio.Lock()
@@ -69,8 +69,8 @@ class Compaction:
             self._saved_at = uptime()
             try:
                 saved, path = await anyio.to_thread.run_sync(self._write, stream_seq, frozen)
-                if self._shelf is not None:
-                    await self._shelf.put(path, await anyio.Path(path).read_bytes())
+                if self._bucket is not None:
+                    await self._bucket.put(path, await anyio.Path(path).read_bytes())
             except (OSError, nats.errors.Error, TimeoutError) as exc:
                 log.error("no checkpoint could be written, the journal stays whole: %s", exc)  # noqa: TRY400 - the cause is in the text
                 return
@@ -86,7 +86,7 @@ class Compaction:
             log.warning("the journal was not trimmed and will be next time: %s", exc)
 
     async def _due(self) -> bool:
-        new = self._writer.engine.seq - self._saved_seq
+        new = self._loop.engine.seq - self._saved_seq
         if new <= 0:
             return False
         if new >= EVERY_EVENTS or uptime() - self._saved_at >= EVERY_S:
@@ -94,9 +94,9 @@ class Compaction:
         return await self._crowded()
 
     async def _crowded(self) -> bool:
-        if self._writer.engine.seq - self._measured_seq < MEASURED_EVENTS:
+        if self._loop.engine.seq - self._measured_seq < MEASURED_EVENTS:
             return False
-        self._measured_seq = self._writer.engine.seq
+        self._measured_seq = self._loop.engine.seq
         try:
             return await self._journal.used() > FORCED_AT
         except (nats.errors.Error, TimeoutError):
@@ -110,7 +110,7 @@ class Compaction:
             taken.append((stream_seq, frozen))
             done.set()
 
-        self._writer.freeze_next(take)
+        self._loop.freeze_next(take)
         self._mailbox.put(EventEnvelope(lambda _engine, _moment: None, lambda: None))
         await done.wait()
         return taken[0]

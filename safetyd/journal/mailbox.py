@@ -11,7 +11,7 @@ from safetyd.clock import uptime
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 
-MAX_LETTERS: Final = 4096
+MAX_ENVELOPES: Final = 4096
 MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0
 
@@ -32,50 +32,50 @@ class Envelope(Protocol):
 
 
 class Question(Envelope, Protocol):
-    """A letter that may be opened several times, a slice at a time, until it is `done`."""
+    """An envelope that may be opened several times, a slice at a time, until it is `done`."""
 
     done: bool
 
 
 class Mailbox:
-    """Bounded by count, bytes and the age of the oldest letter.
+    """Bounded by count, bytes and the age of the oldest envelope.
 
     Questions of people wait apart, bounded by whoever puts them: no proposal is refused for them.
     """
 
     def __init__(self) -> None:
-        self._letters: deque[Envelope] = deque()
+        self._envelopes: deque[Envelope] = deque()
         self._questions: deque[Question] = deque()
         self._bytes = 0
         self._arrived = anyio.Event()
         self._asked = anyio.Event()
 
     def __len__(self) -> int:
-        return len(self._letters) + len(self._questions)
+        return len(self._envelopes) + len(self._questions)
 
     @property
     def full(self) -> bool:
         """Say whether new proposals must be refused because old ones are not getting done."""
-        letters = self._letters
-        if not letters:
+        envelopes = self._envelopes
+        if not envelopes:
             return False
-        if len(letters) >= MAX_LETTERS or self._bytes >= MAX_BYTES:
+        if len(envelopes) >= MAX_ENVELOPES or self._bytes >= MAX_BYTES:
             return True
-        return uptime() - letters[0].received > STALLED_S
+        return uptime() - envelopes[0].received > STALLED_S
 
-    def put(self, letter: Envelope) -> None:
-        self._letters.append(letter)
-        self._bytes += letter.size
+    def put(self, envelope: Envelope) -> None:
+        self._envelopes.append(envelope)
+        self._bytes += envelope.size
         self._arrived.set()
 
-    def put_first(self, letter: Envelope) -> None:
+    def put_first(self, envelope: Envelope) -> None:
         """Put a stop before everything that already waits."""
-        self._letters.appendleft(letter)
-        self._bytes += letter.size
+        self._envelopes.appendleft(envelope)
+        self._bytes += envelope.size
         self._arrived.set()
 
     def put_question(self, question: Question) -> None:
-        """Put something that is answered now and then, between letters."""
+        """Put something that is answered now and then, between envelopes."""
         self._questions.append(question)
         self._asked.set()
 
@@ -87,15 +87,15 @@ class Mailbox:
         return self._questions.popleft() if self._questions else None
 
     def take(self) -> Envelope | None:
-        if not self._letters:
+        if not self._envelopes:
             return None
-        letter = self._letters.popleft()
-        self._bytes -= letter.size
-        return letter
+        envelope = self._envelopes.popleft()
+        self._bytes -= envelope.size
+        return envelope
 
     async def wait(self) -> None:
         """Return once something waits."""
-        if not self._letters:
+        if not self._envelopes:
             self._arrived = anyio.Event()
             await self._arrived.wait()
 

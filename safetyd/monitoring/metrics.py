@@ -43,7 +43,7 @@ class Metrics(Collector):
         self.audit_bytes: Callable[[], int] = int
         self.guards: Callable[[], Sequence[str]] = tuple
         self.gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
-        self.tallies = Counters()
+        self.counters = Counters()
         self.reload_ok = True
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -66,17 +66,17 @@ class Metrics(Collector):
                     key = verdict.guard, verdict.decision
                     self._verdicts[key] = self._verdicts.get(key, 0) + 1
                 if event.type == "dispatch":
-                    self.tallies.dispatched(event)
+                    self.counters.dispatched(event)
             elif type(event) is Settled:
-                self.tallies.settled(event)
+                self.counters.settled(event)
             elif type(event) is Reported:
-                self.tallies.reported(event)
+                self.counters.reported(event)
             elif type(event) is AnomalyFound:
-                self.tallies.found(event)
+                self.counters.found(event)
             elif type(event) is Answered:
-                self.tallies.answered(event)
+                self.counters.answered(event)
             elif type(event) is Told or type(event) is NotTold:
-                self.tallies.messaged(event)
+                self.counters.messaged(event)
 
     def appended(self, seconds: float, events: int) -> None:
         self._append_seconds.add(seconds)
@@ -116,7 +116,7 @@ class Metrics(Collector):
         audit = CounterMetricFamily("safetyd_audit_bytes", "Bytes written to the audit files.")
         audit.add_metric([], self.audit_bytes())
         yield audit
-        yield from self.tallies.families()
+        yield from self.counters.families()
         yield from self.gauges()
         yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
 

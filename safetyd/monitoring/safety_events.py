@@ -13,14 +13,14 @@ from safetyd.core.events.event import Event
 class SafetyEvents:
     """An outlet of the journal: what is told was written down before."""
 
-    def __init__(self, post: Publisher, subjects: Subjects) -> None:
-        self._post = post
+    def __init__(self, publisher: Publisher, subjects: Subjects) -> None:
+        self._publisher = publisher
         self._subjects = subjects
 
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
             if type(event) is SafetyEvent:
-                self._post.tell(self._subjects.of("event", event.event_type), told(event))
+                self._publisher.tell(self._subjects.of("event", event.event_type), told(event))
 
 
 def told(event: SafetyEvent) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """What a channel is: it takes one message, or says what is wrong in one of three ways.
 
-A channel renders and sends; tries, deadlines, limits and reports are the courier's.
+A channel renders and sends; tries, deadlines, limits and reports are the worker's.
 """
 
 from typing import Final, Literal, NamedTuple, Protocol

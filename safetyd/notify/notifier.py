@@ -81,25 +81,25 @@ class Notifier:
         self.links = LinkIssuer(
             data_dir / "keys" / "links.json", clock, engine, here_only=not public_url
         )
-        self.composer = Composer(engine, self.links, self._letterbox)
+        self.composer = Composer(engine, self.links, self._destination)
         self.dispatch = Dispatch(engine, mailbox, clock, self.composer, self._open_channels)
         self._own_desktop = DesktopButtons(mailbox, waits, self._desktop)
         self._arrivals = DeliveryReports(engine, mailbox, self._sms, clock.now)
         self._opened: dict[str, datetime] = {}  # test messages whose link was used
-        orders = OutboxControl(self.dispatch, self._shown, self._opened.get, self.links.link)
+        control = OutboxControl(self.dispatch, self._shown, self._opened.get, self.links.link)
         samples = Previews(self.composer, lambda: settings.tables.notifications)
         self.plans: Mapping[str, FromFields] = {
-            "notify_test": read(TestCommand, orders.test),
-            "notify_retry": read(RetryCommand, orders.retry),
-            "notify_drop": read(DropCommand, orders.drop),
-            "notify_shown": read(ShownCommand, orders.shown),
-            "notify_link": read(LinkCommand, orders.link),
+            "notify_test": read(TestCommand, control.test),
+            "notify_retry": read(RetryCommand, control.retry),
+            "notify_drop": read(DropCommand, control.drop),
+            "notify_shown": read(ShownCommand, control.shown),
+            "notify_link": read(LinkCommand, control.link),
             "pair": read(PairCommand, self.links.pair),
             "rotate_links": read(RotateCommand, self.links.rotate),
         }
         self.questions: Questions = {
-            "outbox": asking(OutboxQuestion, orders.outbox),
-            "channels": always(orders.channels),
+            "outbox": asking(OutboxQuestion, control.outbox),
+            "channels": always(control.channels),
             "preview": asking(PreviewQuestion, samples.previews),
         }
 
@@ -180,7 +180,7 @@ class Notifier:
         channel = self.dispatch.channel("desktop")
         return channel if isinstance(channel, Desktop) else None
 
-    def _letterbox(self, recipient: str, channel: str) -> Destination:
+    def _destination(self, recipient: str, channel: str) -> Destination:
         tables = self._settings.tables
         settings = tables.notifications
         return Destination(

@@ -62,7 +62,7 @@ class OutboxQuestion(msgspec.Struct, kw_only=True):
 
 
 class ChannelWorkers(Protocol):
-    """What the orders need of who delivers."""
+    """What the control needs of who delivers."""
 
     def states(self) -> list[ChannelState]: ...
 
@@ -80,12 +80,12 @@ class OutboxControl:
 
     def __init__(
         self,
-        couriers: ChannelWorkers,
+        workers: ChannelWorkers,
         shown: Callable[[str], None],
         opened: Callable[[str], datetime | None],
         link: Callable[[str, str, str], str],
     ) -> None:
-        self._couriers = couriers
+        self._workers = workers
         self._shown = shown  # a desktop shows a delivery
         self._opened = opened  # when a delivery's link was used
         self._link = link  # of a delivery, what it is about, and the recipient
@@ -95,7 +95,7 @@ class OutboxControl:
             lanes = list(_lanes(engine, command))
             if not lanes:
                 return Carried((), refused("no_channel", _nobody(engine, command)))
-            self._couriers.mend({lane["channel"] for lane in lanes})
+            self._workers.mend({lane["channel"] for lane in lanes})
             id_ = f"note_{secrets.token_hex(6)}"
             note = Note(
                 id=id_,
@@ -131,8 +131,8 @@ class OutboxControl:
                 error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
                 return Carried((), refused("not_found", error))
             if not found:
-                self._couriers.mend({command.channel})
-            self._couriers.retry(found)
+                self._workers.mend({command.channel})
+            self._workers.retry(found)
             parked = tuple(delivery.id for delivery in found if delivery.state == "parked")
             unparked = Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)
             return Carried((unparked,) if parked else (), {"ok": True, "retried": len(found)})
@@ -145,7 +145,7 @@ class OutboxControl:
             if found is None or found.state not in {"open", "parked"}:
                 error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
                 return Carried((), refused("not_found", error))
-            self._couriers.drop(found)
+            self._workers.drop(found)
             dropped = NotTold(
                 at=moment.at,
                 t=moment.t,
@@ -182,7 +182,7 @@ class OutboxControl:
 
     def outbox(self, engine: Engine, moment: Moment, asked: OutboxQuestion) -> View:
         """Return messages, newest first, and what waits to become one."""
-        stuck = {state.name: state.last_error for state in filter(_stuck, self._couriers.states())}
+        stuck = {state.name: state.last_error for state in filter(_stuck, self._workers.states())}
         found = (
             self._row(delivery, stuck)
             for delivery in engine.outbox.deliveries(asked.state)
@@ -213,7 +213,7 @@ class OutboxControl:
             }
             for person in engine.policy.telling.recipients
         ]
-        states = [msgspec.structs.asdict(state) for state in self._couriers.states()]
+        states = [msgspec.structs.asdict(state) for state in self._workers.states()]
         kinds: Mapping[str, str] = engine.policy.telling.channels
         return {
             "channels": [{**state, "kind": kinds.get(str(state["name"]), "")} for state in states],
@@ -223,7 +223,7 @@ class OutboxControl:
     def _row(self, delivery: Delivery, stuck: Mapping[str, str]) -> View:
         told_at, tries, error = delivery.told_at, delivery.attempts, delivery.error
         if delivery.state == "open":
-            tries, error = self._couriers.tried(delivery)
+            tries, error = self._workers.tried(delivery)
             error = error or stuck.get(delivery.channel, "")
         return {
             "id": delivery.id,

@@ -86,7 +86,7 @@ class SafeModeQuestion(msgspec.Struct):
 
 
 class Surroundings(Protocol):
-    """What the desk asks of the daemon around the engine."""
+    """What the service asks of the daemon around the engine."""
 
     def facts(self) -> Mapping[str, object]:
         """Return what `status` tells beside the engine's state."""
@@ -106,26 +106,26 @@ class OperatorService:
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that people reach
         self,
-        post: Publisher,
+        publisher: Publisher,
         mailbox: Mailbox,
-        halt: EmergencyStop,
+        emergency_stop: EmergencyStop,
         around: Surroundings,
         tasks: anyio.abc.TaskGroup,
         *,
         waits: Callable[[Request], bool],
         plans: Mapping[str, FromFields],
         questions: Questions,
-        askers: QuestionLimits,
+        question_limits: QuestionLimits,
     ) -> None:
-        self._askers = askers
+        self._question_limits = question_limits
         self._searching = anyio.Lock()
         self._searches: set[str] = set()  # for whom the audit files are looked through
         self._waits = waits
         self._plans = {**PLANS, **plans}
         self._questions = {**_VIEWS, **questions}
-        self._post = post
+        self._publisher = publisher
         self._mailbox = mailbox
-        self._halt = halt
+        self._emergency_stop = emergency_stop
         self._around = around
         self._tasks = tasks
 
@@ -140,26 +140,28 @@ class OperatorService:
 
         def put() -> None:
             command = read_review(read_command(payload))
-            told = partial(self._post.answer, reply)
-            for letter in Review(by, command, self._waits, told).letters():
-                self._mailbox.put(letter)
+            told = partial(self._publisher.answer, reply)
+            for envelope in Review(by, command, self._waits, told).envelopes():
+                self._mailbox.put(envelope)
 
         self._answered(reply, put)
 
     def query(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Answer a question, after whatever changes something and within the asker's share."""
         by = subject[subject.rfind(b".") + 1 :].decode("ascii", "replace")
-        wait = self._askers.admit(by, len(payload))
+        wait = self._question_limits.admit(by, len(payload))
         if wait > 0:
             self._too_often(by, reply, wait)
             return
         self._answered(reply, lambda: self._question(by, read_command(payload), reply))
 
     def _too_often(self, by: str, reply: bytes, wait: float) -> None:
-        if by in self._askers.flooding.shut:
+        if by in self._question_limits.flood_gate.shut:
             return
         error = f"{by} asks more than is answered; try again in {wait:.1f} s"
-        self._post.answer(reply, {**refused("rate_limit", error), "retry_after_s": round(wait, 3)})
+        self._publisher.answer(
+            reply, {**refused("rate_limit", error), "retry_after_s": round(wait, 3)}
+        )
 
     def _answered(self, reply: bytes, act: Callable[[], None]) -> None:
         try:
@@ -210,7 +212,7 @@ class OperatorService:
     def _stop(self, by: str, command: StopCommand, reply: bytes) -> None:
         check_agent(command.agent)
         written = anyio.Event()
-        epoch = self._halt.stop(OPERATOR, by, command.reason, command.agent, written.set)
+        epoch = self._emergency_stop.stop(OPERATOR, by, command.reason, command.agent, written.set)
         self._tasks.start_soon(self._confirm, reply, epoch, written)
 
     async def _confirm(self, reply: bytes, epoch: int, written: anyio.Event) -> None:
@@ -220,7 +222,7 @@ class OperatorService:
 
     def _resume(self, by: str, command: StopCommand, reply: bytes) -> None:
         check_agent(command.agent)
-        held = [s for s in self._halt.latch.stops if s.agent == command.agent]
+        held = [s for s in self._emergency_stop.stop_flag.stops if s.agent == command.agent]
         sources = [s.source for s in held if s.source in (OPERATOR, "anomaly")]
         left = [s.source for s in held if s.source not in sources]
 
@@ -228,7 +230,7 @@ class OperatorService:
             self._yes(reply, cleared=sources, left=left)
 
         if sources:
-            self._halt.resume(sources, by, command.reason, command.agent, done)
+            self._emergency_stop.resume(sources, by, command.reason, command.agent, done)
         else:
             done()
 
@@ -248,7 +250,9 @@ class OperatorService:
         self._mailbox.put(EventEnvelope(made, lambda: self._yes(reply)))
 
     def _carry_out(self, plan: Plan, reply: bytes) -> None:
-        self._mailbox.put(CommandEnvelope(plan, lambda answer: self._post.answer(reply, answer)))
+        self._mailbox.put(
+            CommandEnvelope(plan, lambda answer: self._publisher.answer(reply, answer))
+        )
 
     async def _reload(self, by: str, reply: bytes) -> None:
         errors = await self._around.reload(by)
@@ -263,18 +267,20 @@ class OperatorService:
 
     def _ask(self, by: str, reply: bytes, ask: Ask) -> None:
         def told(answer: msgspec.Raw) -> None:
-            self._askers.end(by)
-            self._post.answer(reply, answer)
+            self._question_limits.end(by)
+            self._publisher.answer(reply, answer)
 
-        self._askers.begin(by)
-        self._mailbox.put_question(InquiryEnvelope(ask, told, partial(self._askers.charge, by)))
+        self._question_limits.begin(by)
+        self._mailbox.put_question(
+            InquiryEnvelope(ask, told, partial(self._question_limits.charge, by))
+        )
 
     async def _search(self, by: str, id_: str, reply: bytes) -> None:
         """Look through the audit files: once at a time, and on the asker's account."""
         async with self._searching:
             begun = uptime()
             await self._explain(by, id_, reply)
-            self._askers.charge(by, uptime() - begun)
+            self._question_limits.charge(by, uptime() - begun)
         self._searches.discard(by)
 
     async def _explain(self, by: str, id_: str, reply: bytes) -> None:
@@ -292,10 +298,10 @@ class OperatorService:
             self._ask(by, reply, lambda e, m: explain(told, today_of(e, m)))
 
     def _yes(self, reply: bytes, **content: object) -> None:
-        self._post.answer(reply, {"ok": True, **content})
+        self._publisher.answer(reply, {"ok": True, **content})
 
     def _no(self, reply: bytes, code: str, error: str) -> None:
-        self._post.answer(reply, refused(code, error))
+        self._publisher.answer(reply, refused(code, error))
 
 
 _VIEWS: Final[Questions] = {

@@ -76,7 +76,7 @@ def read_review(fields: Fields) -> Command:
 class Review:
     """One person's answers, told together when all of them are durable.
 
-    Each is a letter of its own, so that the journal need not take a thousand in one batch.
+    Each is a envelope of its own, so that the journal need not take a thousand in one batch.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Review:
         self._results: list[Row] = []
         self._granted: dict[object, str] = {}  # by kind: of many alike, one grant is made
 
-    def letters(self) -> "list[ReviewEnvelope]":
+    def envelopes(self) -> "list[ReviewEnvelope]":
         return [ReviewEnvelope(self, id_) for id_ in self._command.ids]
 
     def settle(self, engine: Engine, moment: Moment, id_: str) -> list[Event]:

@@ -34,9 +34,9 @@ _encode = msgspec.json.Encoder().encode
 class Api:
     """Everything under /api/. GET never changes anything."""
 
-    def __init__(self, bearer: str, window: EngineGateway) -> None:
+    def __init__(self, bearer: str, gateway: EngineGateway) -> None:
         self._bearer = bearer.encode()
-        self._window = window
+        self._gateway = gateway
 
     def routes(self, outer: web.Application) -> None:
         app = web.Application(middlewares=[_errors_are_json, self._operator_only])
@@ -58,13 +58,13 @@ class Api:
     async def _get_safe_mode(self, request: web.Request) -> web.Response:
         agent = _agent(request)
         check_kernel(agent)
-        return _shown(agent, await self._window.ask(_status_of(agent)))
+        return _shown(agent, await self._gateway.ask(_status_of(agent)))
 
     async def _post_exit(self, request: web.Request) -> web.Response:
         command = await _command(request)
         agent = command.agent = _agent(request, command.agent)
         plan = safe_mode_exit(LOCAL_OPERATOR, command)
-        answer, after = await self._window.carry_out(plan, _status_of(agent))
+        answer, after = await self._gateway.carry_out(plan, _status_of(agent))
         return _shown(agent, after) if answer["ok"] else _not_left(answer)
 
 

@@ -1,4 +1,4 @@
-"""The way of an HTTP request to the engine and back: as letters, and never for long."""
+"""The way of an HTTP request to the engine and back: as envelopes, and never for long."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -65,12 +65,12 @@ class LinkAnswers:
     def __init__(
         self,
         signer: Signer,
-        book: SentLinks,
+        sent_links: SentLinks,
         waits: Callable[[Request], bool],
         used: Callable[[str, datetime], None],
     ) -> None:
         self._signer = signer
-        self._book = book
+        self._sent_links = sent_links
         self._waits = waits
         self._used = used
         self._wrong: dict[tuple[str, str], int] = {}  # codes tried, by request and recipient
@@ -79,7 +79,7 @@ class LinkAnswers:
         """Return who tells what a token shows, None if it shows nothing."""
 
         def ask(engine: Engine, moment: Moment) -> LinkView | None:
-            link = self._book.find(token_id)
+            link = self._sent_links.find(token_id)
             return None if link is None else look(engine, moment, link, self._signer)
 
         return ask
@@ -88,7 +88,7 @@ class LinkAnswers:
         """Return how an answer is taken: the first one counts. Its `outcome` is what is told."""
 
         def plan(engine: Engine, moment: Moment) -> Carried:
-            link = self._book.find(token_id)
+            link = self._sent_links.find(token_id)
             if link is None:
                 return _told("unknown")
             if link.test is not (form.said == "tested"):

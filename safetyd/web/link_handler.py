@@ -60,9 +60,9 @@ class LinkHandler:
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
-        window: EngineGateway,
+        gateway: EngineGateway,
         signer: Signer,
-        book: SentLinks,
+        sent_links: SentLinks,
         waits: Callable[[Request], bool],
         clock: Clock,
         *,
@@ -70,9 +70,9 @@ class LinkHandler:
         used: Callable[[str, datetime], None] = _nobody_asks,
         now: Callable[[], float] = uptime,
     ) -> None:
-        self._window = window
+        self._gateway = gateway
         self._signer = signer
-        self._links = LinkAnswers(signer, book, waits, used)
+        self._links = LinkAnswers(signer, sent_links, waits, used)
         self._clock = clock
         self._throttle = Throttle(now)
         public = urlsplit(public_url)
@@ -119,13 +119,13 @@ class LinkHandler:
         if token_id is None:
             return self._look_at_pairing(token)
         try:
-            sight = await self._window.ask(self._links.look(token_id))
+            view = await self._gateway.ask(self._links.look(token_id))
         except Unanswered:
             raise FormRefused(outcomes.unavailable(under_way=False)) from None
-        if not isinstance(sight, LinkView):
+        if not isinstance(view, LinkView):
             raise self._stranger()
-        nonce = self._signer.nonce(token_id, sight.at)
-        return self._page(outcomes.looked(sight, nonce, request.query.get("i", "")))
+        nonce = self._signer.nonce(token_id, view.at)
+        return self._page(outcomes.looked(view, nonce, request.query.get("i", "")))
 
     async def _decide(self, request: web.Request) -> web.Response:
         token = request.match_info["token"]
@@ -152,26 +152,26 @@ class LinkHandler:
             return plan(engine, moment)
 
         try:
-            answer, sight = await self._window.carry_out(noted, self._links.look(token_id))
+            answer, view = await self._gateway.carry_out(noted, self._links.look(token_id))
         except Unanswered:
             raise FormRefused(outcomes.unavailable(under_way=bool(begun))) from None
-        if answer["outcome"] == "recorded" and isinstance(sight, LinkView):
-            return outcomes.recorded(sight)
+        if answer["outcome"] == "recorded" and isinstance(view, LinkView):
+            return outcomes.recorded(view)
         if answer["outcome"] == "tested":
             return outcomes.tested()
         log.info("an answer by link %s was not taken: %s", _short(token_id), answer["outcome"])
-        if answer["outcome"] == "unknown" or not isinstance(sight, LinkView):
+        if answer["outcome"] == "unknown" or not isinstance(view, LinkView):
             raise self._stranger()
-        return self._refused(answer, sight, form, token_id)
+        return self._refused(answer, view, form, token_id)
 
-    def _refused(self, answer: Answer, sight: LinkView, form: Form, token_id: bytes) -> ResultPage:
-        nonce = self._signer.nonce(token_id, sight.at)
+    def _refused(self, answer: Answer, view: LinkView, form: Form, token_id: bytes) -> ResultPage:
+        nonce = self._signer.nonce(token_id, view.at)
         if answer["outcome"] == "unfit":
             return outcomes.malformed(HTTPStatus.BAD_REQUEST)
-        if sight.link.test or not sight.link.request_id:
-            return outcomes.looked(sight, nonce)
-        if sight.standing != "pending":
-            return outcomes.over(sight, form.said)
+        if view.link.test or not view.link.request_id:
+            return outcomes.looked(view, nonce)
+        if view.standing != "pending":
+            return outcomes.over(view, form.said)
         match answer["outcome"]:
             case "stale":
                 why = "This page was open for too long. Look again, and answer once more."
@@ -181,7 +181,7 @@ class LinkHandler:
                 why = "To approve, type the code that the message shows."
             case _:
                 why = "A link cannot approve this."
-        return outcomes.again(sight, nonce, why, form.words)
+        return outcomes.again(view, nonce, why, form.words)
 
     def _look_at_pairing(self, token: str) -> web.Response:
         recipient = self._recipient_of(token)
@@ -199,7 +199,7 @@ class LinkHandler:
             raise FormRefused(outcomes.foreign())
         self._use_up(token)
         try:
-            await self._window.carry_out(paired(recipient, address), lambda _engine, _moment: None)
+            await self._gateway.carry_out(paired(recipient, address), lambda _engine, _moment: None)
         except Unanswered:
             self._paired.pop(token, None)
             raise FormRefused(outcomes.unavailable(under_way=False)) from None

@@ -28,7 +28,7 @@ class Site:
         config: WebConfig,
         bearer: Callable[[], str],
         metrics: Metrics,
-        window: EngineGateway,
+        gateway: EngineGateway,
         notifier: Notifier,
         clock: Clock,
         *,
@@ -42,16 +42,16 @@ class Site:
         self._notifier = notifier
         public = config.public_url.rstrip("/")
         decisions = LinkHandler(
-            window,
+            gateway,
             notifier.links.signer,
-            notifier.links.book,
+            notifier.links.sent_links,
             waits,
             clock,
             public_url=public,
             used=notifier.link_used,
         )
-        hooks = TwilioHooks(window, notifier.twilio, notifier.links.signer, waits)
-        own = [Vitals(metrics, alive, ready).routes, Api(_usable(bearer), window).routes]
+        hooks = TwilioHooks(gateway, notifier.twilio, notifier.links.signer, waits)
+        own = [Vitals(metrics, alive, ready).routes, Api(_usable(bearer), gateway).routes]
         linked = [decisions.routes, hooks.routes]
         self._own = Listener(config.host, config.port, own if public else [*own, *linked])
         name = urlsplit(public).hostname or ""

@@ -42,14 +42,14 @@ class Allowance:
 
     def take(self, who: Hashable = None) -> float:
         """Use one up and return 0.0, or return in how many seconds there will be one."""
-        now, pace = self._now(), self._most / MINUTE_S
+        now, rate = self._now(), self._most / MINUTE_S
         left, since = self._left.pop(who, (float(self._most), now))
-        left = min(left + (now - since) * pace, float(self._most))
+        left = min(left + (now - since) * rate, float(self._most))
         granted = left >= 1.0
         self._left[who] = left - granted, now
         if len(self._left) > MAX_KNOWN:
             del self._left[next(iter(self._left))]
-        return 0.0 if granted else (1.0 - left) / pace
+        return 0.0 if granted else (1.0 - left) / rate
 
 
 class Throttle:

@@ -54,12 +54,12 @@ class TwilioHooks:
 
     def __init__(
         self,
-        window: EngineGateway,
+        gateway: EngineGateway,
         twilio: Callable[[], TwilioSettings],
         signer: Signer,
         waits: Callable[[Request], bool],
     ) -> None:
-        self._window = window
+        self._gateway = gateway
         self._twilio = twilio
         self._signer = signer
         self._waits = waits
@@ -82,7 +82,7 @@ class TwilioHooks:
         state = arrival(fields.get("MessageStatus", ""))
         plan = arrived(fields.get("MessageSid", ""), state)
         try:
-            await self._window.carry_out(plan, _nothing)
+            await self._gateway.carry_out(plan, _nothing)
         except Unanswered:
             raise web.HTTPServiceUnavailable(headers={"Retry-After": "5"}) from None
         return web.Response(status=204)
@@ -111,7 +111,7 @@ class TwilioHooks:
         """Return what somebody is answered, nothing if they are not to be heard."""
         plan = self._stopped(sender) if isinstance(said, SmsStop) else self._taken(sender, said)
         try:
-            answer, _ = await self._window.carry_out(plan, _nothing)
+            answer, _ = await self._gateway.carry_out(plan, _nothing)
         except Unanswered:
             return SAID["not_recorded"]
         return str(answer["said"])

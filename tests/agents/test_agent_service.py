@@ -38,17 +38,17 @@ class Counter:
         self.settings = Settings(config, None, data_dir)
         self.ear = CapturedPublisher(keyless=keyless)
         self.mailbox = Mailbox()
-        self.latch = StopFlag()
+        self.stop_flag = StopFlag()
         self.refusals = Refusals()
         self.metrics = Metrics("1")
         self.engine = Engine(Policy())
         self.problem = ""
-        self.answers = HeldReplies(self.engine, {keyless: self.ear.post}, self.latch)
+        self.answers = HeldReplies(self.engine, {keyless: self.ear.publisher}, self.stop_flag)
         self.service = AgentService(
-            self.ear.post,
+            self.ear.publisher,
             self.mailbox,
             self.settings,
-            self.latch,
+            self.stop_flag,
             self.refusals,
             self.metrics,
             answers=self.answers,
@@ -130,7 +130,7 @@ async def test_late_allow_is_withheld_and_recorded(counter: Counter) -> None:
 
 async def test_allow_that_waited_too_long_since_receipt_is_withheld(counter: Counter) -> None:
     counter.propose(id="p1")
-    counter.mailbox._letters[0].received -= STALE_S + 1
+    counter.mailbox._envelopes[0].received -= STALE_S + 1
 
     counter.write()
 
@@ -150,7 +150,7 @@ async def test_retry_of_a_withheld_allow_finds_it(counter: Counter) -> None:
 
 async def test_allow_is_withheld_when_a_stop_came_meanwhile(counter: Counter) -> None:
     counter.propose(id="p1")
-    counter.latch.set(A_STOP)
+    counter.stop_flag.set(A_STOP)
 
     counter.write()
     answer = counter.ear.answer()
@@ -162,13 +162,13 @@ async def test_allow_is_withheld_when_a_stop_came_meanwhile(counter: Counter) ->
     assert withheld.why == "stopped"
 
 
-async def test_letter_that_was_not_opened_cannot_be_sent(counter: Counter) -> None:
+async def test_envelope_that_was_not_opened_cannot_be_sent(counter: Counter) -> None:
     counter.propose()
-    letter = counter.mailbox.take()
-    assert isinstance(letter, ProposalEnvelope)
+    envelope = counter.mailbox.take()
+    assert isinstance(envelope, ProposalEnvelope)
 
     with pytest.raises(AssertionError):
-        letter.deliver(late=False)
+        envelope.deliver(late=False)
 
 
 @pytest.mark.parametrize("agent", ["a b", "a>b", "é", "x" * 65])
@@ -270,7 +270,7 @@ async def test_while_something_is_wrong_nothing_is_decided(counter: Counter) -> 
 
 async def test_stop_is_the_reason_even_when_nothing_can_be_written(counter: Counter) -> None:
     counter.problem = "the disk is full"
-    counter.latch.set(A_STOP)
+    counter.stop_flag.set(A_STOP)
 
     answer = counter.asked()
 
@@ -280,7 +280,7 @@ async def test_stop_is_the_reason_even_when_nothing_can_be_written(counter: Coun
 
 async def test_full_mailbox_refuses_new_proposals(counter: Counter) -> None:
     counter.propose(id="p1")
-    counter.mailbox._letters[0].received -= STALLED_S + 1
+    counter.mailbox._envelopes[0].received -= STALLED_S + 1
 
     counter.propose(id="p2")
 
@@ -362,7 +362,7 @@ async def test_telemetry_is_not_taken_when_it_cannot_be_written(counter: Counter
 
 async def test_telemetry_is_not_taken_when_too_much_waits(counter: Counter) -> None:
     counter.tell()
-    counter.mailbox._letters[0].received -= STALLED_S + 1
+    counter.mailbox._envelopes[0].received -= STALLED_S + 1
 
     counter.tell()
 
@@ -414,4 +414,4 @@ async def test_flood_of_telemetry_counts_as_one(tmp_path: Path) -> None:
     for _ in range(40):
         counter.tell(payload=b" " * 60_000)
 
-    assert not counter.settings.door.calm
+    assert not counter.settings.keyless_gate.calm

@@ -22,9 +22,11 @@ class House:
     def __init__(self, engine: Engine | None = None) -> None:
         self.engine = engine or Engine(Policy())
         self.mailbox = Mailbox()
-        self.latch = StopFlag()
+        self.stop_flag = StopFlag()
         self._ear = CapturedPublisher()
-        self.halt = EmergencyStop(self.latch, self.mailbox, self._ear.post, Subjects(), Clock())
+        self.halt = EmergencyStop(
+            self.stop_flag, self.mailbox, self._ear.publisher, Subjects(), Clock()
+        )
 
     def write(self) -> list[Event]:
         """Write down what waits; return the stops and resumes among it."""
@@ -46,9 +48,9 @@ async def test_stop_holds_before_anything_is_written() -> None:
 
     house.halt.stop("operator", "alice", "drill")
 
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
     assert house.engine.stop.stops == ()
-    assert house.latch.unwritten == 1
+    assert house.stop_flag.unwritten == 1
 
 
 async def test_stop_is_told_at_once_with_its_epoch() -> None:
@@ -86,7 +88,7 @@ async def test_whoever_stopped_hears_when_it_is_written() -> None:
     house.write()
 
     assert (before, written) == ([], ["yes"])
-    assert house.latch.unwritten == 0
+    assert house.stop_flag.unwritten == 0
     assert ask(house.engine, propose(1)).cause == "stopped"
 
 
@@ -97,11 +99,11 @@ async def test_resume_lets_go_only_when_it_is_written() -> None:
     house.said()
 
     house.halt.resume(["operator"], "alice", "over", written=lambda: written.append("yes"))
-    held = house.latch.holds("code")
+    held = house.stop_flag.holds("code")
     house.write()
 
     assert held is not None
-    assert house.latch.holds("code") is None
+    assert house.stop_flag.holds("code") is None
     assert written == ["yes"]
     assert [said.fields["active"] for said in house.said()] == [False]
     assert ask(house.engine, propose(1)).allowed
@@ -129,7 +131,7 @@ async def test_stop_pressed_while_a_resume_waits_holds_for_good() -> None:
     house.halt.stop("operator", "bob", "no, wait")
     house.write()
 
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
     assert [stop.by for stop in house.engine.stop.stops] == ["bob"]
 
 
@@ -138,14 +140,14 @@ async def test_stop_pressed_while_a_resume_is_being_written_holds_for_good() -> 
     house.halt.stop("operator", "alice", "first")
     house.write()
     house.halt.resume(["operator"], "alice", "over")
-    letter = house.mailbox.take()
-    assert letter is not None
-    letter.open(house.engine, Clock().now())
+    envelope = house.mailbox.take()
+    assert envelope is not None
+    envelope.open(house.engine, Clock().now())
 
     house.halt.stop("operator", "bob", "no, wait")
-    letter.deliver(late=False)
+    envelope.deliver(late=False)
 
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
 
 
 async def test_older_stop_that_is_written_later_does_not_undo_the_newer() -> None:
@@ -157,7 +159,7 @@ async def test_older_stop_that_is_written_later_does_not_undo_the_newer() -> Non
     house.write()
 
     assert ask(house.engine, propose(1)).cause == "stopped"
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
 
 
 async def test_file_that_appears_stops_and_says_who_and_why(tmp_path: Path) -> None:
@@ -256,7 +258,7 @@ async def test_path_in_a_missing_directory_stops_nothing(tmp_path: Path) -> None
 
     house.halt.look([tmp_path / "missing" / "EMERGENCY_STOP"])
 
-    assert house.latch.stops == ()
+    assert house.stop_flag.stops == ()
 
 
 async def test_removed_file_resumes_once_however_long_writing_takes(tmp_path: Path) -> None:
@@ -273,7 +275,7 @@ async def test_removed_file_resumes_once_however_long_writing_takes(tmp_path: Pa
     assert isinstance(resumed, Resumed)
     assert resumed.sources == (f"file:{path}",)
     house.halt.look([path])
-    assert house.latch.stops == ()
+    assert house.stop_flag.stops == ()
     assert len(house.mailbox) == 0
 
 
@@ -289,7 +291,7 @@ async def test_file_that_comes_back_while_the_resume_waits_stops_again(tmp_path:
     house.halt.look([path])
     house.write()
 
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
     assert ask(house.engine, propose(1)).cause == "stopped"
 
 
@@ -332,7 +334,7 @@ async def test_file_is_noticed_while_the_daemon_runs(tmp_path: Path) -> None:
             await house.mailbox.wait()
         tasks.cancel_scope.cancel()
 
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
 
 
 async def test_start_holds_what_the_journal_holds() -> None:
@@ -342,8 +344,8 @@ async def test_start_holds_what_the_journal_holds() -> None:
 
     house.halt.take_over(engine, [])
 
-    assert len(house.latch.stops) == 2
-    assert house.latch.next_epoch() == 6
+    assert len(house.stop_flag.stops) == 2
+    assert house.stop_flag.next_epoch() == 6
     assert house.write() == []
 
 
@@ -363,7 +365,7 @@ async def test_start_finds_a_file_that_was_put_there_meanwhile(tmp_path: Path) -
 
     house.halt.take_over(house.engine, [tmp_path / "EMERGENCY_STOP"])
 
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
 
 
 async def test_start_lets_go_of_a_file_that_is_gone_and_no_longer_configured(
@@ -376,7 +378,7 @@ async def test_start_lets_go_of_a_file_that_is_gone_and_no_longer_configured(
     house.halt.take_over(engine, [tmp_path / "EMERGENCY_STOP"])
     house.write()
 
-    assert house.latch.stops == ()
+    assert house.stop_flag.stops == ()
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -412,7 +414,7 @@ async def test_restart_with_the_switch_still_off_writes_nothing_new(
     house.halt.take_over(engine, [])
 
     assert house.write() == []
-    assert house.latch.holds("code") is not None
+    assert house.stop_flag.holds("code") is not None
 
 
 async def test_restart_with_the_switch_on_again_resumes() -> None:
@@ -423,5 +425,5 @@ async def test_restart_with_the_switch_on_again_resumes() -> None:
     house.halt.take_over(engine, [])
     house.write()
 
-    assert house.latch.stops == ()
+    assert house.stop_flag.stops == ()
     assert ask(engine, propose(1)).allowed

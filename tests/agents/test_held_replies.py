@@ -17,11 +17,11 @@ class Room:
     def __init__(self, *, keyless: bool = False) -> None:
         self.queue = QueueStory()
         self.ear = CapturedPublisher(keyless=keyless)
-        self.latch = StopFlag()
-        self.answers = HeldReplies(self.queue.engine, {keyless: self.ear.post}, self.latch)
+        self.stop_flag = StopFlag()
+        self.answers = HeldReplies(self.queue.engine, {keyless: self.ear.publisher}, self.stop_flag)
 
     def hold(self, id_: str = "p1", reply: bytes = REPLY) -> bool:
-        return self.answers.hold("code", id_, HeldReply(self.ear.post, reply))
+        return self.answers.hold("code", id_, HeldReply(self.ear.publisher, reply))
 
     def denies(self, request_id: str | None, by: str = "alice") -> None:
         self.tells(lambda: self.queue.answers(1, request_id, "denied", by=by))
@@ -60,7 +60,7 @@ async def test_who_waits_is_told_once() -> None:
 async def test_a_reply_has_the_shape_that_was_asked_for() -> None:
     room = Room()
     asked = room.queue.asks(0, wait=True)
-    room.answers.hold("code", "p1", HeldReply(room.ear.post, REPLY, result))
+    room.answers.hold("code", "p1", HeldReply(room.ear.publisher, REPLY, result))
 
     room.tells(lambda: room.queue.answers(1, asked.request_id, words="go", waits=True))
 
@@ -138,10 +138,10 @@ async def test_an_allow_that_a_stop_overtook_does_not_leave() -> None:
     room = Room()
     asked = room.queue.asks(0, wait=True)
     room.hold()
-    room.latch.set(as_stop(stop(1)))
+    room.stop_flag.set(as_stop(stop(1)))
 
     room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
 
     assert {said.fields["decision"] for said in room.ear.said()} == {"block"}
-    room.latch.clear(["operator"], 2)
+    room.stop_flag.clear(["operator"], 2)
     assert room.queue.asks(3, wait=True).allowed, "the same id finds it again"

@@ -36,13 +36,13 @@ class House:
     def __init__(self, directory: Path, engine: Engine | None = None) -> None:
         self.engine = engine or Engine(Policy())
         self.mailbox = Mailbox()
-        self.latch = StopFlag()
+        self.stop_flag = StopFlag()
         self.reserve = StopReserve(directory)
         self.reserve.prepare()
         self.halt = EmergencyStop(
-            self.latch,
+            self.stop_flag,
             self.mailbox,
-            CapturedPublisher().post,
+            CapturedPublisher().publisher,
             Subjects(),
             Clock(),
             reserve=self.reserve,
@@ -158,7 +158,7 @@ async def test_stop_that_can_be_kept_nowhere_is_not_said_to_be(tmp_path, caplog)
         await until(lambda: "cannot be used" in caplog.text)
 
     assert kept == []
-    assert house.latch.holds("code")
+    assert house.stop_flag.holds("code")
 
 
 async def test_stop_of_a_file_or_the_environment_needs_no_reserve(tmp_path):
@@ -179,8 +179,8 @@ async def test_start_holds_what_is_in_reserve_and_writes_it_down(tmp_path):
 
     house = House(tmp_path)
 
-    assert house.latch.holds("code")
-    assert not house.latch.holds("other")
+    assert house.stop_flag.holds("code")
+    assert not house.stop_flag.holds("other")
     async with house.keeping():
         house.write()
         await until((tmp_path / FREE).exists)
@@ -197,6 +197,6 @@ async def test_start_does_not_stop_again_for_what_the_journal_took_and_resumed(t
 
     house = House(tmp_path, before.engine)
 
-    assert house.latch.stops == ()
+    assert house.stop_flag.stops == ()
     async with house.keeping():
         await until((tmp_path / FREE).exists)

@@ -49,7 +49,7 @@ async def singing(server: Embedded, ended: list[str]) -> AsyncIterator[Connectio
     with anyio.fail_after(PATIENCE_S):
         await link.connect(server.url, server.seed, Subjects().canary("test"))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(link.sing)
+        tasks.start_soon(link.send_canaries)
         await link.first_canary(PATIENCE_S)
         yield link
         tasks.cancel_scope.cancel()

@@ -35,25 +35,25 @@ class Hands:
 
 def test_agent_that_waits_for_answers_and_asks_again_at_once_does_not_flood() -> None:
     clock = Hands()
-    flooding = FloodGate(BOUNDS, clock)
+    flood_gate = FloodGate(BOUNDS, clock)
 
     for _ in range(10):
         for _ in range(ANSWERED):
-            flooding.turned_away("code", MAX_MESSAGE_BYTES)
+            flood_gate.turned_away("code", MAX_MESSAGE_BYTES)
         clock.t += WINDOW_S
 
-    assert flooding.shut == frozenset()
+    assert flood_gate.shut == frozenset()
 
 
 def test_agents_that_flood_together_are_shut_out_each_for_itself() -> None:
-    flooding = FloodGate(BOUNDS, Hands())
+    flood_gate = FloodGate(BOUNDS, Hands())
 
     for _ in range(int(BOUNDS.flood)):
-        flooding.turned_away("code", 20)
-        flooding.turned_away("ops", 20)
-    flooding.turned_away("ops", 20)
+        flood_gate.turned_away("code", 20)
+        flood_gate.turned_away("ops", 20)
+    flood_gate.turned_away("ops", 20)
 
-    assert flooding.shut == {"ops"}
+    assert flood_gate.shut == {"ops"}
 
 
 def lets_in(url: str, key: Path) -> bool:
@@ -78,12 +78,12 @@ async def test_who_floods_is_cut_off_and_let_in_again_and_no_other_is(
     turn()
     await until(lambda: lets_in(server.url, other))
 
-    with Peer(server.url, other) as keyed, Peer(server.url, flooder) as flooding:
+    with Peer(server.url, other) as keyed, Peer(server.url, flooder) as flood_gate:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(settings.flooding.watch, turn)
+            tasks.start_soon(settings.flood_gate.watch, turn)
             for _ in range(2 * int(BOUNDS.flood)):
-                settings.flooding.turned_away("flood", 20)
-            assert await anyio.to_thread.run_sync(flooding.closed)
+                settings.flood_gate.turned_away("flood", 20)
+            assert await anyio.to_thread.run_sync(flood_gate.closed)
             assert not lets_in(server.url, flooder)
             assert lets_in(server.url, other)
             await until(lambda: lets_in(server.url, flooder))

@@ -19,18 +19,18 @@ SMALL = FLOOD_BYTES // 64
 class Turned(list[bool]):
     """What the server was told, each time: whether to let keyless agents in."""
 
-    def __init__(self, door: KeylessGate) -> None:
+    def __init__(self, keyless_gate: KeylessGate) -> None:
         super().__init__()
-        self._door = door
+        self._keyless_gate = keyless_gate
         self.problems: list[str] = []
 
     def __call__(self) -> list[str]:
-        self.append(self._door.open)
+        self.append(self._keyless_gate.open)
         return [self.problems.pop()] if self.problems else []
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> KeylessGate:
+def keyless_gate(monkeypatch: pytest.MonkeyPatch) -> KeylessGate:
     """One that does not stay shut for long."""
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 0.05)
     return KeylessGate()
@@ -45,10 +45,10 @@ def server(tmp_path: Path) -> Iterator[Embedded]:
 
 
 @pytest.fixture
-async def turned(door: KeylessGate) -> AsyncIterator[Turned]:
-    turned = Turned(door)
+async def turned(keyless_gate: KeylessGate) -> AsyncIterator[Turned]:
+    turned = Turned(keyless_gate)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(door.watch, turned)
+        tasks.start_soon(keyless_gate.watch, turned)
         yield turned
         tasks.cancel_scope.cancel()
 
@@ -61,36 +61,36 @@ def lets_in(url: str) -> bool:
     return True
 
 
-def flood(door: KeylessGate, t: float = 0.0) -> None:
+def flood(keyless_gate: KeylessGate, t: float = 0.0) -> None:
     for _ in range(65):
-        door.turned_away(SMALL, t)
+        keyless_gate.turned_away(SMALL, t)
 
 
 async def test_flood_shuts_the_door_and_it_opens_again(
-    door: KeylessGate, turned: Turned, caplog: pytest.LogCaptureFixture
+    keyless_gate: KeylessGate, turned: Turned, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "safetyd.bus")
 
-    flood(door)
+    flood(keyless_gate)
     await until(lambda: turned)
     assert turned == [False]
-    await until(lambda: door.open)
+    await until(lambda: keyless_gate.open)
 
     assert turned == [False, True]
     assert caplog.messages[0].startswith("agents without a key flood the bus and are shut out")
     assert caplog.messages[1] == "agents without a key are let in again"
 
 
-async def test_next_flood_shuts_it_again(door: KeylessGate, turned: Turned) -> None:
-    flood(door)
+async def test_next_flood_shuts_it_again(keyless_gate: KeylessGate, turned: Turned) -> None:
+    flood(keyless_gate)
     await until(lambda: turned == [False, True])
 
-    flood(door, t=1.0)
+    flood(keyless_gate, t=1.0)
     await until(lambda: turned == [False, True, False, True])
 
 
 async def test_server_that_cannot_be_told_is_told_again(
-    door: KeylessGate,
+    keyless_gate: KeylessGate,
     turned: Turned,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -98,39 +98,41 @@ async def test_server_that_cannot_be_told_is_told_again(
     monkeypatch.setattr("safetyd.bus.flood_gate.AGAIN_S", 0.01)
     turned.problems = ["the disk is full"]
 
-    flood(door)
+    flood(keyless_gate)
     await until(lambda: turned == [False, False, True])
 
     assert "the server does not take it on: the disk is full" in caplog.messages
 
 
-async def test_what_is_turned_away_slowly_is_no_flood(door: KeylessGate, turned: Turned) -> None:
+async def test_what_is_turned_away_slowly_is_no_flood(
+    keyless_gate: KeylessGate, turned: Turned
+) -> None:
     for second in range(100):
-        door.turned_away(FLOOD_BYTES_PER_S, float(second))
+        keyless_gate.turned_away(FLOOD_BYTES_PER_S, float(second))
 
     await anyio.lowlevel.checkpoint()
 
     assert turned == []
-    assert door.open
+    assert keyless_gate.open
 
 
-def test_there_is_no_time_to_read_what_comes_fast(door: KeylessGate) -> None:
-    door.turned_away(SMALL, 0.0)
-    calm = door.calm
-    flood(door)
+def test_there_is_no_time_to_read_what_comes_fast(keyless_gate: KeylessGate) -> None:
+    keyless_gate.turned_away(SMALL, 0.0)
+    calm = keyless_gate.calm
+    flood(keyless_gate)
 
     assert calm
-    assert not door.calm
-    door.turned_away(0, 60.0)
-    assert door.calm
+    assert not keyless_gate.calm
+    keyless_gate.turned_away(0, 60.0)
+    assert keyless_gate.calm
 
 
 async def test_shut_door_ends_keyless_connections_and_no_others(
-    server: Embedded, door: KeylessGate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: Embedded, keyless_gate: KeylessGate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("safetyd.bus.flood_gate.SHUT_S", 1.0)
     settings = Settings(Config(), None, tmp_path)
-    settings.door = door
+    settings.keyless_gate = keyless_gate
 
     def turn() -> list[str]:
         server.configure(settings.users())
@@ -140,9 +142,9 @@ async def test_shut_door_ends_keyless_connections_and_no_others(
 
     with Peer(server.url, settings.keyring.operator) as keyed, Peer(server.url) as keyless:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(door.watch, turn)
-            flood(door)
-            await until(lambda: not door.open)
+            tasks.start_soon(keyless_gate.watch, turn)
+            flood(keyless_gate)
+            await until(lambda: not keyless_gate.open)
             assert await anyio.to_thread.run_sync(keyless.closed)
             assert not lets_in(server.url)
             await until(lambda: lets_in(server.url))

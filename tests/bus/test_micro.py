@@ -9,7 +9,7 @@ from tests.story import NOON
 async def asked(subject: bytes) -> dict[str, Any]:
     ear = CapturedPublisher()
     micro = Micro(
-        ear.post,
+        ear.publisher,
         Subjects(),
         version="0.1.0",
         boot_id="b00t",

@@ -24,7 +24,7 @@ CHOSEN_REPLIES = [
 def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
     ear = CapturedPublisher()
 
-    ear.post.decide(REPLY, DECISION)
+    ear.publisher.decide(REPLY, DECISION)
 
     published, answered = ear.said()
     assert published.subject == "safety.v1.decision.code.p1"
@@ -36,7 +36,7 @@ def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
 def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
     ear = CapturedPublisher(keyless=True)
 
-    ear.post.decide(b"", DECISION)
+    ear.publisher.decide(b"", DECISION)
 
     assert [said.subject for said in ear.said()] == ["safety.v1.open.decision.code.p1"]
 
@@ -45,18 +45,18 @@ def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
 async def test_reply_that_a_sender_chose_is_not_used(reply: bytes) -> None:
     ear = CapturedPublisher()
 
-    ear.post.answer(reply, {"ok": True})
-    ear.post.decide(reply, DECISION)
+    ear.publisher.answer(reply, {"ok": True})
+    ear.publisher.decide(reply, DECISION)
 
     assert [said.subject for said in ear.said()] == ["safety.v1.decision.code.p1"]
 
 
 async def test_what_is_said_in_one_step_leaves_in_one_go_when_it_is_over() -> None:
     wire = CapturedConnection()
-    post = Publisher(wire, Subjects(), keyless=False)
+    publisher = Publisher(wire, Subjects(), keyless=False)
 
-    post.tell("safety.v1.state.mode", {"mode": "production"})
-    post.answer(REPLY, {"ok": True})
+    publisher.tell("safety.v1.state.mode", {"mode": "production"})
+    publisher.answer(REPLY, {"ok": True})
     at_once = wire.said()
     await until(lambda: wire._sent)
 
@@ -71,7 +71,7 @@ def test_nothing_to_say_sends_nothing() -> None:
 async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
     ear = CapturedPublisher()
 
-    ear.post.answer(REPLY, {"lines": "x" * MAX_ANSWER_BYTES})
+    ear.publisher.answer(REPLY, {"lines": "x" * MAX_ANSWER_BYTES})
 
     answer = ear.answer()
     assert (answer["ok"], answer["code"]) == (False, "too_large")
@@ -80,10 +80,10 @@ async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
 
 def test_muted_post_drops_what_would_leave() -> None:
     ear = CapturedPublisher()
-    ear.post.muted = lambda: True
-    ear.post.decide(REPLY, DECISION)
+    ear.publisher.muted = lambda: True
+    ear.publisher.decide(REPLY, DECISION)
     muted = ear.said()
 
-    ear.post.muted = lambda: False
+    ear.publisher.muted = lambda: False
 
     assert muted == ear.said() == []

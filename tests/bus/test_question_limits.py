@@ -113,7 +113,7 @@ class Turned(list[frozenset[str]]):
         self._askers = askers
 
     def __call__(self) -> list[str]:
-        self.append(self._askers.flooding.shut)
+        self.append(self._askers.flood_gate.shut)
         return []
 
     def hang_up(self) -> None:
@@ -127,7 +127,7 @@ async def turned(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Turned]:
     askers = QuestionLimits()
     turned = Turned(askers)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(askers.flooding.watch, turned, turned.hang_up)
+        tasks.start_soon(askers.flood_gate.watch, turned, turned.hang_up)
         yield turned
         tasks.cancel_scope.cancel()
 
@@ -155,10 +155,10 @@ async def test_who_floods_is_shut_out_and_let_in_again(
 async def test_second_who_floods_does_not_wait_for_the_first(turned: Turned) -> None:
     flood(turned._askers, "wall")
     await until(lambda: turned)
-    flood(turned._askers, "door")
+    flood(turned._askers, "keyless_gate")
     await until(lambda: turned[-1] == set())
 
-    assert {"wall", "door"} in turned
+    assert {"wall", "keyless_gate"} in turned
 
 
 def test_few_long_questions_are_a_flood_too(askers: QuestionLimits) -> None:
@@ -167,7 +167,7 @@ def test_few_long_questions_are_a_flood_too(askers: QuestionLimits) -> None:
     for _ in range(17):
         askers.admit("wall", 64 * 1024)
 
-    assert askers.flooding.shut == {"wall"}
+    assert askers.flood_gate.shut == {"wall"}
 
 
 def test_who_is_refused_now_and_then_does_not_flood(askers: QuestionLimits, clock: Hands) -> None:
@@ -177,7 +177,7 @@ def test_who_is_refused_now_and_then_does_not_flood(askers: QuestionLimits, cloc
         clock.t += 1.0 / BOUNDS.per_s
         assert askers.admit("wall", 30) > 0.0
 
-    assert askers.flooding.shut == frozenset()
+    assert askers.flood_gate.shut == frozenset()
 
 
 def test_connection_rests_when_more_comes_than_is_read(clock: Hands) -> None:

@@ -56,9 +56,9 @@ def test_the_operator_is_local_or_called_as_the_key_file(tmp_path, monkeypatch):
 
 
 def test_a_key_of_somebody_called_operator_is_not_the_local_one(tmp_path):
-    place = Location(data_dir=tmp_path, key_file=tmp_path / "keys/operators/operator.nk")
+    location = Location(data_dir=tmp_path, key_file=tmp_path / "keys/operators/operator.nk")
 
-    assert place.name == "operator"
+    assert location.name == "operator"
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ def test_a_key_file_with_no_operators_name_must_be_explained():
 
 
 def test_a_named_operators_key_is_found_in_the_data_dir(tmp_path):
-    place = Location(data_dir=tmp_path, operator="alice")
+    location = Location(data_dir=tmp_path, operator="alice")
 
-    assert place.seed == tmp_path / "keys/operators/alice.nk"
+    assert location.seed == tmp_path / "keys/operators/alice.nk"
 
 
 def test_an_agent_speaks_with_the_given_key_then_its_own_then_the_environments(
     tmp_path, monkeypatch
 ):
-    place = Location(data_dir=tmp_path)
-    assert place.agent_key("code") is None
+    location = Location(data_dir=tmp_path)
+    assert location.agent_key("code") is None
     monkeypatch.setenv("SAFETYD_KEY_FILE", "/elsewhere/code.nk")
-    assert place.agent_key("code") == Path("/elsewhere/code.nk")
+    assert location.agent_key("code") == Path("/elsewhere/code.nk")
     own = tmp_path / "keys/agents/code.nk"
     own.parent.mkdir(parents=True)
     own.touch()
-    assert place.agent_key("code") == own
+    assert location.agent_key("code") == own
     given = Location(data_dir=tmp_path, key_file=Path("/given.nk"))
     assert given.agent_key("code") == Path("/given.nk")
 

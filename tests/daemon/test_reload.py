@@ -4,7 +4,7 @@ import pytest
 
 from safetyd.agents import intake
 from safetyd.agents.refusals import Refusals
-from safetyd.bus import question_limits as askers
+from safetyd.bus import question_limits
 from safetyd.bus.embedded_server import EmbeddedServer
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
@@ -21,7 +21,7 @@ from safetyd.monitoring.metrics import Metrics
 
 
 class House:
-    """What a reload needs, and an engine that opens the letters it writes."""
+    """What a reload needs, and an engine that opens the envelopes it writes."""
 
     def __init__(self, directory: Path, toml: str = "") -> None:
         self.path = directory / "safetyd.toml"
@@ -31,17 +31,17 @@ class House:
         self.metrics = Metrics("1")
         self.mailbox = Mailbox()
         clock = Clock()
-        rounds = Ticker(self.mailbox, clock, Refusals())
-        self.reload = Reload(self.settings, self.metrics, rounds, self.mailbox)
+        ticker = Ticker(self.mailbox, clock, Refusals())
+        self.reload = Reload(self.settings, self.metrics, ticker, self.mailbox)
         self.reload.server = EmbeddedServer(directory / "nats", Subjects())
         self.reload.take_on_keys("start")
 
     def journalled(self) -> list[Event]:
         events: list[Event] = []
         engine, moment = Engine(Policy()), Clock().now()
-        while (letter := self.mailbox.take()) is not None:
-            events += letter.open(engine, moment)
-            letter.deliver(late=False)
+        while (envelope := self.mailbox.take()) is not None:
+            events += envelope.open(engine, moment)
+            envelope.deliver(late=False)
         return events
 
 
@@ -149,9 +149,9 @@ def test_who_floods_is_shut_out_and_nothing_else_changes(house: House, tmp_path:
     house.reload.take_on_keys("alice")
     before = (tmp_path / "nats" / "nats.conf").read_text()
     house.settings.keyring.add("agents", "code")  # waits for a reload
-    house.settings.askers.charge("wall", 1000.0)
-    for _ in range(int(askers.BOUNDS.flood) + 1):
-        house.settings.askers.admit("wall", 30)
+    house.settings.question_limits.charge("wall", 1000.0)
+    for _ in range(int(question_limits.BOUNDS.flood) + 1):
+        house.settings.question_limits.admit("wall", 30)
 
     assert house.reload.shut_out() == []
 
@@ -167,7 +167,7 @@ def test_agent_that_floods_is_not_let_in_and_keeps_its_key(house: House, tmp_pat
     house.reload.take_on_keys("alice")
     before = (tmp_path / "nats" / "nats.conf").read_text()
     for _ in range(2 * int(intake.BOUNDS.flood)):
-        house.settings.flooding.turned_away("code", 30)
+        house.settings.flood_gate.turned_away("code", 30)
 
     assert house.reload.shut_out() == []
 

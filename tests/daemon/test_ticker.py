@@ -28,7 +28,7 @@ class Clockwork:
         self.mailbox = Mailbox()
         self.clock = Clock()
         self.refusals = Refusals()
-        self.rounds = Ticker(self.mailbox, self.clock, self.refusals)
+        self.ticker = Ticker(self.mailbox, self.clock, self.refusals)
 
     async def until_a_letter(self, task) -> None:
         """Run a task until it has put something into the mailbox."""
@@ -39,13 +39,13 @@ class Clockwork:
                 tasks.cancel_scope.cancel()
 
     def events(self) -> list[Event]:
-        """Return what the letters in the mailbox are about."""
+        """Return what the envelopes in the mailbox are about."""
         heard: list[Event] = []
-        while (letter := self.mailbox.take()) is not None:
-            assert isinstance(letter, EventEnvelope)
-            event = letter._make(Engine(Policy()), Moment(at(9), 9.0))
+        while (envelope := self.mailbox.take()) is not None:
+            assert isinstance(envelope, EventEnvelope)
+            event = envelope._make(Engine(Policy()), Moment(at(9), 9.0))
             assert event is not None
-            letter.deliver(late=False)
+            envelope.deliver(late=False)
             heard.append(event)
         return heard
 
@@ -54,10 +54,10 @@ async def test_time_passes_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("safetyd.daemon.ticker.TICK_S", 0.0)
     clockwork = Clockwork()
 
-    await clockwork.until_a_letter(clockwork.rounds.tick)
+    await clockwork.until_a_letter(clockwork.ticker.tick)
 
     assert clockwork.events()[0] == Ticked(at=at(9), t=9.0)
-    assert 0.0 <= clockwork.rounds.lag_s < 5.0
+    assert 0.0 <= clockwork.ticker.lag_s < 5.0
 
 
 async def test_refusals_are_counted_into_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ async def test_refusals_are_counted_into_the_journal(monkeypatch: pytest.MonkeyP
     for _ in range(3):
         clockwork.refusals.count("code", "malformed", "not JSON")
 
-    await clockwork.until_a_letter(clockwork.rounds.count)
+    await clockwork.until_a_letter(clockwork.ticker.count)
 
     assert clockwork.events() == [
         Refused(at=at(9), t=9.0, agent="code", cause="malformed", count=3, example="not JSON")
@@ -76,8 +76,8 @@ async def test_refusals_are_counted_into_the_journal(monkeypatch: pytest.MonkeyP
 def test_time_never_runs_backwards_in_the_journal() -> None:
     clockwork, engine = Clockwork(), Engine(Policy())
     clockwork.refusals.count("code", "malformed", "not JSON")
-    clockwork.rounds.put(lambda moment: ClockStepped(at=moment.at, t=moment.t, seconds=9.0))
-    clockwork.rounds.count_refusals()
+    clockwork.ticker.put(lambda moment: ClockStepped(at=moment.at, t=moment.t, seconds=9.0))
+    clockwork.ticker.count_refusals()
 
     events = work_off(clockwork.mailbox, engine, clockwork.clock)
 
@@ -86,15 +86,15 @@ def test_time_never_runs_backwards_in_the_journal() -> None:
 
 
 async def test_stop_and_mode_are_repeated_for_those_who_came_late(tmp_path: Path) -> None:
-    ear, latch = CapturedPublisher(), StopFlag()
+    ear, stop_flag = CapturedPublisher(), StopFlag()
     engine = Engine(Policy())
     engine.handle(stop(0))
-    latch.set(engine.stop.stops[0])
-    halt = EmergencyStop(latch, Mailbox(), ear.post, Subjects(), Clock())
+    stop_flag.set(engine.stop.stops[0])
+    emergency_stop = EmergencyStop(stop_flag, Mailbox(), ear.publisher, Subjects(), Clock())
     settings = Settings(Config(mode="hybrid"), None, tmp_path)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(repeat_state, halt, ear.post, Subjects(), settings)
+        tasks.start_soon(repeat_state, emergency_stop, ear.publisher, Subjects(), settings)
         await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
 

@@ -18,7 +18,7 @@ from tests.story import play, propose
 
 
 @pytest.fixture
-async def shelf(client: HardenedClient) -> CheckpointBucket:
+async def bucket(client: HardenedClient) -> CheckpointBucket:
     with suppress(nats.js.errors.NotFoundError):
         await client.jetstream().delete_object_store(BUCKET)
     return CheckpointBucket(client)
@@ -29,26 +29,26 @@ def saved(engine: Engine, stream_seq: int) -> SavedCheckpoint:
 
 
 async def test_what_one_daemon_puts_another_fetches(
-    shelf: CheckpointBucket, tmp_path: Path
+    bucket: CheckpointBucket, tmp_path: Path
 ) -> None:
     ours, theirs = Checkpoints(tmp_path / "ours"), Checkpoints(tmp_path / "theirs")
     path = ours.write(saved(Engine(Policy()), 7))
 
-    await shelf.put(path, path.read_bytes())
-    await shelf.fetch(theirs)
-    await shelf.fetch(theirs)
+    await bucket.put(path, path.read_bytes())
+    await bucket.fetch(theirs)
+    await bucket.fetch(theirs)
 
     (found,) = theirs.load()
     assert isinstance(found, SavedCheckpoint)
     assert found.stream_seq == 7
 
 
-async def test_only_the_two_newest_stay(shelf: CheckpointBucket, tmp_path: Path) -> None:
+async def test_only_the_two_newest_stay(bucket: CheckpointBucket, tmp_path: Path) -> None:
     for seq in (1, 2, 3):
-        await shelf.put(Path(f"{seq:020d}.msgpack"), b"x")
+        await bucket.put(Path(f"{seq:020d}.msgpack"), b"x")
     checkpoints = Checkpoints(tmp_path)
 
-    await shelf.fetch(checkpoints)
+    await bucket.fetch(checkpoints)
 
     assert [int(path.stem) for path in checkpoints.paths()] == [3, 2]
 

@@ -51,7 +51,7 @@ class FullDisk(Audit):
 
 
 class Scribe:
-    """A writer over a real journal and a real audit file, and what came of its letters."""
+    """A loop over a real journal and a real audit file, and what came of its envelopes."""
 
     def __init__(self, journal: Journal, directory: Path) -> None:
         self.directory = directory
@@ -60,8 +60,8 @@ class Scribe:
         self.audit.open()
         self.mailbox = Mailbox()
         self.clock = Clock()
-        self.writer = CommitLoop(self.mailbox, Engine(Policy()), journal, self.audit, self.clock)
-        self.writer.appended = lambda _seconds, events: self.sizes.append(events)
+        self.loop = CommitLoop(self.mailbox, Engine(Policy()), journal, self.audit, self.clock)
+        self.loop.appended = lambda _seconds, events: self.sizes.append(events)
         self.sizes: list[int] = []
         self.story: list[str] = []
 
@@ -79,8 +79,8 @@ class Scribe:
                 proposed.proposal,
                 proposed.digest,
                 REPLY,
-                CapturedPublisher().post,
-                lambda _letter, is_late: late.append(is_late),
+                CapturedPublisher().publisher,
+                lambda _envelope, is_late: late.append(is_late),
                 prices=price_list(PricesConfig()),
                 keyless=False,
                 size=100,
@@ -90,9 +90,9 @@ class Scribe:
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.writer.decide)
-            tasks.start_soon(self.writer.answer)
-            tasks.start_soon(self.writer.commit)
+            tasks.start_soon(self.loop.decide)
+            tasks.start_soon(self.loop.answer)
+            tasks.start_soon(self.loop.commit)
             yield
             tasks.cancel_scope.cancel()
 
@@ -160,11 +160,11 @@ async def test_while_the_journal_does_not_answer_nothing_is_mirrored_or_told(
             await steps()
             assert scribe.story == []
             assert scribe.audit.seq == 0
-            assert scribe.writer.unwritten_s > 0
+            assert scribe.loop.unwritten_s > 0
         await scribe.done()
 
     assert scribe.story == ["told: journal 1, audit 2"]
-    assert scribe.writer.unwritten_s == 0.0
+    assert scribe.loop.unwritten_s == 0.0
 
 
 async def test_while_the_audit_file_cannot_be_written_nobody_is_told(
@@ -175,15 +175,15 @@ async def test_while_the_audit_file_cannot_be_written_nobody_is_told(
 
     async with scribe.at_work():
         scribe.put(stop(0))
-        await until(lambda: scribe.writer.problem)
-        problem, journalled, told = scribe.writer.problem, scribe.journal.last, list(scribe.story)
+        await until(lambda: scribe.loop.problem)
+        problem, journalled, told = scribe.loop.problem, scribe.journal.last, list(scribe.story)
         scribe.audit.full = False
         await scribe.done()
 
     assert "No space left on device" in problem
     assert (journalled, told) == (1, [])
     assert scribe.story == ["told: journal 1, audit 2"]
-    assert scribe.writer.problem == ""
+    assert scribe.loop.problem == ""
 
 
 async def test_batch_fills_while_another_is_under_way(
@@ -214,7 +214,7 @@ async def test_engine_stops_deciding_when_batches_are_full(
         await scribe.done()
 
     assert waiting > 0
-    assert scribe.writer.engine.seq >= 12
+    assert scribe.loop.engine.seq >= 12
 
 
 def large(number: int) -> Proposed:
@@ -285,8 +285,8 @@ async def test_question_is_answered_after_what_it_saw_is_durable(scribe: Scribe)
 
 @pytest.mark.req("S1.26")
 async def test_outlets_hear_of_events_after_the_answers_left(scribe: Scribe) -> None:
-    scribe.writer.after = lambda: scribe.story.append("flushed")
-    scribe.writer.outlets = [lambda events: scribe.story.append(f"{len(events)} events")]
+    scribe.loop.after = lambda: scribe.story.append("flushed")
+    scribe.loop.outlets = [lambda events: scribe.story.append(f"{len(events)} events")]
 
     async with scribe.at_work():
         scribe.put(stop(0))
@@ -295,7 +295,7 @@ async def test_outlets_hear_of_events_after_the_answers_left(scribe: Scribe) -> 
     assert scribe.story[:3] == ["told: journal 1, audit 2", "flushed", "2 events"]
 
 
-async def test_letters_without_events_write_nothing(scribe: Scribe) -> None:
+async def test_envelopes_without_events_write_nothing(scribe: Scribe) -> None:
     async with scribe.at_work():
         scribe.put(Ticked(at=stop(0).at, t=0.0), "first tick")  # by which a person is seen
         await scribe.done()
@@ -315,7 +315,7 @@ async def frozen_state(scribe: Scribe) -> tuple[int, Frozen]:
         taken.append((stream_seq, state))
         heard.set()
 
-    scribe.writer.freeze_next(take)
+    scribe.loop.freeze_next(take)
     scribe.mailbox.put(EventEnvelope(lambda _engine, _moment: None, lambda: None))
     with anyio.fail_after(10):
         await heard.wait()
@@ -339,7 +339,7 @@ async def test_frozen_state_equals_what_replay_up_to_that_batch_gives(scribe: Sc
             replayed.replay(decode_batch(batch))
     checkpoint = state.encode_engine()
     assert checkpoint == replayed.save()()
-    assert checkpoint.seq < scribe.writer.engine.seq
+    assert checkpoint.seq < scribe.loop.engine.seq
 
 
 async def test_state_of_an_idle_daemon_is_frozen_at_the_newest_batch(scribe: Scribe) -> None:
@@ -353,7 +353,7 @@ async def test_state_of_an_idle_daemon_is_frozen_at_the_newest_batch(scribe: Scr
     assert state.t >= 0.0
 
 
-async def test_writer_ends_when_another_daemon_writes(
+async def test_loop_ends_when_another_daemon_writes(
     scribe: Scribe, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.2)
@@ -378,15 +378,15 @@ async def test_stall_names_what_is_wrong(
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.1)
     monkeypatch.setattr("safetyd.journal.commit_loop.STALLED_S", 0.0)
-    well = scribe.writer.stalled
+    well = scribe.loop.stalled
 
     async with scribe.at_work():
         with frozen(jetstream):
             scribe.put(stop(0))
             await steps()
-            waiting = scribe.writer.stalled
+            waiting = scribe.loop.stalled
             await until(lambda: scribe.journal.problem)
-            known = scribe.writer.stalled
+            known = scribe.loop.stalled
         await scribe.done()
 
     assert well == ""

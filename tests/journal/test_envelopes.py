@@ -21,48 +21,48 @@ def proposal_letter(sent: list[tuple[ProposalEnvelope, bool]]) -> ProposalEnvelo
         Proposal(type="read_file", id="p1"),
         "sha256:d1",
         REPLY,
-        CapturedPublisher().post,
-        lambda letter, late: sent.append((letter, late)),
+        CapturedPublisher().publisher,
+        lambda envelope, late: sent.append((envelope, late)),
         prices=price_list(PricesConfig()),
         keyless=True,
         size=40,
     )
 
 
-def test_proposal_is_decided_at_the_moment_its_letter_is_opened() -> None:
-    letter = proposal_letter([])
+def test_proposal_is_decided_at_the_moment_its_envelope_is_opened() -> None:
+    envelope = proposal_letter([])
 
-    (decided,) = letter.open(Engine(Policy()), MOMENT)
+    (decided,) = envelope.open(Engine(Policy()), MOMENT)
 
     assert isinstance(decided, Decided)
     assert (decided.at, decided.t, decided.keyless) == (MOMENT.at, MOMENT.t, True)
-    assert letter.decision is not None
-    assert letter.decision.seq == decided.seq
+    assert envelope.decision is not None
+    assert envelope.decision.seq == decided.seq
 
 
 @pytest.mark.parametrize("late", [True, False])
 def test_whoever_sends_the_answer_hears_whether_it_is_late(late: bool) -> None:  # noqa: FBT001
     sent: list[tuple[ProposalEnvelope, bool]] = []
-    letter = proposal_letter(sent)
+    envelope = proposal_letter(sent)
 
-    letter.deliver(late=late)
+    envelope.deliver(late=late)
 
-    assert sent == [(letter, late)]
+    assert sent == [(envelope, late)]
 
 
 def test_event_is_put_to_the_engine_and_told_of_afterwards() -> None:
     told: list[str] = []
-    letter = EventEnvelope(lambda _engine, _moment: stop(0), lambda: told.append("told"))
+    envelope = EventEnvelope(lambda _engine, _moment: stop(0), lambda: told.append("told"))
 
-    events = letter.open(Engine(Policy()), MOMENT)
+    events = envelope.open(Engine(Policy()), MOMENT)
     before = list(told)
-    letter.deliver(late=True)
+    envelope.deliver(late=True)
 
     assert [event.seq for event in events] == [1, 2]
     assert (before, told) == ([], ["told"])
 
 
-def test_letter_without_an_event_writes_nothing() -> None:
+def test_envelope_without_an_event_writes_nothing() -> None:
     engine = Engine(Policy())
 
     assert EventEnvelope(lambda _engine, _moment: None, lambda: None).open(engine, MOMENT) == ()
@@ -71,12 +71,12 @@ def test_letter_without_an_event_writes_nothing() -> None:
 
 def test_question_is_answered_with_the_state_at_its_turn() -> None:
     engine, told = Engine(Policy()), list[object]()
-    letter = QuestionEnvelope(_seq, told.append)
+    envelope = QuestionEnvelope(_seq, told.append)
     engine.handle(stop(0))
 
-    events = letter.open(engine, MOMENT)
+    events = envelope.open(engine, MOMENT)
     engine.handle(stop(1, epoch=2))
-    letter.deliver(late=True)
+    envelope.deliver(late=True)
 
     assert events == ()
     assert told == [2]
@@ -96,13 +96,15 @@ def three_slices(_engine: Engine, moment: Moment) -> Slices:
 def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
     told: list[bytes] = []
     spent: list[float] = []
-    letter = InquiryEnvelope(three_slices, lambda answer: told.append(bytes(answer)), spent.append)
+    envelope = InquiryEnvelope(
+        three_slices, lambda answer: told.append(bytes(answer)), spent.append
+    )
 
     done = []
     for t in (1.0, 2.0, 3.0):
-        assert letter.open(Engine(Policy()), Moment(MOMENT.at, t)) == ()
-        done.append(letter.done)
-    letter.deliver(late=True)
+        assert envelope.open(Engine(Policy()), Moment(MOMENT.at, t)) == ()
+        done.append(envelope.done)
+    envelope.deliver(late=True)
 
     assert done == [False, False, True]
     assert told == [b'{"ok":true,"times":[1.0,2.0,3.0]}']
@@ -111,14 +113,14 @@ def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
 
 def test_inquiry_without_slices_is_done_at_once() -> None:
     told: list[bytes] = []
-    letter = InquiryEnvelope(
+    envelope = InquiryEnvelope(
         lambda engine, _moment: {"ok": False, "seq": engine.seq},
         lambda answer: told.append(bytes(answer)),
         lambda _seconds: None,
     )
 
-    letter.open(Engine(Policy()), MOMENT)
-    letter.deliver(late=False)
+    envelope.open(Engine(Policy()), MOMENT)
+    envelope.deliver(late=False)
 
-    assert letter.done
+    assert envelope.done
     assert told == [b'{"ok":false,"seq":0}']

@@ -3,11 +3,11 @@ import anyio
 from safetyd.clock import uptime
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
-from safetyd.journal.mailbox import MAX_BYTES, MAX_LETTERS, STALLED_S, Mailbox
+from safetyd.journal.mailbox import MAX_BYTES, MAX_ENVELOPES, STALLED_S, Mailbox
 
 
 class Note:
-    """A letter that says nothing, of any size and age."""
+    """An envelope that says nothing, of any size and age."""
 
     def __init__(self, size: int = 1, age_s: float = 0.0) -> None:
         self.size = size
@@ -23,7 +23,7 @@ class Asked(Note):
     done = False
 
 
-def test_letters_come_out_in_the_order_they_went_in() -> None:
+def test_envelopes_come_out_in_the_order_they_went_in() -> None:
     mailbox, first, second = Mailbox(), Note(), Note()
     mailbox.put(first)
     mailbox.put(second)
@@ -43,12 +43,12 @@ def test_empty_mailbox_is_never_full() -> None:
     assert not Mailbox().full
 
 
-def test_too_many_letters_fill_it() -> None:
+def test_too_many_envelopes_fill_it() -> None:
     mailbox = Mailbox()
-    for _ in range(MAX_LETTERS):
+    for _ in range(MAX_ENVELOPES):
         mailbox.put(Note())
 
-    assert len(mailbox) == MAX_LETTERS
+    assert len(mailbox) == MAX_ENVELOPES
     assert mailbox.full
 
 
@@ -64,7 +64,7 @@ def test_too_many_bytes_fill_it_until_they_are_taken() -> None:
     assert not mailbox.full
 
 
-def test_letter_that_has_waited_too_long_fills_it() -> None:
+def test_envelope_that_has_waited_too_long_fills_it() -> None:
     mailbox = Mailbox()
     mailbox.put(Note(age_s=STALLED_S + 0.1))
 
@@ -78,7 +78,7 @@ def test_stop_put_first_counts_its_bytes() -> None:
     assert mailbox.full
 
 
-async def test_waiting_ends_when_a_letter_comes() -> None:
+async def test_waiting_ends_when_a_envelope_comes() -> None:
     mailbox = Mailbox()
 
     async with anyio.create_task_group() as tasks:
@@ -97,7 +97,7 @@ async def test_waiting_ends_at_once_when_something_is_there() -> None:
         await mailbox.wait()
 
 
-async def test_a_letter_that_was_taken_wakes_nobody_later() -> None:
+async def test_a_envelope_that_was_taken_wakes_nobody_later() -> None:
     mailbox = Mailbox()
     mailbox.put(Note())
     mailbox.take()
@@ -109,12 +109,12 @@ async def test_a_letter_that_was_taken_wakes_nobody_later() -> None:
 
 
 def test_questions_wait_apart_and_in_order() -> None:
-    mailbox, first, second, letter = Mailbox(), Asked(), Asked(), Note()
+    mailbox, first, second, envelope = Mailbox(), Asked(), Asked(), Note()
     mailbox.put_question(first)
     mailbox.put_question(second)
-    mailbox.put(letter)
+    mailbox.put(envelope)
 
-    assert [mailbox.take(), mailbox.take()] == [letter, None]
+    assert [mailbox.take(), mailbox.take()] == [envelope, None]
     assert [mailbox.take_question() for _ in range(3)] == [first, second, None]
 
 
@@ -130,7 +130,7 @@ def test_question_that_is_not_done_goes_on_before_others() -> None:
 
 def test_no_question_fills_it() -> None:
     mailbox = Mailbox()
-    for _ in range(MAX_LETTERS):
+    for _ in range(MAX_ENVELOPES):
         mailbox.put_question(Asked(size=MAX_BYTES, age_s=STALLED_S + 0.1))
 
     assert not mailbox.full

@@ -129,7 +129,7 @@ async def test_of_two_writers_exactly_one_wins(journal: Journal, other: Journal)
     assert len(await replayed(journal) or await replayed(other)) == 1
 
 
-async def test_writer_that_was_displaced_never_writes_again(
+async def test_loop_that_was_displaced_never_writes_again(
     journal: Journal, other: Journal, client: HardenedClient
 ) -> None:
     await other.append(b"theirs")
@@ -315,7 +315,7 @@ async def test_watching_keeps_the_log_in_sight(journal: Journal) -> None:
     assert never > 1.0
 
 
-async def test_watching_notices_another_writer_without_writing(
+async def test_watching_notices_another_loop_without_writing(
     journal: Journal, other: Journal
 ) -> None:
     await other.append(b"theirs")

@@ -73,8 +73,8 @@ def outcome(t: float, id_: str | None = None, agent: str = "code", **fields: obj
 def counted(*story: Event) -> Metrics:
     """Metrics that name the agents code and ops, after a story."""
     metrics = Metrics("1")
-    metrics.tallies.label = lambda agent: agent if agent in {"code", "ops"} else "other"
-    metrics.tallies.labels = lambda: ("code",)
+    metrics.counters.label = lambda agent: agent if agent in {"code", "ops"} else "other"
+    metrics.counters.labels = lambda: ("code",)
     metrics.observe(play(Engine(Policy()), *story))
     return metrics
 
@@ -231,7 +231,7 @@ def test_names_made_up_in_telemetry_do_not_fill_the_memory() -> None:
 
     assert iterations(metrics, "other") == MAX_AGENTS + 50
     assert iterations(metrics, "code") == 1
-    assert len(metrics.tallies._rounds) == MAX_AGENTS + 1
+    assert len(metrics.counters._rounds) == MAX_AGENTS + 1
 
 
 def test_cost_is_what_outcomes_say_or_their_tokens_cost_if_that_is_more() -> None:
@@ -273,7 +273,7 @@ def answered(t: float, via: str) -> Answered:
 
 def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
     metrics = Metrics("1")
-    metrics.tallies.asked_at = lambda _: at(10)
+    metrics.counters.asked_at = lambda _: at(10)
 
     metrics.observe([answered(100, "cli"), answered(30, "cli"), answered(30, "a\nforeign word")])
 
@@ -286,7 +286,7 @@ def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
 
 def test_the_time_that_people_take_by_link_is_counted_whatever_brought_it() -> None:
     metrics = Metrics("1")
-    metrics.tallies.asked_at = lambda _: at(10)
+    metrics.counters.asked_at = lambda _: at(10)
 
     metrics.observe([answered(100, "link:email"), answered(30, "link:sms")])
 

@@ -71,7 +71,7 @@ class NotifierRig:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Open letters, and deliver nothing."""
+        """Open envelopes, and deliver nothing."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.wired.work)
             yield

@@ -53,7 +53,7 @@ def token_in(text: str) -> str:
 def opens(notifier: Notifier, token: str) -> str | None:
     """Return the request that a link opens."""
     token_id = notifier.links.signer.check(token)
-    link = None if token_id is None else notifier.links.book.find(token_id)
+    link = None if token_id is None else notifier.links.sent_links.find(token_id)
     return None if link is None else link.request_id
 
 
@@ -403,7 +403,7 @@ def test_a_message_that_nobody_remembers_has_no_link(tmp_path: Path) -> None:
 
     house.notifier.observe([gone])
 
-    assert len(house.notifier.links.book) == 0
+    assert len(house.notifier.links.sent_links) == 0
 
 
 def test_a_preview_goes_by_the_tables_in_force(tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ def test_a_topic_that_others_may_read_has_codes_only_if_they_are_wanted(
     table = '[notifications.ntfy]\nenabled = true\nurl = "https://ntfy.example.com/alerts"\n'
     house = NotifierRig(tmp_path, table + wanted)
 
-    box = house.notifier._letterbox("default", "ntfy")
+    box = house.notifier._destination("default", "ntfy")
 
     assert (box.codes, box.reply_risk) == (included, None)
 
@@ -441,7 +441,7 @@ def test_a_topic_that_others_may_read_has_codes_only_if_they_are_wanted(
 def test_a_reply_may_approve_only_by_sms_and_up_to_its_risk(tmp_path: Path) -> None:
     house = NotifierRig(tmp_path, TEAM + sms_table() + 'max_risk = "medium"\n')
 
-    sms, mail = (house.notifier._letterbox("alice", name) for name in ("sms", "email"))
+    sms, mail = (house.notifier._destination("alice", name) for name in ("sms", "email"))
 
     assert (sms.codes, sms.reply_risk) == (True, "medium")
     assert (mail.codes, mail.reply_risk) == (True, None)

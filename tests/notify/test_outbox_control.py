@@ -43,31 +43,31 @@ class Counter:
         self.wired = wired or ComposeRig(telling("email", "sms", recipients=BOTH))
         self.shown: list[str] = []
         self.opened: dict[str, datetime] = {}
-        self.orders = OutboxControl(
+        self.control = OutboxControl(
             self.wired.dispatch, self.shown.append, self.opened.get, self.wired.links.link
         )
 
     def test(self, *channels: str, recipients: tuple[str, ...] = ()) -> Mapping[str, Any]:
         command = TestCommand(channels=channels, recipients=recipients)
-        return self.wired.does(self.orders.test("carol", command)).answer
+        return self.wired.does(self.control.test("carol", command)).answer
 
     def retry(self, **named: str) -> Mapping[str, Any]:
-        return self.wired.does(self.orders.retry("carol", RetryCommand(**named))).answer
+        return self.wired.does(self.control.retry("carol", RetryCommand(**named))).answer
 
     def drop(self, id_: str) -> Mapping[str, Any]:
-        return self.wired.does(self.orders.drop("carol", DropCommand(id=id_))).answer
+        return self.wired.does(self.control.drop("carol", DropCommand(id=id_))).answer
 
     def link(self, delivery: str) -> Mapping[str, Any]:
-        return self.wired.does(self.orders.link("carol", LinkCommand(delivery=delivery))).answer
+        return self.wired.does(self.control.link("carol", LinkCommand(delivery=delivery))).answer
 
     def outbox(self, **asked: Any) -> dict[str, Any]:
-        view = self.orders.outbox(
+        view = self.control.outbox(
             self.wired.engine, self.wired.clock.now(), OutboxQuestion(**asked)
         )
         return plain(view)
 
     def channels(self) -> dict[str, Any]:
-        view: View = self.orders.channels(self.wired.engine, self.wired.clock.now())
+        view: View = self.control.channels(self.wired.engine, self.wired.clock.now())
         return plain(view)
 
 
@@ -202,7 +202,7 @@ def test_what_waits_no_more_can_be_neither_tried_nor_dropped() -> None:
 def test_a_desktop_that_shows_a_message_is_heard() -> None:
     counter = Counter()
 
-    answer = counter.wired.does(counter.orders.shown("carol", ShownCommand(delivery="dlv_1")))
+    answer = counter.wired.does(counter.control.shown("carol", ShownCommand(delivery="dlv_1")))
 
     assert answer.answer == {"ok": True}
     assert counter.shown == ["dlv_1"]

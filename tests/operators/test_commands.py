@@ -35,9 +35,9 @@ class Alice:
         return [e for e in self.causes(command, **fields) if not isinstance(e, SafetyEvent)]
 
     def causes(self, command: str, **fields: object) -> list[Event]:
-        letter = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
-        events = letter.open(self.engine, self.clock.now())
-        letter.deliver(late=False)
+        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
+        events = envelope.open(self.engine, self.clock.now())
+        envelope.deliver(late=False)
         return list(events)
 
     def _hear(self, answer: object) -> None:

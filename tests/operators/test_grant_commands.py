@@ -31,22 +31,22 @@ class Alice(QueueStory):
     """An operator at a screen."""
 
     def says(self, command: str, **fields: object) -> dict[str, Any]:
-        letter = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
-        return self._done(letter)
+        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
+        return self._done(envelope)
 
     def approves(self, *ids: str | None, **fields: object) -> list[dict[str, Any]]:
         command = read_review({"command": "approve", "ids": list(ids), **fields})
-        letters = Review("alice", command, _waits, self._hear).letters()
-        results: list[dict[str, Any]] = self._done(*letters)["results"]
+        envelopes = Review("alice", command, _waits, self._hear).envelopes()
+        results: list[dict[str, Any]] = self._done(*envelopes)["results"]
         return results
 
     def adds(self, **fields: object) -> dict[str, Any]:
         return self.says("grant_add", **{"agent": "code", "reason": "release", **HOUR, **fields})
 
-    def _done(self, *letters: CommandEnvelope | ReviewEnvelope) -> dict[str, Any]:
-        for letter in letters:
-            self.journal += letter.open(self.engine, NOW)
-            letter.deliver(late=False)
+    def _done(self, *envelopes: CommandEnvelope | ReviewEnvelope) -> dict[str, Any]:
+        for envelope in envelopes:
+            self.journal += envelope.open(self.engine, NOW)
+            envelope.deliver(late=False)
         return self.answer
 
     def _hear(self, answer: object) -> None:

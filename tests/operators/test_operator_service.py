@@ -28,7 +28,7 @@ from tests.story import play, propose, stop
 
 
 class Around:
-    """The rest of the daemon, as far as the desk asks it."""
+    """The rest of the daemon, as far as the service asks it."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
@@ -51,17 +51,19 @@ class Around:
 
 
 class Office:
-    """A desk over a real engine."""
+    """A service over a real engine."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path) -> None:
         self.engine = Engine(Policy())
         self.mailbox = Mailbox()
-        self.latch = StopFlag()
+        self.stop_flag = StopFlag()
         self.around = Around()
         self.ear = CapturedPublisher()
         self.clock = Clock()
-        halt = EmergencyStop(self.latch, self.mailbox, self.ear.post, Subjects(), self.clock)
-        self.halt = halt
+        emergency_stop = EmergencyStop(
+            self.stop_flag, self.mailbox, self.ear.publisher, Subjects(), self.clock
+        )
+        self.emergency_stop = emergency_stop
         settings = self.settings = Settings(Config(), None, directory)
         notifier = Notifier(
             settings,
@@ -74,25 +76,25 @@ class Office:
             publish=lambda _notice: None,
         )
         tasks.start_soon(notifier.run)
-        self.desk = OperatorService(
-            self.ear.post,
+        self.service = OperatorService(
+            self.ear.publisher,
             self.mailbox,
-            halt,
+            emergency_stop,
             self.around,
             tasks,
             waits=_nobody_waits,
             plans=notifier.plans,
             questions=notifier.questions,
-            askers=settings.askers,
+            question_limits=settings.question_limits,
         )
 
     def control(self, command: str, **fields: object) -> None:
         payload = msgspec.json.encode({"command": command, **fields})
-        self.desk.control(b"safety.v1.control.alice", REPLY, payload)
+        self.service.control(b"safety.v1.control.alice", REPLY, payload)
 
     def query(self, command: str, **fields: object) -> None:
         payload = msgspec.json.encode({"command": command, **fields})
-        self.desk.query(b"safety.v1.query.alice", REPLY, payload)
+        self.service.query(b"safety.v1.query.alice", REPLY, payload)
 
     def write(self) -> list[Event]:
         return work_off(self.mailbox, self.engine, self.clock)
@@ -121,7 +123,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
 async def test_stop_holds_before_the_command_is_answered(office: Office) -> None:
     office.control("stop", reason="drill")
 
-    held = office.latch.holds("code")
+    held = office.stop_flag.holds("code")
     assert held is not None
     assert (held.by, held.reason, held.source) == ("alice", "drill", "operator")
     assert await office.answer() == {"ok": True, "epoch": 1, "journalled": True}
@@ -144,13 +146,13 @@ async def test_one_agent_is_stopped_alone(office: Office) -> None:
 
     await office.answer()
 
-    assert office.latch.holds("code") is not None
-    assert office.latch.holds("ops") is None
+    assert office.stop_flag.holds("code") is not None
+    assert office.stop_flag.holds("ops") is None
 
 
 async def test_resume_clears_what_operators_stopped_and_names_what_is_left(office: Office) -> None:
     office.control("stop")
-    office.halt.stop("file:/x", "file", "there")
+    office.emergency_stop.stop("file:/x", "file", "there")
     await office.answer()
 
     office.control("resume", reason="over")
@@ -176,7 +178,7 @@ async def test_resume_of_one_agent_leaves_the_rest_stopped(office: Office) -> No
     office.control("resume", agent="code")
     await office.answer()
 
-    assert [s.agent for s in office.latch.stops] == [None]
+    assert [s.agent for s in office.stop_flag.stops] == [None]
 
 
 async def test_stop_right_after_a_resume_wins(office: Office) -> None:
@@ -188,7 +190,7 @@ async def test_stop_right_after_a_resume_wins(office: Office) -> None:
     events = office.write()
 
     assert {type(event) for event in events} >= {Resumed, Stopped}
-    assert office.latch.holds("code") is not None
+    assert office.stop_flag.holds("code") is not None
     assert [s.reason for s in office.engine.stop.stops] == ["no, wait"]
 
 
@@ -259,12 +261,12 @@ async def test_refused_configuration_names_every_error(office: Office) -> None:
 async def test_wrong_command_is_refused_and_changes_nothing(
     office: Office, payload: bytes, code: str
 ) -> None:
-    office.desk.control(b"safety.v1.control.alice", REPLY, payload)
+    office.service.control(b"safety.v1.control.alice", REPLY, payload)
 
     answer = await office.answer()
     assert (answer["ok"], answer["code"]) == (False, code)
     assert answer["error"]
-    assert office.latch.stops == ()
+    assert office.stop_flag.stops == ()
     assert office.engine.seq == 0
 
 
@@ -279,7 +281,7 @@ async def test_wrong_command_is_refused_and_changes_nothing(
     ],
 )
 async def test_wrong_question_is_refused(office: Office, payload: bytes, code: str) -> None:
-    office.desk.query(b"safety.v1.query.alice", REPLY, payload)
+    office.service.query(b"safety.v1.query.alice", REPLY, payload)
 
     assert (await office.answer())["code"] == code
 
@@ -304,7 +306,7 @@ async def test_agents_are_listed(office: Office) -> None:
 
 
 async def test_who_asks_too_much_is_told_when_to_ask_again(office: Office) -> None:
-    office.settings.askers.charge("alice", SAVED_S + 0.1)
+    office.settings.question_limits.charge("alice", SAVED_S + 0.1)
 
     office.query("status")
     answer = await office.answer()
@@ -326,7 +328,7 @@ async def test_only_some_questions_of_one_person_wait_for_a_stuck_journal(office
 
 
 async def test_who_is_shut_out_is_not_even_answered(office: Office) -> None:
-    office.settings.askers.charge("alice", 1000.0)
+    office.settings.question_limits.charge("alice", 1000.0)
     for _ in range(2000):
         office.query("status")
     office.ear.answers()

@@ -22,12 +22,12 @@ def reviews(
     by = str(fields.pop("by", "alice"))
     told: list[object] = []
     read = read_review({"command": command, "ids": list(ids), **fields})
-    letters = Review(by, read, lambda _: False, told.append).letters()
-    for letter in letters:
-        queue.journal += letter.open(queue.engine, Moment(at(t), t))
+    envelopes = Review(by, read, lambda _: False, told.append).envelopes()
+    for envelope in envelopes:
+        queue.journal += envelope.open(queue.engine, Moment(at(t), t))
     assert told == []
-    for letter in letters:
-        letter.deliver(late=True)
+    for envelope in envelopes:
+        envelope.deliver(late=True)
     (reply,) = told
     rows: list[Row] = msgspec.to_builtins(reply)["results"]
     return rows

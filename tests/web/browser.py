@@ -37,7 +37,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def visitor(browser: Browser, **options: object) -> AsyncIterator[Page]:
-    """Open a window that shares nothing with any other."""
+    """Open a gateway that shares nothing with any other."""
     context: BrowserContext = await browser.new_context(**options)  # type: ignore[arg-type]
     context.set_default_timeout(WAIT_MS)
     yield await context.new_page()

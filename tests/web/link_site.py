@@ -95,7 +95,7 @@ class LinkSite:
         self.mailbox = Mailbox()
         self.signer = Signer([KEY])
         self.sent = SentBox()
-        self.book = SentLinks(self.signer, lambda: self.sent)
+        self.sent_links = SentLinks(self.signer, lambda: self.sent)
         self.problem = ""
         self.waiting = False
         self.steady = 0.0
@@ -108,7 +108,7 @@ class LinkSite:
         self.decisions = LinkHandler(
             EngineGateway(self.mailbox, lambda: self.problem, lambda: False),
             self.signer,
-            self.book,
+            self.sent_links,
             lambda _: self.waiting,
             self.clock,
             public_url=public_url,
@@ -180,7 +180,7 @@ class LinkSite:
         items = tuple(Item(kind, id_) for id_ in request_ids)
         message = Message(delivery, recipient, channel, items, at(self.clock.t))
         self.sent.messages[delivery] = message
-        self.book.note(message)
+        self.sent_links.note(message)
         return self.signer.token(delivery, request_ids[0], recipient)
 
     def code(self, request_id: str, recipient: str = "alice") -> str:

@@ -35,7 +35,7 @@ class Heard(NamedTuple):
 
 
 class Site:
-    """The API over a real engine, whose letters are opened only while it is `at_work`."""
+    """The API over a real engine, whose envelopes are opened only while it is `at_work`."""
 
     def __init__(self) -> None:
         self.engine = Engine(Policy())
@@ -44,8 +44,8 @@ class Site:
         self.problem = ""
         self.displaced = False
         self.events: list[Event] = []
-        window = EngineGateway(self.mailbox, lambda: self.problem, lambda: self.displaced)
-        api = Api(BEARER, window)
+        gateway = EngineGateway(self.mailbox, lambda: self.problem, lambda: self.displaced)
+        api = Api(BEARER, gateway)
         vitals = Vitals(Metrics("1"), str, str)
         self._server = Listener("127.0.0.1", 0, [vitals.routes, api.routes])
         self.url = ""
@@ -102,7 +102,7 @@ class Site:
 
 @pytest.fixture
 async def stuck() -> AsyncIterator[Site]:
-    """A site whose letters nobody opens."""
+    """A site whose envelopes nobody opens."""
     site = Site()
     async with site.listening():
         yield site
@@ -505,9 +505,9 @@ async def test_exit_that_cannot_be_written_says_that_it_is_under_way(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(leave)
-        while (letter := stuck.mailbox.take()) is None:
+        while (envelope := stuck.mailbox.take()) is None:
             await anyio.lowlevel.checkpoint()
-        letter.open(stuck.engine, stuck.clock.now())
+        envelope.open(stuck.engine, stuck.clock.now())
         stuck.problem = "the disk is full"
 
     assert heard[0].status == 503

@@ -315,9 +315,9 @@ async def test_answer_that_is_not_durable_yet_is_called_uncertain(
     async with site.listening(), anyio.create_task_group() as tasks:
         token = site.tells(site.asks())
         tasks.start_soon(deny)
-        while (letter := site.mailbox.take()) is None:
+        while (envelope := site.mailbox.take()) is None:
             await anyio.lowlevel.checkpoint()
-        letter.open(site.engine, site.clock.now())
+        envelope.open(site.engine, site.clock.now())
 
     assert heard[0].status == 503
     assert "Open the link again and look" in heard[0].text

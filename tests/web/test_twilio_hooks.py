@@ -45,8 +45,8 @@ class Phone:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        window = EngineGateway(self.wired.mailbox, lambda: self.problem, lambda: False)
-        hooks = TwilioHooks(window, lambda: self.twilio, self.signer, lambda _: False)
+        gateway = EngineGateway(self.wired.mailbox, lambda: self.problem, lambda: False)
+        hooks = TwilioHooks(gateway, lambda: self.twilio, self.signer, lambda _: False)
         app = web.Application(client_max_size=4096)
         hooks.routes(app)
         async with serving(app) as port, anyio.create_task_group() as tasks:

@@ -45,7 +45,7 @@ Answer = Callable[[], bool]
 
 
 async def play(
-    place: Location,
+    location: Location,
     scenes: Mapping[int, Scene],
     patience_s: float = PATIENCE_S,
     answer: Answer | None = None,
@@ -54,8 +54,8 @@ async def play(
 
     `answer` is whoever answers requests; without one they are approved.
     """
-    async with connected(place) as operator, AsyncExitStack() as stack:
-        played = Stage(place, operator, stack, patience_s, answer)
+    async with connected(location) as operator, AsyncExitStack() as stack:
+        played = Stage(location, operator, stack, patience_s, answer)
         await operator.listen(played.heard)
         for number, (title, scene) in scenes.items():
             click.echo(f"\n{number}. {title}")
@@ -68,13 +68,13 @@ class Stage:
 
     def __init__(
         self,
-        place: Location,
+        location: Location,
         operator: OperatorConnection,
         stack: AsyncExitStack,
         patience_s: float,
         answer: Answer | None,
     ) -> None:
-        self._place = place
+        self._location = location
         self._operator = operator
         self._stack = stack
         self._patience_s = patience_s
@@ -188,7 +188,7 @@ class Stage:
         await anyio.sleep(seconds)
 
     def audit_lacks(self, text: str) -> None:
-        paths = files(self._place.data_dir / "audit")
+        paths = files(self._location.data_dir / "audit")
         written = any(text.encode() in path.read_bytes() for path in paths)
         self._note(right=not written, said="the text is nowhere in the audit file")
 
@@ -199,7 +199,7 @@ class Stage:
 
     async def _safety(self, agent: str) -> Safety:
         if agent not in self._agents:
-            client = Safety(agent, data_dir=self._place.data_dir, deadline_s=DEADLINE_S)
+            client = Safety(agent, data_dir=self._location.data_dir, deadline_s=DEADLINE_S)
             self._agents[agent] = await self._stack.enter_async_context(client)
         return self._agents[agent]
 

@@ -83,9 +83,9 @@ def config_given(path: Path | None) -> Iterator[Finding]:
     yield from project_files(config.policy())
 
 
-def start(place: Location, path: Path | None) -> Iterator[Finding]:
+def start(location: Location, path: Path | None) -> Iterator[Finding]:
     """Say what a start would meet besides its files."""
-    directory = place.data_dir
+    directory = location.data_dir
     stopping = directory / stop_file.NAME
     if stop_file.is_there(stopping):
         yield note("stop", f"{stopping} is there and will hold from the start")

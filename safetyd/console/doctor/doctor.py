@@ -27,26 +27,26 @@ from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.terminal_text import document, plain
 
 
-def examine(place: Location, config_path: Path | None) -> Iterator[Finding]:
+def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
     """Yield everything worth knowing about a data directory and its daemon."""
-    yield from data_dir(place.data_dir)
-    yield from keys(place.keys)
-    yield from operators(place.keys, Clock().now().at)
-    yield disk(place.data_dir)
+    yield from data_dir(location.data_dir)
+    yield from keys(location.keys)
+    yield from operators(location.keys, Clock().now().at)
+    yield disk(location.data_dir)
     yield nats_server()
-    yield from audit(place.data_dir / "audit")
-    yield from checkpoints(place.data_dir / "checkpoints")
+    yield from audit(location.data_dir / "audit")
+    yield from checkpoints(location.data_dir / "checkpoints")
     try:
-        status = query(place, "status")
+        status = query(location, "status")
     except Failure as exc:
         yield wrong("daemon", exc.message)
         yield from config_given(config_path)
-        yield from start(place, config_path)
+        yield from start(location, config_path)
     else:
         yield from daemon(status)
         yield from config_given(config_path or _file_of(status))
-    yield from web(place.data_dir)
-    yield separation(place.keys / "operator.nk")
+    yield from web(location.data_dir)
+    yield separation(location.keys / "operator.nk")
 
 
 def _file_of(status: dict[str, object]) -> Path | None:
@@ -58,12 +58,12 @@ def _file_of(status: dict[str, object]) -> Path | None:
 @config_option
 @json_option
 @reaches_daemon
-def doctor(place: Location, config_path: Path | None, *, as_json: bool) -> int:
+def doctor(location: Location, config_path: Path | None, *, as_json: bool) -> int:
     """Look for what is wrong, and say what to do.
 
     Without a daemon that says what a start would meet; name the file that you start with.
     """
-    found = list(examine(place, config_path))
+    found = list(examine(location, config_path))
     wrong = sum(finding.level == "wrong" for finding in found)
     if as_json:
         click.echo(document({"ok": not wrong, "findings": msgspec.to_builtins(found)}))

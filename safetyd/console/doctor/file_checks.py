@@ -105,7 +105,7 @@ def operators(directory: Path, now: datetime) -> Iterator[Finding]:
 
 def keys(directory: Path) -> Iterator[Finding]:
     try:
-        paths = [path for place in _key_places(directory) for path in look_into(place)]
+        paths = [path for location in _key_places(directory) for path in look_into(location)]
         faults = [fault for path in paths if (fault := _fault(path))]
     except Failure as exc:
         yield wrong("keys", exc.message)

@@ -34,11 +34,11 @@ class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
 class RequestFeed:
     """A person's line for as long as they review. One question is under way at a time."""
 
-    def __init__(self, place: Location, told: Callable[[WaitingRequests], None]) -> None:
-        self.observes = place.observes
+    def __init__(self, location: Location, told: Callable[[WaitingRequests], None]) -> None:
+        self.observes = location.observes
         self.waiting = WaitingRequests()
         self.grants = False  # whether the daemon knows them
-        self._place = place
+        self._location = location
         self._told = told
         self._operator: OperatorConnection | None = None
         self._turn = anyio.Lock()  # a refusal by the bus does not say which question it is for
@@ -48,7 +48,7 @@ class RequestFeed:
         """Tell of the queue whenever it changes, until cancelled."""
         while True:
             try:
-                async with connected(self._place) as self._operator:
+                async with connected(self._location) as self._operator:
                     await self._greet()
                     await self._follow(self._operator)
             except Failure as exc:

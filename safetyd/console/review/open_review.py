@@ -15,15 +15,15 @@ from safetyd.console.review.screen import ReviewScreen
 
 @click.command()
 @reaches_daemon
-def review(place: Location) -> int:
+def review(location: Location) -> int:
     """Review what waits for a person, on a screen of its own.
 
     Requests come and go by themselves. Keys: a approve, d deny, v view, ? help, q quit.
     """
     if why := _unfit():
         raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
-    query(place, "pending", limit=1)  # says what is wrong before the screen is taken
-    screen = ReviewScreen(place)
+    query(location, "pending", limit=1)  # says what is wrong before the screen is taken
+    screen = ReviewScreen(location)
     anyio.run(screen.run_async)
     return screen.return_code or 0
 

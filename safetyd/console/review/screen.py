@@ -69,10 +69,10 @@ class ReviewScreen(App[None]):
         ("q,ctrl+c", "quit", "quit"),
     ]
 
-    def __init__(self, place: Location) -> None:
+    def __init__(self, location: Location) -> None:
         super().__init__()
-        self.feed = RequestFeed(place, self._told)
-        self._place = place
+        self.feed = RequestFeed(location, self._told)
+        self._location = location
         self._marked: set[str] = set()
         self._wanted = ""
         self._card: Reply | None = None
@@ -149,7 +149,7 @@ class ReviewScreen(App[None]):
 
     @work
     async def action_sessions(self) -> None:
-        told = await anyio.to_thread.run_sync(sessions, self._place.data_dir)
+        told = await anyio.to_thread.run_sync(sessions, self._location.data_dir)
         text = fitted(told, self.size.width - MARGIN)
         await self.push_screen(PageDialog("What sessions did, the newest first", coloured(text)))
 
@@ -277,7 +277,7 @@ class ReviewScreen(App[None]):
         told = heading(waiting.rows, waiting.count) if waiting.at else "connecting"
         only = ", you may only look" if self.feed.observes else ""
         wanted = f", filter: {plain(self._wanted)}" if self._wanted else ""
-        summary = trouble or f"Review as {self._place.name}: {told}{wanted}{only}"
+        summary = trouble or f"Review as {self._location.name}: {told}{wanted}{only}"
         self._part("#heading", Static).update(Content(summary))
         keys = _KEYS.format(" [g] grant" if self.feed.grants else "")
         self._part("#keys", Static).update(Content(keys))

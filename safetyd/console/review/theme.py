@@ -24,11 +24,11 @@ VerticalScroll { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
 #said { text-style: bold; height: auto; }
 #filter { border: none; height: 1; display: none; }
 #filter.open { display: block; }
-Words, GrantTerms { align: center middle; }
+WordsDialog, GrantDialog { align: center middle; }
 .dialog { width: 90%; max-width: 110; height: auto; max-height: 90%; border: solid $foreground; }
 .dialog { background: $surface; padding: 0 1; }
 .dialog VerticalScroll { height: auto; max-height: 10; }
-Page { background: $background; padding: 0 1; }
+PageDialog { background: $background; padding: 0 1; }
 """
 
 
@@ -50,7 +50,7 @@ class RequestList(OptionList):
             return
         before, index = self.highlighted_option, self.highlighted or 0
         self.set_options(Option(Content(text), id_) for id_, text in lines)
-        places = {id_: place for place, (id_, _) in enumerate(lines)}
+        places = {id_: location for location, (id_, _) in enumerate(lines)}
         if places:
             selected = None if before is None or before.id is None else places.get(before.id)
             self.highlighted = min(index, len(places) - 1) if selected is None else selected

@@ -38,7 +38,7 @@ _REFUSALS: Final[Mapping[str, str]] = {
 @json_option
 @reaches_daemon
 def approve(
-    place: Location, ids: Sequence[str], message: str, digest: str, *, as_json: bool
+    location: Location, ids: Sequence[str], message: str, digest: str, *, as_json: bool
 ) -> int:
     """Let what was asked happen, once.
 
@@ -47,7 +47,7 @@ def approve(
     if digest and len(ids) > 1:
         raise WrongUsage("--digest names one request, so give one ID with it")
     fields = {"ids": ids, "message": message, "digest": digest}
-    return _answer(place, "approve", fields, _approved, as_json=as_json)
+    return _answer(location, "approve", fields, _approved, as_json=as_json)
 
 
 @click.command()
@@ -55,10 +55,10 @@ def approve(
 @click.option("--reason", default="", help="Why; the agent is told.")
 @json_option
 @reaches_daemon
-def deny(place: Location, ids: Sequence[str], reason: str, *, as_json: bool) -> int:
+def deny(location: Location, ids: Sequence[str], reason: str, *, as_json: bool) -> int:
     """Say no. What was asked does not happen."""
     fields = {"ids": ids, "reason": reason}
-    return _answer(place, "deny", fields, lambda _: "denied", as_json=as_json)
+    return _answer(location, "deny", fields, lambda _: "denied", as_json=as_json)
 
 
 @click.command()
@@ -66,7 +66,7 @@ def deny(place: Location, ids: Sequence[str], reason: str, *, as_json: bool) -> 
 @click.option("--until", required=True, help="2h, 30min, 'tomorrow 9:00' or RFC 3339.")
 @json_option
 @reaches_daemon
-def defer(place: Location, ids: Sequence[str], until: str, *, as_json: bool) -> int:
+def defer(location: Location, ids: Sequence[str], until: str, *, as_json: bool) -> int:
     """Put requests off; they stay open.
 
     Their deadlines move along.
@@ -74,23 +74,23 @@ def defer(place: Location, ids: Sequence[str], until: str, *, as_json: bool) -> 
     later = meant(until, Clock().now().at)
     said = f"put off until {when(later)}"
     fields = {"ids": ids, "until": later}
-    return _answer(place, "defer", fields, lambda _: said, as_json=as_json)
+    return _answer(location, "defer", fields, lambda _: said, as_json=as_json)
 
 
 @click.command()
 @ids_argument
 @json_option
 @reaches_daemon
-def cancel(place: Location, ids: Sequence[str], *, as_json: bool) -> int:
+def cancel(location: Location, ids: Sequence[str], *, as_json: bool) -> int:
     """Withdraw requests that nobody needs to answer any more. What was asked does not happen."""
-    return _answer(place, "cancel", {"ids": ids}, lambda _: "cancelled", as_json=as_json)
+    return _answer(location, "cancel", {"ids": ids}, lambda _: "cancelled", as_json=as_json)
 
 
 def _answer(
-    place: Location, command: str, fields: Reply, done: Callable[[Reply], str], *, as_json: bool
+    location: Location, command: str, fields: Reply, done: Callable[[Reply], str], *, as_json: bool
 ) -> int:
     """Give an answer to each request, tell what came of it, and return the exit code."""
-    reply = anyio.run(_review, place, command, fields)
+    reply = anyio.run(_review, location, command, fields)
     if as_json:
         click.echo(document(reply))
     else:
@@ -100,8 +100,8 @@ def _answer(
     return 0 if all(result["ok"] for result in reply["results"]) else BLOCKED
 
 
-async def _review(place: Location, command: str, fields: Reply) -> Reply:
-    async with connected(place) as operator:
+async def _review(location: Location, command: str, fields: Reply) -> Reply:
+    async with connected(location) as operator:
         return await operator.review(command, **fields)
 
 

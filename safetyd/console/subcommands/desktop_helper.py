@@ -53,7 +53,7 @@ _read = msgspec.json.Decoder(News).decode
 @click.command()
 @click.option("--once", is_flag=True, help="End when the first message was answered or closed.")
 @reaches_daemon
-def desktop(place: Location, *, once: bool) -> None:
+def desktop(location: Location, *, once: bool) -> None:
     """Show messages on this desktop until Ctrl-C.
 
     The buttons of a message answer it. The daemon's file needs `helper = true` under
@@ -66,14 +66,14 @@ def desktop(place: Location, *, once: bool) -> None:
             "the person at the desktop, or `systemctl --user enable --now safetyd-desktop`",
             "no_session_bus",
         )
-    if failure := anyio.run(_serve, place, address, once):
+    if failure := anyio.run(_serve, location, address, once):
         raise failure
 
 
-async def _serve(place: Location, address: str, once: bool) -> Failure | None:  # noqa: FBT001 - called by anyio.run
+async def _serve(location: Location, address: str, once: bool) -> Failure | None:  # noqa: FBT001 - called by anyio.run
     """Return when a signal or `once` ends it, or what it could not go on with."""
     async with anyio.create_task_group() as tasks:
-        helper = Helper(place, address, tasks, once=once)
+        helper = Helper(location, address, tasks, once=once)
         tasks.start_soon(_end_on_signal, tasks)
         tasks.start_soon(helper.work)
         await helper.listen()
@@ -90,12 +90,12 @@ async def _end_on_signal(tasks: TaskGroup) -> None:
 class Helper:
     """Shows and answers, one thing at a time, over one connection after the other."""
 
-    def __init__(self, place: Location, address: str, tasks: TaskGroup, *, once: bool) -> None:
+    def __init__(self, location: Location, address: str, tasks: TaskGroup, *, once: bool) -> None:
         self.failure: Failure | None = None
-        self._place = place
+        self._location = location
         self._tasks = tasks
         self._once = once
-        self._bubbles = DesktopBus(address, self._pressed, self._gone)
+        self._desktop_bus = DesktopBus(address, self._pressed, self._gone)
         self._operator: OperatorConnection | None = None
         self._shown: dict[str, DesktopNotice] = {}  # what can be answered, by key
         self._put, self._todo = anyio.create_memory_object_stream[Job](MOST)
@@ -106,7 +106,7 @@ class Helper:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                async with connected(self._place) as operator:
+                async with connected(self._location) as operator:
                     await operator.listen(self._heard)
                     self._operator, pause_s = operator, FIRST_PAUSE_S
                     self._say(f"Showing what {operator.address} tells; Ctrl-C ends.")
@@ -129,8 +129,8 @@ class Helper:
         """Take away what could be answered: its buttons would do nothing any more."""
         with anyio.move_on_after(HIDE_S, shield=True):
             for key in tuple(self._shown):
-                await self._bubbles.hide(key)
-        await self._bubbles.close()
+                await self._desktop_bus.hide(key)
+        await self._desktop_bus.close()
         self._put.close()
         self._todo.close()
 
@@ -149,7 +149,7 @@ class Helper:
 
     def _own(self, notice: DesktopNotice) -> DesktopNotice:
         """Return a message with the buttons that this person may press."""
-        if not self._place.observes:
+        if not self._location.observes:
             return notice
         return msgspec.structs.replace(notice, actions=())
 
@@ -164,7 +164,7 @@ class Helper:
 
     async def _show(self, notice: DesktopNotice) -> None:
         keep(self._shown, notice)
-        if not await self._up(notice.bubble(review=bool(shutil.which(OPENER)))):
+        if not await self._up(notice.notification(review=bool(shutil.which(OPENER)))):
             return
         try:
             await self._ask(
@@ -176,7 +176,7 @@ class Helper:
     async def _withdraw(self, key: str) -> None:
         # Whoever has pressed a button meanwhile waits for the outcome.
         if self._shown.pop(key, None):
-            await self._bubbles.hide(key)
+            await self._desktop_bus.hide(key)
             self._end_once()
 
     async def _review(self, notice: DesktopNotice) -> None:
@@ -191,7 +191,7 @@ class Helper:
         self._tasks.start_soon(_open, str(reply["link"]))
 
     async def _answer(self, notice: DesktopNotice, command: str) -> None:
-        """Answer, and show in the same place what came of it.
+        """Answer, and show in the same location what came of it.
 
         An approval names the digest that was shown, so that nothing else is approved.
         """
@@ -210,7 +210,7 @@ class Helper:
     async def _ask_again(self, notice: DesktopNotice, exc: Failure) -> None:
         self._say(exc.message)
         keep(self._shown, notice)
-        again = notice.bubble(review=False)
+        again = notice.notification(review=False)
         why = cut(f"{plain(exc.message)}\n{notice.summary}", MAX_BODY)
         await self._up(
             again._replace(summary="No word from safetyd. Please answer again.", body=why)
@@ -221,10 +221,10 @@ class Helper:
             raise NotReachable("there is no connection to safetyd now")
         return await question(self._operator)
 
-    async def _up(self, bubble: DesktopNotification) -> bool:
-        """Say whether a bubble is up."""
+    async def _up(self, notification: DesktopNotification) -> bool:
+        """Say whether a notification is up."""
         try:
-            await self._bubbles.show(bubble)
+            await self._desktop_bus.show(notification)
         except Unavailable as exc:
             self._say(f"the desktop shows nothing: {exc}")
             return False

@@ -19,13 +19,13 @@ from safetyd.daemon.project_files import with_files
 @click.command()
 @click.argument("into", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @reaches_daemon
-def export(place: Location, into: Path) -> None:
+def export(location: Location, into: Path) -> None:
     """Write queue.json, history.json and config.json into DIR.
 
     They are copies: nothing reads them back, and the daemon does not keep them up to date.
     config.json has every setting of the file that the daemon was started with, as it is now.
     """
-    requests, history, config = anyio.run(_read, place)
+    requests, history, config = anyio.run(_read, location)
     found = {"queue": requests, "history": history, "config": _settings(config)}
     try:
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -37,9 +37,9 @@ def export(place: Location, into: Path) -> None:
     click.echo(f"Wrote queue.json, history.json and config.json to {into}: {counts}.")
 
 
-async def _read(place: Location) -> tuple[list[Reply], list[Reply], str]:
+async def _read(location: Location) -> tuple[list[Reply], list[Reply], str]:
     """Return what waits, how the others ended, and where the configuration is."""
-    async with connected(place) as operator:
+    async with connected(location) as operator:
         rows = await waiting(operator.query)
         status = await operator.query("status")
         return [_asked(row) for row in rows], await ended(operator.query), status["config"]

@@ -23,9 +23,9 @@ from safetyd.operators.budget_commands import RAISED
 @click.argument("agent")
 @click.argument("reason", default="")
 @reaches_daemon
-def pause(place: Location, agent: str, reason: str) -> int:
+def pause(location: Location, agent: str, reason: str) -> int:
     """Keep one agent from doing anything, reading included."""
-    _, stranger = anyio.run(_about, place, "pause", agent, reason)
+    _, stranger = anyio.run(_about, location, "pause", agent, reason)
     click.echo(f"{plain(agent)} is paused.")
     return _end(stranger, "The pause holds for that name anyway.")
 
@@ -33,12 +33,12 @@ def pause(place: Location, agent: str, reason: str) -> int:
 @click.command()
 @click.argument("agent")
 @reaches_daemon
-def unpause(place: Location, agent: str) -> None:
+def unpause(location: Location, agent: str) -> None:
     """Let an agent go on after a pause.
 
     Every source of the pause is cleared: operators, anomalies, the budget.
     """
-    reply, stranger = anyio.run(_about, place, "unpause", agent, "")
+    reply, stranger = anyio.run(_about, location, "unpause", agent, "")
     said = render_guards.unpaused(agent, reply)
     click.echo(f"{stranger} It was not paused." if stranger and not reply["cleared"] else said)
 
@@ -56,7 +56,7 @@ def unpause(place: Location, agent: str) -> None:
 @json_option
 @reaches_daemon
 def safe_mode(  # noqa: PLR0913 - one option each
-    place: Location,
+    location: Location,
     action: str,
     agent: str | None,
     reason: str,
@@ -71,11 +71,13 @@ def safe_mode(  # noqa: PLR0913 - one option each
     """
     _check(action, reason, leaving=all_ or force, force=force)
     if action == "enter":
-        return _enter(place, agent, reason, as_json=as_json)
+        return _enter(location, agent, reason, as_json=as_json)
     if action == "exit":
-        reply = control(place, "safe_mode_exit", agent=agent, all=all_, force=force, reason=reason)
+        reply = control(
+            location, "safe_mode_exit", agent=agent, all=all_, force=force, reason=reason
+        )
         return _exit(reply, agent, as_json=as_json)
-    answer = query(place, "safe_mode", agent=None if agent == EVERYBODY else agent)
+    answer = query(location, "safe_mode", agent=None if agent == EVERYBODY else agent)
     click.echo(document(answer) if as_json else render_guards.safe_mode(answer))
     return 0
 
@@ -90,16 +92,16 @@ def _check(action: str, reason: str, *, leaving: bool, force: bool) -> None:
         raise WrongUsage("--reason is for enter and exit")
 
 
-def _enter(place: Location, agent: str | None, reason: str, *, as_json: bool) -> int:
+def _enter(location: Location, agent: str | None, reason: str, *, as_json: bool) -> int:
     whom, stranger = "Everybody", ""
     if agent is None or agent == EVERYBODY:
-        reply = control(place, "safe_mode_enter", reason=reason)
+        reply = control(location, "safe_mode_enter", reason=reason)
     elif agent == KEYLESS:
         whom = "Every agent without a key"
-        reply = control(place, "safe_mode_enter", agent=agent, reason=reason)
+        reply = control(location, "safe_mode_enter", agent=agent, reason=reason)
     else:
         whom = plain(agent)
-        reply, stranger = anyio.run(_about, place, "safe_mode_enter", agent, reason)
+        reply, stranger = anyio.run(_about, location, "safe_mode_enter", agent, reason)
     said = f"{whom} is in safe mode: only reading is allowed."
     click.echo(document(reply) if as_json else said)
     return _end(stranger, "Safe mode holds for that name anyway.", err=as_json)
@@ -112,22 +114,22 @@ def _exit(reply: Reply, agent: str | None, *, as_json: bool) -> int:
 
 @click.command()
 @reaches_daemon
-def ack(place: Location) -> None:
+def ack(location: Location) -> None:
     """Say that a person is there.
 
     What waits for somebody to be seen, as the no_human detector does, begins to wait anew.
     """
-    control(place, "ack")
+    control(location, "ack")
     click.echo("Noted: somebody is there.")
 
 
 @click.group(invoke_without_command=True)
 @json_option
 @reaches_daemon
-def budgets(place: Location, *, as_json: bool) -> None:
+def budgets(location: Location, *, as_json: bool) -> None:
     """Show what is spent and set aside, and the limits; or raise one."""
     if click.get_current_context().invoked_subcommand is None:
-        answer = query(place, "budgets")
+        answer = query(location, "budgets")
         click.echo(document(answer) if as_json else render_guards.budgets(answer))
 
 
@@ -137,7 +139,7 @@ def budgets(place: Location, *, as_json: bool) -> None:
 @click.option("--reason", required=True, help="Why; it is recorded.")
 @json_option
 @reaches_daemon
-def budgets_raise(place: Location, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
+def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as_json: bool) -> int:
     """Permit AMOUNT more US dollars until midnight UTC.
 
     SCOPE is day, keyless (all agents without a key), agent:NAME or model:NAME.
@@ -147,7 +149,7 @@ def budgets_raise(place: Location, scope: str, usd: float, reason: str, *, as_js
         raise WrongUsage(f"{scope!r} is no budget: use day, keyless, agent:NAME or model:NAME")
     if not 0 < usd <= MAX_USD:
         raise WrongUsage(f"AMOUNT is more than 0 and at most {MAX_USD:,.0f} US dollars")
-    reply = control(place, "budget_raise", scope=kind, name=name, usd=usd, reason=reason)
+    reply = control(location, "budget_raise", scope=kind, name=name, usd=usd, reason=reason)
     click.echo(document(reply) if as_json else render_guards.raised(scope, reply))
     return BLOCKED if reply["used"] >= reply["limit"] else 0
 
@@ -155,9 +157,9 @@ def budgets_raise(place: Location, scope: str, usd: float, reason: str, *, as_js
 @click.command()
 @json_option
 @reaches_daemon
-def breakers(place: Location, *, as_json: bool) -> None:
+def breakers(location: Location, *, as_json: bool) -> None:
     """Show the breakers and how their calls went."""
-    answer = query(place, "breakers")
+    answer = query(location, "breakers")
     shown = render_guards.breakers(answer["breakers"], answer["left_out"])
     click.echo(document(answer) if as_json else shown)
 
@@ -165,15 +167,15 @@ def breakers(place: Location, *, as_json: bool) -> None:
 @click.command()
 @json_option
 @reaches_daemon
-def types(place: Location, *, as_json: bool) -> None:
+def types(location: Location, *, as_json: bool) -> None:
     """Show the known types of action, and which are not known."""
-    answer = query(place, "types")
+    answer = query(location, "types")
     click.echo(document(answer) if as_json else render_guards.types(answer))
 
 
-async def _about(place: Location, command: str, agent: str, reason: str) -> tuple[Reply, str]:
+async def _about(location: Location, command: str, agent: str, reason: str) -> tuple[Reply, str]:
     """Give a command about one agent; return its answer, and a doubt about the name if any."""
-    async with connected(place) as operator:
+    async with connected(location) as operator:
         reply = await operator.control(command, agent=agent, reason=reason)
         rows = await everybody(operator.query)
     return reply, unheard(agent, rows)
@@ -194,12 +196,12 @@ RELOAD_S: Final = 15.0
 @click.option("--session", help="Only in this session.")
 @click.option("--episode", help="Only in this episode.")
 @reaches_daemon
-def reset(place: Location, agent: str, session: str | None, episode: str | None) -> None:
+def reset(location: Location, agent: str, session: str | None, episode: str | None) -> None:
     """Forget an agent's loop visits, rounds and cooldowns.
 
     With --session the visits and rounds there and all cooldowns, with --episode only its visits.
     """
-    if stranger := unheard(agent, anyio.run(_reset, place, agent, session, episode)):
+    if stranger := unheard(agent, anyio.run(_reset, location, agent, session, episode)):
         click.echo(f"{stranger} There was nothing to forget.")
     else:
         what = "loop visits" if episode is not None else "loop visits, rounds and cooldowns"
@@ -207,20 +209,20 @@ def reset(place: Location, agent: str, session: str | None, episode: str | None)
 
 
 async def _reset(
-    place: Location, agent: str, session: str | None, episode: str | None
+    location: Location, agent: str, session: str | None, episode: str | None
 ) -> list[Reply]:
-    async with connected(place) as operator:
+    async with connected(location) as operator:
         await operator.control("reset", agent=agent, session=session, episode=episode)
         return await everybody(operator.query)
 
 
 @click.command()
 @reaches_daemon
-def reload(place: Location) -> None:
+def reload(location: Location) -> None:
     """Make the daemon read its configuration and keys again.
 
     A file with mistakes is refused whole and the last good one stays.
     """
-    reply = control(place, "reload", patience_s=RELOAD_S)
+    reply = control(location, "reload", patience_s=RELOAD_S)
     for line in ("Reloaded.", *pending(reply)):
         click.echo(line)

@@ -24,12 +24,12 @@ Ask = Callable[..., Awaitable[Reply]]
 @click.option("--all", "all_", is_flag=True, help="A line each, also for types nobody knows.")
 @json_option
 @reaches_daemon
-def listed(place: Location, agent: str | None, *, all_: bool, as_json: bool) -> None:
+def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) -> None:
     """List what waits for a person, the most urgent first.
 
     Requests of one agent for one type of action that is not known stand on one line.
     """
-    rows, told = anyio.run(_waiting, place, agent)
+    rows, told = anyio.run(_waiting, location, agent)
     shown = document({"ok": True, "requests": rows}) if as_json else queue(rows, told, all_=all_)
     click.echo(shown)
 
@@ -38,9 +38,9 @@ def listed(place: Location, agent: str | None, *, all_: bool, as_json: bool) -> 
 @click.argument("id_", metavar="ID")
 @json_option
 @reaches_daemon
-def show(place: Location, id_: str, *, as_json: bool) -> None:
+def show(location: Location, id_: str, *, as_json: bool) -> None:
     """Show all that is known of one request. ID may be cut short as far as it names one."""
-    answer = query(place, "request", id=id_)
+    answer = query(location, "request", id=id_)
     width = shutil.get_terminal_size().columns
     click.echo(document(answer) if as_json else card(answer["request"], width))
 
@@ -49,25 +49,25 @@ def show(place: Location, id_: str, *, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1, MAX_LOG), default=20, show_default=True)
 @json_option
 @reaches_daemon
-def log(place: Location, limit: int, *, as_json: bool) -> None:
+def log(location: Location, limit: int, *, as_json: bool) -> None:
     """Show how requests ended, the newest first.
 
     Each with who answered, how, and how long it took.
     """
-    rows = anyio.run(_ended, place, limit)
+    rows = anyio.run(_ended, location, limit)
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
 
 
-async def _waiting(place: Location, agent: str | None) -> tuple[list[Reply], list[str]]:
+async def _waiting(location: Location, agent: str | None) -> tuple[list[Reply], list[str]]:
     """Return what waits, and the channels on which people are told."""
-    async with connected(place) as operator:
+    async with connected(location) as operator:
         rows = await waiting(operator.query, agent)
         first = await operator.query("pending", agent=agent, limit=1)
         return rows, first["channels"]
 
 
-async def _ended(place: Location, limit: int) -> list[Reply]:
-    async with connected(place) as operator:
+async def _ended(location: Location, limit: int) -> list[Reply]:
+    async with connected(location) as operator:
         return await ended(operator.query, limit)
 
 

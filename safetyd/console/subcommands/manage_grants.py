@@ -18,9 +18,9 @@ from safetyd.console.time_input import until
 @click.command()
 @json_option
 @reaches_daemon
-def grants(place: Location, *, as_json: bool) -> None:
+def grants(location: Location, *, as_json: bool) -> None:
     """Show the grants in force, and what is left of each."""
-    answer = query(place, "grants")
+    answer = query(location, "grants")
     click.echo(document(answer) if as_json else render_grants.grants(answer))
 
 
@@ -40,7 +40,7 @@ def grant() -> None:
 @click.option("--max-usd", type=click.FloatRange(min=0), help="What all of it may cost.")
 @click.option("--reason", required=True, help="Why; it is recorded.")
 @reaches_daemon
-def grant_add(place: Location, agent: str, type_: str | None, for_: str, **terms: object) -> int:
+def grant_add(location: Location, agent: str, type_: str | None, for_: str, **terms: object) -> int:
     """Permit a kind of action for a while, without asking each time.
 
     A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
@@ -51,7 +51,7 @@ def grant_add(place: Location, agent: str, type_: str | None, for_: str, **terms
     """
     ends = until(for_, Clock().now().at)
     reply, stranger = anyio.run(
-        _add, place, {**terms, "agent": agent, "type": type_, "until": ends}
+        _add, location, {**terms, "agent": agent, "type": type_, "until": ends}
     )
     uses = several(int(str(terms["uses"])), "use")
     click.echo(f"{plain(reply['id'])}: {uses} for {plain(agent)} until {when(reply['until'])}.")
@@ -62,8 +62,8 @@ def grant_add(place: Location, agent: str, type_: str | None, for_: str, **terms
     return BLOCKED
 
 
-async def _add(place: Location, fields: Reply) -> tuple[Reply, str]:
-    async with connected(place) as operator:
+async def _add(location: Location, fields: Reply) -> tuple[Reply, str]:
+    async with connected(location) as operator:
         reply = await operator.control("grant_add", **fields)
         rows = await everybody(operator.query)
     return reply, unheard(fields["agent"], rows)
@@ -73,21 +73,21 @@ async def _add(place: Location, fields: Reply) -> tuple[Reply, str]:
 @click.argument("id_", metavar="ID")
 @click.option("--reason", default="", help="Why; it is recorded.")
 @reaches_daemon
-def grant_revoke(place: Location, id_: str, reason: str) -> None:
+def grant_revoke(location: Location, id_: str, reason: str) -> None:
     """End a grant at once."""
-    reply = control(place, "grant_revoke", id=id_, reason=reason)
+    reply = control(location, "grant_revoke", id=id_, reason=reason)
     click.echo(f"{plain(id_)} is revoked; {several(reply['left'], 'use')} had been left.")
 
 
 @click.command()
 @json_option
 @reaches_daemon
-def suggestions(place: Location, *, as_json: bool) -> None:
+def suggestions(location: Location, *, as_json: bool) -> None:
     """Show the rules that people's answers add up to.
 
     An exact text of one agent, type and project that was approved five times and never denied
     might be allowed; a kind of action that was only ever denied might be blocked. Nothing applies
     by itself.
     """
-    answer = query(place, "suggestions")
+    answer = query(location, "suggestions")
     click.echo(document(answer) if as_json else render_grants.suggestions(answer))

@@ -28,12 +28,12 @@ def agent() -> None:
 @agent.command("add")
 @click.argument("name")
 @reaches_daemon
-def agent_add(place: Location, name: str) -> None:
+def agent_add(location: Location, name: str) -> None:
     """Make a key for an agent and say how it is used."""
-    seed = _add(place, "agents", name)
+    seed = _add(location, "agents", name)
     click.echo(f"An agent that already runs as {name} without this key is cut off.")
     click.echo("\nIn the agent's shell:\n")
-    click.echo(f"  export SAFETYD_URL={_bus(place)}")
+    click.echo(f"  export SAFETYD_URL={_bus(location)}")
     click.echo(f"  export SAFETYD_KEY_FILE={shlex.quote(str(seed))}")
     click.echo("\nIn its program:\n")
     click.echo("  from safetyd.client import Safety\n")
@@ -44,18 +44,18 @@ def agent_add(place: Location, name: str) -> None:
 @agent.command("list")
 @json_option
 @reaches_daemon
-def agent_list(place: Location, *, as_json: bool) -> None:
+def agent_list(location: Location, *, as_json: bool) -> None:
     """List the agents that have a key."""
-    rows = _rows(place, "agents")
+    rows = _rows(location, "agents")
     _show("agents", rows, as_json=as_json)
 
 
 @agent.command("revoke")
 @click.argument("name")
 @reaches_daemon
-def agent_revoke(place: Location, name: str) -> None:
+def agent_revoke(location: Location, name: str) -> None:
     """Take an agent's key away; its connections end."""
-    _revoke(place, "agents", name)
+    _revoke(location, "agents", name)
     click.echo("Where bus.open_agents is on, anybody may use the name without a key now.")
 
 
@@ -68,58 +68,58 @@ def operator() -> None:
 @click.argument("name")
 @click.option("--observer", is_flag=True, help="May ask questions and change nothing.")
 @reaches_daemon
-def operator_add(place: Location, name: str, *, observer: bool) -> None:
+def operator_add(location: Location, name: str, *, observer: bool) -> None:
     """Make a key for a person and say how it is used."""
-    _make_own(place)
+    _make_own(location)
     role: Role = "observers" if observer else "operators"
-    if any(row["name"] == name for row in _people(place)):
+    if any(row["name"] == name for row in _people(location)):
         raise Failure(f"{name} already has a key; `safetyd operator list` shows all", "exists")
-    seed = _add(place, role, name)
+    seed = _add(location, role, name)
     click.echo(f"\n{name} uses it so:\n")
-    click.echo(f"  export SAFETYD_URL={_bus(place)}")
+    click.echo(f"  export SAFETYD_URL={_bus(location)}")
     click.echo(f"  safetyd status --key-file {shlex.quote(str(seed))}")
 
 
 @operator.command("list")
 @json_option
 @reaches_daemon
-def operator_list(place: Location, *, as_json: bool) -> None:
+def operator_list(location: Location, *, as_json: bool) -> None:
     """List the people who have a key."""
-    _show("operators", _people(place), as_json=as_json)
+    _show("operators", _people(location), as_json=as_json)
 
 
 @operator.command("revoke")
 @click.argument("name")
 @reaches_daemon
-def operator_revoke(place: Location, name: str) -> None:
+def operator_revoke(location: Location, name: str) -> None:
     """Take a person's key away; their connections end."""
     if name == LOCAL_OPERATOR:
         raise Failure(
             f"{name} is this machine's own operator: to change its key, stop the daemon, delete "
-            f"{place.keys / 'operator.nk'} and operator.pub beside it, and start again",
+            f"{location.keys / 'operator.nk'} and operator.pub beside it, and start again",
             "local",
         )
-    observers = {row["name"] for row in _rows(place, "observers")}
-    _revoke(place, "observers" if name in observers else "operators", name)
+    observers = {row["name"] for row in _rows(location, "observers")}
+    _revoke(location, "observers" if name in observers else "operators", name)
 
 
-def _bus(place: Location) -> str:
-    found = endpoint(place.data_dir)
-    return place.given or (found.bus if found else "<the bus that `safetyd run` prints>")
+def _bus(location: Location) -> str:
+    found = endpoint(location.data_dir)
+    return location.given or (found.bus if found else "<the bus that `safetyd run` prints>")
 
 
-def _make_own(place: Location) -> None:
-    make_private(place.data_dir)
+def _make_own(location: Location) -> None:
+    make_private(location.data_dir)
     try:
-        Keyring(place.keys).make_own()
+        Keyring(location.keys).make_own()
     except OSError as exc:
-        raise Failure(f"no key can be made in {place.keys}: {exc.strerror}") from exc
+        raise Failure(f"no key can be made in {location.keys}: {exc.strerror}") from exc
 
 
-def _add(place: Location, role: Role, name: str) -> Path:
+def _add(location: Location, role: Role, name: str) -> Path:
     """Make a key that a running daemon takes on, or none at all."""
-    make_private(place.data_dir)
-    keyring = Keyring(place.keys)
+    make_private(location.data_dir)
+    keyring = Keyring(location.keys)
     try:
         seed = keyring.add(role, name)
     except ValueError as exc:
@@ -129,9 +129,9 @@ def _add(place: Location, role: Role, name: str) -> Path:
     except KeyUnusable as exc:
         raise Failure(f"{exc}; delete it or put it right first", "no_key") from exc
     except OSError as exc:
-        raise Failure(f"no key can be made in {place.keys}: {exc.strerror}") from exc
+        raise Failure(f"no key can be made in {location.keys}: {exc.strerror}") from exc
     try:
-        lines = _reload(place, f"{name} may use it now.", f"{name} may use it")
+        lines = _reload(location, f"{name} may use it now.", f"{name} may use it")
     except Failure as exc:
         keyring.revoke(role, name)
         raise Failure(f"{name} gets no key: the daemon refuses: {exc.message}", exc.code) from exc
@@ -139,17 +139,17 @@ def _add(place: Location, role: Role, name: str) -> Path:
     return seed
 
 
-def _revoke(place: Location, role: Role, name: str) -> None:
+def _revoke(location: Location, role: Role, name: str) -> None:
     if not is_token(name):
         raise click.UsageError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
     try:
-        Keyring(place.keys).revoke(role, name)
+        Keyring(location.keys).revoke(role, name)
     except KeyMissing as exc:
         raise Failure(str(exc), "not_found") from exc
     except OSError as exc:
         raise Failure(f"the key of {name} cannot be deleted: {exc.strerror}") from exc
     try:
-        lines = _reload(place, f"{name} has no key any more.", f"{name}'s key ends")
+        lines = _reload(location, f"{name} has no key any more.", f"{name}'s key ends")
     except Failure as exc:
         raise Failure(
             f"the daemon still honours the key of {name}, for it refuses: {exc.message}\n"
@@ -159,31 +159,31 @@ def _revoke(place: Location, role: Role, name: str) -> None:
     click.echo("\n".join(lines))
 
 
-def _reload(place: Location, done: str, later: str) -> list[str]:
+def _reload(location: Location, done: str, later: str) -> list[str]:
     """Make a running daemon take the keys on; return what that means, and what waits besides."""
     try:
-        status = anyio.run(_reloaded, place)
+        status = anyio.run(_reloaded, location)
     except NotReachable:
         return [f"No daemon answers; {later} from its next start."]
     another = f"{later} once the bus has what `safetyd nats-config` prints now."
     return [done if status["embedded"] else another, *pending(status)]
 
 
-async def _reloaded(place: Location) -> Reply:
+async def _reloaded(location: Location) -> Reply:
     """Make the daemon read the keys again; return how it was, and what waits for a start."""
-    async with connected(place) as operator:
+    async with connected(location) as operator:
         status = await operator.query("status")
         return {**status, **await operator.control("reload", patience_s=RELOAD_S)}
 
 
-def _people(place: Location) -> list[Row]:
-    operators = [{**row, "role": "operator"} for row in _rows(place, "operators")]
-    return [*operators, *({**row, "role": "observer"} for row in _rows(place, "observers"))]
+def _people(location: Location) -> list[Row]:
+    operators = [{**row, "role": "operator"} for row in _rows(location, "operators")]
+    return [*operators, *({**row, "role": "observer"} for row in _rows(location, "observers"))]
 
 
-def _rows(place: Location, role: Role) -> list[Row]:
-    keyring = Keyring(place.keys)
-    look_into(place.keys / role)
+def _rows(location: Location, role: Role) -> list[Row]:
+    keyring = Keyring(location.keys)
+    look_into(location.keys / role)
     try:
         found = list(keyring.public(role))
     except FileNotFoundError:
@@ -191,7 +191,7 @@ def _rows(place: Location, role: Role) -> list[Row]:
     except KeyUnusable as exc:
         raise Failure(f"{exc}; delete it or put it right", "no_key") from exc
     except OSError as exc:
-        raise Failure(f"{place.keys} cannot be read: {exc.strerror}") from exc
+        raise Failure(f"{location.keys} cannot be read: {exc.strerror}") from exc
     return [
         {"name": name, "public": public, "seed_here": keyring.seed_of(role, name).exists()}
         for name, public in found

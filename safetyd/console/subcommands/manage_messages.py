@@ -37,7 +37,7 @@ def notify() -> None:
 @json_option
 @reaches_daemon
 def test(
-    place: Location,
+    location: Location,
     channels: tuple[str, ...],
     recipients: tuple[str, ...],
     wait_click: int | None,
@@ -49,7 +49,7 @@ def test(
     It skips batches and quiet hours. With --wait-click it waits until somebody has opened the link
     in it and pressed the button there, which proves the way back.
     """
-    rows = anyio.run(_test, place, channels, recipients, wait_click)
+    rows = anyio.run(_test, location, channels, recipients, wait_click)
     if as_json:
         click.echo(document({"deliveries": rows}))
     else:
@@ -60,9 +60,9 @@ def test(
 
 
 async def _test(
-    place: Location, channels: tuple[str, ...], recipients: tuple[str, ...], click_s: int | None
+    location: Location, channels: tuple[str, ...], recipients: tuple[str, ...], click_s: int | None
 ) -> list[Reply]:
-    async with connected(place) as operator:
+    async with connected(location) as operator:
         begun = await operator.control("notify_test", channels=channels, recipients=recipients)
         wanted, note = len(begun["lanes"]), begun["note"]
         click.echo(f"Sending {several(wanted, 'test message')}.", err=True)
@@ -113,10 +113,10 @@ def _opened(rows: list[Reply]) -> bool:
 @json_option
 @reaches_daemon
 def preview(
-    place: Location, out: Path | None, request_id: str | None, *, as_json: bool, **wanted: Any
+    location: Location, out: Path | None, request_id: str | None, *, as_json: bool, **wanted: Any
 ) -> None:
     """Show what each channel would say, how long that is, and when it would be sent."""
-    answer = query(place, "preview", request=request_id, **wanted)
+    answer = query(location, "preview", request=request_id, **wanted)
     if out is not None:
         _write_page(out, answer["previews"])
     click.echo(document(answer) if as_json else render_notify.previews(answer))
@@ -136,18 +136,18 @@ def _write_page(out: Path, previews: list[Reply]) -> None:
 @click.option("--state", type=STATES, help="Only messages in this state.")
 @json_option
 @reaches_daemon
-def outbox(place: Location, state: str | None, *, as_json: bool) -> None:
+def outbox(location: Location, state: str | None, *, as_json: bool) -> None:
     """List messages, the newest first, and what waits to become one."""
-    answer = query(place, "outbox", state=state)
+    answer = query(location, "outbox", state=state)
     click.echo(document(answer) if as_json else render_notify.outbox(answer))
 
 
 @notify.command()
 @json_option
 @reaches_daemon
-def channels(place: Location, *, as_json: bool) -> None:
+def channels(location: Location, *, as_json: bool) -> None:
     """Show how every channel is, and who is told on which."""
-    answer = query(place, "channels")
+    answer = query(location, "channels")
     click.echo(document(answer) if as_json else render_notify.channels(answer))
 
 
@@ -155,31 +155,31 @@ def channels(place: Location, *, as_json: bool) -> None:
 @click.argument("id_", metavar="ID", default="")
 @click.option("--channel", default="", metavar="NAME", help="All messages of this channel.")
 @reaches_daemon
-def retry(place: Location, id_: str, channel: str) -> None:
+def retry(location: Location, id_: str, channel: str) -> None:
     """Try a message again, or all of a channel that was mended."""
-    reply = control(place, "notify_retry", id=id_, channel=channel)
+    reply = control(location, "notify_retry", id=id_, channel=channel)
     click.echo(f"{several(reply['retried'], 'message')} will be tried again.")
 
 
 @notify.command()
 @click.argument("id_", metavar="ID")
 @reaches_daemon
-def drop(place: Location, id_: str) -> None:
+def drop(location: Location, id_: str) -> None:
     """Give a message up; the request that it tells of stays open."""
-    reply = control(place, "notify_drop", id=id_)
+    reply = control(location, "notify_drop", id=id_)
     click.echo(f"{plain(reply['id'])} is dropped.")
 
 
 @click.command()
 @click.argument("recipient", default="")
 @reaches_daemon
-def pair(place: Location, recipient: str) -> None:
+def pair(location: Location, recipient: str) -> None:
     """Print a link that lets one browser answer without codes.
 
     It answers for RECIPIENT, the first one if none is named. Open the link in that browser within
     ten minutes; it holds for 90 days.
     """
-    reply = control(place, "pair", recipient=recipient)
+    reply = control(location, "pair", recipient=recipient)
     click.echo(f"Open this in the browser of {plain(reply['recipient'])} within ten minutes:")
     click.echo(f"  {plain(reply['link'])}")
 
@@ -192,9 +192,9 @@ def keys() -> None:
 @keys.command()
 @click.option("--revoke-now", is_flag=True, help="Let every link that is out there die at once.")
 @reaches_daemon
-def rotate(place: Location, *, revoke_now: bool) -> None:
+def rotate(location: Location, *, revoke_now: bool) -> None:
     """Sign links with a new key; links that are out there work on for a week."""
-    control(place, "rotate_links", revoke_now=revoke_now, patience_s=ROTATE_S)
+    control(location, "rotate_links", revoke_now=revoke_now, patience_s=ROTATE_S)
     click.echo(
         "Every link that was sent is dead; `safetyd list` shows what waits."
         if revoke_now

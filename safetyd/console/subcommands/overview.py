@@ -36,26 +36,26 @@ SHOWN_BYTES: Final = 1024 * 1024
 @click.command()
 @json_option
 @reaches_daemon
-def status(place: Location, *, as_json: bool) -> None:
+def status(location: Location, *, as_json: bool) -> None:
     """Show how the daemon is and what is stopped.
 
     What is wrong comes first, then the agents that matter most; `safetyd agents` has all.
     """
-    answer = query(place, "status")
+    answer = query(location, "status")
     click.echo(document(answer) if as_json else shown(answer))
 
 
 @click.command()
 @json_option
 @reaches_daemon
-def agents(place: Location, *, as_json: bool) -> None:
+def agents(location: Location, *, as_json: bool) -> None:
     """Show what agents do."""
-    rows = anyio.run(_everybody, place)
+    rows = anyio.run(_everybody, location)
     click.echo(document({"ok": True, "agents": rows}) if as_json else listed(rows))
 
 
-async def _everybody(place: Location) -> list[Reply]:
-    async with connected(place) as operator:
+async def _everybody(location: Location) -> list[Reply]:
+    async with connected(location) as operator:
         return await everybody(operator.query)
 
 
@@ -63,27 +63,27 @@ async def _everybody(place: Location) -> list[Reply]:
 @click.argument("id_", metavar="ID")
 @json_option
 @reaches_daemon
-def explain(place: Location, id_: str, *, as_json: bool) -> None:
+def explain(location: Location, id_: str, *, as_json: bool) -> None:
     """Say what was decided about a proposal, why, and what would have let it pass.
 
     Guards that did not restrict it tell where they stand today. Without a daemon the audit files
     are read, and only what was decided then is known.
     """
     try:
-        answer = query(place, "explain", id=id_, patience_s=SEARCH_S)
+        answer = query(location, "explain", id=id_, patience_s=SEARCH_S)
     except NotReachable as exc:
-        answer = _from_files(place, id_, exc)
+        answer = _from_files(location, id_, exc)
     click.echo(document(answer) if as_json else account(answer))
 
 
-def _from_files(place: Location, id_: str, missing: NotReachable) -> Reply:
+def _from_files(location: Location, id_: str, missing: NotReachable) -> Reply:
     """Return what the audit files here say, if there are any."""
-    where = place.data_dir / "audit"
+    where = location.data_dir / "audit"
     try:
         some_files(where)
     except Failure:
         raise missing from None
-    if place.given:
+    if location.given:
         raise missing
     click.echo(f"No daemon answers; this is what the files in {where} say.", err=True)
     try:
@@ -128,20 +128,20 @@ def nats_server_version(binary: str = "") -> str:
 @click.command()
 @json_option
 @reaches_daemon
-def watch(place: Location, *, as_json: bool) -> None:
+def watch(location: Location, *, as_json: bool) -> None:
     """Print events as they happen until Ctrl-C. With --json, one a line."""
     try:
-        anyio.run(_watch, place, as_json)
+        anyio.run(_watch, location, as_json)
     except KeyboardInterrupt:
         click.echo(err=True)
 
 
-async def _watch(place: Location, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
+async def _watch(location: Location, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
     def heard(payload: bytes) -> None:
         event: dict[str, Any] = msgspec.json.decode(payload)
         click.echo(document(event) if as_json else render.event(event))
 
-    async with connected(place) as operator:
+    async with connected(location) as operator:
         await operator.listen(heard)
         click.echo(f"Watching {operator.address}; Ctrl-C ends.", err=True)
         await operator.lost.wait()

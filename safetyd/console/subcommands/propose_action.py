@@ -85,7 +85,7 @@ class _AgentThenType(click.Command):
 @json_option
 @reaches_daemon
 def check(  # noqa: PLR0913 - the options of a command
-    place: Location,
+    location: Location,
     agent: str,
     kind: str,
     text: str,
@@ -102,12 +102,12 @@ def check(  # noqa: PLR0913 - the options of a command
     """
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"dry_run": dry_run, "wait": wait}
-    answer = _ask(place, agent, {name: value for name, value in said.items() if value})
+    answer = _ask(location, agent, {name: value for name, value in said.items() if value})
     if as_json:
         click.echo(document(_told(answer)))
     else:
         shown = render.decision(answer, kind, dry_run=dry_run)
-        click.echo("\n".join((shown, *_way_out(place, answer))))
+        click.echo("\n".join((shown, *_way_out(location, answer))))
     return _exit_code(answer)
 
 
@@ -115,7 +115,7 @@ def check(  # noqa: PLR0913 - the options of a command
 @click.argument("agent", default="unknown")
 @json_option
 @reaches_daemon
-def propose(place: Location, agent: str, *, as_json: bool) -> int:
+def propose(location: Location, agent: str, *, as_json: bool) -> int:
     """Propose the action that stands as JSON on standard input.
 
     Prints the Decision as JSON, on one line with --json.
@@ -123,7 +123,7 @@ def propose(place: Location, agent: str, *, as_json: bool) -> int:
     fields = _stdin()
     for note in unknown_fields(fields):
         click.echo(f"safetyd: {note}", err=True)
-    answer = _ask(place, agent, fields)
+    answer = _ask(location, agent, fields)
     click.echo(document(_told(answer), indent=None if as_json else 2))
     return _exit_code(answer)
 
@@ -140,14 +140,14 @@ class _Speaker(Safety):
         return await self._ask(said, ends) if refusal is None else refusal
 
 
-def _way_out(place: Location, answer: Decision) -> list[str]:
+def _way_out(location: Location, answer: Decision) -> list[str]:
     """Return what would let a block pass, for a person: at a terminal, with an operator's key.
 
     The answer itself does not say it, because it is the agent's.
     """
     if answer.decision is not Severity.BLOCK or answer.seq is None or not sys.stdout.isatty():
         return []
-    person = msgspec.structs.replace(place, key_file=None)  # the option names the agent's
+    person = msgspec.structs.replace(location, key_file=None)  # the option names the agent's
     try:
         account = query(person, "explain", id=answer.id)
     except Failure:
@@ -156,14 +156,14 @@ def _way_out(place: Location, answer: Decision) -> list[str]:
     return [way_out(row) for row in own if row["remedy"]]
 
 
-def _ask(place: Location, agent: str, fields: dict[str, object]) -> Decision:
+def _ask(location: Location, agent: str, fields: dict[str, object]) -> Decision:
     if not is_token(agent):
         raise click.UsageError(f"{agent!r} is no agent's name: use 1 to 64 of A-Z a-z 0-9 _ -")
     said = _draft(agent, fields)
-    key_file = place.agent_key(agent)
+    key_file = location.agent_key(agent)
     os.environ.pop(KEY_VARIABLE, None)  # the client would take an operator's for the agent's
     where = Options(
-        url=place.given, key_file=key_file, data_dir=place.data_dir, prefix=place.prefix
+        url=location.given, key_file=key_file, data_dir=location.data_dir, prefix=location.prefix
     )
 
     async def ask() -> Decision:

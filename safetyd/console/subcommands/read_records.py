@@ -103,9 +103,9 @@ def some_files(where: Path) -> None:
         raise Failure(f"there are no audit files in {where}", "not_found")
 
 
-def _event_at(where: Path, place: str) -> str:
+def _event_at(where: Path, location: str) -> str:
     """Return number and time of the event on the line that a complaint begins with."""
-    name, number, *_ = *place.split(":", 2), ""
+    name, number, *_ = *location.split(":", 2), ""
     try:
         with (where / name).open("rb") as file:
             line = next(islice(file, int(number) - 1, None), b"")

@@ -44,29 +44,30 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("reason", default="")
 @click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
 @reaches_daemon
-def stop(place: Location, reason: str, agent: str | None) -> int:
+def stop(location: Location, reason: str, agent: str | None) -> int:
     """Stop everything now, or one agent.
 
     Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop].
     """
-    if place.observes:
+    if location.observes:
         raise Failure(
-            f"the key {place.seed} is an observer's, who may look and not stop: use an operator's",
+            f"the key {location.seed} is an observer's, who may look and not stop: "
+            "use an operator's",
             "refused",
         )
     try:
-        return anyio.run(_stop, place, reason, agent)
+        return anyio.run(_stop, location, reason, agent)
     except Failure as exc:
         wrong = exc
     except Exception as exc:  # noqa: BLE001 - whatever went wrong, the file still stops
         wrong = Failure(f"the daemon's answer makes no sense ({type(exc).__name__}: {exc})")
     if agent is not None:
         raise wrong
-    return _by_file(place, reason, wrong)
+    return _by_file(location, reason, wrong)
 
 
-async def _stop(place: Location, reason: str, agent: str | None) -> int:
-    async with connected(place) as operator:
+async def _stop(location: Location, reason: str, agent: str | None) -> int:
+    async with connected(location) as operator:
         reply = await operator.control("stop", reason=reason, agent=agent)
         _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
         lasts = bool(reply["journalled"])
@@ -74,7 +75,7 @@ async def _stop(place: Location, reason: str, agent: str | None) -> int:
             _say("It is in force, but not yet written down: the journal does not answer.")
         status = await _status(operator)
         files = [Path(file) for file in status.get("stop_files", ())]
-        path = files[0] if files else place.data_dir / stop_file.NAME
+        path = files[0] if files else location.data_dir / stop_file.NAME
         written = agent is None and _write(path, operator.name, reason, wordless=not lasts)
         heard = await _wait(operator, agent, f"file:{path}" if written and files else "")
         rows = await _agents(operator)
@@ -89,31 +90,31 @@ async def _stop(place: Location, reason: str, agent: str | None) -> int:
     return ended if lasts or written else BLOCKED
 
 
-def _by_file(place: Location, reason: str, wrong: Failure) -> int:
+def _by_file(location: Location, reason: str, wrong: Failure) -> int:
     """Do what can be done without the daemon's word."""
     try:
-        make_private(place.data_dir)
-        written = _write(place.data_dir / stop_file.NAME, _name(place), reason, wordless=True)
+        make_private(location.data_dir)
+        written = _write(location.data_dir / stop_file.NAME, _name(location), reason, wordless=True)
     finally:
         click.echo(f"safetyd: {plain(wrong.message, 2000)}", err=True)
     if written:
-        _say(_holds(place))
+        _say(_holds(location))
         _say("No daemon has acknowledged the stop, and no [stop] commands were run.")
     else:
         click.echo("Nothing was stopped.", err=True)
     return wrong.exit_code
 
 
-def _name(place: Location) -> str:
+def _name(location: Location) -> str:
     try:
-        return place.name
+        return location.name
     except Failure:
         return "somebody"
 
 
-def _holds(place: Location) -> str:
+def _holds(location: Location) -> str:
     """Say from when the file stops."""
-    pid = running(place.data_dir)
+    pid = running(location.data_dir)
     if pid is None:
         return "It will hold from the start of a daemon that looks there, as by default."
     return f"The daemon with pid {pid} runs and obeys it at once if it looks there, as by default."
@@ -218,21 +219,21 @@ def _say(words: str) -> None:
 @click.option("--reason", default="", help="Why, for the record.")
 @click.option("--yes", is_flag=True, help="Delete stop files that others wrote without asking.")
 @reaches_daemon
-def resume(place: Location, reason: str, agent: str | None, *, yes: bool) -> int:
+def resume(location: Location, reason: str, agent: str | None, *, yes: bool) -> int:
     """Let work go on after a stop.
 
     Stop files that `safetyd stop` wrote are deleted; those of others after you have seen them.
     """
     try:
         if agent is None:
-            return anyio.run(_resume, place, reason, yes)
-        return anyio.run(_resume_agent, place, reason, agent)
+            return anyio.run(_resume, location, reason, yes)
+        return anyio.run(_resume_agent, location, reason, agent)
     except NotReachable as exc:
-        raise NotReachable(exc.message + _without_daemon(place)) from exc
+        raise NotReachable(exc.message + _without_daemon(location)) from exc
 
 
-async def _resume(place: Location, reason: str, yes: bool) -> int:  # noqa: FBT001
-    async with connected(place) as operator:
+async def _resume(location: Location, reason: str, yes: bool) -> int:  # noqa: FBT001
+    async with connected(location) as operator:
         before = await operator.query("status")
         found = [path for path in map(Path, before["stop_files"]) if stop_file.is_there(path)]
         chosen = [path for path in found if _may_go(path, yes=yes)]
@@ -247,8 +248,8 @@ async def _resume(place: Location, reason: str, yes: bool) -> int:  # noqa: FBT0
     return BLOCKED if holds else 0
 
 
-async def _resume_agent(place: Location, reason: str, agent: str) -> int:
-    async with connected(place) as operator:
+async def _resume_agent(location: Location, reason: str, agent: str) -> int:
+    async with connected(location) as operator:
         cleared = (await operator.control("resume", reason=reason, agent=agent))["cleared"]
         left = (await operator.query("status"))["stop"]["stops"]
         rows = await everybody(operator.query)
@@ -276,8 +277,8 @@ def _still(left: Sequence[View]) -> None:
         click.echo(f"  {ending(stop)}")
 
 
-def _without_daemon(place: Location) -> str:
-    path = place.data_dir / stop_file.NAME
+def _without_daemon(location: Location) -> str:
+    path = location.data_dir / stop_file.NAME
     if not stop_file.is_there(path):
         return ""
     return f"\nthe stop file {path} is there and would hold from the start; it may be deleted"

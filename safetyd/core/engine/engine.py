@@ -176,7 +176,7 @@ class Engine:
         self.grants = Grants()
         self.history = History(self.approvals, self._kinds)
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
-        self._askers = RequestResolution(
+        self._resolution = RequestResolution(
             self.approvals, self.grants, self.guards, policy.approvals, policy.telling
         )
         self._guards: tuple[Guard, ...] = tuple(self.guards)
@@ -247,7 +247,7 @@ class Engine:
         if not verdicts:
             return decided
         if first:
-            involved = self._askers.involve(proposed, kind, verdicts, self.seq + 1)
+            involved = self._resolution.involve(proposed, kind, verdicts, self.seq + 1)
             decided.verdicts, decided.asks, decided.uses, decided.grants = involved
             decided.permission = permission
             decided.decision = strictest(involved.verdicts).decision
@@ -338,7 +338,7 @@ class Engine:
         proposed = proposed_again(asked, event.at, event.t)
         kind = self._kinds.of(asked.proposal)
         verdicts = tuple(restricting(self._guards, proposed, kind, again=True))
-        verdicts = self._askers.granted_before(proposed, kind, verdicts, asked.grants)
+        verdicts = self._resolution.granted_before(proposed, kind, verdicts, asked.grants)
         return (
             Released(
                 at=event.at,

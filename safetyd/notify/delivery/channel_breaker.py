@@ -1,4 +1,4 @@
-"""The fuse of one channel: what fails again and again is left alone for a while.
+"""The breaker of one channel: what fails again and again is left alone for a while.
 
     closed --failures--> open --time--> half_open --answer--> closed
                           ^                 |
@@ -18,7 +18,7 @@ ENOUGH: Final = 20  # tries in the window, of which half failed, open it as well
 OPEN_S: Final = 30.0  # doubled each time that it opens again
 MAX_OPEN_S: Final = 600.0
 
-FuseState = Literal["closed", "open", "half_open", "parked"]
+BreakerState = Literal["closed", "open", "half_open", "parked"]
 
 
 class ChannelBreaker:
@@ -26,7 +26,7 @@ class ChannelBreaker:
 
     def __init__(self, *, up: bool) -> None:
         self.up = up
-        self.state: FuseState = "closed"
+        self.state: BreakerState = "closed"
         self._open_s = OPEN_S
         self._until = 0.0
         self._probing = False

@@ -19,7 +19,7 @@ import msgspec
 
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
-from safetyd.notify.delivery.channel_breaker import ChannelBreaker, FuseState
+from safetyd.notify.delivery.channel_breaker import BreakerState, ChannelBreaker
 from safetyd.notify.delivery.retry_queue import QueuedDelivery, SendTurns, delay_s, spent
 from safetyd.notify.message import Notice
 
@@ -59,8 +59,8 @@ def _unexpected(channel: Channel, exc: BaseException) -> Unavailable:
 
 def one_line(error: object) -> str:
     """Return an error as a short line, with addresses cut after the host: secrets may follow."""
-    letters = str(error)[: 10 * ERROR_CHARS]
-    printable = "".join(letter if letter.isprintable() else " " for letter in letters)
+    envelopes = str(error)[: 10 * ERROR_CHARS]
+    printable = "".join(envelope if envelope.isprintable() else " " for envelope in envelopes)
     return _after_host(r"\1\2", " ".join(printable.split()))[:ERROR_CHARS]
 
 
@@ -70,8 +70,8 @@ Unsent = Literal["cancelled", "expired", "quiet"]
 End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
 
 
-class DeliveryOffice(Protocol):
-    """Whom couriers ask for messages and report to. It never waits."""
+class Dispatcher(Protocol):
+    """Whom workers ask for messages and report to. It never waits."""
 
     def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
         """Return the message as it would be now, or why it is not to be sent; None: it is gone."""
@@ -104,12 +104,12 @@ class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
     last_success_s_ago: float | None
     last_error: str
     failing: bool  # the last try did not succeed
-    fuse: FuseState
+    fuse: BreakerState  # its name is spoken
     next_try_s: float | None  # None: nothing waits, or it waits for something else than time
 
 
 class Counts(msgspec.Struct):
-    """What a courier did since it began."""
+    """What a worker did since it began."""
 
     outcomes: dict[str, int] = {}  # by the state that was reported
     attempts: int = 0
@@ -126,7 +126,7 @@ class ChannelWorker:
     def __init__(
         self,
         channel: Channel,
-        office: DeliveryOffice,
+        dispatcher: Dispatcher,
         now: Callable[[], float],
         *,
         up: bool = True,
@@ -135,12 +135,12 @@ class ChannelWorker:
         self.counts = Counts()
         self._channel = channel
         self._limits = channel.limits
-        self._office = office
+        self._dispatcher = dispatcher
         self._now = now
         self._chance = chance
         self._up = up
-        self._fuse = ChannelBreaker(up=up)
-        self._turns = SendTurns(self._limits, self._fuse)
+        self._breaker = ChannelBreaker(up=up)
+        self._turns = SendTurns(self._limits, self._breaker)
         self._known: dict[str, QueuedDelivery] = {}  # in the order in which they were put
         self._number = 0
         self._last_success: float | None = None
@@ -158,7 +158,7 @@ class ChannelWorker:
             return
         self._number += 1
         now = self._now()
-        errand = QueuedDelivery(
+        queued = QueuedDelivery(
             delivery=delivery,
             recipient=recipient,
             urgent=urgency == "high",
@@ -167,20 +167,20 @@ class ChannelWorker:
             again=again,
             copies=int(again),
         )
-        self._known[delivery] = errand
-        self._turns.put(errand, now)
+        self._known[delivery] = queued
+        self._turns.put(queued, now)
         self._woken.set()
 
     def drop(self, delivery: str) -> None:
         """Forget a delivery that nobody wants any more; a try that is under way goes on."""
-        errand = self._known.get(delivery)
-        if errand is None:
+        queued = self._known.get(delivery)
+        if queued is None:
             return
         if delivery in self._turns.under_way:
-            errand.wanted = False
+            queued.wanted = False
             return
         del self._known[delivery]
-        self._turns.drop(errand)
+        self._turns.drop(queued)
 
     def replace(self, channel: Channel) -> None:
         """Use a channel that was opened anew from now on."""
@@ -198,17 +198,17 @@ class ChannelWorker:
     def park(self, why: str) -> None:
         """Try nothing until somebody mends the channel."""
         self._fails(why)
-        self._fuse.park()
+        self._breaker.park()
         self._tell_move()
 
     def tried(self, delivery: str) -> tuple[int, str]:
         """Return how often a delivery was tried so far, and what came of the last try."""
-        errand = self._known.get(delivery)
-        return (0, "") if errand is None else (errand.tries, errand.error)
+        queued = self._known.get(delivery)
+        return (0, "") if queued is None else (queued.tries, queued.error)
 
     def mend(self) -> None:
         """Try everything that waits without further delay: one first, if the channel was down."""
-        self._fuse.mend()
+        self._breaker.mend()
         self._turns.hurry()
         self._woken.set()
 
@@ -250,15 +250,15 @@ class ChannelWorker:
             last_success_s_ago=None if self._last_success is None else now - self._last_success,
             last_error=self._last_error,
             failing=self._failing,
-            fuse=self._fuse.state,
+            fuse=self._breaker.state,
             next_try_s=None if math.isinf(next_s) else next_s,
         )
 
     async def _deliver(self, tasks: anyio.abc.TaskGroup) -> NoReturn:
         while True:
             self._woken = anyio.Event()
-            while (errand := self._turns.take(self._now())) is not None:
-                self._begin(errand, tasks)
+            while (queued := self._turns.take(self._now())) is not None:
+                self._begin(queued, tasks)
                 # Thousands may be of no use any more, and others need the loop.
                 await anyio.lowlevel.checkpoint()
             if not self._turns.under_way:
@@ -271,44 +271,44 @@ class ChannelWorker:
         with anyio.move_on_after(min(SLEEP_S, self._turns.next_at(now) - now)):
             await self._woken.wait()
 
-    def _begin(self, errand: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
-        composed = self._office.compose(errand.delivery, again=errand.again)
+    def _begin(self, queued: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
+        composed = self._dispatcher.compose(queued.delivery, again=queued.again)
         if not isinstance(composed, Notice):
-            self._end(errand, composed or "cancelled", "")
+            self._end(queued, composed or "cancelled", "")
             return
-        errand.tries += 1
+        queued.tries += 1
         self.counts.attempts += 1
-        self._turns.began(errand, self._now())
-        tasks.start_soon(self._carry, errand, composed)
+        self._turns.began(queued, self._now())
+        tasks.start_soon(self._carry, queued, composed)
 
-    async def _carry(self, errand: QueuedDelivery, notice: Notice) -> None:
+    async def _carry(self, queued: QueuedDelivery, notice: Notice) -> None:
         began = self._now()
         try:
             outcome = await attempt(self._channel, notice)
         finally:
             took_s = self._now() - began
             self.counts.attempt_s += took_s
-            self._turns.ended(errand)
+            self._turns.ended(queued)
             self._woken.set()
-        self._settle(errand, outcome, took_s)
+        self._settle(queued, outcome, took_s)
 
-    def _settle(self, errand: QueuedDelivery, outcome: Outcome, took_s: float) -> None:
+    def _settle(self, queued: QueuedDelivery, outcome: Outcome, took_s: float) -> None:
         now = self._now()
         if isinstance(outcome, Receipt):
-            self._told(errand, outcome, now, took_s)
+            self._told(queued, outcome, now, took_s)
             return
         self._fails(one_line(outcome))
-        errand.error = self._last_error
+        queued.error = self._last_error
         match outcome:
             case Unavailable():
-                self._fuse.failed(now)
-                self._put_back(errand, outcome, now)
+                self._breaker.failed(now)
+                self._put_back(queued, outcome, now)
             case Undeliverable():
-                self._fuse.answered(now)
-                self._end(errand, "dead", self._last_error)
+                self._breaker.answered(now)
+                self._end(queued, "dead", self._last_error)
             case Misconfigured():
-                self._fuse.park()
-                self._end(errand, "parked", self._last_error)
+                self._breaker.park()
+                self._end(queued, "parked", self._last_error)
         self._tell_move()
 
     def _fails(self, error: str) -> None:
@@ -316,36 +316,36 @@ class ChannelWorker:
             log.warning("channel %s fails: %s", self._channel.name, error)
         self._last_error, self._failing = error, True
 
-    def _told(self, errand: QueuedDelivery, receipt: Receipt, now: float, took_s: float) -> None:
+    def _told(self, queued: QueuedDelivery, receipt: Receipt, now: float, took_s: float) -> None:
         self._last_success, self._failing = now, False
-        self._fuse.answered(now)
-        self._forget(errand, receipt.state)
-        self._office.told(errand.delivery, self._channel.name, receipt, errand.tries, took_s)
+        self._breaker.answered(now)
+        self._forget(queued, receipt.state)
+        self._dispatcher.told(queued.delivery, self._channel.name, receipt, queued.tries, took_s)
         self._tell_move()
 
-    def _put_back(self, errand: QueuedDelivery, failure: Unavailable, now: float) -> None:
+    def _put_back(self, queued: QueuedDelivery, failure: Unavailable, now: float) -> None:
         """Let it be tried again later, unless it was tried often enough or nobody wants it."""
-        errand.again |= failure.ambiguous
-        errand.copies += failure.ambiguous
+        queued.again |= failure.ambiguous
+        queued.copies += failure.ambiguous
         self.counts.ambiguous += failure.ambiguous
-        if not errand.wanted:
-            self._forget(errand, "cancelled")
-        elif spent(errand, failure, self._limits):
-            self._end(errand, "dead", self._last_error)
+        if not queued.wanted:
+            self._forget(queued, "cancelled")
+        elif spent(queued, failure, self._limits):
+            self._end(queued, "dead", self._last_error)
         else:
-            wait_s = delay_s(errand, failure, self._limits, self._chance())
-            self._turns.put(errand, now + wait_s)
+            wait_s = delay_s(queued, failure, self._limits, self._chance())
+            self._turns.put(queued, now + wait_s)
 
-    def _end(self, errand: QueuedDelivery, state: End, error: str) -> None:
-        self._forget(errand, state)
-        self._office.not_told(errand.delivery, self._channel.name, state, error, errand.tries)
+    def _end(self, queued: QueuedDelivery, state: End, error: str) -> None:
+        self._forget(queued, state)
+        self._dispatcher.not_told(queued.delivery, self._channel.name, state, error, queued.tries)
 
-    def _forget(self, errand: QueuedDelivery, state: str) -> None:
-        del self._known[errand.delivery]
+    def _forget(self, queued: QueuedDelivery, state: str) -> None:
+        del self._known[queued.delivery]
         self.counts.outcomes[state] = self.counts.outcomes.get(state, 0) + 1
 
     def _tell_move(self) -> None:
-        if self._fuse.up is not self._up:
-            self._up = self._fuse.up
+        if self._breaker.up is not self._up:
+            self._up = self._breaker.up
             why = "" if self._up else self._last_error
-            self._office.moved(self._channel.name, up=self._up, why=why)
+            self._dispatcher.moved(self._channel.name, up=self._up, why=why)

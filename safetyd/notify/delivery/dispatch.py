@@ -1,4 +1,4 @@
-"""From the journal to the channels and back: a courier for each, and what they report.
+"""From the journal to the channels and back: a worker for each, and what they report.
 
 What is due is handed over once it is durable, and what came of it is an event again. After a
 restart, and after a reload, everything that nobody has reported on is handed over anew.
@@ -30,7 +30,7 @@ OpenChannels = Callable[[Iterable[str] | None], Awaitable[Mapping[str, Channel]]
 
 
 class Dispatch:
-    """What the couriers ask, and whom they report to."""
+    """What the workers ask, and whom they report to."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Dispatch:
         self._open_channels = open_channels
         self._channels: dict[str, Channel] = {}
         self._ailing: set[str] = set()  # channels that are to be opened anew
-        self._couriers: dict[str, ChannelWorker] = {}
+        self._workers: dict[str, ChannelWorker] = {}
         self._changed = anyio.Event()
         self._called = anyio.Event()
 
@@ -62,14 +62,14 @@ class Dispatch:
                 await _close(self._channels.values())
 
     async def _deliver(self) -> None:
-        self._couriers = {
+        self._workers = {
             name: ChannelWorker(channel, self, self._t, up=name not in self._engine.outbox.down)
             for name, channel in self._channels.items()
         }
         async with anyio.create_task_group() as tasks:
-            for name, courier in self._couriers.items():
-                tasks.start_soon(courier.run)
-                _park_broken(courier, self._channels[name])
+            for name, worker in self._workers.items():
+                tasks.start_soon(worker.run)
+                _park_broken(worker, self._channels[name])
             tasks.start_soon(self._nurse)
             for delivery in tuple(self._engine.outbox.open()):
                 self._hand_over(delivery, again=True)
@@ -84,9 +84,9 @@ class Dispatch:
             for name, channel in (await self._open_channels(ailing)).items() if ailing else ():
                 before, self._channels[name] = self._channels[name], channel
                 await _close([before])
-                courier = self._couriers[name]
-                courier.replace(channel)
-                courier.mend()
+                worker = self._workers[name]
+                worker.replace(channel)
+                worker.mend()
             await self._called.wait()
 
     def renew(self) -> None:
@@ -112,35 +112,35 @@ class Dispatch:
 
         One that does not work is opened anew first, since its secrets may have been mended.
         """
-        for name in channels & self._couriers.keys():
-            courier = self._couriers[name]
-            if courier.failing:
-                courier.forget_error()
+        for name in channels & self._workers.keys():
+            worker = self._workers[name]
+            if worker.failing:
+                worker.forget_error()
                 self._ailing.add(name)
                 self._called.set()
             else:
-                courier.mend()
+                worker.mend()
 
     def channel(self, name: str) -> Channel | None:
         return self._channels.get(name)
 
     def drop(self, delivery: Delivery) -> None:
-        if courier := self._couriers.get(delivery.channel):
-            courier.drop(delivery.id)
+        if worker := self._workers.get(delivery.channel):
+            worker.drop(delivery.id)
 
     def tried(self, delivery: Delivery) -> tuple[int, str]:
         """Return how often a message was tried that is not over, and its last error."""
-        courier = self._couriers.get(delivery.channel)
-        return (0, "") if courier is None else courier.tried(delivery.id)
+        worker = self._workers.get(delivery.channel)
+        return (0, "") if worker is None else worker.tried(delivery.id)
 
     def states(self) -> list[ChannelState]:
-        return [courier.state() for courier in self._couriers.values()]
+        return [worker.state() for worker in self._workers.values()]
 
     async def finish(self, grace_s: float) -> None:
         """Let what is under way end, and what is due be tried once, within the grace."""
         async with anyio.create_task_group() as tasks:
-            for courier in self._couriers.values():
-                tasks.start_soon(courier.finish, grace_s)
+            for worker in self._workers.values():
+                tasks.start_soon(worker.finish, grace_s)
 
     def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
         try:
@@ -203,9 +203,9 @@ class Dispatch:
         return self._clock.now().t
 
     def _hand_over(self, delivery: Delivery, *, again: bool = False) -> None:
-        # What has no courier yet is handed over when its channel is open.
-        if courier := self._couriers.get(delivery.channel):
-            courier.put(delivery.id, delivery.urgency, delivery.recipient, again=again)
+        # What has no worker yet is handed over when its channel is open.
+        if worker := self._workers.get(delivery.channel):
+            worker.put(delivery.id, delivery.urgency, delivery.recipient, again=again)
 
     def _report(self, make: Make) -> None:
         self._mailbox.put(EventEnvelope(make, _nothing))
@@ -217,10 +217,10 @@ async def _close(channels: Iterable[Channel]) -> None:
             await channel.close()
 
 
-def _park_broken(courier: ChannelWorker, channel: Channel) -> None:
+def _park_broken(worker: ChannelWorker, channel: Channel) -> None:
     """Let it be known at once that a channel cannot work."""
     if isinstance(channel, BrokenChannel):
-        courier.park(channel.why)
+        worker.park(channel.why)
 
 
 def _nothing() -> None:

@@ -19,7 +19,7 @@ Ticket = tuple[float, int, "QueuedDelivery"]
 
 
 class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
-    """A delivery on its way: what a courier knows of it."""
+    """A delivery on its way: what a worker knows of it."""
 
     delivery: str
     recipient: str
@@ -33,17 +33,17 @@ class QueuedDelivery(msgspec.Struct, kw_only=True, eq=False):
     error: str = ""  # of the last try
 
 
-def spent(errand: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
+def spent(queued: QueuedDelivery, failure: Unavailable, limits: Limits) -> bool:
     """Say whether a delivery that just failed was tried often enough."""
-    if limits.max_tries is not None and errand.tries >= limits.max_tries:
+    if limits.max_tries is not None and queued.tries >= limits.max_tries:
         return True
     repeats = limits.ambiguous_tries
-    return failure.ambiguous and repeats is not None and errand.copies > repeats
+    return failure.ambiguous and repeats is not None and queued.copies > repeats
 
 
-def delay_s(errand: QueuedDelivery, failure: Unavailable, limits: Limits, chance: float) -> float:
+def delay_s(queued: QueuedDelivery, failure: Unavailable, limits: Limits, chance: float) -> float:
     """Return how long a delivery that just failed is to wait; `chance` is from 0 to 1."""
-    base = limits.delays_s[min(errand.tries, len(limits.delays_s)) - 1]
+    base = limits.delays_s[min(queued.tries, len(limits.delays_s)) - 1]
     wait_s = base * (1 - JITTER + 2 * JITTER * chance)
     if failure.retry_after_s is not None:
         most = max(base, min(2 * base, MAX_RETRY_AFTER_S))
@@ -64,20 +64,20 @@ class RetryQueue:
         self._due: dict[bool, list[Ticket]] = {True: [], False: []}  # by urgency
         self._unwanted = 0
 
-    def put(self, errand: QueuedDelivery, at: float) -> None:
-        """Let an errand wait until a time; it may be past."""
-        heapq.heappush(self._later, (at, errand.number, errand))
+    def put(self, queued: QueuedDelivery, at: float) -> None:
+        """Let a delivery wait until a time; it may be past."""
+        heapq.heappush(self._later, (at, queued.number, queued))
 
     def ripen(self, now: float) -> None:
         """Let go on what has waited for its time."""
         while self._later and self._later[0][0] <= now:
-            errand = heapq.heappop(self._later)[2]
-            heapq.heappush(self._due[errand.urgent], (0.0, errand.number, errand))
+            queued = heapq.heappop(self._later)[2]
+            heapq.heappush(self._due[queued.urgent], (0.0, queued.number, queued))
 
     def hurry(self) -> None:
         """Let everything go on now."""
-        for _, number, errand in self._later:
-            self._due[errand.urgent].append((0.0, number, errand))
+        for _, number, queued in self._later:
+            self._due[queued.urgent].append((0.0, number, queued))
         self._later.clear()
         for lane in self._due.values():
             heapq.heapify(lane)
@@ -86,17 +86,17 @@ class RetryQueue:
         """Return whose turn it is in a lane."""
         return self._head(self._due[urgent])
 
-    def take(self, errand: QueuedDelivery) -> None:
+    def take(self, queued: QueuedDelivery) -> None:
         """Take out the one that is first in its lane."""
-        heapq.heappop(self._due[errand.urgent])
+        heapq.heappop(self._due[queued.urgent])
 
     def next_at(self) -> float:
         """Return when the next of those will be due that are not yet."""
         return math.inf if self._head(self._later) is None else self._later[0][0]
 
-    def drop(self, errand: QueuedDelivery) -> None:
-        """Forget an errand that waits."""
-        errand.wanted = False
+    def drop(self, queued: QueuedDelivery) -> None:
+        """Forget a delivery that waits."""
+        queued.wanted = False
         self._unwanted += 1
         lanes = (self._later, *self._due.values())
         if self._unwanted > max(FEW, sum(map(len, lanes)) // 2):
@@ -138,23 +138,23 @@ def leaving_some(rates: Iterable[Rate]) -> tuple[Rate, ...]:
 
 
 class SendTurns:
-    """The errands of one channel, those that wait and those that are under way."""
+    """The queued_deliveries of one channel, those that wait and those that are under way."""
 
-    def __init__(self, limits: Limits, fuse: ChannelBreaker) -> None:
+    def __init__(self, limits: Limits, breaker: ChannelBreaker) -> None:
         self.under_way: dict[str, QueuedDelivery] = {}
         self._limits = limits
-        self._fuse = fuse
+        self._breaker = breaker
         self._queue = RetryQueue()
-        self._paces = {True: SendRate(limits.rates), False: SendRate(leaving_some(limits.rates))}
+        self._rates = {True: SendRate(limits.rates), False: SendRate(leaving_some(limits.rates))}
         self._recipients: dict[str, SendRate] = {}
 
-    def put(self, errand: QueuedDelivery, at: float) -> None:
-        """Let an errand wait until a time; it may be past."""
-        self._queue.put(errand, at)
+    def put(self, queued: QueuedDelivery, at: float) -> None:
+        """Let a delivery wait until a time; it may be past."""
+        self._queue.put(queued, at)
 
-    def drop(self, errand: QueuedDelivery) -> None:
-        """Forget an errand that waits."""
-        self._queue.drop(errand)
+    def drop(self, queued: QueuedDelivery) -> None:
+        """Forget a delivery that waits."""
+        self._queue.drop(queued)
 
     def hurry(self) -> None:
         """Let none wait for a time of its own any more."""
@@ -164,12 +164,12 @@ class SendTurns:
         """Take out the one whose turn it is, if any may go now."""
         self._queue.ripen(now)
         for urgent in (True, False):
-            while (errand := self._queue.first(urgent=urgent)) and self._free_at(urgent) <= now:
-                self._queue.take(errand)
-                at = self._recipient_free_at(errand)
+            while (queued := self._queue.first(urgent=urgent)) and self._free_at(urgent) <= now:
+                self._queue.take(queued)
+                at = self._recipient_free_at(queued)
                 if at <= now:
-                    return errand
-                self._queue.put(errand, at)
+                    return queued
+                self._queue.put(queued, at)
         return None
 
     def next_at(self, now: float) -> float:
@@ -178,25 +178,25 @@ class SendTurns:
         lanes = [urgent for urgent in (True, False) if self._queue.first(urgent=urgent)]
         return max(now, min((self._queue.next_at(), *map(self._free_at, lanes))))
 
-    def began(self, errand: QueuedDelivery, now: float) -> None:
+    def began(self, queued: QueuedDelivery, now: float) -> None:
         """Count a try of the one that was taken."""
-        self.under_way[errand.delivery] = errand
-        self._fuse.began()
-        for pace in self._paces.values():
-            pace.went(now)
+        self.under_way[queued.delivery] = queued
+        self._breaker.began()
+        for rate in self._rates.values():
+            rate.went(now)
         if rates := self._limits.recipient_rates:
-            self._recipients.setdefault(errand.recipient, SendRate(rates)).went(now)
+            self._recipients.setdefault(queued.recipient, SendRate(rates)).went(now)
 
-    def ended(self, errand: QueuedDelivery) -> None:
-        del self.under_way[errand.delivery]
+    def ended(self, queued: QueuedDelivery) -> None:
+        del self.under_way[queued.delivery]
 
     def _free_at(self, urgent: bool) -> float:  # noqa: FBT001 - the lane
-        normal = sum(not errand.urgent for errand in self.under_way.values())
+        normal = sum(not queued.urgent for queued in self.under_way.values())
         slots = self._limits.concurrency
         if len(self.under_way) >= slots or (not urgent and normal >= max(1, slots - 1)):
             return math.inf
-        return max(self._fuse.free_at(), self._paces[urgent].free_at())
+        return max(self._breaker.free_at(), self._rates[urgent].free_at())
 
-    def _recipient_free_at(self, errand: QueuedDelivery) -> float:
-        pace = self._recipients.get(errand.recipient)
-        return -math.inf if errand.urgent or pace is None else pace.free_at()
+    def _recipient_free_at(self, queued: QueuedDelivery) -> float:
+        rate = self._recipients.get(queued.recipient)
+        return -math.inf if queued.urgent or rate is None else rate.free_at()

@@ -16,7 +16,7 @@ from dbus_fast.aio import MessageBus
 from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.desktop.desktop_bus import CLOSE_S, DesktopNotification, Gone, NotShown, Pressed
 
-MOST: Final = 256  # bubbles whose buttons work
+MOST: Final = 256  # notifications whose buttons work
 MOST_UNANSWERED: Final = 16  # calls, after which a connection is no good
 
 NAME: Final = "org.freedesktop.Notifications"
@@ -67,17 +67,17 @@ class SessionBus:
         for rule in _MATCHES:
             await self._call(_message(BUS, "/org/freedesktop/DBus", "AddMatch", "s", [rule]))
 
-    async def show(self, bubble: DesktopNotification) -> int:
+    async def show(self, notification: DesktopNotification) -> int:
         if len(self._asked) >= MOST_UNANSWERED:
             raise ConnectionError(f"{len(self._asked)} notifications are without an answer")
         if self._markup is None:
             known = await self._call(_message(NAME, PATH, "GetCapabilities"))
             self._owner, self._markup = known.sender, "body-markup" in known.body[0]
-        body = escape(bubble.body, quote=False) if self._markup else bubble.body
-        replaced = self._numbers.get(bubble.key, 0)
-        message = _notify(bubble._replace(body=body), replaced)
+        body = escape(notification.body, quote=False) if self._markup else notification.body
+        replaced = self._numbers.get(notification.key, 0)
+        message = _notify(notification._replace(body=body), replaced)
         message.serial = self._bus.next_serial()
-        self._asked[message.serial] = bubble.key
+        self._asked[message.serial] = notification.key
         number: int = (await self._call(message)).body[0]
         return number
 
@@ -114,7 +114,7 @@ class SessionBus:
             self._signal(message.member, message.body)
 
     def _settle(self, reply: Message) -> None:
-        """Take note of a bubble that is up, also if nobody waits for that any more."""
+        """Take note of a notification that is up, also if nobody waits for that any more."""
         if reply.reply_serial not in self._asked:
             return
         key = self._asked.pop(reply.reply_serial)
@@ -152,11 +152,20 @@ class SessionBus:
             self._gone(key)
 
 
-def _notify(bubble: DesktopNotification, replaced: int) -> Message:
-    actions = [word for action in bubble.actions for word in action]
-    hints = {"urgency": Variant("y", _URGENCIES[bubble.urgency])}
-    expire_ms = 0 if bubble.stays else -1
-    shown = ["safetyd", replaced, "", bubble.summary, bubble.body, actions, hints, expire_ms]
+def _notify(notification: DesktopNotification, replaced: int) -> Message:
+    actions = [word for action in notification.actions for word in action]
+    hints = {"urgency": Variant("y", _URGENCIES[notification.urgency])}
+    expire_ms = 0 if notification.stays else -1
+    shown = [
+        "safetyd",
+        replaced,
+        "",
+        notification.summary,
+        notification.body,
+        actions,
+        hints,
+        expire_ms,
+    ]
     return _message(NAME, PATH, "Notify", "susssasa{sv}i", shown)
 
 

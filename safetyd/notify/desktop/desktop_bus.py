@@ -1,7 +1,7 @@
-"""Bubbles on a desktop: the notifications of freedesktop.org, over the D-Bus of a session.
+"""What a desktop shows: the notifications of freedesktop.org, over the D-Bus of a session.
 
-The connection is made when something is to be shown, and made anew when it is no good. A bubble
-that comes up too late, since whoever shows it stood still, is ours all the same: its buttons work,
+The connection is made when something is to be shown, and made anew when it is no good. What
+comes up too late, since whoever shows it stood still, is ours all the same: its buttons work,
 and another with the same key takes its place.
 """
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:  # it imports dbus-fast
 PATIENCE_S: Final = 2.5  # less than a try has, so that what is wrong can be said
 CLOSE_S: Final = 1.0
 MAX_WHY_CHARS: Final = 200
-DEFAULT: Final = "default"  # the action of a click on the bubble itself
+DEFAULT: Final = "default"  # the action of a click on the notification itself
 
 _LINES: Final = "safetyd.notify.desktop.dbus_session"
 
-Pressed = Callable[[str, str], None]  # a bubble's key and the name of an action
+Pressed = Callable[[str, str], None]  # a notification's key and the name of an action
 Gone = Callable[[str], None]
 
 
 class DesktopNotification(NamedTuple):
-    """What is shown. There is one bubble of a key at a time."""
+    """What is shown. There is one notification of a key at a time."""
 
     key: str
     summary: str
@@ -48,7 +48,7 @@ class NotShown(Exception):
 class DesktopBus:
     """What one program shows in one session.
 
-    `pressed` hears of buttons, `gone` of bubbles that were closed or expired, which is no answer.
+    `pressed` hears of buttons, `gone` of those that were closed or expired, which is no answer.
     Both are called from the reading end of the connection and must not wait.
     """
 
@@ -59,11 +59,11 @@ class DesktopBus:
         self._line: SessionBus | None = None
         self._dialling = anyio.Lock()
 
-    async def show(self, bubble: DesktopNotification) -> int:
-        """Return the desktop's number of the bubble once it is up, else raise `Unavailable`."""
+    async def show(self, notification: DesktopNotification) -> int:
+        """Return the desktop's number of it once it is up, else raise `Unavailable`."""
         try:
             with anyio.fail_after(PATIENCE_S):
-                return await (await self._connected()).show(bubble)
+                return await (await self._connected()).show(notification)
         except TimeoutError:
             if self._line is not None and not self._line.used:
                 self._hang_up()
@@ -77,7 +77,7 @@ class DesktopBus:
             raise Unavailable(why[:MAX_WHY_CHARS]) from exc
 
     async def hide(self, key: str) -> None:
-        """Take a bubble away, if it is there and somebody listens."""
+        """Take a notification away, if it is there and somebody listens."""
         if self._line is None or not self._line.alive:
             return
         with anyio.move_on_after(CLOSE_S), suppress(Exception):

@@ -117,8 +117,8 @@ class DesktopButtons:
             else DenyCommand(ids=ids, via=VIA)
         )
         told = partial(self._told, request_id, "approve" if approve else "deny")
-        for letter in Review(LOCAL_OPERATOR, command, self._waits, told).letters():
-            self._mailbox.put(letter)
+        for envelope in Review(LOCAL_OPERATOR, command, self._waits, told).envelopes():
+            self._mailbox.put(envelope)
 
     def observe(self, events: Sequence[Event]) -> None:
         """Take away what was answered elsewhere, or is over."""

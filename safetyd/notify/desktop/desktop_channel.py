@@ -36,7 +36,7 @@ class Desktop:
     def __init__(
         self, address: str, answered: Answered, opened: Callable[[str], None] | None = None
     ) -> None:
-        self._bubbles = DesktopBus(address, self._pressed, self._gone)
+        self._desktop_bus = DesktopBus(address, self._pressed, self._gone)
         self._answered = answered
         self._opened = opened
         self._shown: dict[str, DesktopNotice] = {}
@@ -44,26 +44,28 @@ class Desktop:
     async def send(self, notice: Notice) -> Receipt:
         shown = rendered(notice)
         keep(self._shown, shown)
-        number = await self._bubbles.show(shown.bubble(review=self._opened is not None))
+        number = await self._desktop_bus.show(shown.notification(review=self._opened is not None))
         return Receipt("delivered", str(number))
 
     async def tell(self, request_id: str, outcome: str) -> None:
         """Show what came of an answer where the question was."""
         about = self._shown.pop(request_id, None)
         body = about.summary if about else ""
-        await self._bubbles.show(DesktopNotification(request_id, cut(outcome, MAX_SUMMARY), body))
+        await self._desktop_bus.show(
+            DesktopNotification(request_id, cut(outcome, MAX_SUMMARY), body)
+        )
 
     async def withdraw(self, request_id: str) -> None:
         """Take a question away that was answered elsewhere."""
         self._shown.pop(request_id, None)
-        await self._bubbles.hide(request_id)
+        await self._desktop_bus.hide(request_id)
 
     async def close(self) -> None:
         # Buttons that do nothing any more would be a lie.
         with anyio.move_on_after(HIDE_S, shield=True):
             for key in tuple(self._shown):
-                await self._bubbles.hide(key)
-        await self._bubbles.close()
+                await self._desktop_bus.hide(key)
+        await self._desktop_bus.close()
 
     def _pressed(self, key: str, action: str) -> None:
         notice = self._shown.get(key)

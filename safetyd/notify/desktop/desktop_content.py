@@ -1,7 +1,7 @@
 """What a desktop shows of a message.
 
-A bubble has room for little. It can approve only what it shows whole; the rest is on the page that
-Review opens, and at a terminal.
+A notification has room for little. It can approve only what it shows whole; the rest is on the
+page that Review opens, and at a terminal.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ MAX_BODY: Final = 240
 LEAST_WHY: Final = 24  # characters; fewer of an agent's reasons say nothing
 
 Action = Literal["approve", "deny", "review"]
-# A click on the bubble itself reviews.
+# A click on the notification itself reviews.
 _BUTTONS: Final[dict[Action, tuple[str, str]]] = {
     "review": (DEFAULT, "Review"),
     "approve": ("approve", "Approve"),
@@ -48,11 +48,11 @@ class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Return what a bubble is known by: a reminder takes the place of the first."""
+        """Return what a notification is known by: a reminder takes the place of the first."""
         return self.request_id or self.delivery
 
-    def bubble(self, *, review: bool) -> DesktopNotification:
-        """Return the bubble; Review is on it only where a page can be opened."""
+    def notification(self, *, review: bool) -> DesktopNotification:
+        """Return the notification; Review is on it only where a page can be opened."""
         offered = [action for action in self.actions if review or action != "review"]
         return DesktopNotification(
             self.key,

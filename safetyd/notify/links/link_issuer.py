@@ -47,7 +47,7 @@ class LinkIssuer:
         self._keys = LinkKeys(keys_file)
         self.base_url = ""
         self.signer = Signer(_first(self._keys, clock.now().at))
-        self.book = SentLinks(self.signer, lambda: engine.outbox)
+        self.sent_links = SentLinks(self.signer, lambda: engine.outbox)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         return f"{self.base_url}/d/{self.signer.token(delivery, ref, recipient)}"
@@ -58,7 +58,7 @@ class LinkIssuer:
 
     async def run(self) -> None:
         """Look after the keys for ever."""
-        self.book.rebuild(self._engine.outbox.deliveries())
+        self.sent_links.rebuild(self._engine.outbox.deliveries())
         while True:
             await anyio.sleep(KEYS_LOOK_S)
             self.renew()
@@ -69,7 +69,7 @@ class LinkIssuer:
             if type(event) is Due:
                 delivery = self._engine.outbox.find(event.delivery)
                 if delivery is not None:
-                    self.book.note(delivery)
+                    self.sent_links.note(delivery)
 
     def renew(self) -> None:
         """Take on keys that changed or are due to; those in use stay if that cannot be."""
@@ -107,7 +107,7 @@ class LinkIssuer:
 
     def _take_on(self, keys: Sequence[LinkKey]) -> None:
         self.signer.take_on(keys)
-        self.book.rebuild(self._engine.outbox.deliveries())
+        self.sent_links.rebuild(self._engine.outbox.deliveries())
 
 
 def _first(keys: LinkKeys, at: datetime) -> Sequence[LinkKey]:

@@ -46,21 +46,21 @@ class FormDraft(NamedTuple):
     focus: str = ""  # where a reader begins: "a" at the code, "d" at Deny
 
 
-def request_page(sight: LinkView, draft: FormDraft) -> str:
+def request_page(view: LinkView, draft: FormDraft) -> str:
     """Return the card of a request and the form that answers it."""
-    card = sight.card
+    card = view.card
     title = f"{card['agent']} asks: {card['type']}"
     parts = (
         f"<h1>{seen(title)}</h1>",
         _tags(card),
-        f"<p>{escape(_time_left(card, sight))}</p>",
+        f"<p>{escape(_time_left(card, view))}</p>",
         _what(card),
-        _facts(card, sight),
+        _facts(card, view),
         *_words(card["proposal"]),
-        _earlier(card["before"], sight),
-        _form(sight, draft),
+        _earlier(card["before"], view),
+        _form(view, draft),
     )
-    return page("A request waits for you", "".join(parts), sight.link.recipient)
+    return page("A request waits for you", "".join(parts), view.link.recipient)
 
 
 def approve_line(card: Card) -> str:
@@ -92,10 +92,10 @@ def _tags(card: Card) -> str:
     )
 
 
-def _time_left(card: Card, sight: LinkView) -> str:
+def _time_left(card: Card, view: LinkView) -> str:
     if card["deadline"] is None:
         return f"It waits without an end. {_silence(card)}"
-    until = moment(card["deadline"], sight.zone, sight.at)
+    until = moment(card["deadline"], view.zone, view.at)
     return f"{span(card['left_s'])} left, until {until}. {_silence(card)}"
 
 
@@ -146,12 +146,12 @@ def _field(name: str, value: object) -> str:
     return f"{name}: {lines}"
 
 
-def _facts(card: Card, sight: LinkView) -> str:
-    pairs = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _pairs(card, sight))
+def _facts(card: Card, view: LinkView) -> str:
+    pairs = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _pairs(card, view))
     return f"<dl>{pairs}</dl>"
 
 
-def _pairs(card: Card, sight: LinkView) -> Iterator[tuple[str, str]]:
+def _pairs(card: Card, view: LinkView) -> Iterator[tuple[str, str]]:
     proposal = card["proposal"]
     for verdict in card["verdicts"]:
         yield "stopped by", f"{seen(verdict['rule'])}: {seen(verdict.get('reason', ''))}"
@@ -166,7 +166,7 @@ def _pairs(card: Card, sight: LinkView) -> Iterator[tuple[str, str]]:
         yield "rollback", "the agent has no plan for it"
     cost = proposal.get("cost_usd")
     yield "cost", "not said" if cost is None else f"${cost:.2f}, as the agent says"
-    yield "asked", escape(moment(card["asked_at"], sight.zone, sight.at))
+    yield "asked", escape(moment(card["asked_at"], view.zone, view.at))
     if card["repeats"]:
         yield "again", f"proposed {card['repeats']} times more"
     yield "request", seen(card["id"])
@@ -181,30 +181,30 @@ def _undoing(reversibility: object) -> str:
     return known.get(str(reversibility), "it only reads")
 
 
-def _earlier(rows: Sequence[Card], sight: LinkView) -> str:
+def _earlier(rows: Sequence[Card], view: LinkView) -> str:
     if not rows:
         return '<h2>Earlier answers to this kind</h2><p class="soft">None.</p>'
-    lines = "".join(f"<li>{_ended(row, sight)}</li>" for row in rows)
+    lines = "".join(f"<li>{_ended(row, view)}</li>" for row in rows)
     return f"<h2>Earlier answers to this kind</h2><ul>{lines}</ul>"
 
 
-def _ended(row: Card, sight: LinkView) -> str:
-    when = "" if row["decided_at"] is None else moment(row["decided_at"], sight.zone, sight.at)
+def _ended(row: Card, view: LinkView) -> str:
+    when = "" if row["decided_at"] is None else moment(row["decided_at"], view.zone, view.at)
     who = f"{seen(row['decision'])} by {seen(row['decided_by'])}, {escape(when)}"
     words = f": {seen(row['words'])}" if row["words"] else ""
     return f'{who}{words}<br><span class="soft">{seen(row["text"])}</span>'
 
 
-def _form(sight: LinkView, draft: FormDraft) -> str:
+def _form(view: LinkView, draft: FormDraft) -> str:
     deny = f'<button class="no" name="v" value="deny"{_focus(draft.focus == "d")}>Deny</button>'
-    if not sight.by_link:
-        approve, buttons = _terminal_only(sight.card), deny
+    if not view.by_link:
+        approve, buttons = _terminal_only(view.card), deny
     else:
         approve = _code_field(draft.focus == "a")
         buttons = f'<button class="yes" name="v" value="approve">Approve</button>{deny}'
     return (
         f'<form method="post" autocomplete="off">{nonce_field(draft.nonce)}'
-        f"{notice(draft.problem)}{_holding(sight.holds)}{approve}"
+        f"{notice(draft.problem)}{_holding(view.holds)}{approve}"
         '<label for="m">Comment for the agent, sent only with the code</label>'
         f'<textarea id="m" name="m" rows="2" maxlength="{TYPED_CHARS}">{escape(draft.words)}'
         "</textarea>"

@@ -10,16 +10,14 @@ from safetyd.web.pages.page_frame import ago, moment, nonce_field, page, seen, s
 from safetyd.web.pages.request_page import FormDraft, about, approve_line, request_page
 
 
-def list_page(sight: LinkView) -> str:
+def list_page(view: LinkView) -> str:
     """Return what still waits of what a message told of."""
-    count = len(sight.rows) + sight.more
+    count = len(view.rows) + view.more
     heading = {0: "Nothing waits any more", 1: "1 request waits"}.get(count)
-    rows = "".join(f"<li>{_row(row, sight)}</li>" for row in sight.rows)
-    more = (
-        f"<p>And {sight.more} more: <code>safetyd list</code> has them.</p>" if sight.more else ""
-    )
+    rows = "".join(f"<li>{_row(row, view)}</li>" for row in view.rows)
+    more = f"<p>And {view.more} more: <code>safetyd list</code> has them.</p>" if view.more else ""
     body = f"<h1>{heading or f'{count} requests wait'}</h1><ul>{rows}</ul>{more}"
-    return page("Requests that wait for you", body, sight.link.recipient)
+    return page("Requests that wait for you", body, view.link.recipient)
 
 
 def pairing_page(recipient: str, nonce: str) -> str:
@@ -53,8 +51,8 @@ def told_page(title: str, *said: str, tone: str = "", command: str = "", about: 
     return page(title, body)
 
 
-def _row(row: LinkRow, sight: LinkView) -> str:
-    left = "without an end" if row.deadline is None else _left(row.deadline, sight)
+def _row(row: LinkRow, view: LinkView) -> str:
+    left = "without an end" if row.deadline is None else _left(row.deadline, view)
     return (
         f'<a href="{escape(row.token)}">{seen(row.agent)}: {seen(row.type)}</a> '
         f'<span class="tag {escape(row.urgency)}">{escape(row.urgency)} urgency</span>'
@@ -77,8 +75,8 @@ def _words(row: LinkRow) -> str:
     return f"{lack}{box}"
 
 
-def _left(deadline: datetime, sight: LinkView) -> str:
-    return f"{span((deadline - sight.at).total_seconds())} left"
+def _left(deadline: datetime, view: LinkView) -> str:
+    return f"{span((deadline - view.at).total_seconds())} left"
 
 
 NOBODY: Final = "This link opens nothing"
@@ -94,31 +92,31 @@ class ResultPage(NamedTuple):
     retry_s: float = 0.0  # when to try again
 
 
-def looked(sight: LinkView, nonce: str, focus: str = "") -> ResultPage:
+def looked(view: LinkView, nonce: str, focus: str = "") -> ResultPage:
     """Return what a link shows to who only looks."""
-    if sight.standing == "test":
+    if view.standing == "test":
         return ResultPage(HTTPStatus.OK, trial_page(nonce))
-    if sight.standing != "pending":
-        return over(sight)
-    if not sight.link.request_id:
-        return ResultPage(HTTPStatus.OK, list_page(sight))
-    return ResultPage(HTTPStatus.OK, request_page(sight, FormDraft(nonce, focus=focus)))
+    if view.standing != "pending":
+        return over(view)
+    if not view.link.request_id:
+        return ResultPage(HTTPStatus.OK, list_page(view))
+    return ResultPage(HTTPStatus.OK, request_page(view, FormDraft(nonce, focus=focus)))
 
 
-def recorded(sight: LinkView) -> ResultPage:
+def recorded(view: LinkView) -> ResultPage:
     """Return that an answer counts."""
-    card = sight.card
-    at = moment(card["answer"]["at"], sight.zone, sight.at)
+    card = view.card
+    at = moment(card["answer"]["at"], view.zone, view.at)
     title = f"{str(card['state']).capitalize()} at {at}"
-    if not sight.held:
+    if not view.held:
         page = told_page(title, "The agent has been told.", tone="good", about=about(card))
         return ResultPage(HTTPStatus.OK, page)
-    until = moment(card["valid_until"], sight.zone, sight.at)
+    until = moment(card["valid_until"], view.zone, view.at)
     return ResultPage(
         HTTPStatus.OK,
         told_page(
             f"Recorded: {title[:1].lower()}{title[1:]}",
-            f"But {sight.held.removeprefix('a person approved this, and yet: ')}.",
+            f"But {view.held.removeprefix('a person approved this, and yet: ')}.",
             f"It is released only after that, if the agent asks again before {until}.",
             tone="warn",
             about=about(card),
@@ -131,35 +129,35 @@ def tested() -> ResultPage:
     return ResultPage(HTTPStatus.OK, told_page("It works", why, tone="good"))
 
 
-def over(sight: LinkView, wanted: str = "") -> ResultPage:
+def over(view: LinkView, wanted: str = "") -> ResultPage:
     """Return how a request ended; `wanted` is what somebody answered too late, if anything."""
-    match sight.standing:
+    match view.standing:
         case "approved" | "denied":
-            return _decided(sight, wanted)
+            return _decided(view, wanted)
         case "superseded":
             why = "Open the new one: it comes in a message of its own. Nothing was recorded here."
             title = "The agent changed this request"
             return ResultPage(
-                HTTPStatus.CONFLICT, told_page(title, why, tone="warn", about=about(sight.card))
+                HTTPStatus.CONFLICT, told_page(title, why, tone="warn", about=about(view.card))
             )
         case "expired":
-            return ResultPage(HTTPStatus.GONE, _expired(sight))
+            return ResultPage(HTTPStatus.GONE, _expired(view))
         case "cancelled":
-            card = sight.card
-            when = moment(card["answer"]["at"], sight.zone, sight.at)
+            card = view.card
+            when = moment(card["answer"]["at"], view.zone, view.at)
             page = told_page(f"Withdrawn at {when}", NEEDLESS, about=about(card))
             return ResultPage(HTTPStatus.GONE, page)
         case "old":
-            return ResultPage(HTTPStatus.GONE, _old(sight))
+            return ResultPage(HTTPStatus.GONE, _old(view))
         case _:
             why = "It ended long ago: the audit files have how."
             return ResultPage(HTTPStatus.GONE, told_page("This request is over", why))
 
 
-def again(sight: LinkView, nonce: str, why: str, words: str) -> ResultPage:
+def again(view: LinkView, nonce: str, why: str, words: str) -> ResultPage:
     """Return the request once more, because an answer to it was not taken."""
     draft = FormDraft(nonce, f"Not recorded. {why}", words, focus="a")
-    return ResultPage(HTTPStatus.FORBIDDEN, request_page(sight, draft))
+    return ResultPage(HTTPStatus.FORBIDDEN, request_page(view, draft))
 
 
 def foreign() -> ResultPage:
@@ -196,24 +194,24 @@ def unavailable(*, under_way: bool) -> ResultPage:
     return ResultPage(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
 
 
-def _decided(sight: LinkView, wanted: str) -> ResultPage:
-    card, answer = sight.card, sight.card["answer"]
+def _decided(view: LinkView, wanted: str) -> ResultPage:
+    card, answer = view.card, view.card["answer"]
     state, by = str(card["state"]), str(answer["by"])
-    who = "you" if by == sight.link.recipient else by
-    at = moment(answer["at"], sight.zone, sight.at)
+    who = "you" if by == view.link.recipient else by
+    at = moment(answer["at"], view.zone, view.at)
     title = f"Already {state} by {who} at {at}"
     how = f"It was answered via {answer['via']}."
     if not wanted or wanted == state:
         return ResultPage(HTTPStatus.OK, told_page(title, how, tone="good", about=about(card)))
     lost = f"Your {_ASKED[wanted]} was NOT applied."
-    hint, command = _remedy(sight)
+    hint, command = _remedy(view)
     page = told_page(title, lost, how, hint, tone="bad", command=command, about=about(card))
     return ResultPage(HTTPStatus.CONFLICT, page)
 
 
-def _remedy(sight: LinkView) -> tuple[str, str]:
+def _remedy(view: LinkView) -> tuple[str, str]:
     """Return what whoever disagrees can still do."""
-    card = sight.card
+    card = view.card
     if card["state"] == "denied":
         return "It can be approved only if the agent asks again.", ""
     if card["used"]:
@@ -221,15 +219,15 @@ def _remedy(sight: LinkView) -> tuple[str, str]:
     return "To keep it from happening, stop the agent:", f"safetyd stop --agent {card['agent']}"
 
 
-def _expired(sight: LinkView) -> str:
-    card = sight.card
-    title = f"Expired {ago(card['deadline'] or card['answer']['at'], sight.at)} without an answer"
+def _expired(view: LinkView) -> str:
+    card = view.card
+    title = f"Expired {ago(card['deadline'] or card['answer']['at'], view.at)} without an answer"
     hint = "If it is still wanted, the agent can ask again."
     return told_page(title, "It did not happen.", hint, about=about(card))
 
 
-def _old(sight: LinkView) -> str:
+def _old(view: LinkView) -> str:
     title = "This link is too old"
-    if not sight.card:
+    if not view.card:
         return told_page(title, "What waits:", command="safetyd list")
-    return told_page(title, "The request still waits:", command=approve_line(sight.card))
+    return told_page(title, "The request still waits:", command=approve_line(view.card))

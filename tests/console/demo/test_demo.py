@@ -127,9 +127,9 @@ def test_without_a_terminal_the_demo_approves_what_waits_and_says_so(said):
 
 
 async def test_whoever_plays_the_demo_may_say_no(start_daemon, capsys):
-    place = Location(data_dir=start_daemon().data_dir)
+    location = Location(data_dir=start_daemon().data_dir)
 
-    played = await play(place, {14: SCENES[13]}, answer=lambda: False)
+    played = await play(location, {14: SCENES[13]}, answer=lambda: False)
 
     assert played.surprises == 0
     assert "the answer: deny\n   -> blocked: denied by local" in capsys.readouterr().out
@@ -174,9 +174,9 @@ async def wrong(stage: SceneTools) -> None:
 
 
 async def test_whatever_is_not_as_expected_is_a_surprise(start_daemon, capsys):
-    place = Location(data_dir=start_daemon().data_dir)
+    location = Location(data_dir=start_daemon().data_dir)
 
-    played = await play(place, {1: ("All wrong.", wrong)}, patience_s=0.0)
+    played = await play(location, {1: ("All wrong.", wrong)}, patience_s=0.0)
 
     assert played.surprises == capsys.readouterr().out.count("   SURPRISE: ") == 9
     assert played.summary == "4 decisions (2 allowed, 2 blocked), 9 SURPRISEs."

@@ -97,9 +97,9 @@ class Reviewer:
 
 @asynccontextmanager
 async def reviewing(
-    daemon: RunningDaemon, size: tuple[int, int] = TERMINAL, **place: Any
+    daemon: RunningDaemon, size: tuple[int, int] = TERMINAL, **location: Any
 ) -> AsyncIterator[Reviewer]:
-    app = ReviewScreen(Location(data_dir=daemon.data_dir, **place))
+    app = ReviewScreen(Location(data_dir=daemon.data_dir, **location))
     async with app.run_test(size=size) as pilot:
         yield Reviewer(app, pilot)
 

@@ -333,13 +333,13 @@ async def test_only_buttons_of_what_is_shown_answer(tmp_path: Path) -> None:
 
 
 async def test_observer_may_look_and_not_answer(tmp_path: Path) -> None:
-    place = Location(data_dir=tmp_path, key_file=tmp_path / "keys" / "observers" / "bob.nk")
+    location = Location(data_dir=tmp_path, key_file=tmp_path / "keys" / "observers" / "bob.nk")
     notice = DesktopNotice(
         delivery="dlv_1", summary="", body="", actions=("review", "approve", "deny")
     )
 
     async with anyio.create_task_group() as tasks:
-        helper = command.Helper(place, "", tasks, once=False)
+        helper = command.Helper(location, "", tasks, once=False)
         own = helper._own(notice)
         await helper.close()
 

@@ -1,4 +1,4 @@
-"""A channel that does as it is told, an office that writes down what it hears, and a clock."""
+"""A channel that does as it is told, a dispatcher that writes down what it hears, and a clock."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -128,15 +128,15 @@ class FakeOffice:
 
 
 class WorkerRound:
-    """A courier with a clock that nobody moves but the test, and delays that chance spares."""
+    """A worker with a clock that nobody moves but the test, and delays that chance spares."""
 
     def __init__(self, channel: FakeChannel, *, up: bool = True) -> None:
         self.t = 1_000.0
         self.channel = channel
         self.channel.now = lambda: self.t
-        self.office = FakeOffice()
-        self.courier = ChannelWorker(
-            channel, self.office, lambda: self.t, up=up, chance=lambda: 0.5
+        self.dispatcher = FakeOffice()
+        self.worker = ChannelWorker(
+            channel, self.dispatcher, lambda: self.t, up=up, chance=lambda: 0.5
         )
 
     def put(
@@ -144,12 +144,12 @@ class WorkerRound:
     ) -> None:
         """Put deliveries, each to a recipient of its own if none is named."""
         for delivery in deliveries:
-            self.office.urgencies[delivery] = urgency
-            self.courier.put(delivery, urgency, to or delivery, again=again)
+            self.dispatcher.urgencies[delivery] = urgency
+            self.worker.put(delivery, urgency, to or delivery, again=again)
 
     async def rest(self) -> None:
         """Return once all that may be tried now has been."""
-        await self.courier.finish(PATIENCE_S)
+        await self.worker.finish(PATIENCE_S)
 
     async def later(self, seconds: float) -> None:
         """Let what can happen now happen, then time pass, and what it brings happen."""
@@ -162,16 +162,16 @@ class WorkerRound:
 
 
 def round_of(*words: Word | BaseException, **limits: object) -> WorkerRound:
-    """Return a courier with a channel that is told these words and has these limits."""
+    """Return a worker with a channel that is told these words and has these limits."""
     given_limits = {"deadline_s": PATIENCE_S, **limits}
     return WorkerRound(FakeChannel(*words, limits=Limits(**given_limits)))  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def at_work(*couriers: ChannelWorker) -> AsyncIterator[None]:
+async def at_work(*workers: ChannelWorker) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
-        for courier in couriers:
-            tasks.start_soon(courier.run)
+        for worker in workers:
+            tasks.start_soon(worker.run)
         await anyio.lowlevel.checkpoint()
         yield
         tasks.cancel_scope.cancel()

@@ -27,13 +27,13 @@ async def test_an_error_that_no_channel_should_raise_is_one_that_may_pass(
     monkeypatch.setattr(logging.getLogger("safetyd"), "propagate", True)
     story = round_of(error, "takes", delays_s=(5.0,))
 
-    async with at_work(story.courier):
+    async with at_work(story.worker):
         story.put("a")
         await story.rest()
-        told = story.courier.state().last_error
+        told = story.worker.state().last_error
         await story.later(10)
 
-    assert story.office.reports == [Report("a", "accepted", 2)]
+    assert story.dispatcher.reports == [Report("a", "accepted", 2)]
     assert told == f"unexpected {type(error).__name__}"
     assert caplog.messages[0] == f"channel fake raised {type(error).__name__}"
     assert "hunter2" not in caplog.text
@@ -42,15 +42,15 @@ async def test_an_error_that_no_channel_should_raise_is_one_that_may_pass(
 async def test_a_try_that_hangs_ends_at_its_deadline_and_may_have_arrived() -> None:
     story = round_of("hangs", "takes", deadline_s=0.02, delays_s=(5.0,))
 
-    async with at_work(story.courier):
+    async with at_work(story.worker):
         story.put("a")
         await story.rest()
-        error = story.courier.state().last_error
+        error = story.worker.state().last_error
         await story.later(10)
 
     assert error == "no answer within 0.02 s"
     assert [notice.again for notice in story.channel.tried] == [False, True]
-    assert story.office.reports == [Report("a", "accepted", 2)]
+    assert story.dispatcher.reports == [Report("a", "accepted", 2)]
 
 
 @pytest.mark.parametrize(

@@ -35,19 +35,19 @@ class Lag:
 
 async def times_beside(*others: Word | BaseException) -> tuple[list[float], float]:
     """Return the seconds from put to arrival on a healthy channel, and the worst lag."""
-    office, lag = FakeOffice(), Lag()
+    dispatcher, lag = FakeOffice(), Lag()
     healthy = FakeChannel("takes", limits=HASTY)
     channels = [FakeChannel(word, limits=HASTY) for word in others]
-    courier = ChannelWorker(healthy, office, uptime)
-    couriers = [ChannelWorker(channel, office, uptime) for channel in channels]
+    worker = ChannelWorker(healthy, dispatcher, uptime)
+    workers = [ChannelWorker(channel, dispatcher, uptime) for channel in channels]
     began: list[float] = []
 
-    async with at_work(courier, *couriers), anyio.create_task_group() as tasks:
+    async with at_work(worker, *workers), anyio.create_task_group() as tasks:
         tasks.start_soon(lag.watch)
         for number in range(MESSAGES):
-            _flood(couriers, number)
+            _flood(workers, number)
             began.append(uptime())
-            courier.put(f"healthy {number}", "normal", "alice")
+            worker.put(f"healthy {number}", "normal", "alice")
             await anyio.sleep(0.01)
         await until(lambda: len(healthy.arrived) == MESSAGES)
         tasks.cancel_scope.cancel()
@@ -56,11 +56,11 @@ async def times_beside(*others: Word | BaseException) -> tuple[list[float], floa
     return [end - start for start, end in zip(began, healthy.times, strict=True)], lag.worst_s
 
 
-def _flood(couriers: Sequence[ChannelWorker], number: int) -> None:
-    for courier, each in itertools.product(couriers, range(5)):
-        courier.put(f"{number} {each}", "high" if each else "normal", f"recipient {each}")
-    for courier in couriers:
-        courier.mend()  # or they would be left alone soon
+def _flood(workers: Sequence[ChannelWorker], number: int) -> None:
+    for worker, each in itertools.product(workers, range(5)):
+        worker.put(f"{number} {each}", "high" if each else "normal", f"recipient {each}")
+    for worker in workers:
+        worker.mend()  # or they would be left alone soon
 
 
 async def test_a_healthy_channel_does_not_notice_four_sick_ones() -> None:
@@ -78,8 +78,8 @@ def wake_up_us(waiting: int) -> float:
     """Return what it costs to look whose turn it is while none of so many may go."""
     story = WorkerRound(FakeChannel("takes", limits=HASTY))
     story.put(*map(str, range(waiting)))
-    story.courier._fuse.park()
-    turns = story.courier._turns
+    story.worker._breaker.park()
+    turns = story.worker._turns
     turns.take(story.t)
 
     began = uptime()
@@ -101,15 +101,15 @@ def test_waking_up_costs_the_same_with_ten_thousand_that_wait() -> None:
 async def test_ten_thousand_that_have_no_use_any_more_do_not_hold_up_the_loop() -> None:
     story, lag = WorkerRound(FakeChannel("takes", limits=HASTY)), Lag()
     deliveries = [str(number) for number in range(MANY)]
-    story.office.answers = dict.fromkeys(deliveries, "cancelled")
+    story.dispatcher.answers = dict.fromkeys(deliveries, "cancelled")
     story.put(*deliveries)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lag.watch)
-        async with at_work(story.courier):
+        async with at_work(story.worker):
             await story.rest()
         tasks.cancel_scope.cancel()
 
     print(f"lag {lag.worst_s * 1e3:.1f} ms")
-    assert len(story.office.reports) == MANY
+    assert len(story.dispatcher.reports) == MANY
     assert lag.worst_s < 0.05

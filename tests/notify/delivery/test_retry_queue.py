@@ -22,9 +22,9 @@ def test_a_wish_for_a_later_try_is_heard_within_reason(
 ) -> None:
     limits = Limits(deadline_s=1.0, delays_s=(base,))
     failure = Unavailable("busy", retry_after_s=asked)
-    errand = QueuedDelivery(delivery="a", recipient="a", urgent=False, number=1, since=0.0, tries=1)
+    queued = QueuedDelivery(delivery="a", recipient="a", urgent=False, number=1, since=0.0, tries=1)
 
-    least, most = (delay_s(errand, failure, limits, chance) for chance in (0.0, 1.0))
+    least, most = (delay_s(queued, failure, limits, chance) for chance in (0.0, 1.0))
 
     assert (least, most) == pytest.approx(waits)
 
@@ -35,10 +35,10 @@ def test_what_nobody_wants_takes_no_room_for_long() -> None:
     queue.put(kept, 500.0)
 
     for number in range(1, 1_000):
-        errand = QueuedDelivery(delivery="x", recipient="a", urgent=False, number=number, since=0.0)
-        queue.put(errand, float(number % 7))
+        queued = QueuedDelivery(delivery="x", recipient="a", urgent=False, number=number, since=0.0)
+        queue.put(queued, float(number % 7))
         queue.ripen(float(number % 3))
-        queue.drop(errand)
+        queue.drop(queued)
 
     assert len(queue._later) + len(queue._due[False]) < 200
     assert queue.next_at() == 500.0

@@ -9,7 +9,7 @@ from tests.notify.delivery.fake_channel import at_work, round_of
 async def test_urgent_ones_go_first_and_else_the_oldest() -> None:
     story = round_of("holds")
 
-    async with at_work(story.courier):
+    async with at_work(story.worker):
         story.put("a")
         await story.channel.until_tried(1)
         story.put("b", "c")
@@ -24,7 +24,7 @@ async def test_urgent_ones_go_first_and_else_the_oldest() -> None:
 async def test_one_place_is_kept_for_what_is_urgent() -> None:
     story = round_of("holds", concurrency=3)
 
-    async with at_work(story.courier):
+    async with at_work(story.worker):
         story.put(*"abcd")
         await story.channel.until_tried(2)
         await anyio.wait_all_tasks_blocked()
@@ -41,7 +41,7 @@ async def test_one_place_is_kept_for_what_is_urgent() -> None:
 async def test_no_more_go_than_the_channel_allows() -> None:
     story = round_of("takes", rates=(Rate(3, 60.0), Rate(4, 3600.0)))
 
-    async with at_work(story.courier):
+    async with at_work(story.worker):
         story.put(*"abcdef")
         counts = []
         for wait_s in (0, 59, 2, 60, 3600 - 121, 2):
@@ -54,7 +54,7 @@ async def test_no_more_go_than_the_channel_allows() -> None:
 async def test_a_tenth_of_what_the_channel_allows_is_left_to_what_is_urgent() -> None:
     story = round_of("takes", rates=(Rate(20, 60.0),))
 
-    async with at_work(story.courier):
+    async with at_work(story.worker):
         story.put(*map(str, range(25)))
         await story.rest()
         normal = len(story.tried())
@@ -68,7 +68,7 @@ async def test_a_tenth_of_what_the_channel_allows_is_left_to_what_is_urgent() ->
 async def test_who_had_enough_for_now_holds_up_nobody_else() -> None:
     story = round_of("takes", recipient_rates=(Rate(1, 60.0),))
 
-    async with at_work(story.courier):
+    async with at_work(story.worker):
         story.put("a1", "a2", "a3", to="alice")
         story.put("b1", to="bob")
         await story.rest()

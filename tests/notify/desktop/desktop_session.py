@@ -93,7 +93,7 @@ class Session:
         return {"DISPLAY": self._display, "DBUS_SESSION_BUS_ADDRESS": self.address}
 
     def press(self, label: str) -> list[str]:
-        """Click on the bubble, choose a button of its menu, and return what the menu offered."""
+        """Click on what is up, choose a button of its menu, and return what the menu offered."""
         (self._directory / "choice").write_text(label)
         offered = self._directory / "offered"
         offered.write_text("")
@@ -102,21 +102,21 @@ class Session:
         return [line[1:].split(" (")[0] for line in offered.read_text().splitlines()]
 
     def click(self) -> None:
-        """Click on the bubble as such."""
+        """Click on the notification as such."""
         self._click(2)
 
     def dismiss(self) -> None:
         self._click(3)
 
     def count(self) -> int:
-        """Return how many bubbles are up."""
+        """Return how many notifications are up."""
         return int(self._dunst("count", "displayed"))
 
     def wait_for_count(self, count: int) -> None:
-        _wait(lambda: self.count() == count, f"there are not {count} bubbles")
+        _wait(lambda: self.count() == count, f"there are not {count} notifications")
 
     def wait_for_shown(self, summary: str) -> None:
-        """Return when such a bubble is up; what is up is closed to look at it."""
+        """Return when such a notification is up; what is up is closed to look at it."""
         _wait(lambda: summary in dict(self.closed()), f"{summary!r} is not shown")
 
     def wait_for_closed(self, summary: str) -> None:

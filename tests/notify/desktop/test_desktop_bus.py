@@ -26,12 +26,12 @@ pytestmark = [pytest.mark.alone, pytest.mark.req("S3.26")]
 
 
 class Watcher:
-    """What came of bubbles."""
+    """What came of notifications."""
 
     def __init__(self, address: str) -> None:
         self.pressed: list[tuple[str, str]] = []
         self.gone: list[str] = []
-        self.bubbles = DesktopBus(
+        self.desktop_bus = DesktopBus(
             address, lambda *press: self.pressed.append(press), self.gone.append
         )
 
@@ -83,18 +83,20 @@ async def watcher(session: Session) -> AsyncIterator[Watcher]:
     await in_thread(session.closed)
     watcher = Watcher(session.address)
     yield watcher
-    await watcher.bubbles.close()
+    await watcher.desktop_bus.close()
 
 
-async def give_up(bubbles: DesktopBus, bubble: DesktopNotification, after_s: float = 0.2) -> None:
-    """Try to show a bubble, and be cancelled as a courier may be."""
+async def give_up(
+    desktop_bus: DesktopBus, notification: DesktopNotification, after_s: float = 0.2
+) -> None:
+    """Try to show a notification, and be cancelled as a worker may be."""
     with anyio.move_on_after(after_s) as scope:
-        await bubbles.show(bubble)
+        await desktop_bus.show(notification)
     assert scope.cancelled_caught
 
 
 async def test_pressed_button_reaches_the_program(session: Session, watcher: Watcher) -> None:
-    number = await watcher.bubbles.show(QUESTION)
+    number = await watcher.desktop_bus.show(QUESTION)
 
     offered = await in_thread(session.press, "Approve")
     await until(lambda: watcher.pressed)
@@ -104,10 +106,10 @@ async def test_pressed_button_reaches_the_program(session: Session, watcher: Wat
     assert watcher.pressed == [("req_1", "approve")]
 
 
-async def test_click_on_the_bubble_is_the_default_action(
+async def test_click_on_the_notification_is_the_default_action(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
     await in_thread(session.click)
     await until(lambda: watcher.pressed)
@@ -115,8 +117,8 @@ async def test_click_on_the_bubble_is_the_default_action(
     assert watcher.pressed == [("req_1", DEFAULT)]
 
 
-async def test_closing_a_bubble_is_no_answer(session: Session, watcher: Watcher) -> None:
-    await watcher.bubbles.show(QUESTION)
+async def test_closing_a_notification_is_no_answer(session: Session, watcher: Watcher) -> None:
+    await watcher.desktop_bus.show(QUESTION)
 
     await in_thread(session.dismiss)
     await until(lambda: watcher.gone)
@@ -124,20 +126,20 @@ async def test_closing_a_bubble_is_no_answer(session: Session, watcher: Watcher)
     assert (watcher.pressed, watcher.gone) == ([], ["req_1"])
 
 
-async def test_another_bubble_of_the_same_key_takes_its_place(
+async def test_another_notification_of_the_same_key_takes_its_place(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
-    await watcher.bubbles.show(QUESTION._replace(summary="Approved."))
+    await watcher.desktop_bus.show(QUESTION._replace(summary="Approved."))
 
     await in_thread(session.wait_for_count, 1)
 
 
-async def test_hidden_bubble_goes(session: Session, watcher: Watcher) -> None:
-    await watcher.bubbles.show(QUESTION)
+async def test_hidden_notification_goes(session: Session, watcher: Watcher) -> None:
+    await watcher.desktop_bus.show(QUESTION)
 
-    await watcher.bubbles.hide("req_1")
+    await watcher.desktop_bus.hide("req_1")
 
     await in_thread(session.wait_for_count, 0)
     assert watcher.gone == []
@@ -146,7 +148,7 @@ async def test_hidden_bubble_goes(session: Session, watcher: Watcher) -> None:
 async def test_text_is_not_taken_for_markup(session: Session, watcher: Watcher) -> None:
     hostile = '<b>Approved</b> &amp; <a href="x">& more</a> <img src="x"/>'
 
-    await watcher.bubbles.show(QUESTION._replace(summary=hostile, body=hostile))
+    await watcher.desktop_bus.show(QUESTION._replace(summary=hostile, body=hostile))
 
     [(summary, body)] = (await in_thread(session.closed))[:1]
     shown = ET.fromstring(f"<body>{body}</body>")
@@ -159,79 +161,79 @@ async def test_desktop_that_stands_still_is_unavailable_and_works_again_afterwar
     with session.standing_still():
         begun = monotonic()
         with pytest.raises(Unavailable, match="did not answer") as refused:
-            await watcher.bubbles.show(QUESTION)
+            await watcher.desktop_bus.show(QUESTION)
         took_s = monotonic() - begun
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
     assert took_s < 3
     assert refused.value.ambiguous
     await in_thread(session.wait_for_count, 1)
 
 
-async def test_bubble_that_came_up_late_has_buttons_that_work(
+async def test_notification_that_came_up_late_has_buttons_that_work(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
-    await watcher.bubbles.hide("req_1")
+    await watcher.desktop_bus.show(QUESTION)
+    await watcher.desktop_bus.hide("req_1")
 
     with session.standing_still():
-        await give_up(watcher.bubbles, QUESTION)
+        await give_up(watcher.desktop_bus, QUESTION)
     await in_thread(session.press, "Deny")
     await until(lambda: watcher.pressed)
 
     assert watcher.pressed == [("req_1", "deny")]
 
 
-async def test_bubble_that_came_up_late_is_not_there_twice(
+async def test_notification_that_came_up_late_is_not_there_twice(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
     with session.standing_still():
         for summary in ("first try", "second try"):
-            await give_up(watcher.bubbles, QUESTION._replace(key="req_2", summary=summary))
+            await give_up(watcher.desktop_bus, QUESTION._replace(key="req_2", summary=summary))
     await in_thread(session.wait_for_count, 2)
 
     shown = [summary for summary, _ in await in_thread(session.closed)]
     assert sorted(shown[:2]) == ["push by code", "second try"]
 
 
-async def test_bubble_that_was_hidden_before_it_came_up_goes_again(
+async def test_notification_that_was_hidden_before_it_came_up_goes_again(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
     with session.standing_still():
-        await give_up(watcher.bubbles, QUESTION._replace(key="req_2", summary="too late"))
-        await watcher.bubbles.hide("req_2")
+        await give_up(watcher.desktop_bus, QUESTION._replace(key="req_2", summary="too late"))
+        await watcher.desktop_bus.hide("req_2")
 
     await in_thread(session.wait_for_closed, "too late")
     assert await in_thread(session.count) == 1
 
 
 async def test_line_without_answers_is_given_up(session: Session, watcher: Watcher) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
     with session.standing_still():
         for number in range(MOST_UNANSWERED):
-            await give_up(watcher.bubbles, QUESTION._replace(key=f"req_{number}"), 0.01)
+            await give_up(watcher.desktop_bus, QUESTION._replace(key=f"req_{number}"), 0.01)
         with pytest.raises(Unavailable, match="without an answer"):
-            await watcher.bubbles.show(QUESTION)
+            await watcher.desktop_bus.show(QUESTION)
 
-    assert await watcher.bubbles.show(QUESTION) > 0
+    assert await watcher.desktop_bus.show(QUESTION) > 0
 
 
 async def test_missing_service_is_unavailable_and_its_successor_is_used(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
     session.kill("dunst")
     await until(lambda: watcher.gone)
     with pytest.raises(Unavailable, match="nothing shows notifications"):
-        await watcher.bubbles.show(QUESTION)
+        await watcher.desktop_bus.show(QUESTION)
     await in_thread(session.start_dunst)
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
     await in_thread(session.press, "Approve")
     await until(lambda: watcher.pressed)
 
@@ -242,34 +244,34 @@ async def test_missing_service_is_unavailable_and_its_successor_is_used(
 async def test_dead_bus_is_unavailable_and_the_next_one_is_used(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
 
     for name in ("dunst", "dbus-daemon"):
         session.kill(name)
     with pytest.raises(Unavailable, match="the session's bus cannot be used"):
-        await watcher.bubbles.show(QUESTION)
-    await watcher.bubbles.hide("req_1")
+        await watcher.desktop_bus.show(QUESTION)
+    await watcher.desktop_bus.hide("req_1")
     await in_thread(session.start_bus)
     await in_thread(session.start_dunst)
 
-    assert await watcher.bubbles.show(QUESTION) > 0
+    assert await watcher.desktop_bus.show(QUESTION) > 0
 
 
 async def test_bus_that_stands_still_is_unavailable(session: Session, watcher: Watcher) -> None:
     begun = monotonic()
 
     with session.standing_still("dbus-daemon"), pytest.raises(Unavailable, match="did not answer"):
-        await watcher.bubbles.show(QUESTION)
+        await watcher.desktop_bus.show(QUESTION)
 
     assert monotonic() - begun < 3
-    assert await watcher.bubbles.show(QUESTION) > 0
+    assert await watcher.desktop_bus.show(QUESTION) > 0
 
 
 async def test_button_that_another_program_claims_was_pressed_does_not_count(
     session: Session, watcher: Watcher
 ) -> None:
-    number = await watcher.bubbles.show(QUESTION)
-    line = watcher.bubbles._line
+    number = await watcher.desktop_bus.show(QUESTION)
+    line = watcher.desktop_bus._line
     assert line is not None
 
     await in_thread(session.forge, str(line._bus.unique_name), number, "approve")
@@ -279,13 +281,13 @@ async def test_button_that_another_program_claims_was_pressed_does_not_count(
     assert watcher.pressed == [("req_1", "deny")]
 
 
-async def test_only_the_latest_bubbles_are_kept(
+async def test_only_the_latest_desktop_bus_are_kept(
     session: Session, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.notify.desktop.dbus_session.MOST", 1)
 
     for key in ("req_1", "req_2"):
-        await watcher.bubbles.show(QUESTION._replace(key=key))
+        await watcher.desktop_bus.show(QUESTION._replace(key=key))
     await in_thread(session.closed)
     await until(lambda: watcher.gone)
 
@@ -296,10 +298,10 @@ async def test_refusal_of_the_service_leaves_other_buttons_at_work(
     session: Session, watcher: Watcher
 ) -> None:
     async with plain_service(session) as service:
-        number = await watcher.bubbles.show(QUESTION)
+        number = await watcher.desktop_bus.show(QUESTION)
 
         with pytest.raises(Unavailable, match="too many"):
-            await watcher.bubbles.show(QUESTION._replace(key="req_2", summary=REFUSED))
+            await watcher.desktop_bus.show(QUESTION._replace(key="req_2", summary=REFUSED))
         service.press(number, "deny")
         await until(lambda: watcher.pressed)
 
@@ -310,7 +312,7 @@ async def test_text_is_left_alone_where_markup_is_not_known(
     session: Session, watcher: Watcher
 ) -> None:
     async with plain_service(session) as service:
-        await watcher.bubbles.show(QUESTION._replace(body="a < b & c"))
+        await watcher.desktop_bus.show(QUESTION._replace(body="a < b & c"))
 
     assert service.bodies == ["a < b & c"]
 
@@ -318,12 +320,12 @@ async def test_text_is_left_alone_where_markup_is_not_known(
 async def test_what_is_being_shown_when_the_program_ends_is_unavailable(
     session: Session, watcher: Watcher
 ) -> None:
-    await watcher.bubbles.show(QUESTION)
+    await watcher.desktop_bus.show(QUESTION)
     errors: list[str] = []
 
     async def show() -> None:
         try:
-            await watcher.bubbles.show(QUESTION)
+            await watcher.desktop_bus.show(QUESTION)
         except Unavailable as exc:
             errors.append(str(exc))
 
@@ -331,7 +333,7 @@ async def test_what_is_being_shown_when_the_program_ends_is_unavailable(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(show)
             await anyio.sleep(0.1)
-            await watcher.bubbles.close()
+            await watcher.desktop_bus.close()
 
     assert errors == ["the session's bus cannot be used: EOFError"]
 
@@ -339,16 +341,16 @@ async def test_what_is_being_shown_when_the_program_ends_is_unavailable(
 async def test_nothing_is_hidden_or_closed_without_a_connection() -> None:
     watcher = Watcher("unix:path=/nonexistent/bus")
 
-    await watcher.bubbles.hide("req_1")
+    await watcher.desktop_bus.hide("req_1")
     with pytest.raises(Unavailable, match="the session's bus cannot be used"):
-        await watcher.bubbles.show(QUESTION)
-    await watcher.bubbles.close()
+        await watcher.desktop_bus.show(QUESTION)
+    await watcher.desktop_bus.close()
 
     assert (watcher.pressed, watcher.gone) == ([], [])
 
 
-@pytest.mark.parametrize("module", ["bubbles", "desktop", "desktop_words"])
+@pytest.mark.parametrize("module", ["desktop_bus", "desktop_channel", "desktop_content"])
 def test_library_is_not_imported_before_it_is_needed(module: str) -> None:
-    code = f"import sys, safetyd.notify.{module}; sys.exit('dbus_fast' in sys.modules)"
+    code = f"import sys, safetyd.notify.desktop.{module}; sys.exit('dbus_fast' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

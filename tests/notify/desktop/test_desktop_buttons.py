@@ -51,10 +51,10 @@ class Place:
 
     def press(self, *, approve: bool) -> list[Event]:
         self.desktop.answered(self.asked, approve, "")
-        letter = self.mailbox.take()
-        assert letter is not None
-        events = list(letter.open(self.queue.engine, Moment(at(9), 9.0)))
-        letter.deliver(late=False)
+        envelope = self.mailbox.take()
+        assert envelope is not None
+        events = list(envelope.open(self.queue.engine, Moment(at(9), 9.0)))
+        envelope.deliver(late=False)
         return events
 
     async def settle(self, *, until: Callable[[], bool]) -> None:

@@ -239,15 +239,15 @@ def test_hostile_text_keeps_to_its_place_and_size(hostile: str) -> None:
 def test_question_stays_up_unless_it_is_of_low_urgency() -> None:
     urgent, low = rendered(notice()), rendered(notice(urgency="low"))
 
-    assert urgent.bubble(review=True).stays
-    assert not low.bubble(review=True).stays
-    assert not rendered(notice(alert_topic())).bubble(review=True).stays
+    assert urgent.notification(review=True).stays
+    assert not low.notification(review=True).stays
+    assert not rendered(notice(alert_topic())).notification(review=True).stays
 
 
 def test_review_is_offered_only_where_a_page_can_be_opened() -> None:
-    bubble = rendered(notice(whole_topic())).bubble(review=False)
+    notification = rendered(notice(whole_topic())).notification(review=False)
 
-    assert bubble.actions == (("approve", "Approve"), ("deny", "Deny"))
+    assert notification.actions == (("approve", "Approve"), ("deny", "Deny"))
 
 
 @pytest.mark.req("S3.35")

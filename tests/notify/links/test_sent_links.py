@@ -24,21 +24,21 @@ def message(number: int, *refs: str, recipient: str = "alice") -> Message:
 
 
 class Shelf:
-    """A book of links, and what was sent."""
+    """The links that were sent, and what was sent."""
 
     def __init__(self, *messages: Message) -> None:
         self.sent = SentBox()
         self.signer = Signer([KEY])
-        self.book = SentLinks(self.signer, lambda: self.sent)
+        self.sent_links = SentLinks(self.signer, lambda: self.sent)
         for each in messages:
             self.sends(each)
 
     def sends(self, each: Message) -> None:
         self.sent.messages[each.id] = each
-        self.book.note(each)
+        self.sent_links.note(each)
 
     def opens(self, delivery: str, request_id: str, recipient: str = "alice") -> SentLink | None:
-        return self.book.find(self.signer.token_id(delivery, request_id, recipient))
+        return self.sent_links.find(self.signer.token_id(delivery, request_id, recipient))
 
 
 def test_token_leads_to_its_message_request_and_reader() -> None:
@@ -111,12 +111,12 @@ def test_links_of_an_old_key_open_once_the_book_is_made_anew() -> None:
     old = shelf.signer.token("dlv_1", "req_1", "alice")
 
     shelf.signer.take_on([msgspec.structs.replace(KEY, state="verify"), NEWER])
-    shelf.book.rebuild(shelf.sent.messages.values())
+    shelf.sent_links.rebuild(shelf.sent.messages.values())
 
     new = shelf.signer.token("dlv_1", "req_1", "alice")
-    found = [shelf.book.find(shelf.signer.check(token) or b"") for token in (old, new)]
+    found = [shelf.sent_links.find(shelf.signer.check(token) or b"") for token in (old, new)]
     assert found[0] == found[1] is not None
-    assert len(shelf.book) == 2
+    assert len(shelf.sent_links) == 2
 
 
 def test_book_is_bounded_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_book_is_bounded_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch)
     shelf = Shelf(*messages)
     noted = [shelf.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)]
 
-    shelf.book.rebuild(reversed(messages))
+    shelf.sent_links.rebuild(reversed(messages))
 
     assert noted == [False, True, True]
     assert [shelf.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)] == noted
@@ -159,12 +159,12 @@ def test_link_that_the_outbox_calls_revoked_is_dead_and_its_list_is_not(
 ) -> None:
     sent, hear, delivery, request_id = make()
     signer = Signer([KEY])
-    book = SentLinks(signer, lambda: sent.outbox if isinstance(sent, Engine) else sent)
+    sent_links = SentLinks(signer, lambda: sent.outbox if isinstance(sent, Engine) else sent)
     found = (sent.outbox if isinstance(sent, Engine) else sent).find(delivery)
     assert found is not None
-    book.note(found)
+    sent_links.note(found)
     token_id = signer.token_id(delivery, request_id, "alice")
-    before = book.find(token_id)
+    before = sent_links.find(token_id)
 
     hear(
         LinkRevoked(
@@ -174,5 +174,5 @@ def test_link_that_the_outbox_calls_revoked_is_dead_and_its_list_is_not(
 
     assert before is not None
     assert (before.request_id, before.channel) == (request_id, "email")
-    assert book.find(token_id) is None
-    assert book.find(signer.token_id(delivery, "", "alice")) is not None
+    assert sent_links.find(token_id) is None
+    assert sent_links.find(signer.token_id(delivery, "", "alice")) is not None

@@ -23,7 +23,7 @@ def retired(key: LinkKey, state: str) -> LinkKey:
 
 
 def opens(token: str, thing: tuple[str, str, str]) -> bool:
-    """Say whether a token opens this, as the book of links would find out."""
+    """Say whether a token opens this, as those that were sent would find out."""
     return SIGNER.check(token) in SIGNER.token_ids(*thing)
 
 

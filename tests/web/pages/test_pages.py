@@ -76,7 +76,7 @@ class Reader(HTMLParser):
             self.boxes[-1] += data
 
 
-def sight(queue: QueueStory, request_id: str | None, t: float = 100.0) -> LinkView:
+def view(queue: QueueStory, request_id: str | None, t: float = 100.0) -> LinkView:
     link = SentLink("dlv_1", request_id or "", "alice", "email", at(0), ())
     return look(queue.engine, Moment(at(t), t), link, Signer([KEY]))
 
@@ -93,7 +93,7 @@ def card(**fields: object) -> Reader:
     """Return the page of a request for such a proposal."""
     queue = QueueStory()
     request_id = queue.asks(0, **fields).request_id  # type: ignore[arg-type]
-    return Reader(request_page(sight(queue, request_id), FormDraft("nonce")))
+    return Reader(request_page(view(queue, request_id), FormDraft("nonce")))
 
 
 @pytest.mark.req("S3.30")
@@ -114,7 +114,7 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
         extra=msgspec.Raw(b'{"ticket": "OPS-12"}'),
     ).request_id
 
-    page = Reader(request_page(sight(queue, request_id), FormDraft("nonce")))
+    page = Reader(request_page(view(queue, request_id), FormDraft("nonce")))
 
     for words in (
         "safetyd for alice",
@@ -163,7 +163,7 @@ def test_card_says_why_an_agent_is_paused_in_no_words_of_the_agent() -> None:
     queue.happens(paused("anomaly"))
     (request,) = queue.engine.approvals.pending()
 
-    page = Reader(request_page(sight(queue, request.id), FormDraft("nonce")))
+    page = Reader(request_page(view(queue, request.id), FormDraft("nonce")))
 
     assert "why the agent is pausedloops" in page.text
     assert "exact text" not in page.text
@@ -175,7 +175,7 @@ def test_what_a_rule_finds_irreversible_cannot_be_undone() -> None:
     queue = QueueStory(Policy(types=types))
     asked = queue.proposes(propose(0, type="tap", target=Target(label="Submit order")))
 
-    seen_now = sight(queue, asked.request_id)
+    seen_now = view(queue, asked.request_id)
 
     assert "can be undoneno" in Reader(request_page(seen_now, FormDraft("n"))).text
     assert seen_now.card["reversibility"] == "irreversible"
@@ -191,10 +191,10 @@ def test_what_a_rule_finds_irreversible_cannot_be_undone() -> None:
 def test_page_says_before_an_answer_that_an_approval_would_be_held(event: Event, why: str) -> None:
     queue = QueueStory()
     request_id = queue.asks(0).request_id
-    before = request_page(sight(queue, request_id), FormDraft("n"))
+    before = request_page(view(queue, request_id), FormDraft("n"))
     queue.happens(event)
 
-    page = request_page(sight(queue, request_id), FormDraft("n"))
+    page = request_page(view(queue, request_id), FormDraft("n"))
 
     held = f"An approval is recorded and held until this ends: {why}"
     assert "is recorded and held" not in before
@@ -207,7 +207,7 @@ def test_page_does_not_wait_for_the_end_of_a_pause_that_its_answer_ends() -> Non
     asked = queue.asks(0, cost_usd=2.0)
     queue.happens(paused("budget"))
 
-    seen_now = sight(queue, asked.request_id)
+    seen_now = view(queue, asked.request_id)
 
     request = queue.engine.approvals.find(asked.request_id or "")
     assert request is not None
@@ -218,7 +218,7 @@ def test_card_says_that_a_type_is_unknown_and_a_request_repeated() -> None:
     queue = QueueStory()
     request_id = queue.asks(0).request_id
     queue.asks(1, "p2")
-    seen_now = sight(queue, request_id)
+    seen_now = view(queue, request_id)
     unknown = {**seen_now.card, "unknown": True, "reversibility": "unknown"}
     reading = {**seen_now.card, "reversibility": "read_only"}
 
@@ -262,7 +262,7 @@ def test_what_was_typed_into_a_form_is_not_lost_with_it() -> None:
     request_id = queue.asks(0).request_id
     draft = FormDraft("nonce", "No <code>.", "</textarea><script>x</script>", "a")
 
-    page = Reader(request_page(sight(queue, request_id), draft))
+    page = Reader(request_page(view(queue, request_id), draft))
 
     no_markup(page)
     assert "No <code>." in page.text
@@ -405,8 +405,8 @@ def test_style_is_the_one_that_the_policy_permits() -> None:
 
 def test_short_form_of_a_request_is_cut_and_says_so() -> None:
     queue = QueueStory()
-    long = sight(queue, queue.asks(0, text="x" * 1000).request_id).card
-    bare = sight(queue, queue.asks(0, "p2", text="").request_id).card
+    long = view(queue, queue.asks(0, text="x" * 1000).request_id).card
+    bare = view(queue, queue.asks(0, "p2", text="").request_id).card
 
     assert about(long) == f"code: push\n{'x' * 300} … (1,000 characters)"
     assert about(bare) == "code: push"

@@ -30,17 +30,17 @@ from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 
 
 class RuleSets:
-    """The books that bind an agent together. `plain` are the types that all of them let pass."""
+    """The sets that bind an agent together. `plain` are the types that all of them let pass."""
 
-    def __init__(self, books: Sequence[RuleSet], broken: Verdict | None = None) -> None:
-        self._books = books
+    def __init__(self, sets: Sequence[RuleSet], broken: Verdict | None = None) -> None:
+        self._sets = sets
         self._broken = () if broken is None else (broken,)
-        every = frozenset.intersection(*(book.plain for book in books))
+        every = frozenset.intersection(*(rule_set.plain for rule_set in sets))
         self.plain = every if broken is None else frozenset()
 
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
-        """Say that no path is a reason to ask, in any book."""
-        return all(book.well_placed(proposed, kind) for book in self._books)
+        """Say that no path is a reason to ask, in any rule set."""
+        return all(rule_set.well_placed(proposed, kind) for rule_set in self._sets)
 
     def judge(
         self,
@@ -49,8 +49,8 @@ class RuleSets:
         memory_used: float,
         lifted: AbstractSet[str] = NONE,
     ) -> Verdict:
-        """Return the strictest verdict of all books, with the other rules that objected."""
-        each = (book.judge(proposed, kind, memory_used, lifted) for book in self._books)
+        """Return the strictest verdict of all sets, with the other rules that objected."""
+        each = (rule_set.judge(proposed, kind, memory_used, lifted) for rule_set in self._sets)
         found = [verdict for verdicts in each for verdict in verdicts]
         found += self._broken
         return together(found, masks_text=False) if found else ALLOWED
@@ -64,8 +64,8 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
     return sides(
         project,
         base,
-        lambda book, settings: book.within(settings.rules, project.root),
-        lambda books: RuleSets(books, broken),
+        lambda rule_set, settings: rule_set.within(settings.rules, project.root),
+        lambda sets: RuleSets(sets, broken),
     )
 
 
@@ -105,17 +105,17 @@ class Classify(Guard):
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
         proposal = proposed.proposal
-        bench = self._base if proposal.project is None else self._bench(proposed)
-        plain = kind.type in bench.plain and not kind.raised
+        rule_sets = self._base if proposal.project is None else self._rule_sets(proposed)
+        plain = kind.type in rule_sets.plain and not kind.raised
         placed = proposal.paths or (proposal.text and kind.commands)
-        if plain and (not placed or bench.well_placed(proposed, kind)):
+        if plain and (not placed or rule_sets.well_placed(proposed, kind)):
             return ALLOWED
-        return bench.judge(proposed, kind, self._memory_used(proposed))
+        return rule_sets.judge(proposed, kind, self._memory_used(proposed))
 
     def check_without(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str]) -> Verdict:
         """Return the same as if some rules that block were not there."""
         memory_used = self._memory_used(proposed)
-        return self._bench(proposed).judge(proposed, kind, memory_used, lifted)
+        return self._rule_sets(proposed).judge(proposed, kind, memory_used, lifted)
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
         kind = self._known.get(decided.type)
@@ -133,7 +133,7 @@ class Classify(Guard):
         unknown = self._state.unknown
         self._state.unknown = {name: n for name, n in unknown.items() if name not in self._known}
 
-    def _bench(self, proposed: Proposed) -> RuleSets:
+    def _rule_sets(self, proposed: Proposed) -> RuleSets:
         project = self._projects.get(proposed.proposal.project or "")
         return self._base if project is None else project.of(proposed.agent)
 

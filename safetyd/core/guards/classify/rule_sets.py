@@ -1,6 +1,6 @@
 """What the table of types says of a proposal, and what an operator's rules make of it.
 
-A book is one set of rules in force. The first of these that applies replaces the table's verdict,
+The first of the rules in force that applies replaces the table's verdict,
 but never one that the agent's own words raised: a custom rule that blocks, `require_permission`,
 a custom rule that asks or allows, `allow_push_to`, `allow_without_permission`. A project's rules
 come before the global ones, except that custom rules that block do so everywhere. Paths and the
@@ -95,7 +95,7 @@ class RuleSet:
         self.plain = frozenset(_plain(setting.kinds.known, layers))
 
     def within(self, rules: ProjectRules, root: str) -> "RuleSet":
-        """Return this book as a project with `rules` of its own and a root has it."""
+        """Return this rule set as a project with `rules` of its own and a root has it."""
         layers = (Layer(rules, self._setting), *self._layers)
         return RuleSet(_over(self._config, rules), layers, self._setting, root)
 

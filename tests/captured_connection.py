@@ -1,5 +1,6 @@
 """A connection whose other end is the test, and an engine's day without a disk."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -47,9 +48,9 @@ class CapturedConnection(HardenedClient):
 class CapturedPublisher:
     """A publisher, and what left through it."""
 
-    def __init__(self, *, keyless: bool = False) -> None:
+    def __init__(self, *, keyless: bool = False, muted: Callable[[], bool] = bool) -> None:
         self._wire = CapturedConnection()
-        self.publisher = Publisher(self._wire, Subjects(), keyless=keyless)
+        self.publisher = Publisher(self._wire, Subjects(), keyless=keyless, muted=muted)
 
     def said(self) -> list[Said]:
         self.publisher.flush()

@@ -59,9 +59,14 @@ class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Connection:
     """One connection that is either heard or known not to be."""
 
-    def __init__(self, name: str, ended: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        ended: Callable[[str], None],
+        pace: Callable[[int], float] | None = None,
+    ) -> None:
         self.name = name
-        self.client = HardenedClient()
+        self.client = HardenedClient(lambda exc: self._ended(f"a handler failed: {exc!r}"), pace)
         self._ended = ended
         self._heard = 0.0
         self._canary = ""
@@ -78,7 +83,6 @@ class Connection:
 
     async def connect(self, url: str, seed: str, canary: str) -> None:
         """Connect and wait for the first canary."""
-        self.client.on_failure = lambda: self._ended(f"a handler failed: {self.client.failed!r}")
         await self.client.connect(
             url,
             name=f"safetyd {self.name}",
@@ -205,8 +209,7 @@ class Connections:
         self._server = server
         self.main = await self._connected("main", url, server, stack)
         self.agents = await self._connected("agents", url, server, stack)
-        self.questions = await self._connected("questions", url, server, stack)
-        self.questions.client.pace = QuestionRate()
+        self.questions = await self._connected("questions", url, server, stack, QuestionRate())
         if self._keyless:
             self.open = await self._connected("open", url, server, stack)
 
@@ -225,9 +228,14 @@ class Connections:
             await link.first_canary(CONNECT_S)
 
     async def _connected(
-        self, name: str, url: str, server: EmbeddedServer | None, stack: AsyncExitStack
+        self,
+        name: str,
+        url: str,
+        server: EmbeddedServer | None,
+        stack: AsyncExitStack,
+        pace: Callable[[int], float] | None = None,
     ) -> Connection:
-        link = Connection(name, self._die)
+        link = Connection(name, self._die, pace)
         canary = self._subjects.canary(f"{self._boot_id}-{name}")
         try:
             seed = self._seed()

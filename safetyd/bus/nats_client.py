@@ -80,17 +80,25 @@ def _frame(parts: list[bytes]) -> tuple[bytes, int, bytes, int, int]:
 
 
 class HardenedClient(Client):
-    """A nats-py client that no peer can make deaf."""
+    """A nats-py client that no peer can make deaf.
 
-    def __init__(self) -> None:
+    `failed` is told what a handler raised. `pace` takes the size of what was read and returns how
+    long to rest before reading on.
+    """
+
+    def __init__(
+        self,
+        failed: Callable[[BaseException], None] | None = None,
+        pace: Callable[[int], float] | None = None,
+    ) -> None:
         super().__init__()
         self._ps = StrictParser(self)
         self.handlers: dict[int, Handler] = {}
         self._listeners: dict[int, Handler] = {}
-        self.pace: Callable[[int], float] | None = None  # takes sizes, returns how long to rest
+        self.pace = pace
         self.unreadable = 0
         self.failed: BaseException | None = None
-        self.on_failure: Callable[[], None] = lambda: None
+        self._told = failed
 
     async def handle(self, subject: str, handler: Handler, queue: str = "") -> None:
         """Call `handler` with every message, from the read loop itself: it must not wait."""
@@ -107,7 +115,8 @@ class HardenedClient(Client):
             handler(subject, reply, payload)
         except Exception as exc:  # noqa: BLE001 - raised again where the whole process ends
             self.failed = exc
-            self.on_failure()
+            if self._told is not None:
+                self._told(exc)
 
     def send(self, data: bytes) -> bool:
         """Write ready-made commands at once; False if they were dropped, for nobody reads them."""

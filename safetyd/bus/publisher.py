@@ -29,15 +29,22 @@ def _fitting(answer: bytes) -> bytes:
 
 
 class Publisher:
-    """The way out over one connection."""
+    """The way out over one connection; while it is `muted`, whatever would leave is dropped."""
 
-    def __init__(self, client: HardenedClient, subjects: Subjects, *, keyless: bool) -> None:
+    def __init__(
+        self,
+        client: HardenedClient,
+        subjects: Subjects,
+        *,
+        keyless: bool,
+        muted: Callable[[], bool] = bool,
+    ) -> None:
         name = subjects.keyless if keyless else subjects.of
         self._client = client
         self._decision = name("decision").encode()
         self._waiting: list[bytes] = []
         self._scheduled = False
-        self.muted: Callable[[], bool] = bool  # while true, whatever would leave is dropped
+        self._muted = muted
 
     def decide(self, reply: bytes, decision: Decision) -> None:
         """Answer a proposal and say the same on its decision subject."""
@@ -76,5 +83,5 @@ class Publisher:
         if self._waiting:
             data = b"".join(self._waiting)
             self._waiting.clear()
-            if not self.muted():
+            if not self._muted():
                 self._client.send(data)

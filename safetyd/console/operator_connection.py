@@ -28,7 +28,7 @@ class OperatorConnection:
     """One connection under one name. Everything raises `Failure` and nothing else."""
 
     def __init__(self, location: Location) -> None:
-        self._client = HardenedClient()
+        self._client = HardenedClient(lambda _exc: self.lost.set())
         self._subjects = Subjects(location.prefix)
         self._key_file = location.seed
         self.name = location.name
@@ -87,7 +87,6 @@ class OperatorConnection:
 
     async def listen(self, heard: Callable[[bytes], None]) -> None:
         """Call `heard` with every SafetyEvent from now on; `lost` is set if it raises."""
-        self._client.on_failure = self.lost.set
         subject = self._subjects.of("event", ">")
         await self._client.listen(subject, lambda _subject, _reply, payload: heard(payload))
         await self._client.flush()

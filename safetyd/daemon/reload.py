@@ -20,7 +20,6 @@ from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Ticker
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
-from safetyd.monitoring.metrics import Metrics
 
 WRITTEN_S: Final = 5.0
 # What is written down of a refusal; a line of the journal is not endless.
@@ -34,21 +33,23 @@ class Reload:
     """All or nothing, and what was refused is remembered until something is taken on."""
 
     def __init__(
-        self, settings: Settings, metrics: Metrics, ticker: Ticker, mailbox: Mailbox
+        self,
+        settings: Settings,
+        server: EmbeddedServer | None,
+        ticker: Ticker,
+        mailbox: Mailbox,
     ) -> None:
         self._settings = settings
-        self._metrics = metrics
+        self._server = server  # ours, if the bus is
         self._ticker = ticker
         self._mailbox = mailbox
         self._users: Users | None = None
-        self.server: EmbeddedServer | None = None
         self.problem = ""  # why the newest configuration is not in force
 
     async def run(self, by: str) -> list[str]:
         """Read file and keys again; return what is wrong with them."""
         errors = self._take_on(by)
         self.problem = "; ".join(errors)
-        self._metrics.reload_ok = not errors
         if errors:
             log.warning("the reload is refused and the last good state stays: %s", self.problem)
             self._ticker.put(
@@ -67,8 +68,8 @@ class Reload:
         try:
             check_owners(self._settings.data_dir)
             users = self._settings.users()
-            if self.server is not None:
-                self.server.configure(users)
+            if self._server is not None:
+                self._server.configure(users)
         except (OSError, Foreign, KeyUnusable, ServerRefused) as exc:
             return [f"the keys as they are now are not in force: {exc}"]
         self._note_change(users, by)
@@ -76,7 +77,7 @@ class Reload:
 
     def shut_out(self) -> list[str]:
         """Let the server know who floods now; return why it does not, if it does not."""
-        if self.server is None or self._users is None:
+        if self._server is None or self._users is None:
             return []
         settings = self._settings
         self._users = msgspec.structs.replace(
@@ -85,7 +86,7 @@ class Reload:
             shut_agents=settings.flood_gate.shut,
         )
         try:
-            self.server.configure(self._users, tried=True)  # a part of what it has accepted
+            self._server.configure(self._users, tried=True)  # a part of what it has accepted
         except OSError as exc:
             return [f"who floods is not shut out: {exc}"]
         return []

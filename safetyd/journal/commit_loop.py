@@ -33,6 +33,12 @@ log = logging.getLogger("safetyd.writer")
 Outlet = Callable[[Sequence[Event]], None]
 
 
+def _ignore(_seconds: float, _events: int) -> None: ...
+
+
+def _nothing() -> None: ...
+
+
 class Batch:
     """Lines that are written together, and the envelopes that wait for it."""
 
@@ -73,8 +79,17 @@ class SentBatch(NamedTuple):
 class CommitLoop:
     """The only place that touches the engine."""
 
-    def __init__(
-        self, mailbox: Mailbox, engine: Engine, journal: Journal, audit: Audit, clock: Clock
+    def __init__(  # noqa: PLR0913 - what it takes from, writes to and tells
+        self,
+        mailbox: Mailbox,
+        engine: Engine,
+        journal: Journal,
+        audit: Audit,
+        clock: Clock,
+        *,
+        outlets: Sequence[Outlet] = (),
+        appended: Callable[[float, int], None] = _ignore,
+        flush: Callable[[], None] = _nothing,
     ) -> None:
         self.mailbox = mailbox
         self.engine = engine
@@ -85,9 +100,9 @@ class CommitLoop:
         self._filled = anyio.Event()
         self._room = anyio.Event()
         self._freeze: Callable[[int, Frozen], None] | None = None
-        self.outlets: list[Outlet] = []
-        self.appended: Callable[[float, int], None] = _ignore
-        self.after: Callable[[], None] = _nothing
+        self._outlets = outlets
+        self._appended = appended  # hears how long an append took, and of how many events
+        self._flush = flush  # lets the answers of a batch leave
         self.audit_problem = ""
         self._under_way: deque[float] = deque()  # when each batch was sent
         self._told_seq = journal.last  # the stream sequence of the newest batch that was told
@@ -188,14 +203,14 @@ class CommitLoop:
         batch, began = sent.batch, self._under_way[0]
         if sent.append is not None:
             self._told_seq = await self._journal.settle(sent.append)
-            self.appended(uptime() - began, len(batch.lines))
+            self._appended(uptime() - began, len(batch.lines))
             await self._mirror(batch)
         self._under_way.popleft()
         late = uptime() - began > ALLOW_LEAVES_WITHIN_S
         for envelope in batch.envelopes:
             envelope.deliver(late=late)
-        self.after()
-        for outlet in self.outlets:
+        self._flush()
+        for outlet in self._outlets:
             outlet(batch.events)
         if sent.frozen is not None:
             sent.frozen.take(self._told_seq, sent.frozen)
@@ -211,9 +226,3 @@ class CommitLoop:
             else:
                 self.audit_problem = ""
                 return
-
-
-def _ignore(_seconds: float, _events: int) -> None: ...
-
-
-def _nothing() -> None: ...

@@ -62,16 +62,21 @@ class Counters:
     `asked_at` says when a person was asked something.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        label: Callable[[str], str] = lambda _agent: OTHER,
+        labels: Callable[[], Iterable[str]] = tuple,
+        asked_at: Callable[[str], datetime | None] = lambda _request: None,
+    ) -> None:
         self._rounds: dict[str, list[int]] = {}  # dispatched and reported, by agent
         self._iterations: dict[str, int] = {}
         self._spent_nano: dict[str, int] = {}
         self._found: dict[tuple[str, str], int] = {}
         self._waits = {via: Histogram(WAITS_S) for via in VIAS}
         self._messages: dict[tuple[str, str], int] = {}  # by channel and what became of them
-        self.asked_at: Callable[[str], datetime | None] = _never
-        self.label: Callable[[str], str] = _other
-        self.labels: Callable[[], Iterable[str]] = tuple
+        self._label = label
+        self._labels = labels
+        self._asked_at = asked_at
 
     def dispatched(self, event: Decided) -> None:
         if event.first and event.decision is Severity.ALLOW:
@@ -85,7 +90,7 @@ class Counters:
         """Count the larger of what an outcome says that it cost and what its tokens cost."""
         cost = max(nano(event.cost_usd or 0.0), event.priced_nano or 0)
         if cost:
-            label = self.label(event.agent)
+            label = self._label(event.agent)
             self._spent_nano[label] = self._spent_nano.get(label, 0) + cost
 
     def found(self, event: AnomalyFound) -> None:
@@ -94,7 +99,7 @@ class Counters:
 
     def answered(self, event: Answered) -> None:
         """Count how long a person took."""
-        asked_at = self.asked_at(event.request_id)
+        asked_at = self._asked_at(event.request_id)
         if asked_at is not None:
             waited_s = (event.at - asked_at).total_seconds()
             via, _, _ = event.via.partition(":")  # link:email
@@ -134,20 +139,12 @@ class Counters:
         before = max(rounds)
         rounds[which] += 1
         if rounds[which] > before:
-            label = self.label(agent)
+            label = self._label(agent)
             self._iterations[label] = self._iterations.get(label, 0) + 1
 
     def _by_agent(self, name: str, text: str, counts: Mapping[str, float]) -> CounterMetricFamily:
         family = CounterMetricFamily(name, text, labels=["agent"])
         # A series that began above zero would hide its beginning from a rate.
-        for label, count in {**dict.fromkeys((OTHER, *self.labels()), 0), **counts}.items():
+        for label, count in {**dict.fromkeys((OTHER, *self._labels()), 0), **counts}.items():
             family.add_metric([label], count)
         return family
-
-
-def _never(_request_id: str) -> datetime | None:
-    return None
-
-
-def _other(_agent: str) -> str:
-    return OTHER

@@ -46,12 +46,13 @@ class Gauges:
         engine: Engine,
         now: Callable[[], Moment],
         has_key: Callable[[str], bool],
+        channels: Callable[[], Iterable[ChannelHealth]] = tuple,
     ) -> None:
         self._engine = engine
         self._now = now
         self._has_key = has_key
         self._breakers: dict[str, None] = {}  # the first that were seen
-        self.channels: Callable[[], Iterable[ChannelHealth]] = tuple
+        self._channels_now = channels
 
     def label(self, agent: str) -> str:
         """Return an agent's own name if an operator has named it, by a table or a key."""
@@ -114,7 +115,7 @@ class Gauges:
         waiting: dict[str, float] = {}
         oldest: dict[str, float] = {}
         up: dict[str, float] = {}
-        for state in self.channels():
+        for state in self._channels_now():
             waiting[state.name] = state.waiting_high + state.waiting_normal + state.under_way
             oldest[state.name] = state.oldest_s or 0.0
             up[state.name] = state.up

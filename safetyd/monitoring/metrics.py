@@ -1,7 +1,7 @@
 """Counts for Prometheus: plain numbers on the path of a decision, labelled only when scraped."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -27,24 +27,32 @@ SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500)
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
 
 
-class Metrics(Collector):
-    """Everything that is scraped. The gauges ask whoever knows."""
+class Sources(NamedTuple):
+    """Whom the gauges ask; each is a function, asked when somebody scrapes."""
 
-    def __init__(self, version: str) -> None:
+    stopped: Callable[[], bool] = bool
+    malformed: Callable[[], int] = int
+    audit_bytes: Callable[[], int] = int
+    guards: Callable[[], Sequence[str]] = tuple
+    reload_ok: Callable[[], bool] = lambda: True
+    gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
+
+
+class Metrics(Collector):
+    """Everything that is scraped."""
+
+    def __init__(
+        self, version: str, sources: Sources | None = None, counters: Counters | None = None
+    ) -> None:
         self._version = version
+        self._sources = sources or Sources()
+        self._counters = counters or Counters()
         self._decisions: dict[tuple[Severity, Cause], int] = {}
         self._verdicts: dict[tuple[str, Severity], int] = {}
         self._judged = 0
         self._seconds = Histogram(SECONDS)
         self._append_seconds = Histogram(SECONDS)
         self._batch_events = Histogram(SIZES)
-        self.stopped: Callable[[], bool] = bool
-        self.malformed: Callable[[], int] = int
-        self.audit_bytes: Callable[[], int] = int
-        self.guards: Callable[[], Sequence[str]] = tuple
-        self.gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
-        self.counters = Counters()
-        self.reload_ok = True
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -66,17 +74,17 @@ class Metrics(Collector):
                     key = verdict.guard, verdict.decision
                     self._verdicts[key] = self._verdicts.get(key, 0) + 1
                 if event.type == "dispatch":
-                    self.counters.dispatched(event)
+                    self._counters.dispatched(event)
             elif type(event) is Settled:
-                self.counters.settled(event)
+                self._counters.settled(event)
             elif type(event) is Reported:
-                self.counters.reported(event)
+                self._counters.reported(event)
             elif type(event) is AnomalyFound:
-                self.counters.found(event)
+                self._counters.found(event)
             elif type(event) is Answered:
-                self.counters.answered(event)
+                self._counters.answered(event)
             elif type(event) is Told or type(event) is NotTold:
-                self.counters.messaged(event)
+                self._counters.messaged(event)
 
     def appended(self, seconds: float, events: int) -> None:
         self._append_seconds.add(seconds)
@@ -106,18 +114,22 @@ class Metrics(Collector):
         yield self._guard_verdicts()
         yield self._append_seconds.family("safetyd_journal_append_seconds", "One durable append.")
         yield self._batch_events.family("safetyd_journal_batch_events", "Events in one append.")
-        yield _gauge("safetyd_emergency_stop_active", "1 while any stop holds.", self.stopped())
         yield _gauge(
-            "safetyd_config_last_reload_successful", "0 after a refused reload.", self.reload_ok
+            "safetyd_emergency_stop_active", "1 while any stop holds.", self._sources.stopped()
+        )
+        yield _gauge(
+            "safetyd_config_last_reload_successful",
+            "0 after a refused reload.",
+            self._sources.reload_ok(),
         )
         malformed = CounterMetricFamily("safetyd_malformed", "Messages that were not understood.")
-        malformed.add_metric([], self.malformed())
+        malformed.add_metric([], self._sources.malformed())
         yield malformed
         audit = CounterMetricFamily("safetyd_audit_bytes", "Bytes written to the audit files.")
-        audit.add_metric([], self.audit_bytes())
+        audit.add_metric([], self._sources.audit_bytes())
         yield audit
-        yield from self.counters.families()
-        yield from self.gauges()
+        yield from self._counters.families()
+        yield from self._sources.gauges()
         yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
 
     def _decision_counts(self) -> CounterMetricFamily:
@@ -132,7 +144,7 @@ class Metrics(Collector):
         family = CounterMetricFamily(
             "safetyd_guard_verdicts", "What each guard said.", labels=["guard", "decision"]
         )
-        for guard in self.guards():
+        for guard in self._sources.guards():
             restricted = 0
             for severity in (Severity.ASK, Severity.BLOCK):
                 count = self._verdicts.get((guard, severity), 0)

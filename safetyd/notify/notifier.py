@@ -68,6 +68,7 @@ class Notifier:
         *,
         data_dir: Path,
         public_url: str,
+        base_url: Callable[[], str],
         waits: Waits,
         publish: Callable[[dict[str, object]], None],
     ) -> None:
@@ -79,7 +80,11 @@ class Notifier:
         self._engine = engine
         self._publish = publish
         self.links = LinkIssuer(
-            data_dir / "keys" / "links.json", clock, engine, here_only=not public_url
+            data_dir / "keys" / "links.json",
+            clock,
+            engine,
+            base_url=base_url,
+            here_only=not public_url,
         )
         self.composer = Composer(engine, self.links, self._destination)
         self.dispatch = Dispatch(engine, mailbox, clock, self.composer, self._open_channels)

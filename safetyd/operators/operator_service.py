@@ -1,8 +1,8 @@
 """What people reach: commands that change something and questions that do not."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final, NamedTuple
 
 import anyio
 import anyio.abc
@@ -85,20 +85,12 @@ class SafeModeQuestion(msgspec.Struct):
         check_kernel(self.agent)
 
 
-class Surroundings(Protocol):
+class Surroundings(NamedTuple):
     """What the service asks of the daemon around the engine."""
 
-    def facts(self) -> Mapping[str, object]:
-        """Return what `status` tells beside the engine's state."""
-        ...
-
-    async def reload(self, by: str) -> list[str]:
-        """Take on the configuration and keys as they are now; return what is wrong with them."""
-        ...
-
-    async def search(self, id_: str) -> list[bytes]:
-        """Return the audit lines that speak of a proposal, newest last."""
-        ...
+    facts: Callable[[], Mapping[str, object]]  # what `status` tells beside the engine's state
+    reload: Callable[[str], Awaitable[list[str]]]  # for whom; returns what is wrong with it
+    search: Callable[[str], Awaitable[list[bytes]]]  # the audit lines of a proposal, newest last
 
 
 class OperatorService:

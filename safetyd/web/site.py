@@ -39,7 +39,6 @@ class Site:
     ) -> None:
         self._config = config
         self._any_port = any_port
-        self._notifier = notifier
         public = config.public_url.rstrip("/")
         decisions = LinkHandler(
             gateway,
@@ -61,11 +60,15 @@ class Site:
         self._public = public
         self.web = self.links = ""
 
+    @property
+    def base_url(self) -> str:
+        """Return where decision links lead: the public address, or this machine's own."""
+        return self._public or self.web
+
     async def start(self) -> None:
         self.web = await self._listen()
         if self._linked is not None:
             self.links = await self._listen_for_links(self._linked)
-        self._notifier.links.base_url = self._public or self.web
 
     async def stop(self) -> None:
         await self._own.stop()

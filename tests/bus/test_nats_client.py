@@ -154,12 +154,13 @@ async def test_rest_of_a_lost_connection_is_not_read_into_the_next() -> None:
 
 
 async def test_failure_in_a_handler_is_kept_and_reported() -> None:
-    client, reported = HardenedClient(), []
-    client.on_failure = lambda: reported.append(client.failed)
+    reported: list[BaseException] = []
+    client = HardenedClient(reported.append)
 
     client.hand_over(lambda *_: 1 / 0, b"a", b"", b"")  # type: ignore[arg-type]
 
     assert [type(failure) for failure in reported] == [ZeroDivisionError]
+    assert client.failed is reported[0]
 
 
 class Said(NamedTuple):

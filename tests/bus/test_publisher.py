@@ -78,12 +78,12 @@ async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
     assert f"at most {MAX_ANSWER_BYTES}" in answer["error"]
 
 
-def test_muted_post_drops_what_would_leave() -> None:
-    ear = CapturedPublisher()
-    ear.publisher.muted = lambda: True
+def test_muted_publisher_drops_what_would_leave() -> None:
+    muted = [True]
+    ear = CapturedPublisher(muted=lambda: muted[0])
     ear.publisher.decide(REPLY, DECISION)
-    muted = ear.said()
+    first = ear.said()
 
-    ear.publisher.muted = lambda: False
+    muted[0] = False
 
-    assert muted == ear.said() == []
+    assert first == ear.said() == []

@@ -17,23 +17,21 @@ from safetyd.daemon.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Ticker
 from safetyd.journal.mailbox import Mailbox
-from safetyd.monitoring.metrics import Metrics
 
 
 class House:
     """What a reload needs, and an engine that opens the envelopes it writes."""
 
-    def __init__(self, directory: Path, toml: str = "") -> None:
+    def __init__(self, directory: Path, toml: str = "", *, embedded: bool = True) -> None:
         self.path = directory / "safetyd.toml"
         self.path.write_text(toml)
         self.settings = Settings(load(self.path), self.path, directory)
         self.settings.keyring.make_own()
-        self.metrics = Metrics("1")
         self.mailbox = Mailbox()
         clock = Clock()
         ticker = Ticker(self.mailbox, clock, Refusals())
-        self.reload = Reload(self.settings, self.metrics, ticker, self.mailbox)
-        self.reload.server = EmbeddedServer(directory / "nats", Subjects())
+        self.server = EmbeddedServer(directory / "nats", Subjects()) if embedded else None
+        self.reload = Reload(self.settings, self.server, ticker, self.mailbox)
         self.reload.take_on_keys("start")
 
     def journalled(self) -> list[Event]:
@@ -58,7 +56,7 @@ async def test_new_rules_are_written_down(house: House) -> None:
 
     (configured,) = (e for e in house.journalled() if isinstance(e, Configured))
     assert (configured.policy.mode, configured.why) == ("development", "reload")
-    assert house.metrics.reload_ok
+    assert house.reload.problem == ""
 
 
 async def test_wrong_file_is_remembered_until_it_is_mended(house: House) -> None:
@@ -68,7 +66,7 @@ async def test_wrong_file_is_remembered_until_it_is_mended(house: House) -> None
 
     assert len(errors) == 2
     assert house.reload.problem == "; ".join(errors)
-    assert not house.metrics.reload_ok
+    assert house.reload.problem
     assert any(isinstance(event, ConfigRejected) for event in house.journalled())
     house.path.write_text("")
     assert await house.reload.run("alice") == []
@@ -136,8 +134,8 @@ async def test_long_refusals_are_cut_for_the_journal(house: House) -> None:
     assert max(map(len, rejected.errors)) == SHOWN_CHARS
 
 
-def test_without_a_server_of_our_own_only_the_names_are_read(house: House) -> None:
-    house.reload.server = None
+def test_without_a_server_of_our_own_only_the_names_are_read(tmp_path: Path) -> None:
+    house = House(tmp_path, embedded=False)
     house.settings.keyring.add("agents", "code")
 
     assert house.reload.take_on_keys("alice") == []
@@ -185,14 +183,14 @@ def test_full_disk_shuts_nobody_out_and_says_so(house: House, tmp_path: Path) ->
     assert problem.startswith("who floods is not shut out: ")
 
 
-def test_on_a_bus_elsewhere_nobody_is_shut_out(house: House) -> None:
-    house.reload.server = None
+def test_on_a_bus_elsewhere_nobody_is_shut_out(tmp_path: Path) -> None:
+    house = House(tmp_path, embedded=False)
 
     assert house.reload.shut_out() == []
 
 
 def test_server_that_ends_at_once_says_why(house: House, tmp_path: Path) -> None:
-    server = house.reload.server
+    server = house.server
     assert server is not None
     assert server.end == ""
     (tmp_path / "nats" / "jetstream").write_text("no directory")

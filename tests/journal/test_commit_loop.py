@@ -60,17 +60,28 @@ class Scribe:
         self.audit.open()
         self.mailbox = Mailbox()
         self.clock = Clock()
-        self.loop = CommitLoop(self.mailbox, Engine(Policy()), journal, self.audit, self.clock)
-        self.loop.appended = lambda _seconds, events: self.sizes.append(events)
         self.sizes: list[int] = []
         self.story: list[str] = []
+        self.heard: list[str] = []  # also what is no envelope
+        self.loop = CommitLoop(
+            self.mailbox,
+            Engine(Policy()),
+            journal,
+            self.audit,
+            self.clock,
+            outlets=[lambda events: self.heard.append(f"{len(events)} events")],
+            appended=lambda _seconds, events: self.sizes.append(events),
+            flush=lambda: self.heard.append("flushed"),
+        )
 
     def put(self, event: Event, name: str = "told") -> None:
         self.mailbox.put(EventEnvelope(lambda _engine, _moment: event, lambda: self.tell(name)))
 
     def tell(self, name: str) -> None:
         """Write down what could be seen when somebody was told."""
-        self.story.append(f"{name}: journal {self.journal.last}, audit {self.audit.seq}")
+        seen = f"{name}: journal {self.journal.last}, audit {self.audit.seq}"
+        self.story.append(seen)
+        self.heard.append(seen)
 
     def propose(self, proposed: Proposed, late: list[bool]) -> None:
         self.mailbox.put(
@@ -285,14 +296,11 @@ async def test_question_is_answered_after_what_it_saw_is_durable(scribe: Scribe)
 
 @pytest.mark.req("S1.26")
 async def test_outlets_hear_of_events_after_the_answers_left(scribe: Scribe) -> None:
-    scribe.loop.after = lambda: scribe.story.append("flushed")
-    scribe.loop.outlets = [lambda events: scribe.story.append(f"{len(events)} events")]
-
     async with scribe.at_work():
         scribe.put(stop(0))
         await scribe.done()
 
-    assert scribe.story[:3] == ["told: journal 1, audit 2", "flushed", "2 events"]
+    assert scribe.heard[:3] == ["told: journal 1, audit 2", "flushed", "2 events"]
 
 
 async def test_envelopes_without_events_write_nothing(scribe: Scribe) -> None:

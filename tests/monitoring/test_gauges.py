@@ -18,8 +18,13 @@ from tests.story import at, play, propose, report
 Values = dict[str, float]
 
 
-def read(engine: Engine, t: float = 60.0, keys: Sequence[str] = ()) -> Gauges:
-    return Gauges(engine, lambda: Moment(at(t), t), lambda agent: agent in keys)
+def read(
+    engine: Engine,
+    t: float = 60.0,
+    keys: Sequence[str] = (),
+    channels: Sequence[ChannelState] = (),
+) -> Gauges:
+    return Gauges(engine, lambda: Moment(at(t), t), lambda agent: agent in keys, lambda: channels)
 
 
 def values(gauges: Gauges, name: str) -> Values:
@@ -231,9 +236,8 @@ def state(name: str, **fields: object) -> ChannelState:
 
 
 def test_each_channel_shows_what_waits_how_long_and_whether_it_takes_anything() -> None:
-    gauges = read(Engine(Policy()))
     email = state("email", up=False, waiting_high=1, waiting_normal=2, under_way=1, oldest_s=90.0)
-    gauges.channels = lambda: (email, state("sms"))
+    gauges = read(Engine(Policy()), channels=(email, state("sms")))
 
     assert values(gauges, "safetyd_notify_queue_depth") == {"email": 4, "sms": 0}
     assert values(gauges, "safetyd_notify_oldest_pending_seconds") == {"email": 90, "sms": 0}

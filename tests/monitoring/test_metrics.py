@@ -8,9 +8,9 @@ from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.telemetry import Iteration, Outcome
 from safetyd.core.policy import Policy
-from safetyd.monitoring.counters import MAX_AGENTS
+from safetyd.monitoring.counters import MAX_AGENTS, Counters
 from safetyd.monitoring.gauges import Gauges
-from safetyd.monitoring.metrics import Metrics
+from safetyd.monitoring.metrics import Metrics, Sources
 from tests.story import ask, at, play, propose, report, stop
 
 # Names, types and labels as the contract has them.
@@ -72,9 +72,9 @@ def outcome(t: float, id_: str | None = None, agent: str = "code", **fields: obj
 
 def counted(*story: Event) -> Metrics:
     """Metrics that name the agents code and ops, after a story."""
-    metrics = Metrics("1")
-    metrics.counters.label = lambda agent: agent if agent in {"code", "ops"} else "other"
-    metrics.counters.labels = lambda: ("code",)
+    known = {"code", "ops"}
+    counters = Counters(lambda agent: agent if agent in known else "other", lambda: ("code",))
+    metrics = Metrics("1", counters=counters)
     metrics.observe(play(Engine(Policy()), *story))
     return metrics
 
@@ -97,9 +97,10 @@ def cost(metrics: Metrics, agent: str) -> float | None:
 
 def busy() -> Metrics:
     """Metrics that have seen one of everything."""
-    metrics, engine = Metrics("1.2.3"), Engine(Policy())
-    metrics.guards = lambda: engine.guard_names
-    metrics.gauges = Gauges(engine, lambda: Moment(at(9), 9.0), bool).families
+    engine = Engine(Policy())
+    gauges = Gauges(engine, lambda: Moment(at(9), 9.0), bool)
+    sources = Sources(guards=lambda: engine.guard_names, gauges=gauges.families)
+    metrics = Metrics("1.2.3", sources)
     decision = ask(engine, propose(0))
     metrics.decided(decision, 0.002)
     metrics.refused("malformed")
@@ -171,12 +172,11 @@ def test_value_beyond_all_bounds_is_still_counted() -> None:
 
 
 def test_gauges_show_what_holds_at_the_scrape() -> None:
-    metrics = Metrics("1")
+    stopped: list[str] = []
+    metrics = Metrics("1", Sources(lambda: bool(stopped), lambda: 9, reload_ok=lambda: False))
     before = value(metrics, "safetyd_emergency_stop_active")
 
-    metrics.stopped = lambda: True
-    metrics.reload_ok = False
-    metrics.malformed = lambda: 9
+    stopped.append("operator")
 
     assert before == 0
     assert value(metrics, "safetyd_emergency_stop_active") == 1
@@ -231,7 +231,7 @@ def test_names_made_up_in_telemetry_do_not_fill_the_memory() -> None:
 
     assert iterations(metrics, "other") == MAX_AGENTS + 50
     assert iterations(metrics, "code") == 1
-    assert len(metrics.counters._rounds) == MAX_AGENTS + 1
+    assert len(metrics._counters._rounds) == MAX_AGENTS + 1
 
 
 def test_cost_is_what_outcomes_say_or_their_tokens_cost_if_that_is_more() -> None:
@@ -272,8 +272,7 @@ def answered(t: float, via: str) -> Answered:
 
 
 def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
-    metrics = Metrics("1")
-    metrics.counters.asked_at = lambda _: at(10)
+    metrics = Metrics("1", counters=Counters(asked_at=lambda _: at(10)))
 
     metrics.observe([answered(100, "cli"), answered(30, "cli"), answered(30, "a\nforeign word")])
 
@@ -285,8 +284,7 @@ def test_the_time_that_people_take_is_counted_by_the_way_they_answer() -> None:
 
 
 def test_the_time_that_people_take_by_link_is_counted_whatever_brought_it() -> None:
-    metrics = Metrics("1")
-    metrics.counters.asked_at = lambda _: at(10)
+    metrics = Metrics("1", counters=Counters(asked_at=lambda _: at(10)))
 
     metrics.observe([answered(100, "link:email"), answered(30, "link:sms")])
 

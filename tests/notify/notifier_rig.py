@@ -46,6 +46,7 @@ class NotifierRig:
         self.settings = Settings(config, None, data_dir)
         self.wired = wired or ComposeRig(policy=self.settings.policy)
         self.told: list[dict[str, Any]] = []
+        self.base_url = config.web.public_url or "http://127.0.0.1:8787"
         self.notifier = Notifier(
             self.settings,
             self.wired.engine,
@@ -53,10 +54,10 @@ class NotifierRig:
             self.wired.clock,
             data_dir=data_dir,
             public_url=config.web.public_url,
+            base_url=lambda: self.base_url,
             waits=lambda _request: False,
             publish=self.told.append,
         )
-        self.notifier.links.base_url = config.web.public_url or "http://127.0.0.1:8787"
         self.wired.dispatch = self.notifier.dispatch
         self.wired.observers = [self.notifier.observe]
 

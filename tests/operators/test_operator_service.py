@@ -21,7 +21,7 @@ from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.notifier import Notifier
-from safetyd.operators.operator_service import OperatorService
+from safetyd.operators.operator_service import OperatorService, Surroundings
 from tests.captured_connection import REPLY, CapturedPublisher, work_off
 from tests.servers import until
 from tests.story import play, propose, stop
@@ -72,6 +72,7 @@ class Office:
             self.clock,
             data_dir=directory,
             public_url="",
+            base_url=str,
             waits=_nobody_waits,
             publish=lambda _notice: None,
         )
@@ -80,7 +81,7 @@ class Office:
             self.ear.publisher,
             self.mailbox,
             emergency_stop,
-            self.around,
+            Surroundings(self.around.facts, self.around.reload, self.around.search),
             tasks,
             waits=_nobody_waits,
             plans=notifier.plans,

@@ -118,7 +118,7 @@ async def test_without_a_public_address_one_listener_serves_everything(tmp_path:
     assert list(heard.values()) == [200, 200, 200, 401, 200]
     assert hook.status == 403
     assert site.front.links == ""
-    assert site.house.notifier.links.base_url == web
+    assert site.front.base_url == web
 
 
 @pytest.mark.req("S3.54")
@@ -143,7 +143,7 @@ async def test_with_a_public_address_links_and_hooks_are_all_that_the_second_lis
     assert inside == [200, 200, 404, 404]
     assert outside == [404, 404, 404, 404, 200, 403]
     assert stranger.status == 403
-    assert site.house.notifier.links.base_url == "https://safety.example.com"
+    assert site.front.base_url == "https://safety.example.com"
 
 
 @pytest.mark.req("S3.54")

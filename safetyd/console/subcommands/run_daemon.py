@@ -13,9 +13,9 @@ import click
 from safetyd.bus.embedded_server import ServerMissing
 from safetyd.console.locations import data_dir, make_private
 from safetyd.console.render.request_tables import telling
-from safetyd.daemon.app import Daemon
 from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
+from safetyd.daemon.lifecycle import Daemon
 from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed
 from safetyd.journal.recovery import JournalLost, JournalTrimmed
 from safetyd.journal.stream import Displaced, JournalUnusable

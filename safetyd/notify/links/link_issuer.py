@@ -1,7 +1,7 @@
 """Links in messages, and what they need: keys, codes, and browsers that are paired."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -38,19 +38,27 @@ class RotateCommand(msgspec.Struct, kw_only=True):
 
 
 class LinkIssuer:
-    """Makes links and knows them again. `base_url` is set once it is known."""
+    """Makes links and knows them again. `base_url` returns where they lead."""
 
-    def __init__(self, keys_file: Path, clock: Clock, engine: Engine, *, here_only: bool) -> None:
+    def __init__(
+        self,
+        keys_file: Path,
+        clock: Clock,
+        engine: Engine,
+        *,
+        base_url: Callable[[], str],
+        here_only: bool,
+    ) -> None:
         self.here_only = here_only  # links open on this machine only
         self._clock = clock
         self._engine = engine
         self._keys = LinkKeys(keys_file)
-        self.base_url = ""
+        self._base_url = base_url
         self.signer = Signer(_first(self._keys, clock.now().at))
         self.sent_links = SentLinks(self.signer, lambda: engine.outbox)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
-        return f"{self.base_url}/d/{self.signer.token(delivery, ref, recipient)}"
+        return f"{self._base_url()}/d/{self.signer.token(delivery, ref, recipient)}"
 
     def code(self, request_id: str, recipient: str) -> str:
         others = (request.id for request in islice(self._engine.approvals.pending(), COMPARED))
@@ -87,7 +95,7 @@ class LinkIssuer:
             if names and name not in names:
                 error = f"{name!r} is not one of {', '.join(names)}"
                 return Carried((), refused("not_found", error))
-            link = f"{self.base_url}/d/{self.signer.pairing(name, moment.at)}"
+            link = f"{self._base_url()}/d/{self.signer.pairing(name, moment.at)}"
             return Carried((), {"ok": True, "recipient": name, "link": link})
 
         return plan

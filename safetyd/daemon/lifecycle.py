@@ -1,0 +1,219 @@
+"""A daemon from its start to its end, in one task group. If one part dies, all do.
+
+A start is closed: no proposal is heard before the state is rebuilt, the stop is known, the audit
+file has its end and the bus has been heard.
+"""
+
+import logging
+import secrets
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from safetyd import host
+from safetyd.agents.refusals import Refusals
+from safetyd.agents.stop_reserve import StopReserve
+from safetyd.bus.connections import Connections
+from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.bus.external_server import external_problems, wait_for_silence
+from safetyd.bus.server_config import MAX_JOURNAL_BYTES
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.core.events.daemon_events import AuditRecovered
+from safetyd.core.events.event import Moment
+from safetyd.daemon.app import App, Resources
+from safetyd.daemon.config import Config
+from safetyd.daemon.reload import Reload
+from safetyd.daemon.settings import Settings
+from safetyd.daemon.ticker import Ticker
+from safetyd.host import Unusable, check_room, files_needed
+from safetyd.journal.audit import Audit, Torn
+from safetyd.journal.checkpoint_bucket import CheckpointBucket
+from safetyd.journal.checkpoints import Checkpoints
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
+from safetyd.journal.recovery import Restored, restore
+from safetyd.journal.stream import Journal
+
+log = logging.getLogger("safetyd.daemon")
+
+
+class Daemon:
+    """One daemon over one data directory."""
+
+    def __init__(self, config: Config, config_path: Path | None, data_dir: Path) -> None:
+        self._settings = Settings(config, config_path, data_dir)
+        self._data_dir = data_dir
+        self._boot_id = secrets.token_hex(5)
+        self._subjects = Subjects(config.bus.prefix)
+        self._clock = Clock()
+        self._started = self._clock.now().at
+        self._mailbox = Mailbox()
+        self._refusals = Refusals()
+        self._ticker = Ticker(self._mailbox, self._clock, self._refusals)
+        self._audit = Audit(data_dir / "audit", config.audit.max_bytes)
+        self._checkpoints = Checkpoints(data_dir / "checkpoints")
+        self._died = anyio.Event()
+        self._died_of = ""
+        self._app: App | None = None
+        self._serving = anyio.Event()
+        self._told_to_end = anyio.Event()
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """On which people are told."""
+        return self._settings.channels
+
+    async def run(self, announce: Callable[[host.Endpoint], None]) -> None:
+        """Run until a signal; raise if anything dies."""
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see console/cli.py
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._obey, signals, tasks)
+                await self._live(announce)
+                tasks.cancel_scope.cancel()
+
+    async def _obey(
+        self, signals: AsyncIterator[signal.Signals], tasks: anyio.abc.TaskGroup
+    ) -> None:
+        """Reload on SIGHUP; on the others end, at once if nothing is served yet."""
+        async for number in signals:
+            if number is signal.SIGHUP:
+                tasks.start_soon(self._reload_once_serving)
+                continue
+            log.info("stopping on %s", number.name)
+            if self._app is not None and self._app.health.serving:
+                self._told_to_end.set()
+            else:
+                tasks.cancel_scope.cancel()
+
+    async def _reload_once_serving(self) -> None:
+        await self._serving.wait()
+        if self._app is not None:
+            await self._app.reload("SIGHUP")
+
+    async def _live(self, announce: Callable[[host.Endpoint], None]) -> None:
+        """Lock, start the bus, connect, rebuild, serve; leave everything as it was found."""
+        async with AsyncExitStack() as stack:
+            bus = self._settings.config.bus
+            server, reserve = None, None
+            with files_needed(self._data_dir):
+                stack.enter_context(host.lock(self._data_dir))
+                self._settings.keyring.make_own()
+                if not bus.url:  # with a bus of our own no standby misses the reserve
+                    reserve = StopReserve(self._data_dir)
+                    reserve.prepare()
+                    server = EmbeddedServer(
+                        self._data_dir / "nats", self._subjects, bus.nats_server
+                    )
+                    stack.callback(server.stop)
+                stack.callback(self._audit.close)
+                stack.callback(host.remove_endpoint, self._data_dir)
+                reload = Reload(self._settings, server, self._ticker, self._mailbox)
+                if server is not None:
+                    self._start_server(server, reload)
+            url = server.url if server is not None else bus.url
+            connections = self._connections()
+            await connections.connect(url, server, stack)
+            with connections.needed():
+                bucket = await self._join_bus(connections, reload) if server is None else None
+                journal = Journal(connections.main.client, self._subjects, self._boot_id)
+                restored = await self._rebuild(journal, reload)
+            resources = Resources(
+                settings=self._settings,
+                data_dir=self._data_dir,
+                boot_id=self._boot_id,
+                started=self._started,
+                subjects=self._subjects,
+                clock=self._clock,
+                mailbox=self._mailbox,
+                refusals=self._refusals,
+                ticker=self._ticker,
+                reload=reload,
+                audit=self._audit,
+                checkpoints=self._checkpoints,
+                connections=connections,
+                journal=journal,
+                server=server,
+                reserve=reserve,
+                bucket=bucket,
+            )
+            await self._serve(App(resources, restored), url, announce)
+
+    def _start_server(self, server: EmbeddedServer, reload: Reload) -> None:
+        errors = reload.take_on_keys("start")
+        if errors:
+            check_room(self._data_dir)
+            raise Unusable("; ".join(errors))
+        server.start()
+
+    def _connections(self) -> Connections:
+        return Connections(
+            self._subjects,
+            self._boot_id,
+            self._data_dir,
+            seed=self._settings.seed,
+            keyless=self._settings.config.bus.keyless,
+            die=self._die,
+        )
+
+    async def _join_bus(self, connections: Connections, reload: Reload) -> CheckpointBucket:
+        """Make sure that somebody else's bus is as it must be, and that no other daemon writes."""
+        client = connections.main.client
+        problems = reload.take_on_keys("start") + await external_problems(client)
+        if problems:
+            raise Unusable("\n".join(problems))
+        log.warning("make sure that the bus has `sync_interval: always`; it cannot be seen")
+        await wait_for_silence(client, self._subjects.writer)
+        bucket = CheckpointBucket(client)
+        await bucket.fetch(self._checkpoints)
+        return bucket
+
+    async def _rebuild(self, journal: Journal, reload: Reload) -> Restored:
+        await journal.open(MAX_JOURNAL_BYTES)
+        with files_needed(self._data_dir):
+            torn = self._audit.open()
+            policy = self._settings.policy
+            restored = await restore(policy, self._checkpoints, journal, self._audit)
+        self._clock.resume_after(restored.t)
+        log.info("replayed %d events, now at %d", restored.replayed, restored.engine.seq)
+        self._mailbox.put(EventEnvelope(reload.configured("start"), lambda: None))
+        if torn is not None:
+            log.error("a torn line of %d bytes was cut off %s", torn.size, torn.file)
+            self._ticker.put(lambda moment: _recovered(torn, moment))
+        return restored
+
+    async def _serve(self, app: App, url: str, announce: Callable[[host.Endpoint], None]) -> None:
+        self._app = app
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._until_dead)
+            endpoint = await app.start(tasks, url)
+            with files_needed(self._data_dir):
+                host.write_endpoint(self._data_dir, endpoint)
+            host.notify("READY=1")
+            announce(endpoint)
+            self._serving.set()
+            await self._told_to_end.wait()
+            await app.drain()
+            tasks.cancel_scope.cancel()
+
+    def _die(self, why: str) -> None:
+        self._died_of = why
+        self._died.set()
+
+    async def _until_dead(self) -> None:
+        await self._died.wait()
+        raise Unusable(self._died_of)
+
+
+def _recovered(torn: Torn, moment: Moment) -> AuditRecovered:
+    return AuditRecovered(
+        at=moment.at,
+        t=moment.t,
+        file=torn.file,
+        torn_bytes=torn.size,
+        torn_sha256=torn.sha256,
+    )

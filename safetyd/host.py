@@ -1,4 +1,4 @@
-"""What the machine gives a daemon: one lock, a notice when ready, a watchdog, an endpoint file.
+"""What the machine gives a daemon: one lock, a notice when ready, a watchdog, files written whole.
 
 `Unusable` says why the daemon cannot start or go on, in words for whoever started it.
 """
@@ -8,7 +8,7 @@ import fcntl
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
@@ -71,10 +71,36 @@ def room(directory: Path) -> Room:
     return Room(disk, blocks * found.f_frsize, files if counted else sys.maxsize)
 
 
+def write_whole(
+    path: Path,
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    look: Callable[[Path], None] = lambda _fresh: None,
+    suffix: str = ".new",
+) -> None:
+    """Put a file in its place in one step: after a power cut it is the old one or the new, whole.
+
+    It is never readable by more people than `mode` says. `look` may refuse the new one by raising
+    before it is in its place. Who may write the same file at the same time needs a `suffix` of
+    their own.
+    """
+    fresh = path.with_name(path.name + suffix)
+    fresh.unlink(missing_ok=True)
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        look(fresh)
+        fresh.rename(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
 def write_endpoint(data_dir: Path, endpoint: Endpoint) -> None:
-    fresh = data_dir / f"{ENDPOINT}.new"
-    fresh.write_bytes(msgspec.json.encode(endpoint) + b"\n")
-    fresh.rename(data_dir / ENDPOINT)
+    write_whole(data_dir / ENDPOINT, msgspec.json.encode(endpoint) + b"\n", mode=0o644)
 
 
 def remove_endpoint(data_dir: Path) -> None:

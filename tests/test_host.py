@@ -21,6 +21,7 @@ from safetyd.host import (
     system_zone,
     watchdog_s,
     write_endpoint,
+    write_whole,
 )
 
 HERE = Endpoint(bus="nats://127.0.0.1:4222", web="http://127.0.0.1:8787", pid=4711, version="1.2")
@@ -199,3 +200,43 @@ def test_the_zone_is_the_one_that_the_machine_links_to(
     monkeypatch.delenv("TZ", raising=False)
 
     assert system_zone() == zone
+
+
+def test_a_file_is_replaced_whole_and_by_nothing_less(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    write_whole(path, b"old")
+
+    write_whole(path, b"new")
+
+    assert path.read_bytes() == b"new"
+    assert [kept.name for kept in tmp_path.iterdir()] == ["state"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_new_file_is_readable_by_those_who_may_and_nobody_else(tmp_path: Path, mode: int) -> None:
+    write_whole(tmp_path / "key", b"", mode=mode)
+
+    assert (tmp_path / "key").stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_that_is_refused_leaves_the_old_one(tmp_path: Path) -> None:
+    path, seen = tmp_path / "nats.conf", list[bytes]()
+    path.write_bytes(b"old")
+
+    def refuse(fresh: Path) -> None:
+        seen.append(fresh.read_bytes())
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        write_whole(path, b"new", look=refuse)
+
+    assert (seen, path.read_bytes()) == ([b"new"], b"old")
+    assert [kept.name for kept in tmp_path.iterdir()] == ["nats.conf"]
+
+
+def test_what_a_torn_write_left_behind_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "state.new").write_bytes(b"to")
+
+    write_whole(tmp_path / "state", b"whole")
+
+    assert [kept.name for kept in tmp_path.iterdir()] == ["state"]

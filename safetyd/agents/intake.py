@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from safetyd.bus.flood_gate import FloodBounds
+from safetyd.core.token_bucket import Refill, TokenBucket
 
 BURST_S: Final = 4.0
 BYTES_PER_S: Final = 256 * 1024
@@ -26,77 +27,69 @@ BOUNDS: Final = FloodBounds(
     again="agent %s is let in again",
 )
 
+_BYTES: Final = Refill(BYTES_PER_S, BYTES_PER_S * BURST_S)
+_DRY_RUNS: Final = Refill(DRY_RUNS_PER_MINUTE / 60, DRY_RUNS_PER_MINUTE)
 
-class Bucket(msgspec.Struct, gc=False):
-    tokens: float
-    bytes: float
-    filled_t: float
+
+class Allowance(msgspec.Struct, gc=False):
+    """What one agent may still say: so many messages, of so many bytes."""
+
+    messages: TokenBucket
+    bytes: TokenBucket
 
 
 class Intake:
     """Who may be heard now."""
 
     def __init__(self, attempts_per_second: int) -> None:
-        self._per_s = attempts_per_second
+        self._messages = Refill(attempts_per_second, attempts_per_second * BURST_S)
         # Apart, so that no keyless agent spends what belongs to a name that has a key.
-        self._keyed: dict[str, Bucket] = {}
-        self._keyless: dict[str, Bucket] = {}
-        self._all_keyless = Bucket(0.0, BYTES_PER_S * BURST_S, 0.0)
-        self._dry_runs: dict[str, Bucket] = {}
+        self._keyed: dict[str, Allowance] = {}
+        self._keyless: dict[str, Allowance] = {}
+        self._all_keyless = TokenBucket()
+        self._dry_runs: dict[str, TokenBucket] = {}
 
     def admit(self, agent: str, size: int, t: float, *, keyless: bool) -> float:
         """Take what a message costs and return 0.0, or return the seconds until it would fit."""
-        if not self._per_s:
+        messages = self._messages
+        if not messages.per_s:
             return 0.0
         cost = size + LINE_BYTES
-        bucket = self._bucket(self._keyless if keyless else self._keyed, agent, t)
-        wait = self._missing(bucket, cost)
+        allowance = _of(self._keyless if keyless else self._keyed, agent)
+        wait = max(
+            messages.wait_s(messages.fill(allowance.messages, t)),
+            _BYTES.wait_s(_BYTES.fill(allowance.bytes, t), cost),
+        )
         if keyless:
-            self._fill(self._all_keyless, t)
-            wait = max(wait, (cost - self._all_keyless.bytes) / BYTES_PER_S)
+            wait = max(wait, _BYTES.wait_s(_BYTES.fill(self._all_keyless, t), cost))
         if wait > 0:
             return wait
-        bucket.tokens -= 1
-        bucket.bytes -= cost
+        allowance.messages.tokens -= 1
+        allowance.bytes.tokens -= cost
         if keyless:
-            self._all_keyless.bytes -= cost
+            self._all_keyless.tokens -= cost
         return 0.0
 
     def admit_dry_run(self, agent: str, t: float) -> float:
         """Like `admit`, for the allowance of dry runs."""
-        if not self._per_s:
+        if not self._messages.per_s:
             return 0.0
-        per_s = DRY_RUNS_PER_MINUTE / 60
         bucket = self._dry_runs.get(agent)
         if bucket is None:
             if len(self._dry_runs) >= MAX_BUCKETS:
                 self._dry_runs.clear()
-            bucket = self._dry_runs[agent] = Bucket(float(DRY_RUNS_PER_MINUTE), 0.0, t)
-        bucket.tokens = min(
-            bucket.tokens + (t - bucket.filled_t) * per_s, float(DRY_RUNS_PER_MINUTE)
-        )
-        bucket.filled_t = t
-        if bucket.tokens < 1:
-            return (1 - bucket.tokens) / per_s
+            bucket = self._dry_runs[agent] = TokenBucket()
+        level = _DRY_RUNS.fill(bucket, t)
+        if level < 1:
+            return _DRY_RUNS.wait_s(level)
         bucket.tokens -= 1
         return 0.0
 
-    def _bucket(self, buckets: dict[str, Bucket], agent: str, t: float) -> Bucket:
-        bucket = buckets.get(agent)
-        if bucket is None:
-            if len(buckets) >= MAX_BUCKETS:
-                agent = ""
-            bucket = buckets.setdefault(
-                agent, Bucket(self._per_s * BURST_S, BYTES_PER_S * BURST_S, t)
-            )
-        self._fill(bucket, t)
-        return bucket
 
-    def _fill(self, bucket: Bucket, t: float) -> None:
-        gone = t - bucket.filled_t
-        bucket.tokens = min(bucket.tokens + gone * self._per_s, self._per_s * BURST_S)
-        bucket.bytes = min(bucket.bytes + gone * BYTES_PER_S, BYTES_PER_S * BURST_S)
-        bucket.filled_t = t
-
-    def _missing(self, bucket: Bucket, cost: int) -> float:
-        return max((1 - bucket.tokens) / self._per_s, (cost - bucket.bytes) / BYTES_PER_S)
+def _of(allowances: dict[str, Allowance], agent: str) -> Allowance:
+    allowance = allowances.get(agent)
+    if allowance is None:
+        if len(allowances) >= MAX_BUCKETS:
+            agent = ""
+        allowance = allowances.setdefault(agent, Allowance(TokenBucket(), TokenBucket()))
+    return allowance

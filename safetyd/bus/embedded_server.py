@@ -17,6 +17,7 @@ import anyio.to_thread
 from safetyd.bus.keyring import new_pair
 from safetyd.bus.server_config import Listen, Users, embedded
 from safetyd.bus.subjects import Subjects
+from safetyd.host import write_whole
 
 STOP_S: Final = 5.0
 _PR_SET_PDEATHSIG: Final = 1
@@ -67,12 +68,12 @@ class EmbeddedServer:
             pid_file=str(self._directory / "nats-server.pid"),
             monitor=self._monitor,
         )
-        fresh = self._directory / "nats.conf.new"
-        fresh.touch(mode=0o600)
-        fresh.write_text(embedded(listen, users, self._subjects))
-        if not tried:
-            self._try(fresh)
-        fresh.rename(self._directory / "nats.conf")
+        content = embedded(listen, users, self._subjects).encode()
+        path = self._directory / "nats.conf"
+        if tried:
+            write_whole(path, content)
+        else:
+            write_whole(path, content, look=self._try)
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGHUP)
 

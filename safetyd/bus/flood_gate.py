@@ -13,6 +13,7 @@ import anyio
 import msgspec
 
 from safetyd.clock import uptime
+from safetyd.core.token_bucket import Refill, TokenBucket
 
 # All keyless agents together may send 256 KiB a second. This is what comes on top of that.
 FLOOD_BYTES: Final = 16 * 1024 * 1024
@@ -20,28 +21,29 @@ FLOOD_BYTES_PER_S: Final = 4 * 1024 * 1024
 CALM_BYTES: Final = 1024 * 1024
 SHUT_S: Final = 30.0
 AGAIN_S: Final = 1.0
+
+_FLOOD: Final = Refill(FLOOD_BYTES_PER_S, FLOOD_BYTES)
+
 log = logging.getLogger("safetyd.bus")
 
 
 class KeylessGate:
-    """Counts what is turned away, as a bucket that leaks."""
+    """Counts what is turned away of agents without a key."""
 
     def __init__(self) -> None:
         self.open = True
-        self._over = 0.0
-        self._t = 0.0
+        self._room = TokenBucket(FLOOD_BYTES)
         self._flooded = anyio.Event()
 
     @property
     def calm(self) -> bool:
         """Say whether there is time to read what is turned away."""
-        return self._over < CALM_BYTES
+        return self._room.tokens > FLOOD_BYTES - CALM_BYTES
 
     def turned_away(self, size: int, t: float) -> None:
         """Count a message that was refused because too many come."""
-        self._over = max(0.0, self._over - (t - self._t) * FLOOD_BYTES_PER_S) + size
-        self._t = t
-        if self._over > FLOOD_BYTES:
+        self._room.tokens = _FLOOD.fill(self._room, t) - size
+        if self._room.tokens < 0:
             self._flooded.set()
 
     async def watch(self, turn: Callable[[], Sequence[str]]) -> None:
@@ -58,7 +60,7 @@ class KeylessGate:
             self.open = True
             await until_turned(turn)
             log.info("agents without a key are let in again")
-            self._over = 0.0
+            self._room.tokens = FLOOD_BYTES
             self._flooded = anyio.Event()
 
 
@@ -83,20 +85,14 @@ class FloodBounds(msgspec.Struct, frozen=True, kw_only=True):
     again: str  # with the name
 
 
-class Bucket(msgspec.Struct):
-    """What was refused, as a bucket that leaks."""
-
-    over: float
-    t: float
-
-
 class FloodGate:
     """Counts what is refused of each, and knows who is shut out until when."""
 
     def __init__(self, bounds: FloodBounds, now: Callable[[], float] = uptime) -> None:
         self._bounds = bounds
         self._now = now
-        self._known: dict[str, Bucket] = {}
+        self._refill = Refill(bounds.per_s, bounds.flood)
+        self._room: dict[str, TokenBucket] = {}
         self._shut: dict[str, float] = {}
         self._flooded = anyio.Event()
 
@@ -107,9 +103,9 @@ class FloodGate:
 
     def turned_away(self, name: str, size: int) -> None:
         """Count a message that was refused because too many come."""
-        bucket = self._bucket(name)
-        bucket.over += max(1.0, size / self._bounds.piece_bytes)
-        if bucket.over > self._bounds.flood and name not in self._shut:
+        room = self._room_of(name)
+        room.tokens -= max(1.0, size / self._bounds.piece_bytes)
+        if room.tokens < 0 and name not in self._shut:
             log.warning(self._bounds.shut, name, SHUT_S)
             self._shut[name] = self._now() + SHUT_S
             self._flooded.set()
@@ -140,14 +136,13 @@ class FloodGate:
     def _let_in(self) -> None:
         for name in [name for name, until in self._shut.items() if until <= self._now()]:
             del self._shut[name]
-            self._bucket(name).over = 0.0
+            self._room_of(name).tokens = self._bounds.flood
             log.info(self._bounds.again, name)
 
-    def _bucket(self, name: str) -> Bucket:
-        now = self._now()
-        if name not in self._known and len(self._known) >= MAX_KNOWN:
+    def _room_of(self, name: str) -> TokenBucket:
+        """Return what may still be refused of somebody before it is a flood."""
+        if name not in self._room and len(self._room) >= MAX_KNOWN:
             name = ""
-        bucket = self._known.setdefault(name, Bucket(0.0, now))
-        gone, bucket.t = now - bucket.t, now
-        bucket.over = max(bucket.over - gone * self._bounds.per_s, 0.0)
-        return bucket
+        room = self._room.setdefault(name, TokenBucket())
+        self._refill.fill(room, self._now())
+        return room

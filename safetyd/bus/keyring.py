@@ -4,7 +4,6 @@
 so a seed may be moved to the agent's own account and the agent stays known.
 """
 
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import nkeys
 from nacl.signing import SigningKey
 
 from safetyd.core.messages.proposal import is_token
+from safetyd.host import write_whole
 
 Role = Literal["agents", "operators", "observers"]
 
@@ -67,7 +67,7 @@ class Keyring:
             if not path.exists():
                 _write_pair(path)
         if not self.operator_token.exists():
-            _write_secret(self.operator_token, secrets.token_urlsafe(32).encode())
+            write_whole(self.operator_token, f"{secrets.token_urlsafe(32)}\n".encode())
 
     def bearer(self) -> str:
         """Return what the local operator's HTTP requests carry."""
@@ -135,20 +135,5 @@ def new_pair() -> tuple[bytes, bytes]:
 
 def _write_pair(path: Path) -> None:
     seed, public = new_pair()
-    _write_secret(path, seed)
-    _write(path.with_suffix(".pub"), public, 0o644)
-
-
-def _write_secret(path: Path, content: bytes) -> None:
-    """Write a file that was never readable by others and is never half-written."""
-    _write(path, content, 0o600)
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    fresh = path.with_name(path.name + ".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(fd, "wb") as file:
-        file.write(content + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
+    write_whole(path, seed + b"\n")
+    write_whole(path.with_suffix(".pub"), public + b"\n", mode=0o644)

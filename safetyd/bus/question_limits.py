@@ -6,10 +6,9 @@ What a question takes is measured, so a large daemon answers fewer of them and n
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from safetyd.bus.flood_gate import MAX_KNOWN, FloodBounds, FloodGate
 from safetyd.clock import uptime
+from safetyd.core.token_bucket import Refill, TokenBucket
 
 SHARE: Final = 0.05  # of the time, for each person
 SAVED_S: Final = 0.2  # of working time, for somebody who was silent
@@ -30,9 +29,13 @@ PIECE_BYTES: Final = 2048
 BURST: Final = 50.0
 
 
-class AskerShare(msgspec.Struct):
-    left_s: float  # of working time
-    t: float
+_WORK: Final = Refill(SHARE, SAVED_S)
+_READ: Final = Refill(PER_S, BURST)
+
+
+class AskerShare(TokenBucket):
+    """Working time that somebody may still use, in seconds, and how many questions wait."""
+
     waiting: int = 0
 
 
@@ -50,10 +53,10 @@ class QuestionLimits:
         share = self._share(name)
         if share.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_OF_ALL:
             wait = BUSY_S
-        elif share.left_s <= 0.0:
-            wait = (LEAST_S - share.left_s) / SHARE
+        elif share.tokens <= 0.0:
+            wait = _WORK.wait_s(share.tokens, LEAST_S)
         else:
-            share.left_s -= LEAST_S
+            share.tokens -= LEAST_S
             return 0.0
         self.flood_gate.turned_away(name, size)
         return wait
@@ -69,15 +72,13 @@ class QuestionLimits:
 
     def charge(self, name: str, seconds: float) -> None:
         """Take off what answering has taken so far."""
-        self._share(name).left_s -= seconds
+        self._share(name).tokens -= seconds
 
     def _share(self, name: str) -> AskerShare:
-        now = self._now()
         if name not in self._known and len(self._known) >= MAX_KNOWN:
             name = ""
-        share = self._known.setdefault(name, AskerShare(SAVED_S, now))
-        gone, share.t = now - share.t, now
-        share.left_s = min(share.left_s + gone * SHARE, SAVED_S)
+        share = self._known.setdefault(name, AskerShare())
+        _WORK.fill(share, self._now())
         return share
 
 
@@ -86,13 +87,10 @@ class QuestionRate:
 
     def __init__(self, now: Callable[[], float] = uptime) -> None:
         self._now = now
-        self._left = BURST
-        self._t = now()
+        self._bucket = TokenBucket()
 
     def __call__(self, size: int) -> float:
         """Count a message; return how long to rest before the next."""
-        now = self._now()
-        self._left = min(self._left + (now - self._t) * PER_S, BURST)
-        self._t = now
-        self._left -= max(1.0, size / PIECE_BYTES)
-        return 0.0 if self._left > 0.0 else (BURST - self._left) / PER_S
+        left = _READ.fill(self._bucket, self._now()) - max(1.0, size / PIECE_BYTES)
+        self._bucket.tokens = left
+        return 0.0 if left > 0.0 else _READ.wait_s(left, BURST)

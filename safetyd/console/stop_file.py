@@ -11,6 +11,7 @@ from typing import Any, Final
 from safetyd.agents.stop_reserve import FREE
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import plain
+from safetyd.host import write_whole
 
 NAME: Final = "EMERGENCY_STOP"
 _OURS: Final = re.compile(r"Stopped by: [^\n]*\nTime: [^\n]*\nReason: [^\n]*\n?")
@@ -21,13 +22,9 @@ def write(path: Path, by: str, at: datetime, reason: str) -> None:
     """Write who, when and why; what somebody else put there stays as it is."""
     if is_there(path) and not is_ours(path):
         return
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     lines = (f"Stopped by: {by}", f"Time: {at:%Y-%m-%dT%H:%M:%SZ}", f"Reason: {_one_line(reason)}")
-    try:
-        fresh.write_text("\n".join(lines) + "\n")
-        fresh.rename(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    text = "\n".join(lines) + "\n"
+    write_whole(path, text.encode(), mode=0o644, suffix=f".{os.getpid()}")
 
 
 def put(path: Path) -> bool:

@@ -17,6 +17,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from safetyd.host import write_whole
+
 NO_HASH: Final = b"0" * 64
 _TAIL_BYTES: Final = 1024 * 1024
 _HASHED: Final = re.compile(rb',"hash":"([0-9a-f]{64})"}\n?\Z')
@@ -145,13 +147,7 @@ class Audit:
             file=path.name, previous=self._hash.decode(), after_seq=self.seq, missing=missing
         )
         line = _first_line(opened)
-        fresh = path.with_suffix(".new")
-        with fresh.open("wb") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.chmod(0o600)
-        fresh.rename(path)
+        write_whole(path, line)
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._size = len(line)
 

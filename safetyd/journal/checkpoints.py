@@ -1,7 +1,6 @@
 """The engine's state on disk, so that a start need not replay everything."""
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -9,6 +8,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.engine.engine import SCHEMA, Checkpoint
+from safetyd.host import write_whole
 
 KEPT: Final = 2
 
@@ -43,14 +43,14 @@ class Checkpoints:
         """Write one whole or not at all, and drop those that are no longer needed."""
         body = _encode(saved)
         path = self._directory / f"{saved.engine.seq:020d}.msgpack"
-        _write_whole(path, _encode(Sealed(hashlib.sha256(body).digest(), body)))
+        write_whole(path, _encode(Sealed(hashlib.sha256(body).digest(), body)))
         for old in self.paths()[KEPT:]:
             old.unlink()
         return path
 
     def adopt(self, name: str, content: bytes) -> None:
         """Take in a checkpoint that another daemon wrote."""
-        _write_whole(self._directory / name, content)
+        write_whole(self._directory / name, content)
 
     def paths(self) -> list[Path]:
         """Return what is there, newest first."""
@@ -67,19 +67,6 @@ class Checkpoints:
             except Unloadable as error:
                 path.rename(path.with_suffix(".unloadable"))
                 yield error
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    fresh = path.with_suffix(".new")
-    try:
-        with fresh.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
-    fresh.rename(path)
 
 
 def _read(path: Path) -> SavedCheckpoint:

@@ -6,7 +6,6 @@ files.
 """
 
 import logging
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, pairwise
@@ -21,6 +20,7 @@ from safetyd.core.engine.journal_lines import decode
 from safetyd.core.events.decision_events import Transcribed
 from safetyd.core.events.event import Event
 from safetyd.core.messages.transcript import Transcript
+from safetyd.host import write_whole
 from safetyd.journal.audit import Opened, files
 
 DIRECTORY: Final = "transcripts"
@@ -102,8 +102,8 @@ class TranscriptFiles:
         if path is not None:
             filed = {**msgspec.structs.asdict(event.transcript), "seq": event.seq}
             data = msgspec.json.format(msgspec.json.encode(filed), indent=2)
-            _write_whole(path, data + b"\n")
-        _write_whole(self._directory / _WRITTEN, b"%d\n" % event.seq)
+            write_whole(path, data + b"\n")
+        write_whole(self._directory / _WRITTEN, b"%d\n" % event.seq)
         return event.seq
 
     def _free(self, event: Transcribed) -> Path | None:
@@ -172,13 +172,3 @@ def _seq(path: Path) -> int:
         return msgspec.json.decode(path.read_bytes(), type=Filed).seq
     except (OSError, msgspec.DecodeError):
         return 0  # somebody else's: it stays as it is
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Hashable
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+from safetyd.core.token_bucket import Refill, TokenBucket
+
 TURNS_PER_S: Final = 100.0  # at about a third of a millisecond each
 TURNS_SAVED: Final = 20.0  # what may come at once
 LONGEST_S: Final = 1.0
@@ -36,20 +38,20 @@ class Allowance:
     """So many a minute for each, all at once if need be."""
 
     def __init__(self, most: int, now: Callable[[], float]) -> None:
-        self._most = most
+        self._refill = Refill(most / MINUTE_S, most)
         self._now = now
-        self._left: dict[Hashable, tuple[float, float]] = {}  # what was left, and when
+        self._left: dict[Hashable, TokenBucket] = {}
 
     def take(self, who: Hashable = None) -> float:
         """Use one up and return 0.0, or return in how many seconds there will be one."""
-        now, rate = self._now(), self._most / MINUTE_S
-        left, since = self._left.pop(who, (float(self._most), now))
-        left = min(left + (now - since) * rate, float(self._most))
-        granted = left >= 1.0
-        self._left[who] = left - granted, now
+        bucket = self._left[who] = self._left.pop(who, TokenBucket())
         if len(self._left) > MAX_KNOWN:
             del self._left[next(iter(self._left))]
-        return 0.0 if granted else (1.0 - left) / rate
+        level = self._refill.fill(bucket, self._now())
+        if level < 1.0:
+            return self._refill.wait_s(level)
+        bucket.tokens -= 1.0
+        return 0.0
 
 
 class Throttle:

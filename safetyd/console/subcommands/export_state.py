@@ -14,6 +14,7 @@ from safetyd.console.subcommands.list_requests import ended, waiting
 from safetyd.console.terminal_text import document, several
 from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.project_files import with_files
+from safetyd.host import write_whole
 
 
 @click.command()
@@ -61,8 +62,5 @@ def _settings(path: str) -> object:
 
 
 def _write(path: Path, content: object) -> None:
-    """Put a file in its place whole, readable by its owner only: it has what agents wrote."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.touch(mode=0o600)
-    draft.write_text(f"{document(content, indent=2)}\n")
-    draft.replace(path)
+    """Let only the owner read it: it has what agents wrote."""
+    write_whole(path, f"{document(content, indent=2)}\n".encode())

@@ -1,6 +1,5 @@
 """The file of the keys that links are signed with. Losing it kills links, and nothing else."""
 
-import os
 import secrets
 import string
 from datetime import datetime, timedelta
@@ -11,6 +10,7 @@ from typing import Final
 import msgspec
 
 from safetyd.bus.keyring import KeyUnusable
+from safetyd.host import write_whole
 from safetyd.notify.links.tokens import LinkKey
 
 ROTATED_AFTER: Final = timedelta(days=90)
@@ -62,14 +62,7 @@ class LinkKeys:
     def _kept(self, keys: tuple[LinkKey, ...]) -> tuple[LinkKey, ...]:
         """Write the file in one step, never readable by others; return the keys."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self._path.with_name(self._path.name + ".new")
-        fresh.unlink(missing_ok=True)
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(keys) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.rename(self._path)
+        write_whole(self._path, msgspec.json.encode(keys) + b"\n")
         return keys
 
 

@@ -5,7 +5,6 @@ runs low, agents that have had their share of the last minute wait. Names withou
 up: as soon as others have keys, they leave half of every bucket that is shared to those.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
@@ -27,6 +26,7 @@ from safetyd.core.guards.rate.rate_limits import (
 )
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Severity, Verdict, after
 from safetyd.core.party import Others
+from safetyd.core.token_bucket import Refill, TokenBucket
 
 LOW: Final = 5  # at or below this part of the common burst, tokens go by shares: a fifth
 UNFAIR_WAIT_S: Final = 1.0
@@ -46,14 +46,7 @@ class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return modes.get(mode, self.production)
 
 
-class Bucket(msgspec.Struct, gc=False):
-    """What was left at `t`. A bucket that nobody took from is full, however large it is."""
-
-    tokens: float = math.inf
-    t: float = 0.0
-
-
-class Taker(Bucket, gc=False):
+class Taker(TokenBucket, gc=False):
     """An agent's bucket at its last proposal, and the tokens it took in the minute before."""
 
     taken: minute.Ring = msgspec.field(default_factory=minute.empty)
@@ -61,9 +54,9 @@ class Taker(Bucket, gc=False):
 
 
 class RateState(msgspec.Struct):
-    common: Bucket = msgspec.field(default_factory=Bucket)
+    common: TokenBucket = msgspec.field(default_factory=TokenBucket)
     agents: dict[str, Taker] = {}
-    models: dict[str, Bucket] = {}  # the keys guard bounds how many
+    models: dict[str, TokenBucket] = {}  # the keys guard bounds how many
     # Agents, by slot: those with a key and those without.
     proposing: minute.Ring = msgspec.field(default_factory=minute.empty)
     keyless: minute.Ring = msgspec.field(default_factory=minute.empty)
@@ -82,27 +75,19 @@ class RateReserve(NamedTuple):
 NO_RESERVE: Final = RateReserve(0.0, 0.0)
 
 
-class Limit:
-    """How a kind of bucket fills."""
+class Limit(Refill):
+    """How a kind of bucket fills, as it is configured."""
+
+    __slots__ = ("tokens_per_minute",)
 
     def __init__(self, config: BucketConfig) -> None:
+        super().__init__(config.tokens_per_minute / 60.0, float(config.burst))
         self.tokens_per_minute = config.tokens_per_minute
-        self.burst = float(config.burst)
-        self.per_s = config.tokens_per_minute / 60.0
 
-    def level(self, bucket: Bucket, t: float) -> float:
-        return min(bucket.tokens + (t - bucket.t) * self.per_s, self.burst)
-
-    def fill(self, bucket: Bucket, t: float, *, take: bool) -> None:
-        """Bring a bucket up to `t`, and take a token if there is one to take."""
-        level = min(bucket.tokens + (t - bucket.t) * self.per_s, self.burst)
-        if take:
-            level = level - 1.0 if level > 1.0 else 0.0
-        bucket.tokens = level
-        bucket.t = t
-
-    def wait_s(self, level: float, wanted: float = 1.0) -> float:
-        return (wanted - level) / self.per_s
+    def take(self, bucket: TokenBucket, t: float) -> None:
+        """Take a token of what there is at `t`, or the rest of one."""
+        level = self.fill(bucket, t)
+        bucket.tokens = level - 1.0 if level > 1.0 else 0.0
 
 
 class RateLimiter(Guard):
@@ -181,21 +166,22 @@ class RateLimiter(Guard):
         taker, slot = self._state.agents.get(agent), minute.slot_at(t)
         if taker is None or minute.slot_at(taker.t) != slot:
             taker = self._mark(event, slot)
-        self._common.fill(self._state.common, t, take=take)
-        self._overrides.get(agent, self._agent).fill(taker, t, take=take)
+        own = self._overrides.get(agent, self._agent)
+        (self._common.take if take else self._common.fill)(self._state.common, t)
+        (own.take if take else own.fill)(taker, t)
         if take:
             taker.taken[slot % minute.SLOTS] += 1
             if event.proposal.model:
-                self._model.fill(self._bucket(event.proposal.model, t), t, take=True)
+                self._model.take(self._bucket(event.proposal.model, t), t)
 
     def _forgotten(self, event: NameForgotten) -> None:
         self._state.agents.pop(event.agent, None)
 
-    def _bucket(self, model: str, t: float) -> Bucket:
+    def _bucket(self, model: str, t: float) -> TokenBucket:
         bucket = self._state.models.get(model)
         if bucket is None:
             self._drop_full(t)
-            bucket = self._state.models[model] = Bucket()
+            bucket = self._state.models[model] = TokenBucket()
         return bucket
 
     def _drop_full(self, t: float) -> None:
@@ -256,7 +242,7 @@ class RateLimiter(Guard):
             yield self._common.wait_s(self.common_level(t), low) + MORE_S, verdict
 
 
-_FULL: Final = Bucket()
+_FULL: Final = TokenBucket()
 
 
 def _left(level: float, burst: float) -> str:

@@ -8,16 +8,22 @@ from safetyd.core.events.event import Event
 class KeysChanged(Event, kw_only=True, tag="keys_changed"):
     """Who may connect has changed; each entry is a role, a name and a public key."""
 
+    told = True
+
     added: tuple[str, ...]
     removed: tuple[str, ...]
     by: str
 
 
 class ConfigRejected(Event, kw_only=True, tag="config_rejected"):
+    told = True
+
     errors: tuple[str, ...]
 
 
 class ClockStepped(Event, kw_only=True, tag="clock_stepped"):
+    told = True
+
     seconds: float
 
 

@@ -80,6 +80,8 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
 class Refused(Event, kw_only=True, omit_defaults=True, tag="refused"):
     """Answers that left without a line of their own: one of these per agent, cause and 10 s."""
 
+    told = True
+
     agent: str
     cause: Cause
     count: int
@@ -142,6 +144,8 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
 
 class Overdue(Event, kw_only=True, tag="overdue"):
     """Allowed actions whose outcomes nobody reported in time, or of which there are too many."""
+
+    told = True
 
     agent: str
     ids: tuple[str, ...]

@@ -14,7 +14,8 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_field="event"):
     """Something that happened. The engine gives it its `seq`; nobody changes it after that."""
 
-    lasting: ClassVar[bool] = True
+    lasting: ClassVar[bool] = True  # it is written down
+    told: ClassVar[bool] = False  # people are told of it at once
 
     seq: int = 0
     at: datetime

@@ -16,6 +16,8 @@ from safetyd.core.messages.verdict import Verdict
 class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
     """A person approved or denied a request; `words` go back to the agent."""
 
+    told = True
+
     request_id: str
     agent: str
     id: str  # of the proposal
@@ -43,11 +45,15 @@ class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
 class Expired(Event, kw_only=True, tag="expired"):
     """Nobody answered in time."""
 
+    told = True
+
     request_ids: tuple[str, ...]
 
 
 class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
     """What a severe anomaly or a used-up budget asked of people was denied, or nobody answered."""
+
+    told = True
 
     agent: str
     request_id: str
@@ -56,6 +62,8 @@ class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
 
 
 class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
+    told = True
+
     request_id: str
     by: str
     via: str
@@ -64,6 +72,8 @@ class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
 
 class Superseded(Event, kw_only=True, tag="superseded"):
     """The agent asks something else instead."""
+
+    told = True
 
     request_id: str
     agent: str
@@ -80,6 +90,8 @@ class Deferred(Event, kw_only=True, tag="deferred"):
 
 class Claimed(Event, kw_only=True, tag="claimed"):
     """Somebody is about to do what was approved, and nobody else may."""
+
+    told = True
 
     request_id: str
     agent: str
@@ -99,6 +111,8 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     Made from a request it lifts the `rules` that were shown; else the one rule that is named, or
     what the table of types asks.
     """
+
+    told = True
 
     id: str
     agent: str
@@ -126,6 +140,8 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
 class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):
     """A proposal was allowed because of a grant."""
 
+    told = True
+
     grant: str
     agent: str
     id: str  # of the proposal
@@ -134,6 +150,8 @@ class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):
 
 
 class GrantRevoked(Event, kw_only=True, omit_defaults=True, tag="grant_revoked"):
+    told = True
+
     grant: str
     agent: str
     by: str

@@ -209,44 +209,13 @@ class ReporterState(msgspec.Struct):
     windows: dict[str, RefusalWindow] = {}  # by agent and rule, oldest first
 
 
-TOLD_AT_ONCE: Final[tuple[type[Event], ...]] = (
-    Refused,
-    Stopped,
-    Resumed,
-    Configured,
-    ConfigRejected,
-    KeysChanged,
-    ClockStepped,
-    Paused,
-    Unpaused,
-    SafeModeEntered,
-    SafeModeExited,
-    BreakerMoved,
-    BudgetMarked,
-    BudgetRaised,
-    AnomalyFound,
-    Overdue,
-    Answered,
-    Cancelled,
-    Superseded,
-    Expired,
-    Claimed,
-    EscalationDenied,
-    Granted,
-    GrantUsed,
-    GrantRevoked,
-    NotTold,
-    ChannelMoved,
-)
-
-
 class Reporter(Actor):
     name = "reporter"
     _state: ReporterState
 
     def __init__(self) -> None:
         self._state = ReporterState()
-        at_once = (on(kind, self._tell) for kind in TOLD_AT_ONCE)
+        at_once = (on(kind, self._tell) for kind in Event.__subclasses__() if kind.told)
         self.hears = hearing(
             on(Decided, self._decided),
             on(SafetyEvent, self._told),

@@ -15,6 +15,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Item, ItemKind, LinkRevoked
 from safetyd.core.events.request_events import Answered
+from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.links.sent_links import SentLinks
@@ -28,22 +29,30 @@ from tests.story import at
 KEY = LinkKey(kid="a", secret=bytes(range(32)), created=at(0))
 
 
-class Message(NamedTuple):
-    id: str
-    recipient: str
-    channel: str
-    items: tuple[Item, ...]
-    at: datetime
+def sent(id_: str, recipient: str, channel: str, items: tuple[Item, ...], t: float) -> Delivery:
+    """A message as the outbox keeps it."""
+    return Delivery(
+        id=id_,
+        recipient=recipient,
+        channel=channel,
+        urgency="normal",
+        items=items,
+        shown=len(items),
+        digest=False,
+        held_back=0,
+        at=at(t),
+        expires=None,
+    )
 
 
 class SentBox:
     """What was sent, as the outbox keeps it."""
 
     def __init__(self) -> None:
-        self.messages: dict[str, Message] = {}
+        self.messages: dict[str, Delivery] = {}
         self._dead: set[tuple[str, str]] = set()
 
-    def find(self, delivery: str) -> Message | None:
+    def find(self, delivery: str) -> Delivery | None:
         return self.messages.get(delivery)
 
     def revoked(self, delivery: str, request_id: str) -> bool:
@@ -178,7 +187,7 @@ class LinkSite:
     ) -> str:
         """Send a message about requests; return the token of the first."""
         items = tuple(Item(kind, id_) for id_ in request_ids)
-        message = Message(delivery, recipient, channel, items, at(self.clock.t))
+        message = sent(delivery, recipient, channel, items, self.clock.t)
         self.sent.messages[delivery] = message
         self.sent_links.note(message)
         return self.signer.token(delivery, request_ids[0], recipient)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
-from safetyd.core.events.notification_events import Item
+from safetyd.core.outbox.deliveries import Delivery
 from safetyd.notify.links.signing_keys import LINK_TIME
 from safetyd.notify.links.tokens import MESSAGE_BYTES, Signer
 
@@ -14,25 +14,10 @@ MAX_NOTED: Final = 20_000  # as many messages as the outbox keeps, under two key
 _OPENED: Final = frozenset({"request", "reminder", "last_call", "expired", "test"})
 
 
-class SentMessage(Protocol):
-    """What is asked of a delivery."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def recipient(self) -> str: ...
-    @property
-    def channel(self) -> str: ...
-    @property
-    def items(self) -> tuple[Item, ...]: ...
-    @property
-    def at(self) -> datetime: ...
-
-
 class SentMessages(Protocol):
     """What is asked of the outbox."""
 
-    def find(self, delivery: str) -> SentMessage | None: ...
+    def find(self, delivery: str) -> Delivery | None: ...
 
     def revoked(self, delivery: str, request_id: str) -> bool: ...
 
@@ -73,14 +58,14 @@ class SentLinks:
     def __len__(self) -> int:
         return len(self._deliveries)
 
-    def note(self, message: SentMessage) -> None:
+    def note(self, message: Delivery) -> None:
         """Take note of a message that is sent; the longest known gives way to one too many."""
         for begins in self._signer.message_ids(message.id, message.recipient):
             self._deliveries[begins] = message.id
         while len(self._deliveries) > MAX_NOTED:
             del self._deliveries[next(iter(self._deliveries))]
 
-    def rebuild(self, messages: Iterable[SentMessage]) -> None:
+    def rebuild(self, messages: Iterable[Delivery]) -> None:
         """Forget everything and take note of these, the newest first: at start, for new keys."""
         self._deliveries.clear()
         for message in reversed(list(messages)):
@@ -98,7 +83,7 @@ class SentLinks:
                 return self._live(message, ref, opened)
         return None
 
-    def _live(self, message: SentMessage, ref: str, opened: Mapping[str, bool]) -> SentLink | None:
+    def _live(self, message: Delivery, ref: str, opened: Mapping[str, bool]) -> SentLink | None:
         if self._outbox().revoked(message.id, ref):
             return None
         return SentLink(

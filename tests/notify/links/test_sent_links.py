@@ -7,33 +7,34 @@ import pytest
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Due, Item, LinkRevoked
+from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import Recipient, TellingConfig
 from safetyd.notify.links.sent_links import SentLink, SentLinks
 from safetyd.notify.links.tokens import Signer
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, tick
-from tests.web.link_site import KEY, Message, SentBox
+from tests.web.link_site import KEY, SentBox, sent
 
 NEWER = msgspec.structs.replace(KEY, kid="b", secret=bytes(32), created=at(86_400))
 
 
-def message(number: int, *refs: str, recipient: str = "alice") -> Message:
+def message(number: int, *refs: str, recipient: str = "alice") -> Delivery:
     items = tuple(Item("request", ref) for ref in refs)
-    return Message(f"dlv_{number}", recipient, "email", items, at(number))
+    return sent(f"dlv_{number}", recipient, "email", items, number)
 
 
-class Shelf:
+class Links:
     """The links that were sent, and what was sent."""
 
-    def __init__(self, *messages: Message) -> None:
+    def __init__(self, *messages: Delivery) -> None:
         self.sent = SentBox()
         self.signer = Signer([KEY])
         self.sent_links = SentLinks(self.signer, lambda: self.sent)
         for each in messages:
             self.sends(each)
 
-    def sends(self, each: Message) -> None:
+    def sends(self, each: Delivery) -> None:
         self.sent.messages[each.id] = each
         self.sent_links.note(each)
 
@@ -42,30 +43,30 @@ class Shelf:
 
 
 def test_token_leads_to_its_message_request_and_reader() -> None:
-    shelf = Shelf(message(1, "req_1", "req_2"), message(2, "req_1", recipient="bob"))
+    links = Links(message(1, "req_1", "req_2"), message(2, "req_1", recipient="bob"))
 
-    link = shelf.opens("dlv_1", "req_2")
+    link = links.opens("dlv_1", "req_2")
 
     assert link == SentLink("dlv_1", "req_2", "alice", "email", at(1), ("req_1", "req_2"))
     assert link.via == "link:email"
-    assert shelf.opens("dlv_2", "req_1", "bob") is not None
+    assert links.opens("dlv_2", "req_1", "bob") is not None
 
 
 def test_list_of_a_message_has_each_request_once_and_no_notes() -> None:
     items = (Item("alert", "note_1"), Item("request", "req_1"), Item("reminder", "req_1", 2))
-    shelf = Shelf(Message("dlv_1", "alice", "email", items, at(0)))
+    links = Links(sent("dlv_1", "alice", "email", items, 0))
 
-    listed = shelf.opens("dlv_1", "")
+    listed = links.opens("dlv_1", "")
 
     assert listed is not None
     assert listed.listed == ("req_1",)
-    assert shelf.opens("dlv_1", "note_1") is None
+    assert links.opens("dlv_1", "note_1") is None
 
 
 def test_link_of_a_test_is_known_as_one_and_not_listed() -> None:
-    shelf = Shelf(Message("dlv_1", "alice", "email", (Item("test", "note_1"),), at(0)))
+    links = Links(sent("dlv_1", "alice", "email", (Item("test", "note_1"),), 0))
 
-    tried, listed = shelf.opens("dlv_1", "note_1"), shelf.opens("dlv_1", "")
+    tried, listed = links.opens("dlv_1", "note_1"), links.opens("dlv_1", "")
 
     assert tried is not None
     assert listed is not None
@@ -83,15 +84,15 @@ def test_link_of_a_test_is_known_as_one_and_not_listed() -> None:
 def test_what_no_message_was_about_opens_nothing(
     delivery: str, request_id: str, recipient: str
 ) -> None:
-    shelf = Shelf(message(1, "req_1"))
+    links = Links(message(1, "req_1"))
 
-    assert shelf.opens(delivery, request_id, recipient) is None
+    assert links.opens(delivery, request_id, recipient) is None
 
 
 def test_link_lives_for_a_week_and_a_list_for_a_day() -> None:
-    shelf = Shelf(message(1, "req_1"))
+    links = Links(message(1, "req_1"))
 
-    link, listed = shelf.opens("dlv_1", "req_1"), shelf.opens("dlv_1", "")
+    link, listed = links.opens("dlv_1", "req_1"), links.opens("dlv_1", "")
 
     assert link is not None
     assert listed is not None
@@ -100,35 +101,35 @@ def test_link_lives_for_a_week_and_a_list_for_a_day() -> None:
 
 
 def test_message_that_the_outbox_forgot_opens_nothing() -> None:
-    shelf = Shelf(message(1, "req_1"))
-    del shelf.sent.messages["dlv_1"]
+    links = Links(message(1, "req_1"))
+    del links.sent.messages["dlv_1"]
 
-    assert shelf.opens("dlv_1", "req_1") is None
+    assert links.opens("dlv_1", "req_1") is None
 
 
 def test_links_of_an_old_key_open_once_the_book_is_made_anew() -> None:
-    shelf = Shelf(message(1, "req_1"))
-    old = shelf.signer.token("dlv_1", "req_1", "alice")
+    links = Links(message(1, "req_1"))
+    old = links.signer.token("dlv_1", "req_1", "alice")
 
-    shelf.signer.take_on([msgspec.structs.replace(KEY, state="verify"), NEWER])
-    shelf.sent_links.rebuild(shelf.sent.messages.values())
+    links.signer.take_on([msgspec.structs.replace(KEY, state="verify"), NEWER])
+    links.sent_links.rebuild(links.sent.messages.values())
 
-    new = shelf.signer.token("dlv_1", "req_1", "alice")
-    found = [shelf.sent_links.find(shelf.signer.check(token) or b"") for token in (old, new)]
+    new = links.signer.token("dlv_1", "req_1", "alice")
+    found = [links.sent_links.find(links.signer.check(token) or b"") for token in (old, new)]
     assert found[0] == found[1] is not None
-    assert len(shelf.sent_links) == 2
+    assert len(links.sent_links) == 2
 
 
 def test_book_is_bounded_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetyd.notify.links.sent_links.MAX_NOTED", 2)
     messages = [message(n, "req_1") for n in (1, 2, 3)]
-    shelf = Shelf(*messages)
-    noted = [shelf.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)]
+    links = Links(*messages)
+    noted = [links.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)]
 
-    shelf.sent_links.rebuild(reversed(messages))
+    links.sent_links.rebuild(reversed(messages))
 
     assert noted == [False, True, True]
-    assert [shelf.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)] == noted
+    assert [links.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)] == noted
 
 
 Hear = Callable[[Event], None]

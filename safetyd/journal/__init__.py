@@ -1,1 +1,4 @@
-"""From a message to its durable effect."""
+"""From a message to its durable effect: it waits in the mailbox, is decided, written, then told.
+
+Others import the mailbox and its envelopes; `audit` and `transcript_files` to read them.
+"""

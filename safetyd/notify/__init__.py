@@ -1,1 +1,5 @@
-"""How people are told: what a message says, one file per channel, and one loop that delivers."""
+"""How people are told: a message put into words, channels that send it, links that answer it.
+
+Others import the notifier, `channel`, `message`, `compose` and `links`; a channel's own folder is
+for the registry, the preview and the desktop helper.
+"""

@@ -1,1 +1,4 @@
-"""What `safetyd demo` shows."""
+"""What `safetyd demo` shows: scenes with real agents and a daemon of their own.
+
+`demo` is the command.
+"""

@@ -1,1 +1,4 @@
-"""What `safetyd doctor` looks at."""
+"""What `safetyd doctor` looks at, and what it says to do.
+
+`doctor` is the command.
+"""

@@ -1,1 +1,4 @@
-"""Everything that can happen, by subject."""
+"""Everything that can happen, by subject; the journal is made of these.
+
+Everybody may import everything here. What is added gets a default and a place in `journal_lines`.
+"""

@@ -1,4 +1,8 @@
-"""The chain: every guard is asked, the strictest wins, of equals the first gives the reason."""
+"""The chain: every guard is asked, the strictest wins, of equals the first gives the reason.
+
+A file or a folder for each guard, named as the first word of its rules. Others import
+configuration structs and this chain, never a guard's state.
+"""
 
 from typing import TYPE_CHECKING, NamedTuple
 

@@ -1,1 +1,4 @@
-"""Text of agents: folded, searched by patterns and by globs of paths."""
+"""Words and paths of agents: folded to one form, searched by patterns, matched by globs.
+
+Guards import it, and whoever shows an agent's words to somebody.
+"""

@@ -1,1 +1,4 @@
-"""Webhooks, ntfy, and chats by apprise."""
+"""Webhooks, ntfy, and chats that apprise knows.
+
+The registry opens the channels. apprise runs in a process of its own, aiohttp stays in `http_post`.
+"""

@@ -1,1 +1,4 @@
-"""What the words and paths of an action say."""
+"""What an action says: dangerous words, secrets, loops, confidence, and what is safetyd's own.
+
+`gate` is the guard, `safety_gate` the same as a library. Others import their configuration.
+"""

@@ -201,7 +201,6 @@ class App:
             waits=self._held.waits,
             alive=self.health.problem,
             ready=self.health.not_ready,
-            any_port=of.settings.path is None,
         )
 
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:

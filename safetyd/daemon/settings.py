@@ -79,7 +79,7 @@ def _named(path: Path) -> tuple[str, ...]:
 
 def _addresses(config: Config) -> Iterator[str]:
     web = config.web
-    for host, port in ((web.host, web.port), (web.links_host, web.links_port)):
+    for host, port in ((web.host, web.first_port), (web.links_host, web.links_port)):
         if port:
             yield from (f"{name}:{port}" for name in dict.fromkeys((host, *_LOCAL)))
     if config.bus.url:

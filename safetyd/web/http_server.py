@@ -17,6 +17,7 @@ from safetyd.monitoring.metrics import Metrics
 from safetyd.web.scrape import Scrape
 from safetyd.web.throttle import RequestTurns
 
+DEFAULT_PORT: Final = 8787
 MAX_CONNECTIONS: Final = 64
 KEPT_S: Final = 15.0
 SHARED: Final = IPv4Network("100.64.0.0/10")  # what private networks of VPNs use
@@ -30,11 +31,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8787  # 0: any that is free
+    # 0: any that is free; None: the default, or any that is free if that is taken
+    port: Annotated[int, Meta(ge=0, le=65535)] | None = None
     public_url: str = ""  # what links begin with; empty: the address of this listener
     allow_http: bool = False  # links without encryption, to a private network only
     links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # with public_url
     links_port: Annotated[int, Meta(ge=0, le=65535)] = 8788
+
+    @property
+    def first_port(self) -> int:
+        """Return the port that is tried first."""
+        return DEFAULT_PORT if self.port is None else self.port
 
 
 def web_problems(config: WebConfig) -> Iterator[str]:

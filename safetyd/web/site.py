@@ -35,10 +35,8 @@ class Site:
         waits: Callable[[Request], bool],
         alive: Health,
         ready: Health,
-        any_port: bool,
     ) -> None:
         self._config = config
-        self._any_port = any_port
         public = config.public_url.rstrip("/")
         decisions = LinkHandler(
             gateway,
@@ -52,7 +50,7 @@ class Site:
         hooks = TwilioHooks(gateway, notifier.twilio, notifier.links.signer, waits)
         own = [Vitals(metrics, alive, ready).routes, Api(_usable(bearer), gateway).routes]
         linked = [decisions.routes, hooks.routes]
-        self._own = Listener(config.host, config.port, own if public else [*own, *linked])
+        self._own = Listener(config.host, config.first_port, own if public else [*own, *linked])
         name = urlsplit(public).hostname or ""
         self._linked = (
             Listener(config.links_host, config.links_port, linked, [name]) if public else None
@@ -76,15 +74,16 @@ class Site:
             await self._linked.stop()
 
     async def _listen(self) -> str:
-        """Return the address; a daemon without a file of its own avoids a port that is taken."""
+        """Return the address; a port that nobody chose gives way if it is taken."""
         config = self._config
         try:
             return await self._own.start()
         except OSError as exc:
-            if exc.errno == errno.EADDRINUSE and self._any_port:
-                log.warning("port %d is taken; another one is used for the web", config.port)
+            if exc.errno == errno.EADDRINUSE and config.port is None:
+                taken = config.first_port
+                log.warning("port %d is taken; another one is used for the web", taken)
                 return await self._own.start(0)
-            raise _taken(config.host, config.port, "port", exc) from exc
+            raise _taken(config.host, config.first_port, "port", exc) from exc
 
     async def _listen_for_links(self, linked: Listener) -> str:
         config = self._config
@@ -103,6 +102,6 @@ def _usable(bearer: Callable[[], str]) -> str:
 
 def _taken(host: str, port: int, setting: str, exc: OSError) -> Unusable:
     return Unusable(
-        f"cannot listen on {host}:{port} ({exc.strerror}): set `{setting}` in "
-        "[web] of the file given with --config, 0 for any"
+        f"cannot listen on {host}:{port} ({exc.strerror}): end what uses it, or set `{setting}` "
+        "in [web] of the file given with --config, 0 for any"
     )

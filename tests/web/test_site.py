@@ -48,9 +48,7 @@ class Heard(NamedTuple):
 class SiteRig:
     """A front over a house at which nobody has anything to deliver."""
 
-    def __init__(
-        self, data_dir: Path, web: str = "", path: Path | None = None, token: str = "t" * 43
-    ) -> None:
+    def __init__(self, data_dir: Path, web: str = "", token: str = "t" * 43) -> None:
         (data_dir / "token").write_text(AUTH_TOKEN)
         if token:
             (data_dir / "keys").mkdir()
@@ -70,7 +68,6 @@ class SiteRig:
             waits=lambda _request: False,
             alive=str,
             ready=str,
-            any_port=path is None,
         )
 
     @asynccontextmanager
@@ -196,11 +193,12 @@ async def test_a_reply_by_sms_is_heard_where_twilio_calls(tmp_path: Path) -> Non
     assert site.wired.queue.request(ref).state == "approved"
 
 
-async def test_a_daemon_without_a_file_avoids_a_port_that_is_taken(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_port_that_nobody_has_set_gives_way_if_it_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with taken() as port, caplog.at_level(logging.WARNING, "safetyd.web"):
-        async with SiteRig(tmp_path, f"port = {port}\n").at_work() as site:
+        monkeypatch.setattr("safetyd.web.http_server.DEFAULT_PORT", port)
+        async with SiteRig(tmp_path, "links_port = 0\n").at_work() as site:
             heard = await site.get(f"{site.front.web}/healthz")
 
     assert heard.status == 200
@@ -213,9 +211,9 @@ async def test_a_port_in_the_file_that_is_taken_is_named_with_its_setting(
 ) -> None:
     other = "links_port" if setting == "port" else "port"
     with taken() as port:
-        site = SiteRig(tmp_path, f"{setting} = {port}\n{other} = 0\n{PUBLIC}", tmp_path / "s.toml")
+        site = SiteRig(tmp_path, f"{setting} = {port}\n{other} = 0\n{PUBLIC}")
 
-        with pytest.raises(Unusable, match=f"127.0.0.1:{port} .*: set `{setting}` in "):
+        with pytest.raises(Unusable, match=f"127.0.0.1:{port} .* or set `{setting}` in "):
             async with site.at_work():
                 pass
 

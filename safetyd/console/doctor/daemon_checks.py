@@ -100,14 +100,15 @@ def _port(path: Path | None) -> Iterator[Finding]:
         config = load(path).web
     except ConfigError:
         return
-    where = f"{config.host}:{config.port}"
+    port = config.first_port
+    where = f"{config.host}:{port}"
     try:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-        with socket.create_server((config.host, config.port), family=family):
+        with socket.create_server((config.host, port), family=family):
             yield ok("web port", f"{where} is free")
     except OSError as exc:
-        if path is None and exc.errno == errno.EADDRINUSE:
-            yield note("web port", f"{where} is taken; a start without a file takes another")
+        if config.port is None and exc.errno == errno.EADDRINUSE:
+            yield note("web port", f"{where} is taken; a start takes another")
         else:
             yield wrong("web port", f"cannot listen on {where} ({exc.strerror}): set web.port")
 

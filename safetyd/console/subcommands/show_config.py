@@ -114,6 +114,8 @@ def show(file: Path | None, *, as_json: bool) -> None:
         click.echo(document(settings))
         return
     click.echo(encode(settings), nl=False)
+    if loaded.web.port is None:
+        click.echo(f"# web.port is not set: {loaded.web.first_port}, or another if that is taken")
     for name, project in projects.items():
         for line in _from_file(name, project):
             click.echo(f"# {plain(line, MAX_WARNING_CHARS)}")

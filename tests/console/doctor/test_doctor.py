@@ -297,6 +297,18 @@ def test_a_taken_port_is_wrong_if_a_file_asks_for_it(data_dir):
     assert [said for said, _ in found(data_dir, "--config", str(config))["web port"]] == ["ok"]
 
 
+def test_a_taken_port_that_no_file_asks_for_is_noted(data_dir, monkeypatch):
+    config = data_dir / "safetyd.toml"
+    config.write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        monkeypatch.setattr("safetyd.web.http_server.DEFAULT_PORT", number)
+
+        said = [found(data_dir, *given)["web port"] for given in ((), ("--config", str(config)))]
+
+    assert said == [[("note", f"127.0.0.1:{number} is taken; a start takes another")]] * 2
+
+
 def test_what_would_stop_a_start_is_noted(data_dir):
     (data_dir / "EMERGENCY_STOP").touch()
 

@@ -67,7 +67,19 @@ def test_show_prints_every_setting_in_force(tmp_path):
 
     assert shown["mode"] == machine["mode"] == "hybrid"
     assert msgspec.convert(shown, Config) == msgspec.convert(machine, Config)
-    assert machine["web"]["port"] == 8787
+    assert machine["web"]["links_port"] == 8788
+
+
+def test_show_tells_a_port_that_is_set_from_one_that_may_give_way(tmp_path):
+    path = tmp_path / "safetyd.toml"
+    path.write_text("[web]\nport = 8787\n")
+
+    chosen, left = here("config", "show", str(path)), here("config", "show")
+
+    assert "\nport = 8787\n" in chosen.stdout
+    assert "# web.port" not in chosen.stdout
+    assert "# web.port is not set: 8787, or another if that is taken\n" in left.stdout
+    assert json.loads(here("config", "show", "--json").stdout)["web"]["port"] is None
 
 
 def test_the_schema_judges_the_defaults_right_and_a_mistake_wrong():

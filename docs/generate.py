@@ -121,7 +121,11 @@ def generated() -> Iterator[tuple[Path, str]]:
     schemas = {name: message_schema(name) for name in MESSAGES} | {"audit_line": audit_line()}
     for name, schema in schemas.items():
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=2) + "\n"
-    yield DOCS / "asyncapi.yaml", yaml.dump(asyncapi(), Dumper=Plain, sort_keys=False, width=100)
+    text = yaml.dump(asyncapi(), Dumper=Plain, sort_keys=False, width=100)
+    yield (
+        DOCS / "asyncapi.yaml",
+        f"# Who says what on which subject of the bus, as AsyncAPI.\n{text}",
+    )
 
 
 class Plain(yaml.SafeDumper):

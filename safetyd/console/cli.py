@@ -92,7 +92,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "agent": CommandEntry("subcommands.manage_keys", "Manage the keys of agents."),
     "operator": CommandEntry("subcommands.manage_keys", "Manage the keys of people."),
     "nats-config": CommandEntry(
-        "subcommands.nats_accounts", "Print the accounts that a bus of your own needs."
+        "subcommands.show_config", "Print the accounts that a bus of your own needs."
     ),
     "notify": CommandEntry(
         "subcommands.manage_messages", "Try how people are told, and see what was not told."
@@ -115,6 +115,10 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "config": CommandEntry("subcommands.show_config", "Check and show configuration."),
     "doctor": CommandEntry("doctor.doctor", "Look for what is wrong, and say what to do."),
+    "docs": CommandEntry(
+        "subcommands.read_documents",
+        "Show the documents, configurations and units that came with safetyd.",
+    ),
     "version": CommandEntry("subcommands.overview", "Print the versions of what is at work."),
 }
 

@@ -263,7 +263,7 @@ def _lanes(engine: Engine, command: TestCommand) -> Iterator[dict[str, str]]:
 def _nobody(engine: Engine, command: TestCommand) -> str:
     telling = engine.policy.telling
     if not telling.recipients:
-        return "no channel is configured: see [notifications] in config/safetyd.toml"
+        return "no channel is configured: see `safetyd docs notifications`"
     names = ", ".join(person.name for person in telling.recipients)
     wanted = " ".join((*command.channels, *command.recipients))
     return f"{wanted}: there are {', '.join(telling.channels)} for {names}"

@@ -121,7 +121,7 @@ def test_a_test_of_what_is_not_configured_is_refused_and_names_what_is() -> None
 
     assert unknown["code"] == "no_channel"
     assert unknown["error"] == "fax dave: there are email, sms for alice, bob"
-    assert nobody.test()["error"].startswith("no channel is configured: see [notifications]")
+    assert nobody.test()["error"].startswith("no channel is configured: see `safetyd docs notif")
 
 
 async def test_a_retry_of_a_channel_tries_all_that_it_parked() -> None:

@@ -33,7 +33,7 @@ HINTS: Final = (
     ("401", "check the token or secret in the file"),
     ("403", "check the token or secret in the file"),
     ("404", "check the address"),
-    ("not permitted", "systemd's IPAddressDeny may be in the way: see docs/operations.md"),
+    ("not permitted", "systemd's IPAddressDeny may be in the way: see `safetyd docs operations`"),
     ("helper", "run `safetyd desktop` in the session of the person"),
 )
 
@@ -118,7 +118,7 @@ def _waiting(row: View) -> tuple[str, ...]:
 
 def channels(view: View) -> str:
     if not view["channels"]:
-        return "No channel is configured, so nobody is told: see docs/notifications.md."
+        return "No channel is configured, so nobody is told: see `safetyd docs notifications`."
     heading = ("channel", "kind", "state", "waiting", "last success", "last error")
     rows = table((heading, *map(_channel, view["channels"])))
     people = [line for person in view["recipients"] for line in _person(person)]
@@ -158,7 +158,7 @@ def _person(person: View) -> Iterator[str]:
 def previews(view: View) -> str:
     """Return what each channel would say, and when."""
     if not view["previews"]:
-        return "No channel is configured: see docs/notifications.md."
+        return "No channel is configured: see `safetyd docs notifications`."
     return "\n\n".join("\n".join(_preview(shown)) for shown in view["previews"])
 
 

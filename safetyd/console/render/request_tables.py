@@ -8,7 +8,9 @@ from safetyd.console.terminal_text import plain, several
 
 Row = Mapping[str, Any]
 
-UNTOLD: Final = "Nobody is told of requests: no channel is configured (docs/notifications.md)."
+UNTOLD: Final = (
+    "Nobody is told of requests: no channel is configured (see `safetyd docs notifications`)."
+)
 WHAT_CHARS: Final = 60
 
 _URGENCIES: Final = ("high", "normal", "low")

@@ -341,7 +341,7 @@ def test_without_channels_every_command_says_so(silent):
     assert said["preview"].stdout.startswith("No channel is configured")
     assert said["outbox"].stdout == "No messages.\n"
     assert test.returncode == 1
-    assert test.stderr.startswith("safetyd: no channel is configured: see [notifications]")
+    assert test.stderr.startswith("safetyd: no channel is configured: see `safetyd docs notif")
 
 
 def test_after_a_reload_that_adds_a_channel_people_are_told_of_what_waits(

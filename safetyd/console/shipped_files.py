@@ -1,0 +1,72 @@
+"""The documents, configurations and units that come with safetyd, wherever it is installed.
+
+They go by their names in the source: `docs/guards.md`, `config/production.toml`. A wheel has them
+under `share/` in the package, a checkout beside it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+SHIPPED: Final = (
+    *("README.md", "CHANGELOG.md", "docs/*.md", "docs/asyncapi.yaml"),
+    *("docs/decisions/*.md", "docs/schemas/*.json"),
+    *("config/*.toml", "config/*.yml"),
+    *("systemd/*.service", "systemd/*.sysusers", "systemd/user/*.service"),
+)
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_TITLES: Final = {
+    "README.md": "What safetyd is, and how to begin",
+    "CHANGELOG.md": "What is new",
+}
+_SENTENCE: Final = re.compile(r"(.+?)[.;](?: |\Z)")
+
+
+class ShippedFile(NamedTuple):
+    name: str
+    path: Path
+
+    @property
+    def title(self) -> str:
+        """Return the first sentence of its heading or first comment, nothing if it has neither."""
+        text = _TITLES.get(self.name) or " ".join(self._opening())
+        found = _SENTENCE.match(text)
+        return found[1] if found else text
+
+    def _opening(self) -> Iterator[str]:
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            words = line.lstrip("# ")
+            if not line.startswith("#") or not words:
+                return
+            yield words
+
+
+def shipped_files(root: Path | None = None) -> Sequence[ShippedFile]:
+    """Return all of them, in the order in which a reader would want them."""
+    where = root or _root()
+    return tuple(
+        ShippedFile(path.relative_to(where).as_posix(), path)
+        for pattern in SHIPPED
+        for path in sorted(where.glob(pattern))
+    )
+
+
+def _root() -> Path:
+    installed = _PACKAGE / "share"
+    return installed if installed.is_dir() else _PACKAGE.parent
+
+
+def find(name: str, files: Sequence[ShippedFile]) -> Sequence[ShippedFile]:
+    """Return the file of a name, or what is in the folder of that name.
+
+    `docs/` and `.md` may be left out: `guards` is docs/guards.md, `schemas` is docs/schemas.
+    """
+    wanted = name.strip("/")
+    for full in (wanted, f"docs/{wanted}"):
+        exact = [file for file in files if file.name in {full, f"{full}.md"}]
+        found = exact or [file for file in files if file.name.startswith(f"{full}/")]
+        if found:
+            return found
+    return ()

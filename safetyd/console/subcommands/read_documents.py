@@ -1,0 +1,74 @@
+"""`safetyd docs`: the documents, configurations and units that came with this safetyd."""
+
+import difflib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from safetyd.console.failure import Failure
+from safetyd.console.render.layout import indented
+from safetyd.console.shipped_files import ShippedFile, find, shipped_files
+from safetyd.console.terminal_text import plain
+
+# Folders with many files, which the list of everything has in one line each.
+FOLDED: Final = {
+    "docs/decisions": "Why it is as it is",
+    "docs/schemas": "Every message and every line of the audit files, as JSON Schema",
+}
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--path", "only_path", is_flag=True, help="Print where it is instead.")
+def docs(name: str | None, *, only_path: bool) -> None:
+    """Show the documents, configurations and units that came with safetyd.
+
+    Without NAME they are listed. On a terminal a file is shown by your pager, anywhere else as it
+    is: `safetyd docs config/production.toml > my.toml`.
+    """
+    files = shipped_files()
+    found = files if name is None else find(name, files)
+    if not found:
+        raise _unknown(name or "", files)
+    if only_path:
+        click.echo("\n".join(str(file.path) for file in found))
+    elif name is None:
+        click.echo("\n".join(_overview(files)))
+    elif len(found) > 1:
+        click.echo("\n".join(_listed(found)))
+    else:
+        _show(found[0])
+
+
+def _overview(files: Sequence[ShippedFile]) -> Iterator[str]:
+    single = [file for file in files if not file.name.startswith(tuple(FOLDED))]
+    yield from _listed(single)
+    yield ""
+    for folder, title in FOLDED.items():
+        many = [file for file in files if file.name.startswith(f"{folder}/")]
+        yield f"{title}: {len(many)} files, listed by `safetyd docs {Path(folder).name}`."
+    yield "`safetyd docs NAME` shows a file; docs/ and .md may be left out."
+
+
+def _listed(files: Sequence[ShippedFile]) -> Iterator[str]:
+    lines = indented((file.name, file.title) for file in files)
+    yield from (line.rstrip() for line in lines)
+
+
+def _show(file: ShippedFile) -> None:
+    if sys.stdout.isatty():
+        click.echo_via_pager(file.path.read_text(encoding="utf-8"))
+    else:
+        click.echo(file.path.read_bytes(), nl=False)
+
+
+def _unknown(name: str, files: Sequence[ShippedFile]) -> Failure:
+    if not files:
+        return Failure("the documents are not here: this copy of safetyd is incomplete")
+    short = {file.name.removeprefix("docs/").removesuffix(".md"): file.name for file in files}
+    near = difflib.get_close_matches(name, (*short, *short.values()), n=1)
+    hint = f"did you mean {short.get(near[0], near[0])}?" if near else "`safetyd docs` lists them"
+    return Failure(f"there is no document {plain(name)!r}; {hint}", "not_found")

@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.tools
 LOCKED := --quiet --no-deps --require-hashes
 UV     ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-          --no-annotate --constraint constraints.txt pyproject.toml --group build
+          --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --group build
 
 .PHONY: run demo test check bench docs lock coverage-of-seeds clean
 

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,7 +65,9 @@ def _other_versions(lock: str, locked: Versions, wanted: Versions) -> Iterator[s
 
 def _undeclared(project: Mapping[str, Any], locked: Mapping[str, Versions]) -> Iterator[str]:
     """Yield what is declared and not locked, and what would permit less than what is locked."""
-    declared = [Requirement(line) for line in project["project"]["dependencies"]]
+    extras = project["project"]["optional-dependencies"].values()
+    lines = chain(project["project"]["dependencies"], *extras)
+    declared = [Requirement(line) for line in lines]
     groups = project["dependency-groups"].values()
     tools = [Requirement(line) for group in groups for line in group]
     for lock, wanted in ((RUNTIME, declared), (ALL, [*declared, *tools])):

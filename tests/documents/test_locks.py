@@ -30,6 +30,7 @@ def test_everything_that_is_installed_is_locked_with_hashes() -> None:
         (ALL, r"\A", "ruff\n", "'ruff' is no entry"),
         ("constraints.txt", r"\A", "leftpad==1.0\n", "leftpad is in constraints.txt and not in"),
         ("pyproject.toml", r'"click >= 8.5"', '"click"', "click has no lower bound"),
+        ("pyproject.toml", r'"twilio >= 9.13"', '"twilio >= 99"', "twilio>=99 is not what is"),
         ("pyproject.toml", r'"click >= 8.5"', '"click >= 9"', "click>=9 is not what is locked"),
     ],
 )

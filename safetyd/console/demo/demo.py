@@ -16,7 +16,7 @@ import click
 
 from safetyd.console.demo.scenes import SCENES
 from safetyd.console.demo.stage import PATIENCE_S, play
-from safetyd.console.failure import BLOCKED, Failure
+from safetyd.console.failure import BLOCKED, Failure, need
 from safetyd.console.locations import Location
 from safetyd.console.subcommands.read_records import verified
 from safetyd.console.terminal_text import several
@@ -123,6 +123,7 @@ def demo(scene: int | None, *, auto: bool) -> int:
 
     One of them waits for your answer, unless there is no terminal to ask at.
     """
+    need("demo", "aiohttp", "genai_prices", "prometheus_client")
     forget_environment()
     directory = Path(tempfile.mkdtemp(prefix="safetyd-demo-"))
     click.echo(OPENING)

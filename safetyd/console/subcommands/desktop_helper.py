@@ -15,7 +15,7 @@ import click
 import msgspec
 from anyio.abc import TaskGroup
 
-from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.failure import Failure, NotReachable, need
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
 from safetyd.console.options import reaches_daemon
@@ -59,6 +59,7 @@ def desktop(location: Location, *, once: bool) -> None:
     The buttons of a message answer it. The daemon's file needs `helper = true` under
     [notifications.desktop].
     """
+    need("desktop", "dbus_fast")
     address = session_bus()
     if not address:
         raise Failure(

@@ -1,0 +1,144 @@
+"""What `pip install safetyd` brings works far from any checkout, with just what it declares."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from safetyd import __version__
+from safetyd.console.shipped_files import shipped_files
+from tests.checkout import ROOT
+from tests.wheel_install import WheelInstall, build_wheel
+
+REMEDY = "which is not installed: type `pip install 'safetyd[daemon]'`\n"
+PROPOSE = """
+from safetyd.client import SyncSafety
+
+with SyncSafety("code") as safety:
+    for text in ("rm -rf /", "ls"):
+        print(safety.propose("run_shell", text=text).decision)
+    print(safety.propose("read_file", paths=["a.py"]).decision)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def whole(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> WheelInstall:
+    return WheelInstall(tmp_path_factory.mktemp("whole"), wheel, "daemon")
+
+
+@pytest.fixture(scope="module")
+def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> WheelInstall:
+    return WheelInstall(tmp_path_factory.mktemp("base"), wheel)
+
+
+@pytest.fixture(scope="module")
+def daemon(whole: WheelInstall) -> Iterator[WheelInstall]:
+    with whole.daemon():
+        yield whole
+
+
+def test_the_metadata_says_whose_it_is_and_what_may_be_done_with_it(base: WheelInstall) -> None:
+    told = base.metadata
+    (licence,) = base.site.glob("safetyd-*.dist-info/licenses/LICENSE")
+
+    assert (told["Version"], told["License-Expression"]) == (__version__, "Apache-2.0")
+    assert told["Author"] == "The safetyd authors"
+    assert "Typing :: Typed" in told.get_all("Classifier", [])
+    assert "safety" in told["Keywords"].split(",")
+    assert (base.site / "safetyd" / "py.typed").exists()
+    assert "Copyright 2026 the safetyd authors\n" in licence.read_text()
+    assert licence.read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_all_that_a_checkout_shows_is_in_the_wheel(base: WheelInstall) -> None:
+    share = base.site / "safetyd" / "share"
+    inside = {path.relative_to(share).as_posix() for path in share.rglob("*") if path.is_file()}
+
+    assert inside == {file.name for file in shipped_files(ROOT)}
+    assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= inside
+    assert {f"config/{path.name}" for path in (ROOT / "config").iterdir()} <= inside
+
+
+def test_documents_are_listed_shown_and_found(base: WheelInstall) -> None:
+    listed = base.safetyd("docs")
+    shown = base.safetyd("docs", "operations")
+    where = base.safetyd("docs", "systemd/safetyd.service", "--path")
+
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert re.search(r"^  docs/guards\.md +What each guard decides$", listed.stdout, re.MULTILINE)
+    assert shown.stdout == (ROOT / "docs" / "operations.md").read_text()
+    assert Path(where.stdout.strip()).is_relative_to(base.site)
+
+
+def test_a_shipped_configuration_can_be_put_in_place(whole: WheelInstall, tmp_path: Path) -> None:
+    put = tmp_path / "safetyd.toml"
+    put.write_text(whole.safetyd("docs", "config/production.toml").stdout)
+
+    assert put.read_text() == (ROOT / "config" / "production.toml").read_text()
+    assert whole.safetyd("config", "check", str(put)).stdout == f"{put} is right.\n"
+
+
+def test_the_daemon_starts_and_answers(daemon: WheelInstall) -> None:
+    blocked = daemon.safetyd("check", "code", "run_shell", "--text", "rm -rf /")
+    doctor = daemon.safetyd("doctor")
+
+    assert (blocked.returncode, blocked.stdout.partition(":")[0]) == (1, "BLOCKED")
+    assert (doctor.returncode, doctor.stderr) == (0, "")
+    assert doctor.stdout.endswith("Nothing is wrong.\n")
+
+
+def test_the_demo_plays_a_scene(whole: WheelInstall, tmp_path: Path) -> None:
+    said = whole.safetyd("demo", "--auto", "--scene", "1", TMPDIR=str(tmp_path))
+
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "Its chain of " in said.stdout
+
+
+def test_an_agent_needs_no_more_than_the_base(base: WheelInstall, daemon: WheelInstall) -> None:
+    said = base.python(PROPOSE, SAFETYD_DATA_DIR=str(daemon.data_dir))
+
+    assert (said.stdout.split(), said.stderr) == (["block", "require_confirmation", "allow"], "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("agents", "audit verify", "breakers", "budgets", "grants", "list", "log", "safe-mode"),
+        *("notify channels", "resume --yes", "status", "suggestions", "transcripts", "types"),
+        *("ack", "agent list", "check code read_file", "docs", "operator list", "version"),
+    ],
+)
+def test_commands_that_talk_to_a_daemon_need_no_more_than_the_base(
+    base: WheelInstall, daemon: WheelInstall, command: str
+) -> None:
+    said = base.safetyd(*command.split(), SAFETYD_DATA_DIR=str(daemon.data_dir))
+
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "demo", "doctor", "review", "config show", "desktop", "export x"]
+)
+def test_what_needs_the_daemons_packages_says_what_to_type(
+    base: WheelInstall, command: str
+) -> None:
+    said = base.safetyd(*command.split())
+
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr.startswith(f"safetyd: `safetyd {command.split(maxsplit=1)[0]}` needs ")
+    assert said.stderr.endswith(REMEDY)
+    assert said.stderr.count("\n") == 1
+
+
+def test_the_extra_for_the_daemon_is_all_that_the_base_is_not() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert list(project["optional-dependencies"]) == ["daemon"]
+    assert not set(project["dependencies"]) & set(project["optional-dependencies"]["daemon"])

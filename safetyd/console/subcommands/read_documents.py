@@ -9,9 +9,10 @@ from typing import Final
 import click
 
 from safetyd.console.failure import Failure
+from safetyd.console.options import json_option
 from safetyd.console.render.layout import indented
 from safetyd.console.shipped_files import ShippedFile, find, shipped_files
-from safetyd.console.terminal_text import plain
+from safetyd.console.terminal_text import document, plain
 
 # Folders with many files, which the list of everything has in one line each.
 FOLDED: Final = {
@@ -23,7 +24,8 @@ FOLDED: Final = {
 @click.command()
 @click.argument("name", required=False)
 @click.option("--path", "only_path", is_flag=True, help="Print where it is instead.")
-def docs(name: str | None, *, only_path: bool) -> None:
+@json_option
+def docs(name: str | None, *, only_path: bool, as_json: bool) -> None:
     """Show the documents, configurations and units that came with safetyd.
 
     Without NAME they are listed. On a terminal a file is shown by your pager, anywhere else as it
@@ -33,7 +35,10 @@ def docs(name: str | None, *, only_path: bool) -> None:
     found = files if name is None else find(name, files)
     if not found:
         raise _unknown(name or "", files)
-    if only_path:
+    if as_json:
+        rows = [{"name": one.name, "title": one.title, "path": str(one.path)} for one in found]
+        click.echo(document({"ok": True, "files": rows}))
+    elif only_path:
         click.echo("\n".join(str(file.path) for file in found))
     elif name is None:
         click.echo("\n".join(_overview(files)))

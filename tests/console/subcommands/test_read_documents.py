@@ -1,5 +1,7 @@
 """`safetyd docs`, from a checkout; tests/documents/test_wheel.py has it from a wheel."""
 
+import json
+
 import pytest
 
 from tests.checkout import ROOT
@@ -43,6 +45,17 @@ def test_path_says_where_files_are():
 
     assert one == f"{ROOT / 'docs' / 'guards.md'}\n"
     assert str(ROOT / "docs" / "schemas" / "claim.json") in many
+
+
+def test_programs_get_name_title_and_path():
+    answer = json.loads(here("docs", "guards", "--json").stdout)
+
+    title, path = "What each guard decides", str(ROOT / "docs" / "guards.md")
+    assert answer == {
+        "ok": True,
+        "files": [{"name": "docs/guards.md", "title": title, "path": path}],
+    }
+    assert json.loads(here("docs", "zzz", "--json").stdout)["code"] == "not_found"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""HTTP listeners, and what every scraper asks: metrics and health."""
+"""HTTP listeners, what every scraper asks (metrics and health), and the page at `/`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from http import HTTPStatus
 from ipaddress import IPv4Network, ip_address
 from typing import Annotated, Final, cast
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from msgspec import Meta
 
 from safetyd.clock import uptime
 from safetyd.monitoring.metrics import Metrics
+from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.scrape import Scrape
 from safetyd.web.throttle import RequestTurns
 
@@ -147,6 +149,27 @@ class Vitals:
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
         return _told(self._ready())
+
+
+class FrontPage:
+    """What stands at `/`: a page for browsers, plain text for all others."""
+
+    def __init__(self, html: str, text: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+        self._html = html
+        self._text = text
+        self._status = status
+
+    def routes(self, app: web.Application) -> None:
+        app.router.add_get("/", self._get)
+
+    async def _get(self, request: web.Request) -> web.Response:
+        wanted = "text/html" in request.headers.get("Accept", "")
+        return web.Response(
+            status=self._status,
+            text=self._html if wanted else self._text,
+            content_type="text/html" if wanted else "text/plain",
+            headers={**HEADERS, "Vary": "Accept"},
+        )
 
 
 class HttpConnection(web.RequestHandler):

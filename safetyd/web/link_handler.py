@@ -28,22 +28,12 @@ from safetyd.web.forms import COOKIE, FormRefused, answer_form, caller, is_forei
 from safetyd.web.link_answers import Form, LinkAnswers, paired
 from safetyd.web.link_view import LinkView
 from safetyd.web.pages import result_pages as outcomes
-from safetyd.web.pages.page_frame import POLICY
+from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.pages.result_pages import ResultPage, pairing_page, told_page
 from safetyd.web.throttle import Throttle
 
 PATH: Final = "/d/{token}"
 MAX_PAIRED: Final = 1000  # pairing links that are remembered; they live for ten minutes
-
-_HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "X-Robots-Tag": "noindex",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
 
 log = logging.getLogger("safetyd.web")
 
@@ -78,7 +68,7 @@ class LinkHandler:
         public = urlsplit(public_url)
         self._proxied = bool(public_url)
         self._origin = f"{public.scheme}://{public.netloc}".lower()
-        self._headers = dict(_HEADERS)
+        self._headers = dict(HEADERS)
         if public.scheme == "https":
             self._headers["Strict-Transport-Security"] = "max-age=31536000"
         self._paired: dict[str, None] = {}  # pairing links that were used

@@ -3,6 +3,7 @@
 import errno
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from safetyd.bus.keyring import KeyUnusable
@@ -13,8 +14,9 @@ from safetyd.monitoring.metrics import Metrics
 from safetyd.notify.notifier import Notifier
 from safetyd.web.api import Api
 from safetyd.web.engine_gateway import EngineGateway
-from safetyd.web.http_server import Health, Listener, Vitals, WebConfig
+from safetyd.web.http_server import FrontPage, Health, Listener, Vitals, WebConfig
 from safetyd.web.link_handler import LinkHandler
+from safetyd.web.pages.front_page import front_page, front_text, links_page, links_text
 from safetyd.web.twilio_hooks import TwilioHooks
 
 log = logging.getLogger("safetyd.web")
@@ -49,11 +51,15 @@ class Site:
         )
         hooks = TwilioHooks(gateway, notifier.twilio, notifier.links.signer, waits)
         own = [Vitals(metrics, alive, ready).routes, Api(_usable(bearer), gateway).routes]
+        own.append(FrontPage(front_page(), front_text()).routes)
         linked = [decisions.routes, hooks.routes]
         self._own = Listener(config.host, config.first_port, own if public else [*own, *linked])
         name = urlsplit(public).hostname or ""
+        nothing = FrontPage(links_page(), links_text(), HTTPStatus.NOT_FOUND).routes
         self._linked = (
-            Listener(config.links_host, config.links_port, linked, [name]) if public else None
+            Listener(config.links_host, config.links_port, [*linked, nothing], [name])
+            if public
+            else None
         )
         self._public = public
         self.web = self.links = ""

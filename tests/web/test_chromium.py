@@ -9,6 +9,8 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Browser, Page
 
+from safetyd.web.http_server import FrontPage, Listener
+from safetyd.web.pages.front_page import front_page, front_text
 from tests.web.browser import PHONE, WAIT_MS, chromium, visitor
 from tests.web.link_site import LinkSite, serving
 
@@ -273,3 +275,26 @@ async def test_page_fits_a_telephone_whatever_an_agent_writes(
     assert wide <= width
     assert colour == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[scheme]
     assert tall >= 44
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_front_page_fits_a_telephone_and_its_looks(
+    browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    listener = Listener("127.0.0.1", 0, [FrontPage(front_page(), front_text()).routes])
+    width, height = PHONE
+    problems: list[str] = []
+
+    url = await listener.start()
+    size = {"width": width, "height": height}
+    async with visitor(browser, viewport=size, color_scheme=scheme) as page:
+        page.on("console", lambda message: problems.append(message.text))
+        await page.goto(url)
+        wide = await page.evaluate("document.documentElement.scrollWidth")
+        colour = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        said = await heading(page)
+    await listener.stop()
+
+    assert (wide <= width, said) == (True, "A safetyd runs here")
+    assert colour == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[scheme]
+    assert [problem for problem in problems if "favicon" not in problem] == []

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from safetyd.monitoring.metrics import Metrics
-from safetyd.web.http_server import MAX_CONNECTIONS, Listener, Vitals
+from safetyd.web.http_server import MAX_CONNECTIONS, FrontPage, Listener, Vitals
 from safetyd.web.throttle import TURNS_SAVED
 
 
@@ -35,11 +35,24 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     health = {"alive": "", "ready": ""}
     vitals = Vitals(Metrics("1.2.3"), lambda: health["alive"], lambda: health["ready"])
-    server = Listener("127.0.0.1", 0, [vitals.routes])
+    server = Listener("127.0.0.1", 0, [vitals.routes, FrontPage("<p>page</p>", "text\n").routes])
     url = await server.start()
     async with aiohttp.ClientSession() as browser:
         yield Site(url, browser, health)
     await server.stop()
+
+
+async def test_the_front_page_is_for_browsers_and_loads_and_runs_nothing(site: Site) -> None:
+    status, page = await site.get("/", Accept="text/html")
+    headers = await site.headers("/")
+
+    assert (status, page) == (200, "<p>page</p>")
+    assert await site.get("/", Accept="application/json") == (200, "text\n")
+    assert (await site.get("/", method="HEAD"))[0] == 200
+    assert (await site.get("/", method="POST"))[0] == 405
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["Vary"] == "Accept"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
 
 
 async def test_metrics_are_served_as_prometheus_text(site: Site) -> None:
@@ -91,7 +104,7 @@ async def test_our_own_names_are_taken(site: Site, host: str) -> None:
     assert (await site.get("/healthz", host))[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/nowhere", "/metrics/", "/../etc/passwd", "/api"])
+@pytest.mark.parametrize("path", ["/nowhere", "/metrics/", "/../etc/passwd", "/api"])
 async def test_unknown_path_is_not_found(site: Site, path: str) -> None:
     assert (await site.get(path))[0] == 404
 

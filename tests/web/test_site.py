@@ -11,10 +11,12 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 
+from safetyd.console import cli
 from safetyd.core.events.request_events import Answered
 from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.engine_gateway import EngineGateway
+from safetyd.web.pages.front_page import COMMANDS, LINKS, NOTHING, PATHS, TITLE
 from safetyd.web.site import Site
 from tests.notify.notifier_rig import NotifierRig
 from tests.notify.sms.twilio_stand_in import AUTH_TOKEN, send_inbound
@@ -141,6 +143,35 @@ async def test_with_a_public_address_links_and_hooks_are_all_that_the_second_lis
     assert outside == [404, 404, 404, 404, 200, 403]
     assert stranger.status == 403
     assert site.front.base_url == "https://safety.example.com"
+
+
+@pytest.mark.parametrize("web", ["", PUBLIC])
+async def test_the_front_page_says_where_to_look_and_what_it_names_is_there(
+    tmp_path: Path, web: str
+) -> None:
+    async with SiteRig(tmp_path, web).at_work() as site:
+        url = site.front.web
+        page = await site.get(f"{url}/", Accept="text/html,*/*;q=0.8")
+        text = await site.get(f"{url}/", Accept="*/*")
+        named = [(await site.get(url + path)).status for path in PATHS]
+
+    assert (page.status, text.status) == (200, 200)
+    assert page.text.startswith("<!doctype html>")
+    assert text.text.startswith(f"{TITLE}.\n")
+    assert all(path in page.text and path in text.text for path in PATHS)
+    assert {name.removeprefix("safetyd ") for name in COMMANDS} <= set(cli.COMMANDS)
+    assert named == [200, 200, 200, 401]
+
+
+async def test_strangers_at_the_address_for_links_are_told_nothing(tmp_path: Path) -> None:
+    async with SiteRig(tmp_path, PUBLIC).at_work() as site:
+        page = await site.get(f"{site.front.links}/", Accept="text/html", **OUTSIDE)
+        text = await site.get(f"{site.front.links}/", **OUTSIDE)
+
+    assert (page.status, text.status) == (404, 404)
+    assert f"<h1>{NOTHING}</h1>" in page.text
+    assert text.text == f"{NOTHING}.\n{LINKS}\n"
+    assert not any(word in page.text for word in (*PATHS, *COMMANDS))
 
 
 @pytest.mark.req("S3.54")

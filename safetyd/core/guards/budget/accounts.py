@@ -98,6 +98,19 @@ class AccountBooks(msgspec.Struct):
         if len(self.lines) > MAX_LINES:
             del self.lines[next(iter(self.lines))]
 
+    def pause(self, session: str, limit: int) -> bool:
+        """Note that people are asked about a session; False if they are being asked already."""
+        if self.paused:
+            return False
+        self.paused, self.asked, self.asked_nano = True, session, limit
+        return True
+
+    def unpause(self, *, raises: bool) -> None:
+        """Let the session that people were asked about have as much again, if it still lasts."""
+        if self.asked is not None and raises:
+            self.sessions[self.asked].lift(self.asked_nano)
+        self.paused, self.asked = False, None
+
 
 class Part(msgspec.Struct):
     """What counts against one party's share of a day, and of a model's day.

@@ -22,7 +22,8 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused, Unpaused
 from safetyd.core.events.request_events import Dropped
 from safetyd.core.guards.budget.accounts import NOTHING, Account, Payer
-from safetyd.core.guards.budget.ledger import NO_SHARES, Ledger, Limits, Shares
+from safetyd.core.guards.budget.balances import NO_SHARES, Limits, Shares
+from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.guards.budget.limits import SCOPES, ProjectLimits, Scope, Spend, Standing
 from safetyd.core.guards.projects import ProjectConfig, Usd
 from safetyd.core.messages.money import nano
@@ -105,7 +106,7 @@ class Budget(Guard):
 
     def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
         """Look at the day alone: chain and session have had the money set aside since."""
-        if not self._ledger.holds(proposed.agent, proposed.id):
+        if not self._ledger.balances.holds(proposed.agent, proposed.id):
             return self.check(proposed, kind)
         _, _, *of_day = self._limits_of(proposed)
         day, agent, model = of_day
@@ -123,7 +124,10 @@ class Budget(Guard):
     def standings(self, at: datetime) -> Iterator[Standing]:
         """Yield every budget that was touched, today's first."""
         number = at.toordinal()
-        day, name = self._ledger.day(number), self._ledger.date(number).isoformat()
+        day, name = (
+            self._ledger.balances.day(number),
+            self._ledger.balances.date(number).isoformat(),
+        )
         _, _, of_day, of_agent, of_model = self._limits
         yield Standing("day", name, None, day.total, of_day)
         for agent, account in day.agents.items():
@@ -133,7 +137,7 @@ class Budget(Guard):
         for party, part in day.parts.items():
             shares = self._shares_of(keyless=party == KEYLESS)
             yield from _of_party(party, part.total, part.models, shares)
-        for agent in self._ledger.agents:
+        for agent in self._ledger.balances.agents:
             yield from self._standings_of(agent)
 
     def raisable(self, scope: str, name: str, at: datetime) -> tuple[Standing, ...]:
@@ -146,19 +150,22 @@ class Budget(Guard):
 
     def fullest(self, agent: str, t: float) -> Iterator[Standing]:
         """Yield the chain and the session that an agent has the least left in, as far as it has."""
-        fullest, limits = self._ledger.fullest(agent, t), self._own.get(agent, self._limits)
+        fullest, limits = (
+            self._ledger.balances.fullest(agent, t),
+            self._own.get(agent, self._limits),
+        )
         for scope, found, limit in zip(SCOPES, fullest, limits, strict=False):
             if found is not None:
                 yield Standing(scope, found[0], agent, found[1], limit)
 
     def day_of(self, agent: str, at: datetime) -> Standing:
         """Return an agent's part of the day."""
-        account = self._ledger.day(at.toordinal()).agents.get(agent, NOTHING)
+        account = self._ledger.balances.day(at.toordinal()).agents.get(agent, NOTHING)
         return Standing("agent", agent, agent, account, self._limits[3])
 
     def spending(self) -> Iterator[Spend]:
         """Yield what was spent by agent, session and model; of each agent the latest 256."""
-        for agent, books in self._ledger.agents.items():
+        for agent, books in self._ledger.balances.agents.items():
             for (session, model), spent in books.lines.items():
                 yield Spend(agent, session, model, spent)
 
@@ -175,9 +182,9 @@ class Budget(Guard):
         return _larger(said_usd, priced_nano, self._default)
 
     def _affords(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> bool:
-        if not self._ledger.affords(proposed, limits, need):
+        if not self._ledger.balances.affords(proposed, limits, need):
             return False
-        return shares is NO_SHARES or not self._ledger.over_share(proposed, shares, need)
+        return shares is NO_SHARES or not self._ledger.balances.over_share(proposed, shares, need)
 
     def _refusal(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> Verdict:
         touched = self._touched(_payer(proposed), proposed, limits, shares)
@@ -191,7 +198,7 @@ class Budget(Guard):
         if event.verdicts and event.stranger:
             return ()  # what may not be known gets no accounts
         need, allowed = self._estimate(event), event.decision is ALLOW
-        if allowed and not need and self._ledger.is_free(event):
+        if allowed and not need and self._ledger.balances.is_free(event):
             return ()
         payer = _payer(event)
         self._ledger.begin(event.at.toordinal())
@@ -219,7 +226,7 @@ class Budget(Guard):
                 standing.account.exceeded_nano = standing.base
                 caused.append(standing.mark("exceeded", event, need))
             asks = standing.scope == "session" and event.decision is ASK
-            if asks and self._ledger.pause(event.agent, standing.id, standing.base):
+            if asks and self._ledger.balances.agents[event.agent].pause(standing.id, standing.base):
                 caused.append(_paused(event, standing.reason(need)))
         return caused
 
@@ -251,8 +258,9 @@ class Budget(Guard):
 
     def _unpaused(self, event: Unpaused) -> None:
         """Let the session that people were asked about spend as much again, if they approved it."""
-        if "budget" in event.sources:
-            self._ledger.unpause(event.agent, raises=event.approved)
+        books = self._ledger.balances.agents.get(event.agent)
+        if books is not None and "budget" in event.sources:
+            books.unpause(raises=event.approved)
 
     def _raised(self, event: BudgetRaised) -> None:
         self._ledger.begin(event.at.toordinal())
@@ -261,8 +269,8 @@ class Budget(Guard):
     def _warnings(self, payer: Payer, event: Decided | Settled, need: int) -> Sequence[Event]:
         number = event.at.toordinal()
         limits, shares = self._limits_of(event), self._shares_of(keyless=event.keyless)
-        accounts = self._ledger.find(payer, number, event.t)
-        part = self._ledger.part(payer, number)
+        accounts = self._ledger.balances.find(payer, number, event.t)
+        part = self._ledger.balances.part(payer, number)
         if not any(map(self._warns, (*accounts, *part), (*limits, *shares))):
             return ()
         warned: list[Event] = []
@@ -282,14 +290,14 @@ class Budget(Guard):
     ) -> Iterator[Standing]:
         """Yield the budgets that a proposal or outcome counts in."""
         number = event.at.toordinal()
-        today = self._ledger.date(number).isoformat()
+        today = self._ledger.balances.date(number).isoformat()
         ids = (payer.chain, payer.session, today, payer.agent, payer.model)
-        accounts = self._ledger.find(payer, number, event.t)
+        accounts = self._ledger.balances.find(payer, number, event.t)
         for scope, id_, account, limit in zip(SCOPES, ids, accounts, limits, strict=True):
             if account is not None:
                 agent = None if scope in {"day", "model"} else payer.agent
                 yield Standing(scope, id_ or "", agent, account, limit)
-        total, of_model = self._ledger.part(payer, number)
+        total, of_model = self._ledger.balances.part(payer, number)
         models = {} if payer.model is None else {payer.model: of_model}
         yield from _of_party(payer.party, total, models, shares)
 
@@ -304,9 +312,9 @@ class Budget(Guard):
 
     def _standings_of(self, agent: str) -> Iterator[Standing]:
         of_chain, of_session, *_ = self._own.get(agent, self._limits)
-        for chain, account in self._ledger.agents[agent].chains.items():
+        for chain, account in self._ledger.balances.agents[agent].chains.items():
             yield Standing("chain", chain, agent, account, of_chain)
-        for session, account in self._ledger.agents[agent].sessions.items():
+        for session, account in self._ledger.balances.agents[agent].sessions.items():
             yield Standing("session", session, agent, account, of_session)
 
 

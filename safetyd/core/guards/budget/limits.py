@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import BudgetMarked
 from safetyd.core.guards.budget.accounts import Account
-from safetyd.core.guards.budget.ledger import Limits
+from safetyd.core.guards.budget.balances import Limits
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, sides
 from safetyd.core.messages.money import cents_down, cents_up, dollars, nano, usd
 from safetyd.core.messages.verdict import Severity, Verdict

@@ -1,0 +1,127 @@
+"""What is spent, set aside and left, to look at: in a chain, a session, a day, a model, a part."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Final
+
+import msgspec
+
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.guards.budget.accounts import (
+    MAX_MODELS,
+    MAX_NAMES,
+    NO_BOOKS,
+    NO_DAY,
+    NO_PART,
+    NOTHING,
+    Account,
+    AccountBooks,
+    Day,
+    Payer,
+    found,
+    found_chain,
+    fullest,
+    live_chains,
+)
+from safetyd.core.party import party
+
+Accounts = tuple[Account | None, Account, Account, Account, Account | None]
+Limits = tuple[int, int, int, int, int]  # of the same; 0 is none
+Shares = tuple[int, int]  # of one party in the day and in a model's day; 0 is none
+
+NO_SHARES: Final[Shares] = (0, 0)
+
+
+class LedgerState(msgspec.Struct):
+    day: Day = msgspec.field(default_factory=Day)
+    agents: dict[str, AccountBooks] = {}
+
+
+class Balances:
+    """Reads the state of a ledger, and changes nothing."""
+
+    def __init__(self, state: LedgerState) -> None:
+        self._state = state
+
+    @property
+    def agents(self) -> dict[str, AccountBooks]:
+        return self._state.agents
+
+    def day(self, number: int) -> Day:
+        """Return the day's accounts, to read."""
+        day = self._state.day
+        return day if number <= day.number else NO_DAY
+
+    def date(self, number: int) -> date:
+        return date.fromordinal(max(number, self._state.day.number))
+
+    def find(self, payer: Payer, number: int, t: float) -> Accounts:
+        """Return the accounts of chain, session, day, agent and model, to read; None: not named."""
+        books = self._state.agents.get(payer.agent, NO_BOOKS)
+        day = self._state.day
+        if number > day.number:
+            day = NO_DAY
+        chain, model = payer.chain, payer.model
+        return (
+            None if chain is None else found_chain(books.chains, chain, t),
+            found(books.sessions, payer.session, MAX_NAMES),
+            day.total,
+            day.agents.get(payer.agent, NOTHING),
+            None if model is None else found(day.models, model, MAX_MODELS),
+        )
+
+    def fullest(self, agent: str, t: float) -> Iterator[tuple[str, Account] | None]:
+        """Yield the fullest chain and the fullest session of an agent; None: it has none."""
+        books = self._state.agents.get(agent, NO_BOOKS)
+        yield fullest(live_chains(books.chains, t))
+        yield fullest(books.sessions.items())
+
+    def part(self, payer: Payer, number: int) -> tuple[Account, Account]:
+        """Return what counts against a party's shares of the day and of a model, to read."""
+        part = self.day(number).parts.get(payer.party, NO_PART)
+        return part.total, found(part.models, payer.model or "", MAX_MODELS)
+
+    def over_share(self, proposed: Proposed, shares: Shares, need: int) -> bool:
+        """Say whether a party has used up a share, or would: with a key only by what it reports."""
+        part = self.day(proposed.at.toordinal()).parts.get(party(proposed), NO_PART)
+        of_day, of_model = shares
+        model, need = proposed.proposal.model, need if proposed.keyless else 0
+        return bool(of_day and part.total.lacks(of_day, need)) or bool(
+            of_model
+            and model is not None
+            and found(part.models, model, MAX_MODELS).lacks(of_model, need)
+        )
+
+    def affords(self, proposed: Proposed, limits: Limits, need: int) -> bool:
+        """Say whether every account that a proposal counts in has room for `need`."""
+        # Written out, since every proposal is asked about.
+        agent, chain, model = proposed.agent, proposed.proposal.chain, proposed.proposal.model
+        of_chain, of_session, of_day, of_agent, of_model = limits
+        day, books = self.day(proposed.at.toordinal()), self._state.agents.get(agent, NO_BOOKS)
+        session = found(books.sessions, proposed.proposal.session or "", MAX_NAMES)
+        return not (
+            (of_day and day.total.lacks(of_day, need))
+            or (of_session and session.lacks(of_session, need))
+            or (
+                of_chain
+                and chain is not None
+                and found_chain(books.chains, chain, proposed.t).lacks(of_chain, need)
+            )
+            or (of_agent and day.agents.get(agent, NOTHING).lacks(of_agent, need))
+            or (
+                of_model
+                and model is not None
+                and found(day.models, model, MAX_MODELS).lacks(of_model, need)
+            )
+        )
+
+    def is_free(self, event: Decided) -> bool:
+        """Say whether an action that costs nothing leaves every account as it is."""
+        if event.proposal.chain is not None:
+            return False  # which was heard now
+        books = self._state.agents.get(event.agent)
+        return books is None or event.id not in books.reservations
+
+    def holds(self, agent: str, id_: str) -> bool:
+        """Say whether money is set aside for a proposal."""
+        return id_ in self._state.agents.get(agent, NO_BOOKS).reservations

@@ -1,7 +1,6 @@
 """The part of the daemon that tells people: links, messages and channels, put together."""
 
 import logging
-import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -35,7 +34,12 @@ from safetyd.notify.outbox_control import (
     TestCommand,
 )
 from safetyd.notify.preview import PreviewQuestion, Previews
-from safetyd.notify.registry import ChannelSurroundings, open_channels, secret
+from safetyd.notify.registry import (
+    ChannelSurroundings,
+    open_channels,
+    secret,
+    secret_directories,
+)
 from safetyd.notify.sms.delivery_reports import DeliveryReports
 from safetyd.notify.sms.sms_channel import Sms, TwilioSettings
 from safetyd.operators.commands import FromFields, read
@@ -153,8 +157,7 @@ class Notifier:
 
     @property
     def _directories(self) -> tuple[Path, ...]:
-        given = os.environ.get("CREDENTIALS_DIRECTORY", "")  # by systemd
-        return (*((Path(given),) if given else ()), self._data_dir)
+        return secret_directories(self._data_dir)
 
     async def _open_channels(self, only: Iterable[str] | None) -> Mapping[str, Channel]:
         """Open these channels, or all that are configured."""

@@ -4,7 +4,8 @@ A channel that cannot be opened is there all the same, and says why to whoever w
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -119,6 +120,32 @@ _OPENERS: Final[
     "webhook": _webhook,
     "ntfy": _ntfy,
 }
+
+
+def missing_secrets(
+    settings: NotificationsConfig, directories: Iterable[Path]
+) -> Iterator[tuple[str, str]]:
+    """Yield the setting and the reason of each file that a channel needs and that has no secret."""
+    looked_in = tuple(directories)
+    tables = (
+        ("email.password_file", settings.email.enabled, settings.email.password_file),
+        ("sms.auth_token_file", settings.sms.enabled, settings.sms.auth_token_file),
+        ("webhook.secret_file", settings.webhook.enabled, settings.webhook.secret_file),
+        ("ntfy.token_file", settings.ntfy.enabled, settings.ntfy.token_file),
+        *((f"apprise.{chat.name}.url_file", True, chat.url_file) for chat in settings.apprise),
+    )
+    for setting, enabled, file in tables:
+        if enabled and file:
+            try:
+                secret(file, looked_in)
+            except Misconfigured as exc:
+                yield f"notifications.{setting}", str(exc)
+
+
+def secret_directories(data_dir: Path) -> tuple[Path, ...]:
+    """Return where secrets that are named without a path are looked for: systemd's, then ours."""
+    given = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    return (*((Path(given),) if given else ()), data_dir)
 
 
 def secret(file: str, directories: Iterable[Path]) -> str:

@@ -17,6 +17,14 @@ MEANS: Final = {
     "undelivered": "NOT delivered",
     "dead": "NOT sent, and given up",
 }
+_UNREADABLE: Final = (
+    "put the secret into that file, where the daemon's user can read it, or name another file in "
+    "the channel's table; then `safetyd reload`"
+)
+_NO_STARTTLS: Final = (
+    'set security = "tls" and smtp_port = 465 if the server wants TLS at once, '
+    'or security = "none" if it is on this machine and has no TLS'
+)
 # What an error says, and what to do about it.
 HINTS: Final = (
     ("20003", "check account_sid and auth_token_file"),
@@ -24,7 +32,9 @@ HINTS: Final = (
     ("authentic", "check username and password_file; many providers want an app password"),
     ("certificate", "set ca_file if the server has a certificate of your own"),
     ("wrong_version", 'the port begins without TLS: security = "starttls", or smtp_port = 465'),
-    ("starttls", 'set security = "tls" and smtp_port = 465 if the server wants TLS at once'),
+    ("starttls", _NO_STARTTLS),
+    ("holds no secret", _UNREADABLE),
+    ("cannot be read", _UNREADABLE),
     ("timed out", "check host and port, and whether a firewall is between"),
     ("name or service", "check the name of the host"),
     ("name resolution", "check the name of the host"),

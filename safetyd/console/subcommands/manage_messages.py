@@ -70,7 +70,19 @@ async def _test(
         if click_s is not None and any(render_notify.arrived(row) for row in rows):
             click.echo(f"Open a link within {click_s} s and press the button there.", err=True)
             rows = await _until(operator, note, click_s, _opened)
+        return await _waiting_for_mending(operator, rows)
+
+
+async def _waiting_for_mending(operator: OperatorConnection, rows: list[Reply]) -> list[Reply]:
+    """Say of messages that their channel waits to be mended, although no try of theirs said so."""
+    if not any(row["state"] == "open" and row["error"] for row in rows):
         return rows
+    channels = (await operator.query("channels"))["channels"]
+    parked = {channel["name"] for channel in channels if channel["fuse"] == "parked"}
+    waits = [row["state"] == "open" and row["channel"] in parked for row in rows]
+    return [
+        {**row, "state": "parked"} if wait else row for row, wait in zip(rows, waits, strict=True)
+    ]
 
 
 async def _until(

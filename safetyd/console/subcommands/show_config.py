@@ -18,12 +18,13 @@ from safetyd.bus.subjects import Subjects
 from safetyd.console.failure import Failure
 from safetyd.console.locations import data_dir, make_private
 from safetyd.console.options import config_option, data_dir_option, json_option
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.terminal_text import document, plain, several
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.project_files import with_files
 from safetyd.notify.address_book import warnings as telling_warnings
+from safetyd.notify.registry import missing_secrets, secret_directories
 
 Table = Mapping[str, object]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -93,12 +94,23 @@ def config() -> None:
 
 @config.command("check")
 @file_argument
+@data_dir_option
 @json_option
-def check(file: Path | None, *, as_json: bool) -> None:
-    """Name every mistake in FILE."""
+def check(file: Path | None, directory: str | None, *, as_json: bool) -> None:
+    """Name every mistake in FILE, and secrets that it names and that are not there."""
     loaded = _loaded(file)
-    warnings = [*_warnings(with_files(loaded.policy())), *telling_warnings(loaded.tables)]
+    missing = [
+        f"{setting}: {why}: put the secret there before the daemon starts, or name another file"
+        for setting, why in missing_secrets(
+            loaded.notifications, secret_directories(data_dir(directory))
+        )
+    ]
+    warnings = [*_warnings(with_files(loaded.policy())), *telling_warnings(loaded.tables), *missing]
     said = f"{file} is right." if file else "No file was given; the defaults are right."
+    if missing:
+        said = (
+            f"{file} is right, but {several(len(missing), 'secret')} that it names cannot be read."
+        )
     if as_json:
         click.echo(document({"ok": True, "warnings": warnings} if warnings else {"ok": True}))
         return

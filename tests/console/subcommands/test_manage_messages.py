@@ -140,6 +140,21 @@ def test_a_test_that_does_not_get_through_ends_with_1_and_says_what_to_do(daemon
     assert [row["state"] for row in outbox(daemon) if row["id"] == parked["id"]] == ["accepted"]
 
 
+def test_a_test_without_its_secret_waits_to_be_mended_and_says_how(start_daemon):
+    daemon = start_daemon(
+        '[notifications.webhook]\nenabled = true\nurl = "http://127.0.0.1:9/"\n'
+        'secret_file = "hook.secret"\n'
+    )
+
+    said = told(daemon, "notify", "test", "webhook")
+    channels = told(daemon, "notify", "channels")
+
+    assert said.returncode == 1
+    assert "webhook to operator: NOT sent; it waits until the channel is mended\n" in said.stdout
+    assert "put the secret into that file" in said.stdout
+    assert "to be mended" in channels.stdout
+
+
 def test_a_test_that_is_put_off_says_why_and_is_tried_again(daemon, server):
     server.script["RCPT"] = "451 4.3.0 the queue is full"
     try:

@@ -130,3 +130,23 @@ def test_show_says_that_a_projects_file_is_broken(tmp_path):
 
     assert "# everything in [projects.web] is asked: " in shown
     assert "not TOML" in shown
+
+
+def test_a_secret_that_is_not_there_is_named_with_what_to_do(tmp_path):
+    path, data = tmp_path / "safetyd.toml", tmp_path / "data"
+    path.write_text(
+        '[notifications.webhook]\nenabled = true\nurl = "http://127.0.0.1:9/"\n'
+        'secret_file = "hook.secret"\n'
+    )
+
+    missing = here("config", "check", str(path), "--data-dir", str(data))
+    data.mkdir()
+    (data / "hook.secret").write_text("whsec_c2FmZXR5ZC10ZXN0LXNlY3JldC0wMDAx\n")
+    there = here("config", "check", str(path), "--data-dir", str(data))
+
+    assert missing.stdout == f"{path} is right, but 1 secret that it names cannot be read.\n"
+    assert f"notifications.webhook.secret_file: {data / 'hook.secret'} cannot be read" in (
+        missing.stderr
+    )
+    assert "put the secret there" in missing.stderr
+    assert there.stdout == f"{path} is right.\n"

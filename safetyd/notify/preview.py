@@ -74,7 +74,7 @@ def _mail(notice: Notice, settings: NotificationsConfig) -> Preview:
 
 
 log = logging.getLogger("safetyd.notify")
-LADDER: Final = 6  # steps that are shown
+MAX_STEPS: Final = 6  # steps that are shown
 GIVEN: Final = timedelta(hours=1)
 CODE: Final = "4821"
 
@@ -159,7 +159,7 @@ class Previews:
             "size": shown.size,
             "html": shown.html,
             "when": _when(engine, moment.at, asked, person),
-            "ladder": list(_ladder(asked.urgency, moment.at, ZoneInfo(person.quiet.timezone))),
+            "ladder": list(_escalation(asked.urgency, moment.at, ZoneInfo(person.quiet.timezone))),
         }
 
     def _notice(
@@ -226,8 +226,8 @@ def _when(engine: Engine, at: datetime, asked: PreviewQuestion, person: Recipien
     return f"in one message with what comes within {telling.batch_interval_s:g} s"
 
 
-def _ladder(urgency: Urgency, at: datetime, zone: ZoneInfo) -> Iterator[str]:
-    for step in islice(steps(urgency, at, at + GIVEN), LADDER):
+def _escalation(urgency: Urgency, at: datetime, zone: ZoneInfo) -> Iterator[str]:
+    for step in islice(steps(urgency, at, at + GIVEN), MAX_STEPS):
         backup = ", also to the backup" if step.backup else ""
         kind = step.kind.replace("_", " ")
         yield f"{kind} at {step.at.astimezone(zone):%H:%M}{backup}"

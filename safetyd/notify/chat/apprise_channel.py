@@ -85,9 +85,9 @@ class Chat:
 
     async def send(self, notice: Notice) -> Receipt:
         taken = self._taken_of(notice.delivery)
-        letters = [letter for letter in _letters(self._urls, notice) if letter.number not in taken]
-        outcomes = await self._tell(letters, taken) if letters else {}
-        if problem := self._problem(letters, outcomes):
+        messages = [each for each in _messages(self._urls, notice) if each.number not in taken]
+        outcomes = await self._tell(messages, taken) if messages else {}
+        if problem := self._problem(messages, outcomes):
             raise problem
         return Receipt("accepted")
 
@@ -101,14 +101,16 @@ class Chat:
             del self._taken[next(iter(self._taken))]
         return taken
 
-    async def _tell(self, letters: Sequence[AppriseMessage], taken: set[int]) -> dict[int, Outcome]:
-        """Return what came of the letters in the time there is; note at once who took one."""
+    async def _tell(
+        self, messages: Sequence[AppriseMessage], taken: set[int]
+    ) -> dict[int, Outcome]:
+        """Return what came of the messages in the time there is; note at once who took one."""
         outcomes: dict[int, Outcome] = {}
         async with await self._process() as process:
             try:
                 with anyio.move_on_after(self._timeout_s), suppress(*_BROKEN):
-                    await _hand_over(process, letters)
-                    async for answer in _answers(process, len(letters)):
+                    await _hand_over(process, messages)
+                    async for answer in _answers(process, len(messages)):
                         outcomes[answer.number] = answer.outcome
                         if answer.outcome == "taken":
                             taken.add(answer.number)
@@ -126,10 +128,10 @@ class Chat:
             raise Unavailable(f"apprise cannot be started: {exc.strerror}") from None
 
     def _problem(
-        self, letters: Sequence[AppriseMessage], outcomes: Mapping[int, Outcome]
+        self, messages: Sequence[AppriseMessage], outcomes: Mapping[int, Outcome]
     ) -> Unavailable | Misconfigured | None:
         """Return what is wrong; who can only be told after a change waits for who may be later."""
-        found = {letter.number: outcomes.get(letter.number, "unanswered") for letter in letters}
+        found = {message.number: outcomes.get(message.number, "unanswered") for message in messages}
         count, of = Counter(found.values()), f"of {len(self._urls)} addresses"
         if count["unanswered"]:
             return Unavailable(f"{count['unanswered']} {of} gave no answer", ambiguous=True)
@@ -169,7 +171,7 @@ def written(notice: Notice, *, marked: bool) -> Said:
     return Said(render(title), render(plain_text(notice, MAX_CHARS, size) or title))
 
 
-def _letters(urls: Sequence[str], notice: Notice) -> list[AppriseMessage]:
+def _messages(urls: Sequence[str], notice: Notice) -> list[AppriseMessage]:
     marks = [url.lower().startswith(MARKDOWN) for url in urls]
     said = {marked: written(notice, marked=marked) for marked in set(marks)}
     return [
@@ -191,9 +193,9 @@ def _shown(text: str) -> str:
     )
 
 
-async def _hand_over(process: Process, letters: Sequence[AppriseMessage]) -> None:
+async def _hand_over(process: Process, messages: Sequence[AppriseMessage]) -> None:
     stdin = cast("ByteSendStream", process.stdin)  # it is a pipe
-    await stdin.send(msgspec.json.encode(letters))
+    await stdin.send(msgspec.json.encode(messages))
     await stdin.aclose()
 
 

@@ -1,6 +1,6 @@
 """The process that tells chat services: `python -m safetyd.notify.chat.apprise_process`.
 
-It reads letters as JSON and answers with a line for each, as soon as its service has spoken.
+It reads messages as JSON and answers with a line for each, as soon as its service has spoken.
 Whoever started it may kill it at any moment; left alone it ends by itself.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from apprise import Apprise
 
 LIFE_S: Final = 30  # longer than anybody waits for it
-MAX_LETTERS: Final = 1024 * 1024
+MAX_BYTES: Final = 1024 * 1024
 MAX_ANSWER: Final = 200
 
 Outcome = Literal["taken", "refused", "unknown", "no apprise"]
@@ -40,23 +40,23 @@ class TargetAnswer(msgspec.Struct, frozen=True):
 def main() -> None:
     signal.alarm(LIFE_S)
     out = _keep_stdout()
-    letters = msgspec.json.decode(sys.stdin.buffer.read(MAX_LETTERS), type=list[AppriseMessage])
-    tell(letters, lambda answer: _write(out, answer))
+    messages = msgspec.json.decode(sys.stdin.buffer.read(MAX_BYTES), type=list[AppriseMessage])
+    tell(messages, lambda answer: _write(out, answer))
 
 
-def tell(letters: Sequence[AppriseMessage], answer: Callable[[TargetAnswer], None]) -> None:
+def tell(messages: Sequence[AppriseMessage], answer: Callable[[TargetAnswer], None]) -> None:
     """Tell all at the same time, so that nobody waits for one that hangs."""
     try:
-        services = {letter.number: _service(letter.url) for letter in letters}
+        services = {message.number: _service(message.url) for message in messages}
     except ImportError:
         services = {}
-        for letter in letters:
-            answer(TargetAnswer(letter.number, "no apprise"))
-    with ThreadPoolExecutor(len(letters)) as threads:
+        for message in messages:
+            answer(TargetAnswer(message.number, "no apprise"))
+    with ThreadPoolExecutor(len(messages)) as threads:
         calls = [
-            threads.submit(_told, letter, services[letter.number])
-            for letter in letters
-            if letter.number in services
+            threads.submit(_told, message, services[message.number])
+            for message in messages
+            if message.number in services
         ]
         for call in as_completed(calls):
             answer(call.result())
@@ -82,22 +82,22 @@ def _service(url: str) -> "Apprise | None":
     service = Apprise.instantiate(url, asset=asset)
     if service is None:
         return None
-    service.request_rate_per_sec = 0  # the rate is the courier's business
+    service.request_rate_per_sec = 0  # the rate is the worker's business
     group = Apprise(asset=asset)
     group.add(service)
     return group
 
 
-def _told(letter: AppriseMessage, service: "Apprise | None") -> TargetAnswer:
+def _told(message: AppriseMessage, service: "Apprise | None") -> TargetAnswer:
     from apprise import NotifyFormat  # noqa: PLC0415 - see above
 
     if service is None:
-        return TargetAnswer(letter.number, "unknown")
+        return TargetAnswer(message.number, "unknown")
     try:
-        taken = bool(service.notify(letter.body, letter.title, body_format=NotifyFormat.TEXT))
+        taken = bool(service.notify(message.body, message.title, body_format=NotifyFormat.TEXT))
     except Exception:  # noqa: BLE001 - the edge of a hundred plugins; their words may hold secrets
         taken = False
-    return TargetAnswer(letter.number, "taken" if taken else "refused")
+    return TargetAnswer(message.number, "taken" if taken else "refused")
 
 
 def _keep_stdout() -> BinaryIO:

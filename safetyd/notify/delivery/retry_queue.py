@@ -54,7 +54,7 @@ def delay_s(queued: QueuedDelivery, failure: Unavailable, limits: Limits, chance
 
 
 class RetryQueue:
-    """Errands that wait, urgent ones in a lane of their own.
+    """Deliveries that wait, urgent ones apart.
 
     Of those whose time has come, the one that was put first is the first.
     """
@@ -79,15 +79,15 @@ class RetryQueue:
         for _, number, queued in self._later:
             self._due[queued.urgent].append((0.0, number, queued))
         self._later.clear()
-        for lane in self._due.values():
-            heapq.heapify(lane)
+        for tickets in self._due.values():
+            heapq.heapify(tickets)
 
     def first(self, *, urgent: bool) -> QueuedDelivery | None:
-        """Return whose turn it is in a lane."""
+        """Return whose turn it is among those that are as urgent."""
         return self._head(self._due[urgent])
 
     def take(self, queued: QueuedDelivery) -> None:
-        """Take out the one that is first in its lane."""
+        """Take out the one that is first of those that are as urgent."""
         heapq.heappop(self._due[queued.urgent])
 
     def next_at(self) -> float:
@@ -98,18 +98,18 @@ class RetryQueue:
         """Forget a delivery that waits."""
         queued.wanted = False
         self._unwanted += 1
-        lanes = (self._later, *self._due.values())
-        if self._unwanted > max(FEW, sum(map(len, lanes)) // 2):
+        heaps = (self._later, *self._due.values())
+        if self._unwanted > max(FEW, sum(map(len, heaps)) // 2):
             self._unwanted = 0
-            for lane in lanes:
-                lane[:] = [ticket for ticket in lane if ticket[2].wanted]
-                heapq.heapify(lane)
+            for tickets in heaps:
+                tickets[:] = [ticket for ticket in tickets if ticket[2].wanted]
+                heapq.heapify(tickets)
 
-    def _head(self, lane: list[Ticket]) -> QueuedDelivery | None:
-        while lane and not lane[0][2].wanted:
-            heapq.heappop(lane)
+    def _head(self, tickets: list[Ticket]) -> QueuedDelivery | None:
+        while tickets and not tickets[0][2].wanted:
+            heapq.heappop(tickets)
             self._unwanted -= 1
-        return lane[0][2] if lane else None
+        return tickets[0][2] if tickets else None
 
 
 class SendRate:
@@ -138,7 +138,7 @@ def leaving_some(rates: Iterable[Rate]) -> tuple[Rate, ...]:
 
 
 class SendTurns:
-    """The queued_deliveries of one channel, those that wait and those that are under way."""
+    """The deliveries of one channel, those that wait and those that are under way."""
 
     def __init__(self, limits: Limits, breaker: ChannelBreaker) -> None:
         self.under_way: dict[str, QueuedDelivery] = {}
@@ -175,8 +175,8 @@ class SendTurns:
     def next_at(self, now: float) -> float:
         """Return when one may have its turn, unless something else happens before."""
         self._queue.ripen(now)
-        lanes = [urgent for urgent in (True, False) if self._queue.first(urgent=urgent)]
-        return max(now, min((self._queue.next_at(), *map(self._free_at, lanes))))
+        urgencies = [urgent for urgent in (True, False) if self._queue.first(urgent=urgent)]
+        return max(now, min((self._queue.next_at(), *map(self._free_at, urgencies))))
 
     def began(self, queued: QueuedDelivery, now: float) -> None:
         """Count a try of the one that was taken."""
@@ -190,7 +190,7 @@ class SendTurns:
     def ended(self, queued: QueuedDelivery) -> None:
         del self.under_way[queued.delivery]
 
-    def _free_at(self, urgent: bool) -> float:  # noqa: FBT001 - the lane
+    def _free_at(self, urgent: bool) -> float:  # noqa: FBT001 - one of two
         normal = sum(not queued.urgent for queued in self.under_way.values())
         slots = self._limits.concurrency
         if len(self.under_way) >= slots or (not urgent and normal >= max(1, slots - 1)):

@@ -1,117 +1,42 @@
 """The messages of telling people: what is asked of the notifier, and what leaves it."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Final, Literal
 
 from msgspec import Struct
 
-from docs.replies import Done
-from safetyd.core.events.notification_events import DeliveryState, ItemKind
 from safetyd.core.messages.proposal import Urgency
-from safetyd.core.recipients import ChannelKind
 from safetyd.notify.chat.webhook import Body
-from safetyd.notify.delivery.channel_worker import ChannelState
 from safetyd.notify.desktop.desktop_content import Action
-from safetyd.notify.links.link_issuer import PairCommand, RotateCommand
+from safetyd.notify.links.link_issuer import PairCommand, Paired, RotateCommand
 from safetyd.notify.outbox_control import (
+    ChannelsAnswer,
     DropCommand,
+    Dropped,
     LinkCommand,
+    Linked,
+    OutboxAnswer,
     OutboxQuestion,
+    Retried,
     RetryCommand,
     ShownCommand,
+    TestBegun,
     TestCommand,
 )
-from safetyd.notify.preview import PreviewQuestion
-
-
-class LaneRow(Struct):
-    recipient: str
-    channel: str
-
-
-class LaneWaiting(LaneRow):
-    """What is collected for the next message of a lane."""
-
-    items: int
-    due: datetime
-
-
-class DeliveryRow(Struct):
-    """One message. `refs` are the first requests and notes that it tells of, of `items`."""
-
-    id: str
-    recipient: str
-    channel: str
-    urgency: Urgency
-    state: DeliveryState
-    kinds: tuple[ItemKind, ...]
-    refs: tuple[str, ...]
-    items: int
-    digest: bool
-    at: datetime
-    expires: datetime | None
-    told_at: datetime | None
-    took_s: float | None  # from when it was due until a provider took it
-    attempts: int
-    provider_id: str
-    error: str
-    opened_at: datetime | None  # when the link of a test led back
-
-
-class ChannelRow(ChannelState, frozen=True, kw_only=True):
-    """How a channel does. It is parked when only an operator can mend it."""
-
-    kind: ChannelKind | Literal[""]  # nothing: it is not configured any more
-
-
-class RecipientRow(Struct):
-    """Who is told of which agents; `quiet` is by the clock of `timezone`."""
-
-    name: str
-    channels: tuple[str, ...]
-    timezone: str
-    quiet: str
-    quiet_until: datetime | None  # if it is quiet now
-    agents: tuple[str, ...]  # globs
-    backup: str
-
-
-class PreviewRow(LaneRow):
-    """What a lane would be sent, when, and how people would be reminded."""
-
-    text: str
-    size: str  # in the channel's own measure
-    html: str  # of a mail
-    when: str
-    ladder: tuple[str, ...]
+from safetyd.notify.preview import PreviewAnswer, PreviewQuestion
+from safetyd.operators.replies import Done
 
 
 class ControlNotifyTest(TestCommand, kw_only=True, tag_field="command", tag="notify_test"):
     """Send a test at once, past batches and quiet hours, on all lanes or those that are named."""
 
 
-class TestBegun(Done):
-    """What became of it says `outbox`, with the note as `ref`."""
-
-    note: str
-    lanes: tuple[LaneRow, ...]
-
-
 class ControlNotifyRetry(RetryCommand, kw_only=True, tag_field="command", tag="notify_retry"):
     """Try one message again without delay, or all that wait for a channel."""
 
 
-class Retried(Done):
-    retried: int
-
-
 class ControlNotifyDrop(DropCommand, kw_only=True, tag_field="command", tag="notify_drop"):
     """Give up a message that waits. The request that it tells of stays open."""
-
-
-class Dropped(Done):
-    id: str
 
 
 class ControlNotifyShown(ShownCommand, kw_only=True, tag_field="command", tag="notify_shown"):
@@ -122,17 +47,8 @@ class ControlNotifyLink(LinkCommand, kw_only=True, tag_field="command", tag="not
     """Ask where the page of a message is: of the one thing that it tells of, or of the list."""
 
 
-class Linked(Done):
-    link: str
-
-
 class ControlPair(PairCommand, kw_only=True, tag_field="command", tag="pair"):
     """Ask for a link by which a browser answers for somebody without codes."""
-
-
-class Paired(Done):
-    recipient: str
-    link: str
 
 
 class ControlRotateLinks(RotateCommand, kw_only=True, tag_field="command", tag="rotate_links"):
@@ -143,31 +59,12 @@ class QueryOutbox(OutboxQuestion, kw_only=True, tag_field="command", tag="outbox
     """Ask what was sent, what could not be, and what waits; at most `limit` messages."""
 
 
-class OutboxAnswer(Done):
-    """Messages newest first; `waiting` are things that are none yet."""
-
-    deliveries: tuple[DeliveryRow, ...]
-    waiting: tuple[LaneWaiting, ...]
-    unnotified: int  # requests of which somebody should know and nobody does
-
-
 class QueryChannels(Struct, tag_field="command", tag="channels"):
     """Ask how every channel is, and who is told on which."""
 
 
-class ChannelsAnswer(Done):
-    channels: tuple[ChannelRow, ...]
-    recipients: tuple[RecipientRow, ...]
-
-
 class QueryPreview(PreviewQuestion, kw_only=True, tag_field="command", tag="preview"):
     """Ask what would be sent, of a request or a sample; nothing is."""
-
-
-class PreviewAnswer(Done):
-    """As many lanes as there is room for, in the order of recipients."""
-
-    previews: tuple[PreviewRow, ...]
 
 
 class DesktopMessage(Struct):

@@ -1,15 +1,22 @@
 """What agents reach: proposals and telemetry, from the wire to the mailbox and back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, Protocol
 
-from safetyd.agents.claims import claim, read_claim
+from safetyd.agents.claims import ClaimResult, claim, not_granted, read_claim
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import HeldReplies, HeldReply
 from safetyd.agents.intake import LINE_BYTES, Intake
 from safetyd.agents.path_resolution import resolved
-from safetyd.agents.permissions import PermissionAsk, as_proposal, asked_about, read_ask, result
+from safetyd.agents.permissions import (
+    PermissionAsk,
+    as_proposal,
+    asked_about,
+    not_permitted,
+    read_ask,
+    result,
+)
 from safetyd.agents.pricing import PriceList
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
@@ -167,17 +174,16 @@ class AgentService:
         if wanted is None:
             cause, reason = refused or ("malformed", "")
             self._count(agent, cause, reason)
-            answer = {"granted": False, "cause": cause, "reason": reason}
-            self._publisher.answer(reply, answer)
+            self._publisher.answer(reply, not_granted(cause, reason))
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
         self._mailbox.put(CommandEnvelope(plan, partial(self._claimed, agent, reply)))
 
-    def _claimed(self, agent: str, reply: bytes, answer: Mapping[str, object]) -> None:
+    def _claimed(self, agent: str, reply: bytes, answer: ClaimResult) -> None:
         """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
         stop = self._stop_flag.holds(agent)
-        if stop is not None and answer["granted"]:
-            answer = {"granted": False, "cause": "stopped", "reason": describe(stop)}
+        if stop is not None and answer.granted:
+            answer = not_granted("stopped", describe(stop))
         self._publisher.answer(reply, answer)
 
     def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionEnvelope:
@@ -188,7 +194,7 @@ class AgentService:
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
         self._count(agent, cause, reason)
-        self._publisher.answer(reply, {"approved": False, "reason": reason, "cause": cause})
+        self._publisher.answer(reply, not_permitted(cause, reason))
 
     def _holds(self, envelope: ProposalEnvelope) -> bool:
         """Let a reply wait for a person, if that is wished."""

@@ -1,6 +1,6 @@
 """Claims: who is about to do what a person approved; one wins, and may ask again."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,12 +10,10 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Claimed
-from safetyd.core.messages.verdict import ALLOWED
+from safetyd.core.messages.verdict import ALLOWED, Cause
 from safetyd.journal.mailbox import Carried, Plan
 
-_GRANTED: Final = {"granted": True, "cause": "human_approved", "reason": ""}
-
-
+ClaimCause = Literal["already_claimed", "not_approved", "expired", "digest_mismatch"] | Cause
 Word = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
@@ -25,6 +23,15 @@ class Claim(msgspec.Struct, kw_only=True):
     claimant: Word | None = None
 
 
+class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the action may be done now, by this claimant and nobody else."""
+
+    granted: bool
+    cause: ClaimCause
+    reason: str
+
+
+_GRANTED: Final = ClaimResult(granted=True, cause="human_approved", reason="")
 _decode = msgspec.json.Decoder(Claim).decode
 
 
@@ -36,11 +43,11 @@ def read_claim(payload: bytes) -> Claim:
         raise Malformed(str(exc)) from None
 
 
-def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Plan:
+def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Plan[ClaimResult]:
     """Grant an approved action once. A claim without a claimant is one of its own, `nonce`."""
     claimant = wanted.claimant or nonce
 
-    def plan(engine: Engine, moment: Moment) -> Carried:
+    def plan(engine: Engine, moment: Moment) -> Carried[ClaimResult]:
         request = engine.approvals.of_proposal(agent, wanted.id)
         if request is not None and keyless and not request.asked.keyless:
             request = None  # it was of whoever had a key to this name
@@ -59,7 +66,7 @@ def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Pl
 
 def _refusal(
     request: Request | None, wanted: Claim, claimant: str, moment: Moment
-) -> tuple[str, str] | None:
+) -> tuple[ClaimCause, str] | None:
     if request is None or request.state != "approved":
         return "not_approved", f"no person has approved {wanted.id}"
     if request.digest_of(wanted.id) != wanted.digest:
@@ -67,7 +74,7 @@ def _refusal(
     if request.claimant is not None and request.claimant != claimant:
         return "already_claimed", f"{wanted.id} is already being done"
     if wanted.id != (request.used or request.asked.id):
-        cause = "already_claimed" if request.used else "not_approved"
+        cause: ClaimCause = "already_claimed" if request.used else "not_approved"
         return cause, f"the approval is for {request.used or request.asked.id}"
     over = request.valid_until is None or request.over(moment.at, moment.t)
     if request.lapsed or (over and request.claimant is None):
@@ -75,7 +82,9 @@ def _refusal(
     return None
 
 
-def _granted(request: Request, wanted: Claim, claimant: str, moment: Moment) -> Carried:
+def _granted(
+    request: Request, wanted: Claim, claimant: str, moment: Moment
+) -> Carried[ClaimResult]:
     claimed = Claimed(
         at=moment.at,
         t=moment.t,
@@ -87,5 +96,9 @@ def _granted(request: Request, wanted: Claim, claimant: str, moment: Moment) -> 
     return Carried((claimed,), _GRANTED)
 
 
-def _refused(cause: str, reason: str) -> Carried:
-    return Carried((), {"granted": False, "cause": cause, "reason": reason})
+def _refused(cause: ClaimCause, reason: str) -> Carried[ClaimResult]:
+    return Carried((), not_granted(cause, reason))
+
+
+def not_granted(cause: ClaimCause, reason: str) -> ClaimResult:
+    return ClaimResult(granted=False, cause=cause, reason=reason)

@@ -1,21 +1,20 @@
 """Permission asks: what an agent asks a person, as a proposal, and the answer in its own shapes."""
 
+from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from safetyd.bus.codec import Malformed, read_object, read_proposal
 from safetyd.core.approvals.final_decisions import CAUSES
-from safetyd.core.approvals.request import Request
+from safetyd.core.approvals.request import Request, State
 from safetyd.core.engine.engine import Engine
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency, canonical
-from safetyd.core.messages.verdict import ALLOW
+from safetyd.core.messages.verdict import ALLOW, Cause
 
 MAX_OPEN: Final = 200  # of an agent's own requests, in one answer
-
-Result = dict[str, object]
 
 
 class PermissionAsk(msgspec.Struct, kw_only=True):
@@ -31,6 +30,30 @@ class PermissionAsk(msgspec.Struct, kw_only=True):
     timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
     request_id: str | None = None
     open: bool = False
+
+
+class OwnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of an agent's own requests."""
+
+    request_id: str
+    action: str
+    status: State
+    expires_at: datetime | None
+    message: str = ""
+    reason: str = ""
+
+
+class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Approved, refused with a reason, or queued; to `open`, the agent's own requests."""
+
+    approved: bool | None = None
+    message: str | None = None
+    reason: str | None = None
+    timeout_minutes: float | UnsetType | None = UNSET
+    cause: Cause | None = None
+    queued: bool | None = None
+    request_id: str | None = None
+    requests: tuple[OwnRequest, ...] | None = None
 
 
 _decode = msgspec.json.Decoder(PermissionAsk).decode
@@ -68,37 +91,41 @@ def as_proposal(agent: str, ask: PermissionAsk, spare_id: str) -> tuple[Proposal
     return read_proposal(agent, canonical(fields), spare_id)
 
 
-def result(decision: Decision, request: Request | None) -> Result:
+def result(decision: Decision, request: Request | None) -> PermissionResult:
     """Return the answer to an ask, in the contract's shapes and no other."""
     if decision.status == "pending":
-        return {"queued": True, "request_id": decision.request_id}
+        return PermissionResult(queued=True, request_id=decision.request_id)
     words = request.answer.words if request is not None and request.answer else ""
     if decision.decision is ALLOW:
-        return {"approved": True, "message": words}
+        return PermissionResult(approved=True, message=words)
     if decision.cause == "expired_no_response":
         return _timeout(request)
     reason = words if decision.cause == "human_denied" and words else decision.reason
-    return {"approved": False, "reason": reason, "cause": decision.cause}
+    return not_permitted(decision.cause, reason)
 
 
-def _ended(request: Request) -> Result:
+def _ended(request: Request) -> PermissionResult:
     """Return how a request ended whose answer nobody remembers any more."""
     words = request.answer.words if request.answer else ""
     if request.state == "approved":
-        return {"approved": True, "message": words}
+        return PermissionResult(approved=True, message=words)
     if request.state == "expired":
         return _timeout(request)
     reason = words or f"request {request.id} was {request.state}"
-    return {"approved": False, "reason": reason, "cause": CAUSES[request.state]}
+    return not_permitted(CAUSES[request.state], reason)
 
 
-def _timeout(request: Request | None) -> Result:
-    return {
-        "approved": False,
-        "reason": "timeout",
-        "timeout_minutes": _minutes(request),
-        "cause": "expired_no_response",
-    }
+def _timeout(request: Request | None) -> PermissionResult:
+    return PermissionResult(
+        approved=False,
+        reason="timeout",
+        timeout_minutes=_minutes(request),
+        cause="expired_no_response",
+    )
+
+
+def not_permitted(cause: Cause, reason: str) -> PermissionResult:
+    return PermissionResult(approved=False, reason=reason, cause=cause)
 
 
 def _minutes(request: Request | None) -> float | None:
@@ -109,28 +136,29 @@ def _minutes(request: Request | None) -> float | None:
     return int(minutes) if minutes.is_integer() else round(minutes, 3)
 
 
-def own(request: Request) -> Result:
+def own(request: Request) -> OwnRequest:
     """Return one of the agent's own requests, as it is listed to it."""
-    row: Result = {
-        "request_id": request.id,
-        "action": request.asked.type,
-        "status": request.state,
-        "expires_at": request.deadline if request.pending else request.valid_until,
-    }
-    if request.answer is not None and request.answer.words:
-        row["message" if request.state == "approved" else "reason"] = request.answer.words
-    return row
+    words = "" if request.answer is None else request.answer.words
+    approved = request.state == "approved"
+    return OwnRequest(
+        request_id=request.id,
+        action=request.asked.type,
+        status=request.state,
+        expires_at=request.deadline if request.pending else request.valid_until,
+        message=words if approved else "",
+        reason="" if approved else words,
+    )
 
 
-def asked_about(engine: Engine, agent: str, ask: PermissionAsk) -> Result:
+def asked_about(engine: Engine, agent: str, ask: PermissionAsk) -> PermissionResult:
     """Answer an agent's question about its own requests; others' are not known to it."""
     if ask.open:
         mine = [*engine.approvals.pending(agent), *engine.approvals.unused(agent)]
-        return {"requests": [own(request) for request in mine[:MAX_OPEN]]}
+        return PermissionResult(requests=tuple(map(own, mine[:MAX_OPEN])))
     request = engine.approvals.find(ask.request_id or "")
     if request is None or request.agent != agent:
         error = f"no request {ask.request_id} of {agent} is known"
-        return {"approved": False, "reason": error, "cause": "malformed"}
+        return not_permitted("malformed", error)
     if request.pending:
         return result(engine.recall.answer(request.asked), request)
     last = engine.recall.last(agent, request.asked.id)

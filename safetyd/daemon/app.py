@@ -5,7 +5,6 @@ put into a part afterwards.
 """
 
 import os
-from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -52,6 +51,7 @@ from safetyd.monitoring.metrics import Metrics, Sources
 from safetyd.monitoring.safety_events import SafetyEvents
 from safetyd.notify.notifier import Notifier
 from safetyd.operators.operator_service import OperatorService, Surroundings
+from safetyd.operators.views.status_view import DaemonFacts
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.site import Site
 
@@ -336,27 +336,28 @@ class App:
         await client.handle(name("permission", "*"), service.permission)
         await client.handle(name("claim", "*"), service.claim)
 
-    def _facts(self) -> Mapping[str, object]:
+    def _facts(self) -> DaemonFacts:
         of, config = self._of, self._of.settings.config
-        return {
-            "version": __version__,
-            "pid": os.getpid(),
-            "started": of.started,
-            "problem": self.health.not_ready(),
-            "bus": of.server.url if of.server else config.bus.url,
-            "embedded": of.server is not None,
-            "open_agents": config.bus.keyless and of.settings.keyless_gate.open,
-            "keys": of.settings.keys,
-            "web": self._site.web,
-            "data_dir": str(of.data_dir),
-            "decisions": self._metrics.counts(),
-            "failing": [state.name for state in self._notifier.dispatch.states() if state.failing],
-            "stop_files": [str(path) for path in of.settings.stop_files],
-            "stop_commands": list(config.stop.commands),
-            "config": str(of.settings.path or ""),
-            "config_problem": of.reload.problem,
-            "next_start": list(of.settings.next_start),
-        }
+        return DaemonFacts(
+            ok=True,
+            version=__version__,
+            pid=os.getpid(),
+            started=of.started,
+            problem=self.health.not_ready(),
+            bus=of.server.url if of.server else config.bus.url,
+            embedded=of.server is not None,
+            open_agents=config.bus.keyless and of.settings.keyless_gate.open,
+            keys=of.settings.keys,
+            web=self._site.web,
+            data_dir=str(of.data_dir),
+            decisions=self._metrics.counts(),
+            failing=tuple(s.name for s in self._notifier.dispatch.states() if s.failing),
+            stop_files=tuple(str(path) for path in of.settings.stop_files),
+            stop_commands=tuple(config.stop.commands),
+            config=str(of.settings.path or ""),
+            config_problem=of.reload.problem,
+            next_start=tuple(of.settings.next_start),
+        )
 
     async def _search(self, id_: str) -> list[bytes]:
         directory, wanted = self._of.data_dir / "audit", partial(concerns, id_=id_)

@@ -1,8 +1,8 @@
 """Everything that waits for the engine, in order, and the envelopes that it waits in."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -106,22 +106,22 @@ class Mailbox:
             await self._asked.wait()
 
 
+Answer_co = TypeVar("Answer_co", covariant=True)  # what whoever gave a command is told
 Make = Callable[[Engine, Moment], Event | None]
 
 
-class Carried(NamedTuple):
+class Carried(NamedTuple, Generic[Answer_co]):
     """What a command makes happen, and what whoever gave it is told."""
 
     events: Sequence[Event]
-    answer: Mapping[str, object]
+    answer: Answer_co
 
 
-Plan = Callable[[Engine, Moment], Carried]
-Content = dict[str, object]
+Plan = Callable[[Engine, Moment], Carried[Answer_co]]
 
 # Pauses where others may have their turn, goes on with the time as it is then, returns the answer.
-Slices = Generator[None, Moment, Content]
-Ask = Callable[[Engine, Moment], Content | Slices]
+Slices = Generator[None, Moment, msgspec.Struct]
+Ask = Callable[[Engine, Moment], msgspec.Struct | Slices]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -187,7 +187,7 @@ class InquiryEnvelope:
         begun = uptime()
         found = self._next(engine, moment)
         if found is not None:
-            self._answer = msgspec.Raw(_encode({"ok": True, **found}))
+            self._answer = msgspec.Raw(_encode(found))
             self.done = True
         self._spent(uptime() - begun)
         return ()
@@ -195,40 +195,41 @@ class InquiryEnvelope:
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
         self._told(self._answer)
 
-    def _next(self, engine: Engine, moment: Moment) -> Content | None:
+    def _next(self, engine: Engine, moment: Moment) -> msgspec.Struct | None:
         """Return what is answered, None if only a slice of it was made."""
         if self._slices is not None:
             return _advanced(self._slices, moment)
         found = self._ask(engine, moment)
-        if isinstance(found, dict):
+        if isinstance(found, msgspec.Struct):
             return found
         self._slices = found
         return _advanced(found, None)
 
 
-def _advanced(slices: Slices, moment: Moment | None) -> Content | None:
+def _advanced(slices: Slices, moment: Moment | None) -> msgspec.Struct | None:
     try:
         slices.send(moment)  # type: ignore[arg-type] # None begins a generator
     except StopIteration as end:
-        found: Content = end.value
+        found: msgspec.Struct = end.value
         return found
     return None
 
 
-class CommandEnvelope:
+class CommandEnvelope(Generic[Answer_co]):
     """A command that depends on the engine's state; its answer follows when all is durable."""
 
     size = 256
 
-    def __init__(self, plan: Plan, told: Callable[[Mapping[str, object]], None]) -> None:
+    def __init__(self, plan: Plan[Answer_co], told: Callable[[Answer_co], None]) -> None:
         self.received = uptime()
         self._plan = plan
         self._told = told
-        self._answer: Mapping[str, object] = {}
+        self._carried: Carried[Answer_co] | None = None
 
     def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        events, self._answer = self._plan(engine, moment)
-        return [lasting for event in events for lasting in engine.handle(event)]
+        self._carried = self._plan(engine, moment)
+        return [lasting for event in self._carried.events for lasting in engine.handle(event)]
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - what was done stays done
-        self._told(self._answer)
+        if self._carried is not None:
+            self._told(self._carried.answer)

@@ -90,11 +90,11 @@ class Metrics(Collector):
         self._append_seconds.add(seconds)
         self._batch_events.add(events)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[Severity, int]:
         """Return how many decisions of each kind left since the start."""
-        counts = dict.fromkeys((severity.value for severity in Severity), 0)
+        counts = dict.fromkeys(Severity, 0)
         for (severity, _), count in self._decisions.items():
-            counts[severity.value] += count
+            counts[severity] += count
         return counts
 
     def render(self) -> bytes:

@@ -6,7 +6,7 @@ Each is checked when it is read and planned when its turn comes, as all commands
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -16,15 +16,19 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import (
     Announced,
     DeliveryState,
+    ItemKind,
     Note,
     NotTold,
     Unparked,
 )
+from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.recipients import ChannelKind
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.delivery.channel_worker import ChannelState
-from safetyd.operators.commands import Refusal, refused
-from safetyd.operators.views.paging import View, fitting
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.replies import DONE, Done, Refusal, refused
+from safetyd.operators.views.paging import fitting
 
 TEST: Final = "This is a test: nothing is waiting for you. Open the link to see that it leads back."
 
@@ -61,6 +65,90 @@ class OutboxQuestion(msgspec.Struct, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
+class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
+    recipient: str
+    channel: str
+
+
+class TestBegun(Done, frozen=True, kw_only=True):
+    """What became of it says `outbox`, with the note as `ref`."""
+
+    note: str
+    lanes: tuple[LaneRow, ...]
+
+
+class Retried(Done, frozen=True, kw_only=True):
+    retried: int
+
+
+class Dropped(Done, frozen=True, kw_only=True):
+    id: str
+
+
+class Linked(Done, frozen=True, kw_only=True):
+    link: str
+
+
+class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One message. `refs` are the first requests and notes that it tells of, of `items`."""
+
+    id: str
+    recipient: str
+    channel: str
+    urgency: Urgency
+    state: DeliveryState
+    kinds: tuple[ItemKind, ...]
+    refs: tuple[str, ...]
+    items: int
+    digest: bool
+    at: datetime
+    expires: datetime | None
+    told_at: datetime | None
+    took_s: float | None  # from when it was due until a provider took it
+    attempts: int
+    provider_id: str
+    error: str
+    opened_at: datetime | None  # when the link of a test led back
+
+
+class LaneWaiting(LaneRow, frozen=True, kw_only=True):
+    """What is collected for the next message of a lane."""
+
+    items: int
+    due: datetime
+
+
+class OutboxAnswer(Done, frozen=True, kw_only=True):
+    """Messages newest first; `waiting` are things that are none yet."""
+
+    deliveries: tuple[DeliveryRow, ...]
+    waiting: tuple[LaneWaiting, ...]
+    unnotified: int  # requests of which somebody should know and nobody does
+
+
+class ChannelRow(ChannelState, frozen=True, kw_only=True):
+    """How a channel does. It is parked when only an operator can mend it."""
+
+    kind: ChannelKind | Literal[""]  # nothing: it is not configured any more
+
+
+class RecipientRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is told of which agents; `quiet` is by the clock of `timezone`."""
+
+    name: str
+    channels: tuple[str, ...]
+    timezone: str
+    quiet: str
+    quiet_until: datetime | None  # if it is quiet now
+    agents: tuple[str, ...]  # globs
+    backup: str
+
+
+class ChannelsAnswer(Done, frozen=True, kw_only=True):
+    channels: tuple[ChannelRow, ...]
+    recipients: tuple[RecipientRow, ...]
+
+
 class ChannelWorkers(Protocol):
     """What the control needs of who delivers."""
 
@@ -90,12 +178,12 @@ class OutboxControl:
         self._opened = opened  # when a delivery's link was used
         self._link = link  # of a delivery, what it is about, and the recipient
 
-    def test(self, by: str, command: TestCommand) -> Plan:
-        def plan(engine: Engine, moment: Moment) -> Carried:
-            lanes = list(_lanes(engine, command))
+    def test(self, by: str, command: TestCommand) -> Plan[TestBegun | Refusal]:
+        def plan(engine: Engine, moment: Moment) -> Carried[TestBegun | Refusal]:
+            lanes = tuple(_lanes(engine, command))
             if not lanes:
                 return Carried((), refused("no_channel", _nobody(engine, command)))
-            self._workers.mend({lane["channel"] for lane in lanes})
+            self._workers.mend({lane.channel for lane in lanes})
             id_ = f"note_{secrets.token_hex(6)}"
             note = Note(
                 id=id_,
@@ -112,15 +200,15 @@ class OutboxControl:
                 recipients=command.recipients,
                 channels=command.channels,
             )
-            return Carried((announced,), {"ok": True, "note": id_, "lanes": lanes})
+            return Carried((announced,), TestBegun(ok=True, note=id_, lanes=lanes))
 
         return plan
 
-    def retry(self, by: str, command: RetryCommand) -> Plan:
+    def retry(self, by: str, command: RetryCommand) -> Plan[Retried | Refusal]:
         if bool(command.id) == bool(command.channel):
-            raise Refusal("invalid", "name one message or one channel")
+            raise CommandRefused("invalid", "name one message or one channel")
 
-        def plan(engine: Engine, moment: Moment) -> Carried:
+        def plan(engine: Engine, moment: Moment) -> Carried[Retried | Refusal]:
             found = [
                 delivery
                 for delivery in engine.outbox.deliveries()
@@ -135,12 +223,12 @@ class OutboxControl:
             self._workers.retry(found)
             parked = tuple(delivery.id for delivery in found if delivery.state == "parked")
             unparked = Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)
-            return Carried((unparked,) if parked else (), {"ok": True, "retried": len(found)})
+            return Carried((unparked,) if parked else (), Retried(ok=True, retried=len(found)))
 
         return plan
 
-    def drop(self, by: str, command: DropCommand) -> Plan:
-        def plan(engine: Engine, moment: Moment) -> Carried:
+    def drop(self, by: str, command: DropCommand) -> Plan[Dropped | Refusal]:
+        def plan(engine: Engine, moment: Moment) -> Carried[Dropped | Refusal]:
             found = engine.outbox.find(command.id)
             if found is None or found.state not in {"open", "parked"}:
                 error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
@@ -154,34 +242,34 @@ class OutboxControl:
                 state="cancelled",
                 by=by,
             )
-            return Carried((dropped,), {"ok": True, "id": found.id})
+            return Carried((dropped,), Dropped(ok=True, id=found.id))
 
         return plan
 
-    def shown(self, _by: str, command: ShownCommand) -> Plan:
+    def shown(self, _by: str, command: ShownCommand) -> Plan[Done]:
         """Take note that somebody's desktop shows a message."""
 
-        def plan(_engine: Engine, _moment: Moment) -> Carried:
+        def plan(_engine: Engine, _moment: Moment) -> Carried[Done]:
             self._shown(command.delivery)
-            return Carried((), {"ok": True})
+            return Carried((), DONE)
 
         return plan
 
-    def link(self, _by: str, command: LinkCommand) -> Plan:
+    def link(self, _by: str, command: LinkCommand) -> Plan[Linked | Refusal]:
         """Say where the page of a message is: of the one thing that it tells of, or of the list."""
 
-        def plan(engine: Engine, _moment: Moment) -> Carried:
+        def plan(engine: Engine, _moment: Moment) -> Carried[Linked | Refusal]:
             found = engine.outbox.find(command.delivery)
             if found is None:
                 return Carried((), refused("not_found", f"{command.delivery}: no such message"))
             ref = found.items[0].ref if len(found.items) == 1 else ""
             link = self._link(found.id, ref, found.recipient)
-            return Carried((), {"ok": True, "link": link})
+            return Carried((), Linked(ok=True, link=link))
 
         return plan
 
-    def outbox(self, engine: Engine, moment: Moment, asked: OutboxQuestion) -> View:
-        """Return messages, newest first, and what waits to become one."""
+    def outbox(self, engine: Engine, moment: Moment, asked: OutboxQuestion) -> OutboxAnswer:
+        """Return messages, and what waits to become one."""
         stuck = {state.name: state.last_error for state in filter(_stuck, self._workers.states())}
         found = (
             self._row(delivery, stuck)
@@ -189,61 +277,58 @@ class OutboxControl:
             if not asked.ref or any(item.ref == asked.ref for item in delivery.items)
         )
         rows = fitting(row for row, _ in zip(found, range(asked.limit), strict=False))
-        waiting = [
-            {"recipient": recipient, "channel": channel, "items": count, "due": due}
+        waiting = tuple(
+            LaneWaiting(recipient=recipient, channel=channel, items=count, due=due)
             for recipient, channel, count, due in engine.outbox.waiting(moment.at)
-        ]
-        return {
-            "deliveries": rows,
-            "waiting": waiting,
-            "unnotified": engine.outbox.unnotified(moment.at),
-        }
+        )
+        unnotified = engine.outbox.unnotified(moment.at)
+        return OutboxAnswer(ok=True, deliveries=rows, waiting=waiting, unnotified=unnotified)
 
-    def channels(self, engine: Engine, moment: Moment) -> View:
+    def channels(self, engine: Engine, moment: Moment) -> ChannelsAnswer:
         """Return how every channel is, and who is told on which."""
-        people = [
-            {
-                "name": person.name,
-                "channels": person.channels,
-                "timezone": person.quiet.timezone,
-                "quiet": f"{person.quiet.start}-{person.quiet.end}",
-                "quiet_until": engine.outbox.quiet_until(person.name, moment.at),
-                "agents": person.agents,
-                "backup": person.backup,
-            }
+        people = tuple(
+            RecipientRow(
+                name=person.name,
+                channels=person.channels,
+                timezone=person.quiet.timezone,
+                quiet=f"{person.quiet.start}-{person.quiet.end}",
+                quiet_until=engine.outbox.quiet_until(person.name, moment.at),
+                agents=person.agents,
+                backup=person.backup,
+            )
             for person in engine.policy.telling.recipients
-        ]
-        states = [msgspec.structs.asdict(state) for state in self._workers.states()]
-        kinds: Mapping[str, str] = engine.policy.telling.channels
-        return {
-            "channels": [{**state, "kind": kinds.get(str(state["name"]), "")} for state in states],
-            "recipients": people,
-        }
+        )
+        kinds = engine.policy.telling.channels
+        states = tuple(
+            ChannelRow(**msgspec.structs.asdict(state), kind=kinds.get(state.name, ""))
+            for state in self._workers.states()
+        )
+        return ChannelsAnswer(ok=True, channels=states, recipients=people)
 
-    def _row(self, delivery: Delivery, stuck: Mapping[str, str]) -> View:
+    def _row(self, delivery: Delivery, stuck: Mapping[str, str]) -> DeliveryRow:
         told_at, tries, error = delivery.told_at, delivery.attempts, delivery.error
         if delivery.state == "open":
             tries, error = self._workers.tried(delivery)
             error = error or stuck.get(delivery.channel, "")
-        return {
-            "id": delivery.id,
-            "recipient": delivery.recipient,
-            "channel": delivery.channel,
-            "urgency": delivery.urgency,
-            "state": delivery.state,
-            "kinds": sorted({item.kind for item in delivery.items}),
-            "refs": [item.ref for item in delivery.items[:5]],
-            "items": len(delivery.items),
-            "digest": delivery.digest,
-            "at": delivery.at,
-            "expires": delivery.expires,
-            "told_at": told_at,
-            "took_s": None if told_at is None else (told_at - delivery.at).total_seconds(),
-            "attempts": tries,
-            "provider_id": delivery.provider_id,
-            "error": error,
-            "opened_at": self._opened(delivery.id),
-        }
+        return DeliveryRow(
+            id=delivery.id,
+            recipient=delivery.recipient,
+            channel=delivery.channel,
+            urgency=delivery.urgency,
+            state=delivery.state,
+            kinds=tuple(sorted({item.kind for item in delivery.items})),
+            refs=tuple(item.ref for item in delivery.items[:5]),
+            items=len(delivery.items),
+            digest=delivery.digest,
+            at=delivery.at,
+            expires=delivery.expires,
+            told_at=told_at,
+            took_s=None if told_at is None else (told_at - delivery.at).total_seconds(),
+            attempts=tries,
+            provider_id=delivery.provider_id,
+            error=error,
+            opened_at=self._opened(delivery.id),
+        )
 
 
 def _stuck(state: ChannelState) -> bool:
@@ -252,12 +337,12 @@ def _stuck(state: ChannelState) -> bool:
     return bool(waits) and (state.next_try_s is None or state.next_try_s > 0)
 
 
-def _lanes(engine: Engine, command: TestCommand) -> Iterator[dict[str, str]]:
+def _lanes(engine: Engine, command: TestCommand) -> Iterator[LaneRow]:
     for person in engine.policy.telling.recipients:
         if not command.recipients or person.name in command.recipients:
             for channel in person.channels:
                 if not command.channels or channel in command.channels:
-                    yield {"recipient": person.name, "channel": channel}
+                    yield LaneRow(recipient=person.name, channel=channel)
 
 
 def _nobody(engine: Engine, command: TestCommand) -> str:

@@ -25,11 +25,12 @@ from safetyd.notify.compose import Composer
 from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_channel import mail
 from safetyd.notify.message import Notice, Topic
+from safetyd.notify.outbox_control import LaneRow
 from safetyd.notify.sms.gsm import segments, septets
 from safetyd.notify.sms.sms_channel import takes_replies
 from safetyd.notify.sms.sms_text import text_of
-from safetyd.operators.commands import refused
-from safetyd.operators.views.paging import View, fitting
+from safetyd.operators.replies import Done, Refusal, refused
+from safetyd.operators.views.paging import fitting
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +111,22 @@ class PreviewQuestion(msgspec.Struct, kw_only=True):
     digest: bool = False
 
 
+class PreviewRow(LaneRow, frozen=True, kw_only=True):
+    """What a lane would be sent, when, and how people would be reminded."""
+
+    text: str
+    size: str  # in the channel's own measure
+    html: str  # of a mail
+    when: str
+    ladder: tuple[str, ...]
+
+
+class PreviewAnswer(Done, frozen=True, kw_only=True):
+    """As many lanes as there is room for, in the order of recipients."""
+
+    previews: tuple[PreviewRow, ...]
+
+
 class Previews:
     """`settings` are those in force."""
 
@@ -117,8 +134,10 @@ class Previews:
         self._composer = composer
         self._settings = settings
 
-    def previews(self, engine: Engine, moment: Moment, asked: PreviewQuestion) -> View:
-        """Return what each lane would be sent, as much as an answer has room for."""
+    def previews(
+        self, engine: Engine, moment: Moment, asked: PreviewQuestion
+    ) -> PreviewAnswer | Refusal:
+        """Return what each lane would be sent."""
         if asked.request:
             found = engine.approvals.named(asked.request)
             if len(found) != 1:
@@ -140,7 +159,7 @@ class Previews:
         except Exception:  # who looks must not end the daemon, whatever an agent has written
             log.exception("a preview cannot be made")
             return refused("failed", "it cannot be put into words; see the daemon's log")
-        return {"previews": fitting(rows)}
+        return PreviewAnswer(ok=True, previews=fitting(rows))
 
     def _row(
         self,
@@ -149,18 +168,18 @@ class Previews:
         asked: PreviewQuestion,
         person: Recipient,
         channel: str,
-    ) -> View:
+    ) -> PreviewRow:
         notice = self._notice(moment, asked, person, channel)
         shown = preview(notice, self._settings())
-        return {
-            "recipient": person.name,
-            "channel": channel,
-            "text": shown.text,
-            "size": shown.size,
-            "html": shown.html,
-            "when": _when(engine, moment.at, asked, person),
-            "ladder": list(_escalation(asked.urgency, moment.at, ZoneInfo(person.quiet.timezone))),
-        }
+        return PreviewRow(
+            recipient=person.name,
+            channel=channel,
+            text=shown.text,
+            size=shown.size,
+            html=shown.html,
+            when=_when(engine, moment.at, asked, person),
+            ladder=tuple(_escalation(asked.urgency, moment.at, ZoneInfo(person.quiet.timezone))),
+        )
 
     def _notice(
         self, moment: Moment, asked: PreviewQuestion, person: Recipient, channel: str

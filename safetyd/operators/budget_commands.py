@@ -11,6 +11,7 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import BudgetRaised
 from safetyd.core.messages.money import MAX_USD, nano, usd
 from safetyd.journal.mailbox import Carried, Plan
+from safetyd.operators.replies import Done, Refusal, refused
 
 Scope = Literal["day", "agent", "keyless", "model"]
 RAISED: Final = get_args(Scope)
@@ -25,10 +26,18 @@ class RaiseCommand(msgspec.Struct, kw_only=True):
     reason: Annotated[str, Meta(max_length=2000)]
 
 
-def budget_raise(by: str, command: RaiseCommand) -> Plan:
-    def plan(engine: Engine, moment: Moment) -> Carried:
+class BudgetLifted(Done, frozen=True, kw_only=True):
+    """What is permitted now, how much of it is used or set aside, and for how long."""
+
+    limit: float
+    used: float
+    until: datetime
+
+
+def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]:
+    def plan(engine: Engine, moment: Moment) -> Carried[BudgetLifted | Refusal]:
         if problem := _problem(engine, moment, command):
-            return Carried((), {"ok": False, "error": problem, "code": "invalid"})
+            return Carried((), refused("invalid", problem))
         raised = BudgetRaised(
             at=moment.at,
             t=moment.t,
@@ -41,8 +50,8 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan:
         found = engine.guards.budget.raisable(command.scope, command.name, moment.at)
         limit = usd(max(standing.limit for standing in found) + nano(command.usd))
         used = usd(max(standing.account.used for standing in found))
-        told = {"ok": True, "limit": limit, "used": used, "until": _midnight(moment.at)}
-        return Carried((raised,), told)
+        lifted = BudgetLifted(ok=True, limit=limit, used=used, until=_midnight(moment.at))
+        return Carried((raised,), lifted)
 
     return plan
 

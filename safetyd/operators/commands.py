@@ -26,6 +26,7 @@ from safetyd.core.party import KEYLESS
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.budget_commands import RaiseCommand, budget_raise
 from safetyd.operators.grant_commands import GrantCommand, RevokeCommand, grant_add, grant_revoke
+from safetyd.operators.replies import DONE, Done, Refusal, Reply
 
 NAMED: Final = 10  # of those in safe mode, in a sentence
 OPERATOR: Final = "operator"
@@ -33,10 +34,10 @@ EXITS_BYTES: Final = 64 * 1024
 EXIT_BYTES: Final = 800  # with the longest names, and what people are told
 
 Command = TypeVar("Command")
-FromFields = Callable[[str, Fields], Plan]
+FromFields = Callable[[str, Fields], Plan[Reply]]
 
 
-class Refusal(Exception):
+class CommandRefused(Exception):
     """A command that is not carried out; `code` is for machines."""
 
     def __init__(self, code: str, error: str) -> None:
@@ -65,10 +66,28 @@ class AckCommand(msgspec.Struct):
     pass
 
 
-def pause(by: str, command: PauseCommand) -> Plan:
+class UnpauseDone(Done, frozen=True, kw_only=True):
+    """Which sources were cleared."""
+
+    cleared: tuple[str, ...]
+
+
+class SafeModeLeft(Done, frozen=True, kw_only=True):
+    """Which kernels left safe mode, everybody's as "*".
+
+    `more` are still in it, because a command leaves no more than one batch of the journal can take:
+    say it again. `still` are the first kernels that go on holding those whom the command named.
+    """
+
+    left: tuple[str, ...]
+    more: int
+    still: tuple[str, ...]
+
+
+def pause(by: str, command: PauseCommand) -> Plan[Done]:
     check_agent(command.agent)
 
-    def plan(_engine: Engine, moment: Moment) -> Carried:
+    def plan(_engine: Engine, moment: Moment) -> Carried[Done]:
         paused = Paused(
             at=moment.at,
             t=moment.t,
@@ -77,15 +96,15 @@ def pause(by: str, command: PauseCommand) -> Plan:
             by=by,
             reason=command.reason,
         )
-        return Carried((paused,), {"ok": True})
+        return Carried((paused,), DONE)
 
     return plan
 
 
-def unpause(by: str, command: PauseCommand) -> Plan:
+def unpause(by: str, command: PauseCommand) -> Plan[UnpauseDone]:
     check_agent(command.agent)
 
-    def plan(engine: Engine, moment: Moment) -> Carried:
+    def plan(engine: Engine, moment: Moment) -> Carried[UnpauseDone]:
         sources = tuple(pause.source for pause in engine.guards.pause.pauses(command.agent))
         unpaused = Unpaused(
             at=moment.at,
@@ -95,33 +114,29 @@ def unpause(by: str, command: PauseCommand) -> Plan:
             by=by,
             reason=command.reason,
         )
-        return Carried((unpaused,) if sources else (), {"ok": True, "cleared": sources})
+        return Carried((unpaused,) if sources else (), UnpauseDone(ok=True, cleared=sources))
 
     return plan
 
 
-def safe_mode_enter(by: str, command: EnterCommand) -> Plan:
+def safe_mode_enter(by: str, command: EnterCommand) -> Plan[Done]:
     check_kernel(command.agent)
 
-    def plan(_engine: Engine, moment: Moment) -> Carried:
+    def plan(_engine: Engine, moment: Moment) -> Carried[Done]:
         entered = SafeModeEntered(
             at=moment.at, t=moment.t, by=by, agent=_named(command.agent), reason=command.reason
         )
-        return Carried((entered,), {"ok": True})
+        return Carried((entered,), DONE)
 
     return plan
 
 
-def safe_mode_exit(by: str, command: ExitCommand) -> Plan:
-    """Leave safe mode; of all who are in it, `more` are left to the next command.
-
-    `still` are the first of the kernels that go on holding those whom the command names.
-    """
+def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal]:
     check_kernel(command.agent)
     if command.force and not command.reason.strip():
-        raise Refusal("invalid", "force needs a reason")
+        raise CommandRefused("invalid", "force needs a reason")
 
-    def plan(engine: Engine, moment: Moment) -> Carried:
+    def plan(engine: Engine, moment: Moment) -> Carried[SafeModeLeft | Refusal]:
         found = engine.guards.safe_mode.plan_exit(
             command.agent, moment.t, all_=command.all, force=command.force
         )
@@ -142,19 +157,19 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan:
         more = len(found.agents) - len(left)
         several = command.agent in {EVERYBODY, KEYLESS}
         still = _still(engine, moment, None if several else command.agent, left)
-        return Carried(exits, {"ok": True, "left": left, "more": more, "still": still})
+        return Carried(exits, SafeModeLeft(ok=True, left=left, more=more, still=still))
 
     return plan
 
 
-def ack(by: str, _command: AckCommand) -> Plan:
-    def plan(_engine: Engine, moment: Moment) -> Carried:
-        return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how="ack"),), {"ok": True})
+def ack(by: str, _command: AckCommand) -> Plan[Done]:
+    def plan(_engine: Engine, moment: Moment) -> Carried[Done]:
+        return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how="ack"),), DONE)
 
     return plan
 
 
-def read(kind: type[Command], plan: Callable[[str, Command], Plan]) -> FromFields:
+def read(kind: type[Command], plan: Callable[[str, Command], Plan[Reply]]) -> FromFields:
     """Return what makes a plan of the fields that an operator sent."""
     return lambda by, fields: plan(by, msgspec.convert(fields, kind))
 
@@ -171,16 +186,16 @@ PLANS: Final[Mapping[str, FromFields]] = {
 }
 
 
-def _held(found: Exit) -> dict[str, object]:
+def _held(found: Exit) -> Refusal:
     """Say why safe mode is not left."""
     if found.error == "several":
         some = ", ".join(found.agents[:NAMED])
         error = f"{len(found.agents)} are in safe mode ({some}): name one of them, or all"
-        return {**refused("several", error), "agents": found.agents}
+        return Refusal(ok=False, error=error, code="several", agents=found.agents)
     left_ms = found.cooldown_remaining_ms
     wait_s = math.ceil(left_ms / 1000)
     error = f"safe mode can be left in {wait_s} s; before that, only by force and with a reason"
-    return {**refused("cooling_down", error), "cooldown_remaining_ms": left_ms}
+    return Refusal(ok=False, error=error, code="cooling_down", cooldown_remaining_ms=left_ms)
 
 
 def _still(
@@ -190,10 +205,6 @@ def _still(
     held = engine.guards.safe_mode.status(agent, moment.t).agents
     gone = set(left)
     return tuple(kernel for kernel in held if kernel not in gone)[:NAMED]
-
-
-def refused(code: str, error: str) -> dict[str, object]:
-    return {"ok": False, "error": error, "code": code}
 
 
 def _at_once(reason: str) -> int:
@@ -214,4 +225,4 @@ def check_kernel(name: str | None) -> None:
 
 def check_agent(agent: str | None) -> None:
     if agent is not None and not is_token(agent):
-        raise Refusal("invalid", f"{agent!r} is not a name of an agent")
+        raise CommandRefused("invalid", f"{agent!r} is not a name of an agent")

@@ -21,6 +21,7 @@ from safetyd.core.messages.proposal import is_token
 from safetyd.core.text import patterns
 from safetyd.core.text.path_globs import Globs
 from safetyd.journal.mailbox import Carried, Plan
+from safetyd.operators.replies import Done, Refusal, refused
 
 LONGEST: Final = timedelta(days=7)
 LONGEST_NAMED: Final = timedelta(days=1)  # of one that lifts a rule that blocks
@@ -60,8 +61,20 @@ class RevokeCommand(msgspec.Struct, kw_only=True):
     reason: Annotated[str, Meta(max_length=2000)] = ""
 
 
-def grant_add(by: str, command: GrantCommand) -> Plan:
-    def plan(engine: Engine, moment: Moment) -> Carried:
+class GrantMade(Done, frozen=True, kw_only=True):
+    id: str
+    until: datetime
+
+
+class GrantOver(Done, frozen=True, kw_only=True):
+    """`left` uses had not been made of it."""
+
+    id: str
+    left: int
+
+
+def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
+    def plan(engine: Engine, moment: Moment) -> Carried[GrantMade | Refusal]:
         kind = None if command.type is None else _kinds(engine).named(command.type)
         granted = Granted(
             at=moment.at,
@@ -81,18 +94,18 @@ def grant_add(by: str, command: GrantCommand) -> Plan:
             keyed=not engine.keys.keyless(command.agent),
         )
         for problem in _problems(engine, granted, kind):
-            return Carried((), {"ok": False, "error": problem, "code": "not_grantable"})
-        return Carried((granted,), {"ok": True, "id": granted.id, "until": granted.until})
+            return Carried((), refused("not_grantable", problem))
+        return Carried((granted,), GrantMade(ok=True, id=granted.id, until=granted.until))
 
     return plan
 
 
-def grant_revoke(by: str, command: RevokeCommand) -> Plan:
-    def plan(engine: Engine, moment: Moment) -> Carried:
+def grant_revoke(by: str, command: RevokeCommand) -> Plan[GrantOver | Refusal]:
+    def plan(engine: Engine, moment: Moment) -> Carried[GrantOver | Refusal]:
         grant = engine.grants.find(command.id)
         if grant is None:
             error = f"no grant {command.id!r} is in force; `safetyd grants` lists those that are"
-            return Carried((), {"ok": False, "error": error, "code": "not_found"})
+            return Carried((), refused("not_found", error))
         revoked = GrantRevoked(
             at=moment.at,
             t=moment.t,
@@ -101,7 +114,7 @@ def grant_revoke(by: str, command: RevokeCommand) -> Plan:
             by=by,
             reason=command.reason,
         )
-        return Carried((revoked,), {"ok": True, "id": command.id, "left": grant.left})
+        return Carried((revoked,), GrantOver(ok=True, id=command.id, left=grant.left))
 
     return plan
 

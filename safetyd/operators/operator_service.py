@@ -29,13 +29,13 @@ from safetyd.journal.mailbox import (
 from safetyd.operators.commands import (
     OPERATOR,
     PLANS,
+    CommandRefused,
     FromFields,
-    Refusal,
     check_agent,
     check_kernel,
-    refused,
 )
 from safetyd.operators.explain import explain, story, today_of, untold
+from safetyd.operators.replies import DONE, Done, Refusal, Reply, refused
 from safetyd.operators.reviews import Review, read_review
 from safetyd.operators.views.agent_view import agents
 from safetyd.operators.views.grant_view import grants, suggestions
@@ -49,7 +49,7 @@ from safetyd.operators.views.request_view import (
     pending,
     request,
 )
-from safetyd.operators.views.status_view import safe_mode, status
+from safetyd.operators.views.status_view import DaemonFacts, safe_mode, status
 
 WRITTEN_S: Final = 1.0
 
@@ -85,10 +85,31 @@ class SafeModeQuestion(msgspec.Struct):
         check_kernel(self.agent)
 
 
+class StopDone(Done, frozen=True, kw_only=True):
+    """The stop holds. `journalled` is false if a restart now would forget it.
+
+    It is true once the journal has it or, while that cannot be written, the file in reserve.
+    """
+
+    epoch: int
+    journalled: bool
+
+
+class ResumeDone(Done, frozen=True, kw_only=True):
+    """Which sources were cleared, and which still stop."""
+
+    cleared: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+class Reloaded(Done, frozen=True, kw_only=True):
+    next_start: tuple[str, ...]  # sections whose change waits for the next start
+
+
 class Surroundings(NamedTuple):
     """What the service asks of the daemon around the engine."""
 
-    facts: Callable[[], Mapping[str, object]]  # what `status` tells beside the engine's state
+    facts: Callable[[], DaemonFacts]  # what `status` tells beside the engine's state
     reload: Callable[[str], Awaitable[list[str]]]  # for whom; returns what is wrong with it
     search: Callable[[str], Awaitable[list[bytes]]]  # the audit lines of a proposal, newest last
 
@@ -151,9 +172,8 @@ class OperatorService:
         if by in self._question_limits.flood_gate.shut:
             return
         error = f"{by} asks more than is answered; try again in {wait:.1f} s"
-        self._publisher.answer(
-            reply, {**refused("rate_limit", error), "retry_after_s": round(wait, 3)}
-        )
+        refusal = Refusal(ok=False, error=error, code="rate_limit", retry_after_s=round(wait, 3))
+        self._publisher.answer(reply, refusal)
 
     def _answered(self, reply: bytes, act: Callable[[], None]) -> None:
         try:
@@ -162,7 +182,7 @@ class OperatorService:
             self._no(reply, "malformed", str(exc))
         except msgspec.ValidationError as exc:
             self._no(reply, "invalid", str(exc))
-        except Refusal as exc:
+        except CommandRefused as exc:
             self._no(reply, exc.code, str(exc))
 
     def _command(self, by: str, fields: Fields, reply: bytes) -> None:
@@ -179,27 +199,26 @@ class OperatorService:
                 self._carry_out(plan(by, fields), reply)
             case command:
                 known = ", ".join(("stop", "resume", "reset", "reload", *self._plans))
-                raise Refusal("unknown_command", f"{command!r} is not one of {known}")
+                raise CommandRefused("unknown_command", f"{command!r} is not one of {known}")
 
     def _question(self, by: str, fields: Fields, reply: bytes) -> None:
         match fields["command"]:
             case "status":
-                problem = self._around.facts()["problem"]
-                if problem:
+                if problem := self._around.facts().problem:
                     # The engine's state is not durable now, and who asks should not wait.
-                    raise Refusal("unavailable", f"nothing is allowed: {problem}")
+                    raise CommandRefused("unavailable", f"nothing is allowed: {problem}")
                 self._ask(by, reply, self._status)
             case "explain":
                 question = _convert(fields, ExplainQuestion)
                 if by in self._searches:
-                    raise Refusal("rate_limit", f"{by} asks for another explanation already")
+                    raise CommandRefused("rate_limit", f"{by} asks for another explanation already")
                 self._searches.add(by)
                 self._tasks.start_soon(self._search, by, question.id, reply)
             case str(command) if ask := self._questions.get(command):
                 self._ask(by, reply, ask(fields))
             case command:
                 known = ", ".join(("status", "explain", *self._questions))
-                raise Refusal("unknown_command", f"{command!r} is not one of {known}")
+                raise CommandRefused("unknown_command", f"{command!r} is not one of {known}")
 
     def _stop(self, by: str, command: StopCommand, reply: bytes) -> None:
         check_agent(command.agent)
@@ -210,16 +229,18 @@ class OperatorService:
     async def _confirm(self, reply: bytes, epoch: int, written: anyio.Event) -> None:
         with anyio.move_on_after(WRITTEN_S):
             await written.wait()
-        self._yes(reply, epoch=epoch, journalled=written.is_set())
+        done = StopDone(ok=True, epoch=epoch, journalled=written.is_set())
+        self._publisher.answer(reply, done)
 
     def _resume(self, by: str, command: StopCommand, reply: bytes) -> None:
         check_agent(command.agent)
         held = [s for s in self._emergency_stop.stop_flag.stops if s.agent == command.agent]
         sources = [s.source for s in held if s.source in (OPERATOR, "anomaly")]
-        left = [s.source for s in held if s.source not in sources]
+        left = tuple(s.source for s in held if s.source not in sources)
 
         def done() -> None:
-            self._yes(reply, cleared=sources, left=left)
+            resumed = ResumeDone(ok=True, cleared=tuple(sources), left=left)
+            self._publisher.answer(reply, resumed)
 
         if sources:
             self._emergency_stop.resume(sources, by, command.reason, command.agent, done)
@@ -239,23 +260,22 @@ class OperatorService:
                 episode=command.episode,
             )
 
-        self._mailbox.put(EventEnvelope(made, lambda: self._yes(reply)))
+        self._mailbox.put(EventEnvelope(made, lambda: self._publisher.answer(reply, DONE)))
 
-    def _carry_out(self, plan: Plan, reply: bytes) -> None:
-        self._mailbox.put(
-            CommandEnvelope(plan, lambda answer: self._publisher.answer(reply, answer))
-        )
+    def _carry_out(self, plan: Plan[Reply], reply: bytes) -> None:
+        self._mailbox.put(CommandEnvelope(plan, partial(self._publisher.answer, reply)))
 
     async def _reload(self, by: str, reply: bytes) -> None:
         errors = await self._around.reload(by)
         if errors:
             self._no(reply, "config_rejected", "\n".join(errors))
         else:
-            self._yes(reply, next_start=self._around.facts()["next_start"])
+            self._publisher.answer(
+                reply, Reloaded(ok=True, next_start=self._around.facts().next_start)
+            )
 
     def _status(self, engine: Engine, moment: Moment) -> Slices:
-        found = yield from status(engine, moment)
-        return {**self._around.facts(), **found}
+        return status(engine, moment, self._around.facts)
 
     def _ask(self, by: str, reply: bytes, ask: Ask) -> None:
         def told(answer: msgspec.Raw) -> None:
@@ -283,14 +303,11 @@ class OperatorService:
             return
         if told is None:
             self._no(reply, "not_found", f"no decision with id {id_!r} is in the audit files")
-        elif self._around.facts()["problem"]:
+        elif self._around.facts().problem:
             # The engine answers nobody now, and what was written down is still true.
-            self._yes(reply, **explain(told, untold))
+            self._publisher.answer(reply, explain(told, untold))
         else:
             self._ask(by, reply, lambda e, m: explain(told, today_of(e, m)))
-
-    def _yes(self, reply: bytes, **content: object) -> None:
-        self._publisher.answer(reply, {"ok": True, **content})
 
     def _no(self, reply: bytes, code: str, error: str) -> None:
         self._publisher.answer(reply, refused(code, error))

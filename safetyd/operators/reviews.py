@@ -3,9 +3,9 @@
 The first answer wins. Whoever comes second is told who answered, when and how.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -13,21 +13,30 @@ from msgspec import Meta
 from safetyd.bus.codec import Fields
 from safetyd.clock import uptime
 from safetyd.core.approvals.assurance import Given, NotTaken, ended, taken
-from safetyd.core.approvals.request import MAX_ASKED_S, Request
+from safetyd.core.approvals.request import MAX_ASKED_S, Request, State
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Cancelled, Deferred, Granted
 from safetyd.core.messages.verdict import strictest
-from safetyd.operators.commands import Refusal
+from safetyd.operators.commands import CommandRefused
 from safetyd.operators.grant_commands import GrantTerms, from_request
+from safetyd.operators.replies import Done
 
 _LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # that a request may be put off for
 
 Ids = Annotated[tuple[str, ...], Meta(min_length=1, max_length=1000)]
 Words = Annotated[str, Meta(max_length=2000)]
 Via = Annotated[str, Meta(max_length=64)]
-Row = dict[str, object]
+RefusalCode = Literal[
+    "not_found",
+    "already_decided",
+    "expired",
+    "digest_mismatch",
+    "elsewhere",
+    "invalid",
+    "not_grantable",
+]
 
 
 class ApproveCommand(msgspec.Struct, kw_only=True):
@@ -55,6 +64,30 @@ class CancelCommand(msgspec.Struct, kw_only=True):
     via: Via = "cli"
 
 
+class ReviewResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of an answer to one request; of a second answer, whose was the first.
+
+    `held` is the cause for which a guard holds back what was approved.
+    """
+
+    id: str
+    ok: bool
+    code: RefusalCode | None = None
+    error: str | None = None
+    decision: State | None = None
+    by: str | None = None
+    via: str | None = None
+    at: datetime | None = None
+    held: str | None = None
+    grant: str | None = None
+
+
+class ReviewDone(Done, frozen=True, kw_only=True):
+    """One result for each id, in the order of the command."""
+
+    results: tuple[ReviewResult, ...]
+
+
 Command = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 _COMMANDS: Final[dict[str, type[Command]]] = {
     "approve": ApproveCommand,
@@ -69,7 +102,7 @@ def read_review(fields: Fields) -> Command:
     name = fields["command"]
     if not isinstance(name, str) or name not in _COMMANDS:
         known = ", ".join(_COMMANDS)
-        raise Refusal("unknown_command", f"{name!r} is not one of {known}")
+        raise CommandRefused("unknown_command", f"{name!r} is not one of {known}")
     return msgspec.convert(fields, _COMMANDS[name])
 
 
@@ -84,14 +117,14 @@ class Review:
         by: str,
         command: Command,
         waits: Callable[[Request], bool],
-        told: Callable[[object], None],
+        told: Callable[[ReviewDone], None],
     ) -> None:
         self._by = by
         self._command = command
         self._waits = waits
         self._told = told
         self._undelivered = len(command.ids)
-        self._results: list[Row] = []
+        self._results: list[ReviewResult] = []
         self._granted: dict[object, str] = {}  # by kind: of many alike, one grant is made
 
     def envelopes(self) -> "list[ReviewEnvelope]":
@@ -108,13 +141,13 @@ class Review:
     def delivered(self) -> None:
         self._undelivered -= 1
         if not self._undelivered:
-            self._told({"ok": True, "results": self._results})
+            self._told(ReviewDone(ok=True, results=tuple(self._results)))
 
     def _settle(self, engine: Engine, moment: Moment, id_: str) -> list[Event]:
         found = engine.approvals.named(id_)
         if len(found) != 1:
             why = "no request has this id" if not found else "several requests begin so"
-            self._results.append({"id": id_, "ok": False, "code": "not_found", "error": why})
+            self._results.append(_no(id_, "not_found", why))
             return []
         (request,) = found
         answer = self._answer(engine, request, moment)
@@ -123,11 +156,13 @@ class Review:
             return []
         granted = self._grant(engine, request, moment)
         if isinstance(granted, str):
-            self._results.append(_no(request, "not_grantable", granted))
+            self._results.append(_no(request.id, "not_grantable", granted))
             return []
         events = engine.handle(answer)
-        self._results.append(_result(engine.approvals.find(request.id) or request, events))
-        return events + self._made(engine, granted)
+        made = None if granted is None else self._one_of_its_kind(granted)
+        answered = engine.approvals.find(request.id) or request
+        self._results.append(_result(answered, events, made))
+        return events if granted is None or granted.id != made else events + engine.handle(granted)
 
     def _grant(self, engine: Engine, request: Request, moment: Moment) -> Granted | str | None:
         """Return the grant that goes with an approval, if any, or why there can be none."""
@@ -136,14 +171,11 @@ class Review:
             return None
         return from_request(engine, moment, request, command.grant, self._by, command.via)
 
-    def _made(self, engine: Engine, granted: Granted | None) -> list[Event]:
-        if granted is None:
-            return []
+    def _one_of_its_kind(self, granted: Granted) -> str:
+        """Return the id of the grant that is made for this and all that are alike."""
         seen = None if granted.seen is None else granted.seen.action
         kind = granted.agent, granted.type, granted.project, granted.rules, granted.paths, seen
-        known = self._granted.setdefault(kind, granted.id)
-        self._results[-1]["grant"] = known
-        return engine.handle(granted) if known == granted.id else []
+        return self._granted.setdefault(kind, granted.id)
 
     def _answer(self, engine: Engine, request: Request, moment: Moment) -> Event | NotTaken | str:
         """Return what happens to a request, or why nothing does."""
@@ -190,34 +222,36 @@ def _given(command: ApproveCommand | DenyCommand, by: str) -> Given:
     return Given(answer="denied", by=by, via=command.via, words=command.reason)
 
 
-def _refusal(request: Request, why: NotTaken | str) -> Row:
+def _refusal(request: Request, why: NotTaken | str) -> ReviewResult:
     if isinstance(why, str):
-        return _no(request, "invalid", why)
+        return _no(request.id, "invalid", why)
     if not request.pending:
-        return {"id": request.id, "ok": False, "code": why.code, **_who(request)}
-    return _no(request, why.code, why.error)
+        return _with_answer(ReviewResult(id=request.id, ok=False, code=why.code), request)
+    return _no(request.id, why.code, why.error)
 
 
-def _no(request: Request, code: str, error: str) -> Row:
-    return {"id": request.id, "ok": False, "code": code, "error": error}
+def _no(id_: str, code: RefusalCode, error: str) -> ReviewResult:
+    return ReviewResult(id=id_, ok=False, code=code, error=error)
 
 
-def _result(request: Request, events: Sequence[Event]) -> Row:
-    row: Row = {"id": request.id, "ok": True, "decision": request.state, **_who(request)}
-    for held in _held(events):
-        row["held"] = held
-    return row
+def _result(request: Request, events: Sequence[Event], grant: str | None) -> ReviewResult:
+    held = next(_held(reversed(events)), None)
+    result = ReviewResult(id=request.id, ok=True, decision=request.state, held=held, grant=grant)
+    return _with_answer(result, request)
 
 
-def _held(events: Sequence[Event]) -> Iterator[str]:
+def _held(events: Iterable[Event]) -> Iterator[str]:
     for event in events:
         verdicts = getattr(event, "verdicts", ())
         if verdicts:
             yield strictest(verdicts).cause
 
 
-def _who(request: Request) -> Row:
+def _with_answer(result: ReviewResult, request: Request) -> ReviewResult:
+    """Add who ended a request and how, if anybody did."""
     answer = request.answer
     if answer is None:
-        return {}
-    return {"decision": request.state, "by": answer.by, "via": answer.via, "at": answer.at}
+        return result
+    return msgspec.structs.replace(
+        result, decision=request.state, by=answer.by, via=answer.via, at=answer.at
+    )

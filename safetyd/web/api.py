@@ -19,8 +19,9 @@ from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
 from safetyd.core.party import KEYLESS
-from safetyd.operators.commands import ExitCommand, Refusal, check_kernel, safe_mode_exit
-from safetyd.web.engine_gateway import Answer, Ask, EngineGateway, Unanswered
+from safetyd.operators.commands import CommandRefused, ExitCommand, check_kernel, safe_mode_exit
+from safetyd.operators.replies import Refusal
+from safetyd.web.engine_gateway import Ask, EngineGateway, Unanswered
 
 BODY_S: Final = 5.0
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
@@ -65,14 +66,14 @@ class Api:
         agent = command.agent = _agent(request, command.agent)
         plan = safe_mode_exit(LOCAL_OPERATOR, command)
         answer, after = await self._gateway.carry_out(plan, _status_of(agent))
-        return _shown(agent, after) if answer["ok"] else _not_left(answer)
+        return _not_left(answer) if isinstance(answer, Refusal) else _shown(agent, after)
 
 
 @web.middleware
 async def _errors_are_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
-    except (Refusal, msgspec.ValidationError) as exc:
+    except (CommandRefused, msgspec.ValidationError) as exc:
         return _told({"error": str(exc)}, 400)
     except Unanswered as exc:
         return _told({"error": str(exc)}, 503)
@@ -92,7 +93,7 @@ async def _command(request: web.Request) -> ExitCommand:
     try:
         read_object(body)
     except Malformed as exc:
-        raise Refusal("malformed", str(exc)) from None
+        raise CommandRefused("malformed", str(exc)) from None
     return _decode(body)
 
 
@@ -100,7 +101,9 @@ def _agent(request: web.Request, also: str | None = None) -> str | None:
     """Return the agent that the address names, and `also` the body: it must be the same."""
     names = {*request.query.getall("agent", []), also} - {None}
     if len(names) > 1:
-        raise Refusal("invalid", f"{' and '.join(sorted(map(repr, names)))} are different agents")
+        raise CommandRefused(
+            "invalid", f"{' and '.join(sorted(map(repr, names)))} are different agents"
+        )
     return names.pop() if names else None
 
 
@@ -120,17 +123,18 @@ def _heard_of(engine: Engine, agent: str) -> bool:
 
 def _shown(agent: str | None, found: object) -> web.Response:
     if not isinstance(found, SafeModeStatus):
-        raise Refusal("unknown_agent", f"nobody has heard of an agent {agent!r}")
+        raise CommandRefused("unknown_agent", f"nobody has heard of an agent {agent!r}")
     fields = msgspec.structs.asdict(found)
     if agent is not None:
         del fields["agents"]
     return _told(fields)
 
 
-def _not_left(answer: Answer) -> web.Response:
+def _not_left(refusal: Refusal) -> web.Response:
     """Say why safe mode was not left: a word for machines, and what goes with it."""
-    known = {key: answer[key] for key in answer if key not in {"ok", "code", "error"}}
-    return _told({"error": answer["code"], **known}, 409)
+    said = msgspec.to_builtins(refusal)
+    known = {key: said[key] for key in said if key not in {"ok", "code", "error"}}
+    return _told({"error": refusal.code, **known}, 409)
 
 
 def _told(

@@ -1,7 +1,7 @@
 """The way of an HTTP request to the engine and back: as envelopes, and never for long."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import anyio
 
@@ -12,7 +12,8 @@ from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan, Que
 PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
 
 Ask = Callable[[Engine, Moment], object]
-Answer = Mapping[str, object]
+Answer = Mapping[str, object]  # to what came from a page or by SMS
+Told = TypeVar("Told")
 
 
 class Unanswered(Exception):
@@ -56,22 +57,21 @@ class EngineGateway:
         self._mailbox.put(QuestionEnvelope(ask, reply.told))
         return await self._heard(reply)
 
-    async def carry_out(self, plan: Plan, then: Ask) -> tuple[Answer, object]:
+    async def carry_out(self, plan: Plan[Told], then: Ask) -> tuple[Told, object]:
         """Return the command's answer, and that to a question which follows right behind it.
 
         A command that was given up before its turn came is not carried out.
         """
         self._check_open()
         reply = GatewayReply()
-        answers: list[Answer] = []
         turn = GatewayTurn(plan, reply)
-        self._mailbox.put(CommandEnvelope(turn.plan, answers.append))
+        self._mailbox.put(CommandEnvelope(turn.plan, lambda _answer: None))
         self._mailbox.put(QuestionEnvelope(then, reply.told))
         try:
             after = await self._heard(reply)
         except Unanswered as exc:
             raise Unanswered(f"{exc}; {turn.outlook}") from None
-        return answers[0], after
+        return turn.answer, after
 
     def _check_open(self) -> None:
         if self._muted():
@@ -90,20 +90,27 @@ class EngineGateway:
         return answer
 
 
-class GatewayTurn:
+class GatewayTurn(Generic[Told]):
     """A command whose turn comes or, if nobody waits for it any more, does not."""
 
-    def __init__(self, plan: Plan, reply: GatewayReply) -> None:
+    def __init__(self, plan: Plan[Told], reply: GatewayReply) -> None:
         self._plan = plan
         self._reply = reply
-        self._came = False
+        self._carried: Carried[Told] | None = None
 
-    def plan(self, engine: Engine, moment: Moment) -> Carried:
+    def plan(self, engine: Engine, moment: Moment) -> Carried[None]:
         if self._reply.given_up:
-            return Carried((), {})
-        self._came = True
-        return self._plan(engine, moment)
+            return Carried((), None)
+        self._carried = self._plan(engine, moment)
+        return Carried(self._carried.events, None)
+
+    @property
+    def answer(self) -> Told:
+        if self._carried is None:
+            raise AssertionError("what follows a command is answered after it")
+        return self._carried.answer
 
     @property
     def outlook(self) -> str:
-        return "look before you try again: it is under way" if self._came else "nothing was done"
+        came = self._carried is not None
+        return "look before you try again: it is under way" if came else "nothing was done"

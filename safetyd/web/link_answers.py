@@ -19,7 +19,7 @@ from safetyd.core.events.request_events import Answered
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.sent_links import SentLink, SentLinks
 from safetyd.notify.links.tokens import Signer, is_code
-from safetyd.web.engine_gateway import Ask
+from safetyd.web.engine_gateway import Answer, Ask
 from safetyd.web.link_view import LinkView, look
 
 MAX_WRONG: Final = 5  # codes of one recipient for one request
@@ -84,10 +84,10 @@ class LinkAnswers:
 
         return ask
 
-    def answer(self, token_id: bytes, form: Form) -> Plan:
+    def answer(self, token_id: bytes, form: Form) -> Plan[Answer]:
         """Return how an answer is taken: the first one counts. Its `outcome` is what is told."""
 
-        def plan(engine: Engine, moment: Moment) -> Carried:
+        def plan(engine: Engine, moment: Moment) -> Carried[Answer]:
             link = self._sent_links.find(token_id)
             if link is None:
                 return _told("unknown")
@@ -104,7 +104,9 @@ class LinkAnswers:
 
         return plan
 
-    def _tested(self, token_id: bytes, link: SentLink, form: Form, moment: Moment) -> Carried:
+    def _tested(
+        self, token_id: bytes, link: SentLink, form: Form, moment: Moment
+    ) -> Carried[Answer]:
         if not self._signer.nonce_ok(token_id, form.nonce, moment.at):
             return _told("stale")
         self._used(link.delivery, moment.at)
@@ -116,7 +118,7 @@ class LinkAnswers:
             return "stale"
         return None if attempt.at.at < attempt.link.expires else "over"
 
-    def _settled(self, engine: Engine, attempt: Attempt) -> Carried:
+    def _settled(self, engine: Engine, attempt: Attempt) -> Carried[Answer]:
         request, assurance = attempt.request, self._assurance(attempt)
         ways, waits = engine.approve_via(request), self._waits(request)
         answered = taken(request, _given(attempt, assurance), attempt.at, ways, waits=waits)
@@ -138,7 +140,7 @@ class LinkAnswers:
             return "code"
         return "" if form.approves else "button"
 
-    def _guessed(self, attempt: Attempt) -> Carried:
+    def _guessed(self, attempt: Attempt) -> Carried[Answer]:
         # Of one request together, since every message about it has a link of its own.
         key = attempt.request.id, attempt.link.recipient
         wrong = self._wrong.pop(key, 0) + 1
@@ -150,7 +152,7 @@ class LinkAnswers:
         return Carried((), {"outcome": "wrong_code", "left": MAX_WRONG - wrong})
 
 
-def _told(outcome: Outcome) -> Carried:
+def _told(outcome: Outcome) -> Carried[Answer]:
     return Carried((), {"outcome": outcome})
 
 
@@ -203,10 +205,10 @@ def _warned(attempt: Attempt) -> Announced:
     return Announced(at=moment.at, t=moment.t, note=note, recipients=(link.recipient,))
 
 
-def paired(recipient: str, address: str) -> Plan:
+def paired(recipient: str, address: str) -> Plan[Answer]:
     """Return how somebody is told that a browser may answer for them from now on."""
 
-    def plan(_engine: Engine, moment: Moment) -> Carried:
+    def plan(_engine: Engine, moment: Moment) -> Carried[Answer]:
         note = Note(
             id=f"note_{secrets.token_hex(6)}",
             kind="alert",

@@ -137,7 +137,7 @@ class LinkHandler:
     async def _settle(self, token_id: bytes, form: Form) -> ResultPage:
         plan, begun = self._links.answer(token_id, form), list[Moment]()
 
-        def noted(engine: Engine, moment: Moment) -> Carried:
+        def noted(engine: Engine, moment: Moment) -> Carried[Answer]:
             begun.append(moment)
             return plan(engine, moment)
 

@@ -15,7 +15,7 @@ from safetyd.notify.compose import reversibility
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
 from safetyd.notify.message import no_text
-from safetyd.operators.views.request_view import request as card_of
+from safetyd.operators.views.request_view import card
 
 MAX_LISTED: Final = 100
 LISTED_CHARS: Final = 200
@@ -138,9 +138,9 @@ def _holds(engine: Engine, moment: Moment, request: Request) -> str:
 
 
 def _card(engine: Engine, moment: Moment, request: Request) -> dict[str, Any]:
-    view = card_of(engine, moment, request.id)["request"]
-    card: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))
-    return {**card, "reversibility": reversibility(request.asked)}
+    shown = msgspec.json.encode(card(engine, moment, request))
+    plain: dict[str, Any] = msgspec.json.decode(shown)
+    return {**plain, "reversibility": reversibility(request.asked)}
 
 
 def _zone(engine: Engine, recipient: str) -> tzinfo:

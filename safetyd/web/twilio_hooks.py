@@ -35,7 +35,7 @@ from safetyd.notify.sms.sms_replies import (
     signed,
     twiml,
 )
-from safetyd.web.engine_gateway import EngineGateway, Unanswered
+from safetyd.web.engine_gateway import Answer, EngineGateway, Unanswered
 
 BODY_S: Final = 5.0
 FORM: Final = "application/x-www-form-urlencoded"
@@ -116,10 +116,10 @@ class TwilioHooks:
             return SAID["not_recorded"]
         return str(answer["said"])
 
-    def _taken(self, sender: Sender, said: SmsAnswer | SmsUnclear) -> Plan:
+    def _taken(self, sender: Sender, said: SmsAnswer | SmsUnclear) -> Plan[Answer]:
         patience, number = self._patience, sender.number
 
-        def plan(engine: Engine, moment: Moment) -> Carried:
+        def plan(engine: Engine, moment: Moment) -> Carried[Answer]:
             ignored = patience.ignores(number, moment.at)
             if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
                 return Carried((), {"said": ""})
@@ -144,7 +144,7 @@ class TwilioHooks:
 
     def _answered(
         self, engine: Engine, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
-    ) -> Carried:
+    ) -> Carried[Answer]:
         given = Given(
             answer="approved" if said.approve else "denied",
             by=sender.recipient,
@@ -167,10 +167,10 @@ class TwilioHooks:
         twilio = self._twilio()
         return twilio.privacy == "full" and risk_within(request.asked.risk, twilio.max_risk)
 
-    def _stopped(self, sender: Sender) -> Plan:
+    def _stopped(self, sender: Sender) -> Plan[Answer]:
         """Tell on other channels that no message reaches somebody any more."""
 
-        def plan(engine: Engine, moment: Moment) -> Carried:
+        def plan(engine: Engine, moment: Moment) -> Carried[Answer]:
             text = f"{sender.recipient} wants no SMS; a reply of START lets them come again."
             return Carried(_elsewhere(engine, moment, "SMS stopped", text), {"said": ""})
 
@@ -222,7 +222,7 @@ def _is_sms(engine: Engine, delivery: Delivery) -> bool:
     return engine.policy.telling.channels.get(delivery.channel) == "sms"
 
 
-def _told(outcome: Outcome) -> Carried:
+def _told(outcome: Outcome) -> Carried[Answer]:
     return Carried((), {"said": SAID[outcome]})
 
 

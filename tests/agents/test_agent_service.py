@@ -18,6 +18,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.stop import Stop
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
+from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
@@ -92,7 +93,7 @@ async def test_proposal_is_answered_once_it_is_written(counter: Counter) -> None
     assert reply.subject == REPLY.decode()
     assert decision.fields == reply.fields
     assert (reply.fields["decision"], reply.fields["seq"]) == ("allow", 1)
-    assert counter.metrics.counts()["allow"] == 1
+    assert counter.metrics.counts()[Severity("allow")] == 1
 
 
 async def test_proposal_without_an_id_gets_one_of_its_own(counter: Counter) -> None:
@@ -211,7 +212,7 @@ async def test_agent_that_sends_too_much_is_told_how_long_to_wait(tmp_path: Path
     assert answer["triggered_rules"] == ["intake.agent"]
     assert 0 < answer["retry_after_s"] <= 1
     assert (answer["id"], answer["digest"][:7]) == ("p5", "sha256:")
-    assert counter.metrics.counts()["block"] == 1
+    assert counter.metrics.counts()[Severity("block")] == 1
 
 
 async def test_long_spam_is_answered_without_reading_it(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ def claims(
     wanted = Claim(**{"id": id_, "digest": DIGEST, "claimant": by, **fields})  # type: ignore[arg-type]
     carried = claim("code", wanted, f"nonce-{t}")(queue.engine, Moment(at(t), t))
     queue.happens(*carried.events)
-    assert carried.answer["granted"] is (carried.answer["cause"] == "human_approved")
-    return "" if carried.answer["granted"] else str(carried.answer["cause"])
+    assert carried.answer.granted is (carried.answer.cause == "human_approved")
+    return "" if carried.answer.granted else carried.answer.cause
 
 
 def approved(waits: bool = False) -> QueueStory:  # noqa: FBT001, FBT002

@@ -20,10 +20,9 @@ DAY_S = 86_400.0
 
 
 def about(queue: QueueStory, agent: str = "code", **fields: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = msgspec.to_builtins(
-        asked_about(queue.engine, agent, PermissionAsk(**fields))
-    )
-    return answer
+    answer = asked_about(queue.engine, agent, PermissionAsk(**fields))
+    read: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
+    return read
 
 
 @pytest.mark.req("S3.18")
@@ -112,7 +111,7 @@ def test_what_is_blocked_at_once_is_not_approved() -> None:
 
     answer = result(blocked, None)
 
-    assert (answer["approved"], answer["cause"]) == (False, blocked.cause)
+    assert (answer.approved, answer.cause) == (False, blocked.cause)
 
 
 def test_requests_of_others_are_not_known() -> None:

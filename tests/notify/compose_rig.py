@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 import anyio
 
@@ -29,6 +29,8 @@ from tests.web.link_site import HandClock
 AWAKE = QuietHours(start="00:00", end="00:00")
 BATCH_S = 60.0
 PATIENCE_S = 5.0
+
+T = TypeVar("T")
 
 
 def telling(*channels: str, quiet: QuietHours = AWAKE, **fields: object) -> Telling:
@@ -133,7 +135,7 @@ class ComposeRig:
         assert isinstance(notice, Notice)
         return notice
 
-    def does(self, plan: Plan) -> Carried:
+    def does(self, plan: Plan[T]) -> Carried[T]:
         """Carry out a command as the engine's turn does."""
         carried = plan(self.engine, self.clock.now())
         self.happens(*carried.events)

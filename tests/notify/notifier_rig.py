@@ -12,6 +12,7 @@ from safetyd.daemon.settings import Settings
 from safetyd.notify.notifier import Notifier
 from tests.notify.compose_rig import ComposeRig
 from tests.notify.email.mail_servers import MailServer
+from tests.operators.views.view_reader import plain
 
 NO_DESKTOP = "[notifications.desktop]\nenabled = false\n"
 AWAKE = '[notifications]\nquiet_start = "00:00"\nquiet_end = "00:00"\ntimezone = "UTC"\n'
@@ -79,11 +80,9 @@ class NotifierRig:
             tasks.cancel_scope.cancel()
 
     def does(self, command: str, **fields: object) -> Mapping[str, Any]:
-        """Carry out a command as the desk would, and return the answer."""
-        return self.wired.does(self.notifier.plans[command]("carol", fields)).answer
+        """Carry out a command as the service would, and return the answer."""
+        return plain(self.wired.does(self.notifier.plans[command]("carol", fields)).answer)
 
     def asks(self, question: str, **fields: object) -> Mapping[str, Any]:
         ask = self.notifier.questions[question](fields)
-        found = ask(self.wired.engine, self.wired.clock.now())
-        assert isinstance(found, dict)
-        return found
+        return plain(ask(self.wired.engine, self.wired.clock.now()))

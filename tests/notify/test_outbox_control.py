@@ -18,8 +18,8 @@ from safetyd.notify.outbox_control import (
     ShownCommand,
     TestCommand,
 )
-from safetyd.operators.commands import Refusal
-from safetyd.operators.views.paging import View
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.replies import DONE
 from tests.notify.compose_rig import AWAKE, ComposeRig, telling
 from tests.notify.delivery.fake_channel import FakeChannel, Word
 from tests.operators.views.view_reader import plain
@@ -49,16 +49,18 @@ class Counter:
 
     def test(self, *channels: str, recipients: tuple[str, ...] = ()) -> Mapping[str, Any]:
         command = TestCommand(channels=channels, recipients=recipients)
-        return self.wired.does(self.control.test("carol", command)).answer
+        return plain(self.wired.does(self.control.test("carol", command)).answer)
 
     def retry(self, **named: str) -> Mapping[str, Any]:
-        return self.wired.does(self.control.retry("carol", RetryCommand(**named))).answer
+        return plain(self.wired.does(self.control.retry("carol", RetryCommand(**named))).answer)
 
     def drop(self, id_: str) -> Mapping[str, Any]:
-        return self.wired.does(self.control.drop("carol", DropCommand(id=id_))).answer
+        return plain(self.wired.does(self.control.drop("carol", DropCommand(id=id_))).answer)
 
     def link(self, delivery: str) -> Mapping[str, Any]:
-        return self.wired.does(self.control.link("carol", LinkCommand(delivery=delivery))).answer
+        return plain(
+            self.wired.does(self.control.link("carol", LinkCommand(delivery=delivery))).answer
+        )
 
     def outbox(self, **asked: Any) -> dict[str, Any]:
         view = self.control.outbox(
@@ -67,8 +69,7 @@ class Counter:
         return plain(view)
 
     def channels(self) -> dict[str, Any]:
-        view: View = self.control.channels(self.wired.engine, self.wired.clock.now())
-        return plain(view)
+        return plain(self.control.channels(self.wired.engine, self.wired.clock.now()))
 
 
 def lanes(answer: Mapping[str, Any]) -> list[str]:
@@ -163,7 +164,7 @@ def test_a_retry_of_a_channel_where_nothing_waits_tries_nothing() -> None:
 
 @pytest.mark.parametrize("named", [{}, {"id": "dlv_1", "channel": "email"}])
 def test_a_retry_names_one_message_or_one_channel(named: dict[str, str]) -> None:
-    with pytest.raises(Refusal, match="name one message or one channel"):
+    with pytest.raises(CommandRefused, match="name one message or one channel"):
         Counter().retry(**named)
 
 
@@ -204,7 +205,7 @@ def test_a_desktop_that_shows_a_message_is_heard() -> None:
 
     answer = counter.wired.does(counter.control.shown("carol", ShownCommand(delivery="dlv_1")))
 
-    assert answer.answer == {"ok": True}
+    assert answer.answer == DONE
     assert counter.shown == ["dlv_1"]
 
 

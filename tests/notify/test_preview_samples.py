@@ -7,6 +7,7 @@ import pytest
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.preview import PreviewQuestion, Previews
+from safetyd.operators.replies import Refusal
 from safetyd.operators.views.paging import PAGE_BYTES
 from tests.notify.compose_rig import ComposeRig, telling
 from tests.operators.views.view_reader import plain
@@ -50,7 +51,7 @@ def test_a_channel_that_does_not_exist_is_refused_and_the_others_are_named() -> 
 
     assert looks(some, channel="fax")["error"] == "'fax' is not one of email, sms"
     assert looks(none, channel="fax")["error"] == "'fax' is not one of no channels"
-    assert looks(none) == {"previews": []}
+    assert looks(none) == {"ok": True, "previews": []}
 
 
 def test_a_request_is_shown_as_it_is_with_its_own_urgency() -> None:
@@ -141,4 +142,5 @@ def test_a_preview_that_cannot_be_made_is_refused_and_ends_nothing() -> None:
     samples = Previews(wired.composer, broken)
     answer = samples.previews(wired.engine, wired.clock.now(), PreviewQuestion())
 
-    assert (answer["ok"], answer["code"]) == (False, "failed")
+    assert isinstance(answer, Refusal)
+    assert answer.code == "failed"

@@ -18,7 +18,8 @@ from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import INPUT_BYTES
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.journal.stream import MAX_BATCH_BYTES
-from safetyd.operators.commands import PLANS, Refusal
+from safetyd.operators.commands import PLANS, CommandRefused
+from tests.schemas import validator
 from tests.story import outcome, play, propose
 
 
@@ -130,6 +131,19 @@ def test_exit_begins_to_count_errors_anew(alice: Alice) -> None:
 
     found = alice.engine.guards.safe_mode.status("code", 3.0)
     assert (found.active, found.consecutive_errors) == (False, 0)
+
+
+def test_what_goes_with_a_refusal_is_in_the_contract(alice: Alice) -> None:
+    refusals = []
+    alice.says("safe_mode_enter", agent="code")
+    for fields in ({"agent": "code"}, {}):
+        alice.says("safe_mode_exit", **fields)
+        refusals.append(alice.answer)
+        alice.says("safe_mode_enter")
+
+    assert [refusal["code"] for refusal in refusals] == ["cooling_down", "several"]
+    for refusal in refusals:
+        validator("refusal", closed=True).validate(refusal)
 
 
 def test_exit_that_could_mean_several_names_them(alice: Alice) -> None:
@@ -247,7 +261,7 @@ def test_ack_shows_that_a_person_is_there(alice: Alice) -> None:
     ],
 )
 def test_command_is_refused_before_its_turn_comes(command: str, fields: dict[str, object]) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CommandRefused) as refused:
         PLANS[command]("alice", fields)
 
     assert refused.value.code == "invalid"

@@ -43,7 +43,7 @@ class Alice(QueueStory):
     def adds(self, **fields: object) -> dict[str, Any]:
         return self.says("grant_add", **{"agent": "code", "reason": "release", **HOUR, **fields})
 
-    def _done(self, *envelopes: CommandEnvelope | ReviewEnvelope) -> dict[str, Any]:
+    def _done(self, *envelopes: CommandEnvelope[Any] | ReviewEnvelope) -> dict[str, Any]:
         for envelope in envelopes:
             self.journal += envelope.open(self.engine, NOW)
             envelope.deliver(late=False)
@@ -60,11 +60,6 @@ def _waits(_request: Request) -> bool:
     return False
 
 
-def listed(rows: object) -> list[dict[str, Any]]:
-    assert isinstance(rows, list)
-    return rows
-
-
 def until(**span: float) -> str:
     end: datetime = at(0) + timedelta(**span)
     return end.isoformat()
@@ -78,8 +73,8 @@ def test_a_grant_is_made_with_all_that_was_said_and_is_listed() -> None:
     (made,) = alice.made()
     assert answer == {"ok": True, "id": made.id, "until": "2026-03-01T13:00:00Z"}
     assert made.id.startswith("grt_")
-    (row,) = listed(grants(alice.engine, NOW)["grants"])
-    assert row == {
+    (row,) = grants(alice.engine, NOW).grants
+    assert msgspec.structs.asdict(row) == {
         "id": made.id,
         "agent": "code",
         "type": "push",
@@ -330,7 +325,9 @@ def test_a_grant_that_is_over_is_not_listed() -> None:
     alice = Alice()
     alice.adds()
 
-    assert grants(alice.engine, Moment(at(3600), 3600.0)) == {"grants": [], "left_out": 0}
+    over = grants(alice.engine, Moment(at(3600), 3600.0))
+
+    assert (over.grants, over.left_out) == ((), 0)
 
 
 def test_suggestions_come_with_their_evidence() -> None:
@@ -340,10 +337,10 @@ def test_suggestions_come_with_their_evidence() -> None:
         alice.approves(asked.request_id)
         assert alice.asks(n, f"q{n}").allowed
 
-    (row,) = listed(suggestions(alice.engine, NOW)["suggestions"])
+    (row,) = suggestions(alice.engine, NOW).suggestions
 
-    assert (row["then"], row["approved"], row["denied"]) == ("allow", 5, 0)
-    assert row["toml"].splitlines() == [
+    assert (row.then, row.approved, row.denied) == ("allow", 5, 0)
+    assert row.toml.splitlines() == [
         "[[rules.custom]]",
         'name = "allow_code_push_16f880"',
         (

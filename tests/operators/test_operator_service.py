@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from safetyd.daemon.settings import Settings
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.notifier import Notifier
 from safetyd.operators.operator_service import OperatorService, Surroundings
+from safetyd.operators.views.status_view import DaemonFacts
 from tests.captured_connection import REPLY, CapturedPublisher, work_off
+from tests.operators.views.view_reader import FACTS
 from tests.servers import until
 from tests.story import play, propose, stop
 
@@ -37,8 +39,8 @@ class Around:
         self.unreadable = False
         self.lines: list[bytes] = []
 
-    def facts(self) -> Mapping[str, object]:
-        return {"version": "1.2.3", "problem": self.problem, "next_start": ["web"]}
+    def facts(self) -> DaemonFacts:
+        return msgspec.structs.replace(FACTS, problem=self.problem)
 
     async def reload(self, by: str) -> list[str]:
         self.reloaded_by = by

@@ -6,7 +6,7 @@ import pytest
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Answered, Deferred
-from safetyd.operators.commands import Refusal
+from safetyd.operators.commands import CommandRefused
 from safetyd.operators.reviews import Review, read_review
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, stop
@@ -142,5 +142,5 @@ def test_an_answer_that_is_not_well_formed_is_refused(fields: dict[str, Any]) ->
 
 @pytest.mark.parametrize("name", ["approve_all", 7])
 def test_an_unknown_command_is_named(name: object) -> None:
-    with pytest.raises(Refusal, match="is not one of approve"):
+    with pytest.raises(CommandRefused, match="is not one of approve"):
         read_review({"command": name})

@@ -92,7 +92,7 @@ def _from_files(location: Location, id_: str, missing: NotReachable) -> Reply:
         raise Failure(f"{where} cannot be read: {exc.strerror}") from exc
     if told is None:
         raise Failure(f"no decision with id {id_!r} is in the audit files", "not_found")
-    return {"ok": True, **to_builtins(explained(told, untold, SHOWN_BYTES))}
+    return dict(to_builtins(explained(told, untold, SHOWN_BYTES)))
 
 
 RUN_S: Final = 5.0

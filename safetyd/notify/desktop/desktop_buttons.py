@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import anyio
+import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.core.approvals.request import Request
@@ -17,7 +18,7 @@ from safetyd.core.events.request_events import Answered, Cancelled, Expired, Sup
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.sanitize import one_line
-from safetyd.operators.reviews import ApproveCommand, DenyCommand, Review
+from safetyd.operators.reviews import ApproveCommand, DenyCommand, Review, ReviewDone
 
 Result = Mapping[str, Any]  # of one answer, as the daemon tells it
 _CHARS: Final = 200
@@ -127,10 +128,10 @@ class DesktopButtons:
             for request_id in _ended(events):
                 self._do(partial(desktop.withdraw, request_id))
 
-    def _told(self, request_id: str, command: str, answer: object) -> None:
+    def _told(self, request_id: str, command: str, answer: ReviewDone) -> None:
         desktop = self._channel()
-        if desktop is not None and isinstance(answer, Mapping):
-            came = outcome(command, _first(answer))
+        if desktop is not None:
+            came = outcome(command, msgspec.to_builtins(answer.results[0]))
             said = f"{came.summary} {came.detail}".strip()
             self._do(partial(desktop.tell, request_id, said))
 
@@ -140,11 +141,6 @@ class DesktopButtons:
     def _do(self, job: Job) -> None:
         self._todo.append(job)
         self._woken.set()
-
-
-def _first(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    result: Mapping[str, Any] = answer["results"][0]
-    return result
 
 
 def _ended(events: Sequence[Event]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from safetyd.journal.mailbox import Carried, Plan
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.links.tokens import LinkKey, Signer
-from safetyd.operators.commands import refused
+from safetyd.operators.replies import DONE, Done, Refusal, refused
 
 KEYS_LOOK_S: Final = 3600.0
 # Codes are told apart from those of so many others; with more waiting, two may be alike.
@@ -35,6 +35,11 @@ class PairCommand(msgspec.Struct, kw_only=True):
 
 class RotateCommand(msgspec.Struct, kw_only=True):
     revoke_now: bool = False
+
+
+class Paired(Done, frozen=True, kw_only=True):
+    recipient: str
+    link: str
 
 
 class LinkIssuer:
@@ -86,30 +91,30 @@ class LinkIssuer:
         except (OSError, KeyUnusable) as exc:
             log.error("links keep their keys: %s", exc)  # noqa: TRY400 - it is known why
 
-    def pair(self, _by: str, command: PairCommand) -> Plan:
+    def pair(self, _by: str, command: PairCommand) -> Plan[Paired | Refusal]:
         """Return a link that lets a browser answer for somebody."""
 
-        def plan(engine: Engine, moment: Moment) -> Carried:
+        def plan(engine: Engine, moment: Moment) -> Carried[Paired | Refusal]:
             names = [person.name for person in engine.policy.telling.recipients]
             name = command.recipient or (names[0] if names else LOCAL_OPERATOR)
             if names and name not in names:
                 error = f"{name!r} is not one of {', '.join(names)}"
                 return Carried((), refused("not_found", error))
             link = f"{self._base_url()}/d/{self.signer.pairing(name, moment.at)}"
-            return Carried((), {"ok": True, "recipient": name, "link": link})
+            return Carried((), Paired(ok=True, recipient=name, link=link))
 
         return plan
 
-    def rotate(self, by: str, command: RotateCommand) -> Plan:
+    def rotate(self, by: str, command: RotateCommand) -> Plan[Done | Refusal]:
         """Sign with a new key."""
 
-        def plan(_engine: Engine, moment: Moment) -> Carried:
+        def plan(_engine: Engine, moment: Moment) -> Carried[Done | Refusal]:
             try:
                 self._take_on(self._keys.rotate(moment.at, revoke_now=command.revoke_now))
             except (OSError, KeyUnusable) as exc:
                 return Carried((), refused("unusable", str(exc)))
             log.warning("links have a new key by=%r revoked=%s", by, command.revoke_now)
-            return Carried((), {"ok": True})
+            return Carried((), DONE)
 
         return plan
 

@@ -69,16 +69,16 @@ class DeliveryReports:
         return POLLS_S[times] <= age_s < LET_BE_S
 
 
-def arrived(provider_id: str, state: Arrival | None) -> Plan:
+def arrived(provider_id: str, state: Arrival | None) -> Plan[None]:
     """Take note of what a provider says of a message that it had accepted."""
 
-    def plan(engine: Engine, moment: Moment) -> Carried:
+    def plan(engine: Engine, moment: Moment) -> Carried[None]:
         found = (
             delivery
             for delivery in engine.outbox.deliveries("accepted")
             if provider_id and delivery.provider_id == provider_id
         )
-        return Carried([event for one in found for event in _became(one, moment, state)], {})
+        return Carried([event for one in found for event in _became(one, moment, state)], None)
 
     return plan
 

@@ -2,16 +2,18 @@
 
 import heapq
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Final
+from typing import Final, Literal, cast
+
+import msgspec
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
-from safetyd.core.guards.budget.limits import Standing
-from safetyd.core.guards.keys import KnownAgent
+from safetyd.core.guards.budget.limits import Scope, Standing
+from safetyd.core.guards.kernel import State
 from safetyd.core.guards.stop import Stop
-from safetyd.journal.mailbox import Slices
-from safetyd.operators.views.guard_view import budget
-from safetyd.operators.views.paging import PAGE_BYTES, View, size_of
+from safetyd.operators.replies import Done
+from safetyd.operators.views.guard_view import Budget, budget
+from safetyd.operators.views.paging import PAGE_BYTES, size_of
 
 FOREMOST: Final = 10  # a screenful, with all else that `status` says
 NEAR: Final = 0.8  # of tokens and iterations; of money it is budget.warn_ratio
@@ -21,34 +23,75 @@ SHOWN: Final = 64  # of the actions without an outcome; of more, only the number
 
 Due = Callable[[str], int]
 Rank = Callable[[str], tuple[object, ...]]
+# Its kernel's, if it is neither stopped nor paused.
+AgentState = Literal[
+    "stopped", "paused", "ready", "planning", "executing", "evaluating", "safe_mode"
+]
+PauseSource = Literal["operator", "anomaly", "budget"]
+Near = Literal["errors", "tokens", "iterations"] | Scope
 
 
-def agents(engine: Engine, moment: Moment, limit: int, after: str) -> Slices:
-    """Return the agents whose names come after `after`, in the order of names.
+class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent did, what holds it back, and how near it is to its limits."""
 
-    At most `limit`, and no more than an answer can carry; `more` says that others follow.
+    agent: str
+    key: bool
+    heard_s: float
+    allowed: int
+    asked: int
+    blocked: int
+    failed: int
+    unreported: int  # open actions that are only counted
+    stopped: bool
+    pauses: tuple[PauseSource, ...]
+    state: AgentState
+    kernel: State
+    consecutive_errors: int
+    max_consecutive_errors: int
+    tokens: float  # of `burst`, that its rate has left
+    burst: float
+    iterations: int  # of the live session that has had most
+    max_iterations: int
+    budgets: tuple[Budget, ...]  # the fullest chain and session, and its part of the day
+    anomalies: dict[str, int]  # that hold now, and how often each was seen to
+    near: tuple[Near, ...]
+    reached: tuple[Near, ...]  # of these
+
+
+class AgentSeen(AgentRow, frozen=True, kw_only=True):
+    open_actions: tuple[str, ...]
+
+
+class AgentsAnswer(Done, frozen=True, kw_only=True):
+    """In the order of names. If `more` follow, ask again `after` the last one."""
+
+    agents: tuple[AgentSeen, ...]
+    more: bool
+
+
+def agents(
+    engine: Engine, moment: Moment, limit: int, after: str
+) -> Generator[None, Moment, AgentsAnswer]:
+    """Return the agents whose names come after `after`.
+
+    At most `limit`, and no more than an answer can carry.
     """
     names = sorted(name for name in engine.keys.agents if name > after)
-    due, page, room = due_by(engine.stop.stops), list[View](), PAGE_BYTES
+    due, page, room = due_by(engine.stop.stops), list[AgentSeen](), PAGE_BYTES
     for number, name in enumerate(names[:limit], 1):
         if number % SLICE == 0:
             moment = yield
         if name not in engine.keys.agents:
             continue  # forgotten meanwhile
-        row = {**_row(engine, moment, name, due), "open_actions": _open(engine, name)}
-        room -= size_of(row)
+        seen = _seen(engine, moment, name, due)
+        room -= size_of(seen)
         if room < 0:
-            return {"agents": page, "more": True}
-        page.append(row)
-    return {"agents": page, "more": len(names) > limit}
+            return AgentsAnswer(ok=True, agents=tuple(page), more=True)
+        page.append(seen)
+    return AgentsAnswer(ok=True, agents=tuple(page), more=len(names) > limit)
 
 
-def _open(engine: Engine, name: str) -> list[str]:
-    """Return the newest of an agent's actions that have no outcome yet."""
-    return list(engine.actions.under_way(name)[-SHOWN:])
-
-
-def foremost(engine: Engine, moment: Moment) -> Generator[None, Moment, list[View]]:
+def foremost(engine: Engine, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
     """Return those that matter most: stopped, paused, in safe mode, near a limit, unusual of late.
 
     Of equals those come first that were heard last.
@@ -62,7 +105,7 @@ def foremost(engine: Engine, moment: Moment) -> Generator[None, Moment, list[Vie
             ranks[name] = rank(name)
     names = heapq.nlargest(FOREMOST, ranks, key=ranks.__getitem__)
     due = due_by(engine.stop.stops)
-    return [_row(engine, moment, name, due) for name in names if name in known]
+    return tuple(_row(engine, moment, name, due) for name in names if name in known)
 
 
 def due_by(stops: Sequence[Stop]) -> Due:
@@ -74,41 +117,42 @@ def due_by(stops: Sequence[Stop]) -> Due:
     return lambda agent: max(common, own.get(agent, 0))
 
 
-def _row(engine: Engine, moment: Moment, name: str, due: Due) -> View:
-    guards, t = engine.guards, moment.t
+def _seen(engine: Engine, moment: Moment, name: str, due: Due) -> AgentSeen:
+    """Return an agent with the newest of its actions that have no outcome yet."""
+    row, newest = _row(engine, moment, name, due), engine.actions.under_way(name)[-SHOWN:]
+    return AgentSeen(**msgspec.structs.asdict(row), open_actions=newest)
+
+
+def _row(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
+    guards, t, agent = engine.guards, moment.t, engine.keys.agents[name]
     kernel, standings = guards.safe_mode.status(name, t), _standings(engine, moment, name)
-    stopped, pauses = due(name) > 0, [pause.source for pause in guards.pause.pauses(name)]
+    sources = tuple(pause.source for pause in guards.pause.pauses(name))
+    stopped = due(name) > 0
     near = dict(_near(engine, name, t, standings))
-    return {
-        "agent": name,
-        **_counts(engine.keys.agents[name], t),
-        "unreported": max(len(engine.actions.under_way(name)) - SHOWN, 0),
-        "stopped": stopped,
-        "pauses": pauses,
-        "state": "stopped" if stopped else "paused" if pauses else kernel.state,
-        "kernel": kernel.state,
-        "consecutive_errors": kernel.consecutive_errors,
-        "max_consecutive_errors": kernel.threshold,
-        "tokens": round(guards.rate.agent_level(name, t), 1),
-        "burst": guards.rate.agent_burst(name),
-        "iterations": guards.iterations.most(name),
-        "max_iterations": guards.iterations.limit(name),
-        "budgets": [budget(standing) for standing in standings],
-        "anomalies": guards.anomaly.holding(name, t),
-        "near": list(near),
-        "reached": [limit for limit in near if near[limit]],
-    }
-
-
-def _counts(agent: KnownAgent, t: float) -> View:
-    return {
-        "key": not agent.keyless,
-        "heard_s": round(t - agent.heard_t, 3),
-        "allowed": agent.allowed,
-        "asked": agent.asked,
-        "blocked": agent.blocked,
-        "failed": agent.failed,
-    }
+    return AgentRow(
+        agent=name,
+        key=not agent.keyless,
+        heard_s=round(t - agent.heard_t, 3),
+        allowed=agent.allowed,
+        asked=agent.asked,
+        blocked=agent.blocked,
+        failed=agent.failed,
+        unreported=max(len(engine.actions.under_way(name)) - SHOWN, 0),
+        stopped=stopped,
+        pauses=cast("tuple[PauseSource, ...]", sources),
+        state="stopped" if stopped else "paused" if sources else cast("AgentState", kernel.state),
+        kernel=kernel.state,
+        consecutive_errors=kernel.consecutive_errors,
+        max_consecutive_errors=kernel.threshold,
+        tokens=round(guards.rate.agent_level(name, t), 1),
+        burst=guards.rate.agent_burst(name),
+        iterations=guards.iterations.most(name),
+        max_iterations=guards.iterations.limit(name),
+        budgets=tuple(map(budget, standings)),
+        anomalies=guards.anomaly.holding(name, t),
+        near=tuple(near),
+        reached=tuple(limit for limit in near if near[limit]),
+    )
 
 
 def _standings(engine: Engine, moment: Moment, name: str) -> Sequence[Standing]:
@@ -119,7 +163,7 @@ def _standings(engine: Engine, moment: Moment, name: str) -> Sequence[Standing]:
 
 def _near(
     engine: Engine, name: str, t: float, standings: Sequence[Standing]
-) -> Iterator[tuple[str, bool]]:
+) -> Iterator[tuple[Near, bool]]:
     """Yield the limits that an agent is near, and whether it has reached them."""
     guards = engine.guards
     if _nearly_held(engine, name, t):

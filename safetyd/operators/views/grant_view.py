@@ -1,64 +1,121 @@
 """What people see of grants, and of the rules that their answers suggest."""
 
+from datetime import datetime
+from typing import cast
+
+import msgspec
+
 from safetyd.core.approvals.grants import Grant
 from safetyd.core.approvals.suggestions import Suggestion
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.money import usd
-from safetyd.operators.views.paging import View, fitting
+from safetyd.operators.replies import Done
+from safetyd.operators.views.paging import fitting
 
 
-def grants(engine: Engine, moment: Moment) -> View:
-    """Return the grants in force, oldest first; `left_out` had no room."""
+class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant in force; amounts are US dollars."""
+
+    id: str
+    agent: str
+    type: str | None
+    project: str | None
+    rules: tuple[str, ...]
+    text: str | None  # a pattern
+    seen: str | None  # the beginning of what was approved: exactly that is permitted
+    wide: bool  # whatever the agent says passes
+    paths: tuple[str, ...]  # patterns
+    uses: int
+    left: int
+    until: datetime
+    max_usd: float | None
+    spent_usd: float
+    reason: str
+    by: str
+    via: str
+    at: datetime
+    request_id: str | None
+
+
+class GrantsAnswer(Done, frozen=True, kw_only=True):
+    """Oldest first; `left_out` had no room."""
+
+    grants: tuple[GrantRow, ...]
+    left_out: int
+
+
+class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that people might want, what speaks for it, and how to write it."""
+
+    then: str
+    agent: str
+    type: str
+    project: str | None
+    approved: int
+    denied: int
+    first_at: datetime
+    last_at: datetime
+    reason: str
+    toml: str
+
+
+class SuggestionsAnswer(Done, frozen=True, kw_only=True):
+    suggestions: tuple[SuggestionRow, ...]
+    left_out: int
+
+
+def grants(engine: Engine, moment: Moment) -> GrantsAnswer:
+    """Return the grants in force."""
     live = [grant for grant in engine.grants.live() if not grant.over(moment.at, moment.t)]
     rows = fitting(map(_grant, live))
-    return {"grants": rows, "left_out": len(live) - len(rows)}
+    return GrantsAnswer(ok=True, grants=rows, left_out=len(live) - len(rows))
 
 
-def suggestions(engine: Engine, _moment: Moment) -> View:
+def suggestions(engine: Engine, _moment: Moment) -> SuggestionsAnswer:
     """Return the rules that people might want, with what speaks for each."""
     taken = [rule.name for rule in engine.policy.rules.custom]
     found = engine.history.suggestions(taken)
     rows = fitting(map(_suggestion, found))
-    return {"suggestions": rows, "left_out": len(found) - len(rows)}
+    return SuggestionsAnswer(ok=True, suggestions=rows, left_out=len(found) - len(rows))
 
 
-def _grant(grant: Grant) -> View:
+def _grant(grant: Grant) -> GrantRow:
     made = grant.made
-    return {
-        "id": made.id,
-        "agent": made.agent,
-        "type": made.type,
-        "project": made.project,
-        "rules": made.rules,
-        "text": made.text,
-        "seen": None if made.seen is None else made.seen.words,
-        "wide": made.wide,
-        "paths": made.paths,
-        "uses": made.uses,
-        "left": grant.left,
-        "until": made.until,
-        "max_usd": made.max_usd,
-        "spent_usd": usd(grant.spent_nano),
-        "reason": made.reason,
-        "by": made.by,
-        "via": made.via,
-        "at": made.at,
-        "request_id": made.request_id or None,
-    }
+    return GrantRow(
+        id=made.id,
+        agent=made.agent,
+        type=made.type,
+        project=made.project,
+        rules=made.rules,
+        text=made.text,
+        seen=None if made.seen is None else made.seen.words,
+        wide=made.wide,
+        paths=made.paths,
+        uses=made.uses,
+        left=grant.left,
+        until=made.until,
+        max_usd=made.max_usd,
+        spent_usd=usd(grant.spent_nano),
+        reason=made.reason,
+        by=made.by,
+        via=made.via,
+        at=made.at,
+        request_id=made.request_id or None,
+    )
 
 
-def _suggestion(found: Suggestion) -> View:
+def _suggestion(found: Suggestion) -> SuggestionRow:
     count = found.answers
-    return {
-        "then": found.then,
-        "agent": count.agent,
-        "type": count.type,
-        "project": count.project,
-        "approved": count.approved,
-        "denied": count.denied,
-        "first_at": count.first_at,
-        "last_at": count.last_at,
-        "reason": found.reason,
-        "toml": found.toml,
-    }
+    return SuggestionRow(
+        then=found.then,
+        agent=count.agent,
+        type=count.type,
+        project=count.project,
+        approved=count.approved,
+        denied=count.denied,
+        first_at=cast("datetime", count.first_at),  # every count has had an answer
+        last_at=cast("datetime", count.last_at),
+        reason=found.reason,
+        toml=found.toml,
+    )

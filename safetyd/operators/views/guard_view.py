@@ -4,7 +4,8 @@ import heapq
 import json
 import re
 from collections.abc import Mapping
-from typing import Final
+from datetime import datetime
+from typing import Final, Literal
 
 import msgspec
 
@@ -13,10 +14,13 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.breaker import BreakerStatus
-from safetyd.core.guards.budget.limits import Standing
+from safetyd.core.guards.budget.limits import Scope, Spend, Standing
+from safetyd.core.guards.circuit import State
 from safetyd.core.messages.money import usd
+from safetyd.core.messages.proposal import Reversibility, Risk, Tier
 from safetyd.core.similar_types import like
-from safetyd.operators.views.paging import PAGE_BYTES, View, fitting
+from safetyd.operators.replies import Done
+from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 MAX_ROWS: Final = 1000  # of budgets and of spending
 # As strict as a type that nobody knows.
@@ -29,50 +33,148 @@ MAX_COMPARED: Final = 32  # unknown types, since to find one like it takes long
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
 
-def budgets(engine: Engine, moment: Moment) -> View:
-    """Return what is spent and set aside, the most used first, and on what it was spent.
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """US dollars; a limit of null is none. `raised` is what people have added to it."""
 
-    Amounts are US dollars; a limit of None is none. `left_out` are rows beyond the bounds.
-    """
+    scope: Scope
+    id: str
+    agent: str | None
+    spent: float
+    reserved: float
+    limit: float | None
+    raised: float
+
+
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
+    agent: str
+    session: str
+    model: str
+    spent: float
+
+
+class BudgetsAnswer(Done, frozen=True, kw_only=True):
+    """The most used first; `left_out` rows had no room."""
+
+    budgets: tuple[Budget, ...]
+    spending: tuple[Spending, ...]
+    left_out: int
+
+
+class Breaker(msgspec.Struct, frozen=True, kw_only=True):
+    """For one agent, else for all with keys, or for all without if `keyless`."""
+
+    breaker: str
+    state: State
+    agent: str | None
+    reason: str
+    calls: int
+    failures: int
+    probes_out: int
+    keyless: bool
+    open_s: float | None
+    wait_s: float | None  # until one that is open is tried again
+
+
+class BreakersAnswer(Done, frozen=True, kw_only=True):
+    """Those that are not closed first; `left_out` had no room."""
+
+    breakers: tuple[Breaker, ...]
+    left_out: int
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    rule: str
+    severity: Literal["low", "medium", "high", "critical"]
+    message: str
+    agent: str | None
+    breaker: str | None
+    seen: bool  # a person gave a command after it
+
+
+class AnomaliesAnswer(Done, frozen=True, kw_only=True):
+    """The newest first; `holding` says what holds now, by agent and detector."""
+
+    findings: tuple[Finding, ...]
+    holding: dict[str, dict[str, int]]
+    since_human_s: float
+
+
+class TypeKnown(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    tier: Tier
+    risk: Risk
+    reversibility: Reversibility
+    human: bool
+
+
+class TypeUnknown(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    count: int
+    toml: str  # what would make it known
+
+
+class TypesAnswer(Done, frozen=True, kw_only=True):
+    """`same_as` has the other names that the configuration gives to types."""
+
+    types: tuple[TypeKnown, ...]
+    same_as: dict[str, str]
+    unknown: tuple[TypeUnknown, ...]
+
+
+def budgets(engine: Engine, moment: Moment) -> BudgetsAnswer:
+    """Return what is spent and set aside, and on what it was spent."""
     standings = list(engine.guards.budget.standings(moment.at))
     spending = list(engine.guards.budget.spending())
     most_used = heapq.nlargest(MAX_ROWS, standings, key=lambda s: s.account.used)
     dearest = heapq.nlargest(MAX_ROWS, spending, key=lambda spend: spend.spent)
     half = PAGE_BYTES // 2
     rows = fitting(map(budget, most_used), half)
-    spent = fitting(({**spend._asdict(), "spent": usd(spend.spent)} for spend in dearest), half)
-    return {
-        "budgets": rows,
-        "spending": spent,
-        "left_out": len(standings) + len(spending) - len(rows) - len(spent),
-    }
+    spent = fitting(map(_spending, dearest), half)
+    left_out = len(standings) + len(spending) - len(rows) - len(spent)
+    return BudgetsAnswer(ok=True, budgets=rows, spending=spent, left_out=left_out)
 
 
-def budget(standing: Standing) -> View:
-    return {
-        "scope": standing.scope,
-        "id": standing.id,
-        "agent": standing.agent,
-        "spent": usd(standing.spent),
-        "reserved": usd(standing.reserved),
-        "limit": usd(standing.limit) if standing.base else None,
-        "raised": usd(standing.account.raised),
-    }
+def budget(standing: Standing) -> Budget:
+    return Budget(
+        scope=standing.scope,
+        id=standing.id,
+        agent=standing.agent,
+        spent=usd(standing.spent),
+        reserved=usd(standing.reserved),
+        limit=usd(standing.limit) if standing.base else None,
+        raised=usd(standing.account.raised),
+    )
 
 
-def breakers(engine: Engine, moment: Moment) -> View:
-    """Return the breakers, those that are not closed first; `left_out` had no room."""
+def _spending(spend: Spend) -> Spending:
+    return Spending(
+        agent=spend.agent, session=spend.session, model=spend.model, spent=usd(spend.spent)
+    )
+
+
+def breakers(engine: Engine, moment: Moment) -> BreakersAnswer:
+    """Return the breakers."""
     found = engine.guards.breaker.breakers
     rows = fitting(breaker(engine, one, moment) for one in found)
-    return {"breakers": rows, "left_out": len(found) - len(rows)}
+    return BreakersAnswer(ok=True, breakers=rows, left_out=len(found) - len(rows))
 
 
-def breaker(engine: Engine, found: BreakerStatus, moment: Moment) -> View:
-    """Return a breaker as it stands; one that is open is tried again after `wait_s`."""
-    view: View = msgspec.structs.asdict(found)
-    del view["open_t"]
+def breaker(engine: Engine, found: BreakerStatus, moment: Moment) -> Breaker:
+    """Return a breaker as it stands."""
     open_s = None if found.open_t is None else round(moment.t - found.open_t, 3)
-    return {**view, "open_s": open_s, "wait_s": _wait_s(engine, found, open_s)}
+    return Breaker(
+        breaker=found.breaker,
+        state=found.state,
+        agent=found.agent,
+        reason=found.reason,
+        calls=found.calls,
+        failures=found.failures,
+        probes_out=found.probes_out,
+        keyless=found.keyless,
+        open_s=open_s,
+        wait_s=_wait_s(engine, found, open_s),
+    )
 
 
 def _wait_s(engine: Engine, found: BreakerStatus, open_s: float | None) -> float | None:
@@ -81,57 +183,57 @@ def _wait_s(engine: Engine, found: BreakerStatus, open_s: float | None) -> float
     return max(round(engine.policy.breaker.open_s - open_s, 3), 0.0)
 
 
-def anomalies(engine: Engine, moment: Moment) -> View:
-    """Return the last findings, newest first, and what holds now, by agent and detector."""
+def anomalies(engine: Engine, moment: Moment) -> AnomaliesAnswer:
+    """Return the last findings, and what holds now."""
     guard = engine.guards.anomaly
     holding = {agent: guard.holding(agent, moment.t) for agent in guard.agents}
-    return {
-        "findings": [finding(engine, found) for found in reversed(guard.findings)],
-        "holding": {agent: held for agent, held in holding.items() if held},
-        "since_human_s": round(guard.since_human_s(moment.t), 3),
-    }
+    return AnomaliesAnswer(
+        ok=True,
+        findings=tuple(finding(engine, found) for found in reversed(guard.findings)),
+        holding={agent: held for agent, held in holding.items() if held},
+        since_human_s=round(guard.since_human_s(moment.t), 3),
+    )
 
 
-def finding(engine: Engine, found: AnomalyFound) -> View:
-    """Return a finding; it is `seen` if a person gave a command after it, such as `ack`."""
-    return {
-        "at": found.at,
-        "rule": found.rule,
-        "severity": found.severity,
-        "message": found.message,
-        "agent": found.agent,
-        "breaker": found.breaker,
-        "seen": engine.guards.anomaly.seen(found),
-    }
+def finding(engine: Engine, found: AnomalyFound) -> Finding:
+    return Finding(
+        at=found.at,
+        rule=found.rule,
+        severity=found.severity,
+        message=found.message,
+        agent=found.agent,
+        breaker=found.breaker,
+        seen=engine.guards.anomaly.seen(found),
+    )
 
 
-def types(engine: Engine, _moment: Moment) -> View:
+def types(engine: Engine, _moment: Moment) -> TypesAnswer:
     """Return the known types, other names for them, and what agents proposed and nobody knows."""
     known = Kinds(engine.policy.types, engine.policy.profile).known
     unknown = engine.guards.classify.unknown_types()
     often = sorted(unknown, key=unknown.__getitem__, reverse=True)
-    return {
-        "types": [_type(known[name]) for name in sorted(known)],
-        "same_as": {n: t.same_as for n, t in sorted(engine.policy.types.items()) if t.same_as},
-        "unknown": [
-            {
-                "type": name,
-                "count": unknown[name],
-                "toml": _toml(name, known if number < MAX_COMPARED else {}),
-            }
-            for number, name in enumerate(often)
-        ],
-    }
+    tables = [
+        _toml(name, known if number < MAX_COMPARED else {}) for number, name in enumerate(often)
+    ]
+    return TypesAnswer(
+        ok=True,
+        types=tuple(_type(known[name]) for name in sorted(known)),
+        same_as={n: t.same_as for n, t in sorted(engine.policy.types.items()) if t.same_as},
+        unknown=tuple(
+            TypeUnknown(type=name, count=unknown[name], toml=toml)
+            for name, toml in zip(often, tables, strict=True)
+        ),
+    )
 
 
-def _type(kind: Kind) -> View:
-    return {
-        "type": kind.type,
-        "tier": kind.tier,
-        "risk": kind.risk,
-        "reversibility": kind.reversibility,
-        "human": kind.human,
-    }
+def _type(kind: Kind) -> TypeKnown:
+    return TypeKnown(
+        type=kind.type,
+        tier=kind.tier,
+        risk=kind.risk,
+        reversibility=kind.reversibility,
+        human=kind.human,
+    )
 
 
 def _toml(name: str, known: Mapping[str, Kind]) -> str:

@@ -12,24 +12,24 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Ask, Slices
 
-View = dict[str, object]
 PAGE_BYTES: Final = 200 * 1024  # of rows; what else an answer says comes on top
+Row = TypeVar("Row", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
 
 
-def size_of(row: View) -> int:
+def size_of(row: msgspec.Struct) -> int:
     return len(_encode(row))
 
 
-def fitting(rows: Iterable[View], room: int = PAGE_BYTES) -> list[View]:
+def fitting(rows: Iterable[Row], room: int = PAGE_BYTES) -> tuple[Row, ...]:
     """Return the first rows, as many as an answer has room for."""
-    page: list[View] = []
+    page: list[Row] = []
     for row in rows:
         room -= size_of(row)
         if room < 0:
             break
         page.append(row)
-    return page
+    return tuple(page)
 
 
 FromFields = Callable[[Mapping[str, object]], Ask]
@@ -38,7 +38,7 @@ Question = TypeVar("Question")
 
 
 def asking(
-    kind: type[Question], answer: Callable[[Engine, Moment, Question], View | Slices]
+    kind: type[Question], answer: Callable[[Engine, Moment, Question], msgspec.Struct | Slices]
 ) -> FromFields:
     """Return what makes a question of the fields that somebody sent."""
 

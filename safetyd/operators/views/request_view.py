@@ -1,6 +1,7 @@
 """What people see of requests: the queue, one card, and the history."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import dropwhile, islice
 from typing import Annotated, Final
 
@@ -8,12 +9,15 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.core.approvals.assurance import says_all
-from safetyd.core.approvals.request import Request
+from safetyd.core.approvals.request import Answer, Request, State
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
-from safetyd.core.messages.verdict import strictest
+from safetyd.core.events.notification_events import DeliveryState
+from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Urgency
+from safetyd.core.messages.verdict import Verdict, strictest
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.operators.views.paging import View, fitting
+from safetyd.operators.replies import Done, Refusal, refused
+from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
 ROW_CHARS: Final = 200  # of a text that is only one of many
@@ -36,8 +40,96 @@ class RequestQuestion(msgspec.Struct, kw_only=True):
     id: str
 
 
-def pending(engine: Engine, moment: Moment, wanted: PendingQuestion) -> View:
-    """Return what waits for a person, oldest first, after the request `after`.
+class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A request in the queue; `text` and `description` are cut short."""
+
+    id: str
+    agent: str
+    type: str
+    unknown: bool  # a type that nobody configured
+    text: str
+    description: str
+    whole: bool  # its text is here, and is all that would be done
+    urgency: Urgency
+    risk: Risk
+    rule: str
+    reason: str
+    asked_at: datetime
+    deadline: datetime | None
+    left_s: float | None
+    until: datetime | None  # put off until then
+    repeats: int
+    digest: str
+    permission: bool  # asked beforehand: it is for a proposal that is yet to come
+    undeliverable: bool  # every channel refused to tell of it
+
+
+class PendingAnswer(Done, frozen=True, kw_only=True):
+    """Oldest first. If `more` follow, ask again `after` the last one."""
+
+    requests: tuple[RequestRow, ...]
+    pending: int  # how many there are
+    channels: tuple[str, ...]  # on which people are told
+    more: bool
+
+
+class RequestEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request ended; an approval may still be unused."""
+
+    request_id: str
+    agent: str
+    action: str
+    text: str
+    decision: State
+    decided_at: datetime | None
+    decided_via: str | None
+    decided_by: str | None
+    words: str
+    response_time_seconds: float | None
+    used: str  # the id of the proposal that used an approval, or nothing
+
+
+class HistoryAnswer(Done, frozen=True, kw_only=True):
+    """Newest first. If `more` follow, ask again `after` the last one."""
+
+    history: tuple[RequestEnded, ...]
+    more: bool
+
+
+class Telling(msgspec.Struct, frozen=True, kw_only=True):
+    """A message about a request."""
+
+    delivery: str
+    recipient: str
+    channel: str
+    state: DeliveryState
+    at: datetime
+
+
+class RequestCard(RequestRow, frozen=True, kw_only=True):
+    """All that is known of a request; `before` are the last answers to the same kind."""
+
+    state: State
+    proposal: Proposal
+    verdicts: tuple[Verdict, ...]
+    tier: Tier
+    reversibility: Reversibility
+    gives: str  # what an approval gives beside the action
+    resolved: tuple[str, ...]  # where its paths lead, if elsewhere than they say
+    answer: Answer | None
+    valid_until: datetime | None
+    used: str
+    claimant: str | None
+    before: tuple[RequestEnded, ...]
+    told: tuple[Telling, ...]
+
+
+class RequestAnswer(Done, frozen=True, kw_only=True):
+    request: RequestCard
+
+
+def pending(engine: Engine, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
+    """Return what waits for a person, after the request `after`.
 
     That one may have been answered since it was shown.
     """
@@ -46,90 +138,89 @@ def pending(engine: Engine, moment: Moment, wanted: PendingQuestion) -> View:
     if last is not None:
         waiting = [known for known in waiting if known.asked.seq > last.asked.seq]
     page = fitting(_row(engine, known, moment) for known in waiting[: wanted.limit])
-    count = engine.approvals.pending_count(wanted.agent)
-    return {
-        "requests": page,
-        "pending": count,
-        "channels": list(engine.policy.telling.channels),
-        "more": len(page) < len(waiting),
-    }
+    return PendingAnswer(
+        ok=True,
+        requests=page,
+        pending=engine.approvals.pending_count(wanted.agent),
+        channels=tuple(engine.policy.telling.channels),
+        more=len(page) < len(waiting),
+    )
 
 
-def request(engine: Engine, moment: Moment, named: str) -> View:
+def request(engine: Engine, moment: Moment, named: str) -> RequestAnswer | Refusal:
     """Return the card of one request; its id may be cut short as far as it names one."""
     found = engine.approvals.named(named)
     if len(found) != 1:
         error = "no request has this id" if not found else f"{len(found)} requests begin so"
-        return {"ok": False, "error": f"{named}: {error}", "code": "not_found"}
+        return refused("not_found", f"{named}: {error}")
     (known,) = found
-    return {"request": _card(engine, known, moment)}
+    return RequestAnswer(ok=True, request=card(engine, moment, known))
 
 
-def history(engine: Engine, _moment: Moment, page: HistoryQuestion) -> View:
-    """Return how requests ended, newest first, after the request `after`."""
+def history(engine: Engine, _moment: Moment, page: HistoryQuestion) -> HistoryAnswer:
+    """Return how requests ended, after the request `after`."""
     ended = engine.approvals.answered()
     if page.after:
         ended = list(dropwhile(lambda known: known.id != page.after, ended))[1:]
     rows = fitting(_ended(known) for known in ended[: page.limit])
-    return {"history": rows, "more": len(rows) < len(ended)}
+    return HistoryAnswer(ok=True, history=rows, more=len(rows) < len(ended))
 
 
-def _row(engine: Engine, known: Request, moment: Moment) -> View:
+def card(engine: Engine, moment: Moment, known: Request) -> RequestCard:
     asked = known.asked
+    return RequestCard(
+        **msgspec.structs.asdict(_row(engine, known, moment)),
+        state=known.state,
+        proposal=asked.proposal,
+        verdicts=asked.verdicts,
+        tier=asked.tier,
+        reversibility=asked.reversibility,
+        gives=known.gives,
+        resolved=asked.resolved,
+        answer=known.answer,
+        valid_until=known.valid_until,
+        used=known.used,
+        claimant=known.claimant,
+        before=tuple(map(_ended, _same_kind(engine, known))),
+        told=tuple(map(_told, engine.outbox.told(known.id))),
+    )
+
+
+def _row(engine: Engine, known: Request, moment: Moment) -> RequestRow:
+    asked, proposal = known.asked, known.asked.proposal
     left_s = None if known.deadline is None else (known.deadline - moment.at).total_seconds()
-    return {
-        "id": known.id,
-        "agent": asked.agent,
-        "type": asked.type,
-        "unknown": UNKNOWN in known.rules,  # nobody configured this type
-        "text": asked.proposal.text[:ROW_CHARS],
-        "description": asked.proposal.description[:ROW_CHARS],
-        "whole": says_all(asked.proposal)
-        and len(asked.proposal.text) <= ROW_CHARS
-        and not known.gives,
-        "urgency": known.urgency,
-        "risk": asked.risk,
-        "rule": strictest(asked.verdicts).rule,
-        "reason": strictest(asked.verdicts).reason,
-        "asked_at": asked.at,
-        "deadline": known.deadline,
-        "left_s": None if left_s is None else round(left_s, 1),
-        "until": known.until,
-        "repeats": known.repeats,
-        "digest": asked.digest,
-        "permission": asked.permission,
-        "undeliverable": engine.outbox.undeliverable(known.id),
-    }
+    headline = strictest(asked.verdicts)
+    return RequestRow(
+        id=known.id,
+        agent=asked.agent,
+        type=asked.type,
+        unknown=UNKNOWN in known.rules,
+        text=proposal.text[:ROW_CHARS],
+        description=proposal.description[:ROW_CHARS],
+        whole=says_all(proposal) and len(proposal.text) <= ROW_CHARS and not known.gives,
+        urgency=known.urgency,
+        risk=asked.risk,
+        rule=headline.rule,
+        reason=headline.reason,
+        asked_at=asked.at,
+        deadline=known.deadline,
+        left_s=None if left_s is None else round(left_s, 1),
+        until=known.until,
+        repeats=known.repeats,
+        digest=asked.digest,
+        permission=asked.permission,
+        undeliverable=engine.outbox.undeliverable(known.id),
+    )
 
 
-def _card(engine: Engine, known: Request, moment: Moment) -> View:
-    asked = known.asked
-    return {
-        **_row(engine, known, moment),
-        "state": known.state,
-        "proposal": asked.proposal,
-        "verdicts": asked.verdicts,
-        "tier": asked.tier,
-        "reversibility": asked.reversibility,
-        "gives": known.gives,
-        "resolved": asked.resolved,
-        "answer": known.answer,
-        "valid_until": known.valid_until,
-        "used": known.used,
-        "claimant": known.claimant,
-        "before": [_ended(other) for other in _same_kind(engine, known)],
-        "told": [_told(delivery) for delivery in engine.outbox.told(known.id)],
-    }
-
-
-def _told(delivery: Delivery) -> View:
-    return {
-        "delivery": delivery.id,
-        "recipient": delivery.recipient,
-        "channel": delivery.channel,
-        "state": delivery.state,
-        "at": delivery.told_at or delivery.at,
-    }
+def _told(delivery: Delivery) -> Telling:
+    return Telling(
+        delivery=delivery.id,
+        recipient=delivery.recipient,
+        channel=delivery.channel,
+        state=delivery.state,
+        at=delivery.told_at or delivery.at,
+    )
 
 
 def _same_kind(engine: Engine, known: Request, most: int = 5) -> Iterator[Request]:
@@ -143,19 +234,19 @@ def _kind(known: Request) -> tuple[str, str, str | None]:
     return known.agent, known.asked.type, known.asked.proposal.project
 
 
-def _ended(known: Request) -> View:
+def _ended(known: Request) -> RequestEnded:
     answer = known.answer
     waited_s = None if answer is None else (answer.at - known.asked.at).total_seconds()
-    return {
-        "request_id": known.id,
-        "agent": known.agent,
-        "action": known.asked.type,
-        "text": known.asked.proposal.text[:ROW_CHARS],
-        "decision": known.state,
-        "decided_at": None if answer is None else answer.at,
-        "decided_via": None if answer is None else answer.via,
-        "decided_by": None if answer is None else answer.by,
-        "words": "" if answer is None else answer.words,
-        "response_time_seconds": None if waited_s is None else round(waited_s, 3),
-        "used": known.used,
-    }
+    return RequestEnded(
+        request_id=known.id,
+        agent=known.agent,
+        action=known.asked.type,
+        text=known.asked.proposal.text[:ROW_CHARS],
+        decision=known.state,
+        decided_at=None if answer is None else answer.at,
+        decided_via=None if answer is None else answer.via,
+        decided_by=None if answer is None else answer.by,
+        words="" if answer is None else answer.words,
+        response_time_seconds=None if waited_s is None else round(waited_s, 3),
+        used=known.used,
+    )

@@ -1,108 +1,216 @@
 """How everything is: what is stopped and held back, and the agents that matter most."""
 
+from collections.abc import Callable, Generator
+from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
+from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.anomaly.findings import LEVELS
-from safetyd.journal.mailbox import Slices
-from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost
-from safetyd.operators.views.guard_view import breaker, budget, finding
-from safetyd.operators.views.paging import PAGE_BYTES, View, fitting
+from safetyd.core.guards.kernel import State
+from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
+from safetyd.core.guards.stop import Stop
+from safetyd.core.messages.verdict import Severity
+from safetyd.core.policy import Mode, Profile
+from safetyd.operators.replies import Done
+from safetyd.operators.views.agent_view import RECENT_S, AgentRow, PauseSource, due_by, foremost
+from safetyd.operators.views.guard_view import Breaker, Budget, Finding, breaker, budget, finding
+from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
 MAX_SHOWN: Final = 5  # of pauses, breakers and kernels in safe mode
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
 
 
-def status(engine: Engine, moment: Moment) -> Slices:
+class Standstill(msgspec.Struct, frozen=True, kw_only=True):
+    active: bool
+    epoch: int
+    stops: tuple[Stop, ...]
+    acknowledged: tuple[str, ...]  # agents heard lately that know of the newest stop
+    silent: tuple[str, ...]  # agents heard lately that have not said so
+    open_actions: int
+
+
+class SafeModeShown(SafeModeStatus, frozen=True, kw_only=True):
+    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
+
+    holds: tuple[Hold, ...]
+
+
+class SafeModeAnswer(Done, frozen=True, kw_only=True):
+    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
+
+    active: bool
+    state: State
+    consecutive_errors: int
+    threshold: int
+    since: datetime | None
+    cooldown_remaining_ms: int
+    agent: str | None
+    agents: tuple[str, ...]
+    holds: tuple[Hold, ...]
+
+
+class Pausing(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the reasons why an agent stands still."""
+
+    agent: str
+    source: PauseSource
+    by: str
+    reason: str
+    since: datetime
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """How many requests wait for a person, and for how long the oldest has."""
+
+    pending: int
+    oldest_s: float
+    channels: tuple[str, ...]  # on which people are told
+    down: tuple[str, ...]  # of these, which take nothing now
+    unnotified: int  # requests of which somebody should know and nobody does
+
+
+class DaemonFacts(Done, frozen=True, kw_only=True):
+    """What `status` tells of the daemon around the engine."""
+
+    version: str
+    pid: int
+    started: datetime
+    problem: str  # why proposals are not answered now, or nothing
+    bus: str
+    embedded: bool
+    open_agents: bool
+    keys: int
+    web: str
+    data_dir: str
+    decisions: dict[Severity, int]
+    failing: tuple[str, ...]  # channels whose last try did not succeed
+    stop_files: tuple[str, ...]
+    stop_commands: tuple[str, ...]
+    config: str  # the file, or nothing
+    config_problem: str  # why the newest configuration or keys are not in force, or nothing
+    next_start: tuple[str, ...]  # sections whose change waits for the next start
+
+
+class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
+    """How everything is. Of pauses, breakers and holds of safe mode it has the first few."""
+
+    at: datetime
+    mode: Mode
+    profile: Profile
+    policy: str
+    seq: int
+    stop: Standstill
+    safe_mode: SafeModeShown
+    paused: tuple[str, ...]  # longest paused first
+    pauses: tuple[Pausing, ...]
+    today: Budget
+    keyless_today: Budget | None  # of agents without a key, once others have one
+    warn_ratio: float  # the share of a budget at which people are told
+    breakers: tuple[Breaker, ...]  # that are not closed, longest open first
+    tripped: int  # how many there are
+    findings: tuple[Finding, ...]  # of the last hour, the worst and newest first
+    found: int  # how many there were
+    requests: Waiting
+    wide_grants: tuple[str, ...]  # by which any words of an agent pass
+    agents: int
+    foremost: tuple[AgentRow, ...]  # the agents that matter most
+
+
+def status(
+    engine: Engine, moment: Moment, facts: Callable[[], DaemonFacts]
+) -> Generator[None, Moment, StatusAnswer]:
     """Return what is stopped, who has acknowledged it, who is there, and what guards hold back."""
     most = yield from foremost(engine, moment)
     moment = yield
-    return {
-        "at": moment.at,
-        "mode": engine.policy.mode,
-        "profile": engine.policy.profile,
-        "policy": engine.policy_digest,
-        "seq": engine.seq,
-        "stop": _stop(engine, moment),
-        "safe_mode": safe_mode(engine, moment, None),
-        "paused": engine.guards.pause.agents,
-        "pauses": _pauses(engine),
-        "today": budget(next(engine.guards.budget.standings(moment.at))),
-        "keyless_today": _keyless(engine, moment),
-        "warn_ratio": engine.policy.budget.warn_ratio,
-        **_tripped(engine, moment),
-        **_findings(engine, moment),
-        "requests": _requests(engine, moment),
-        "wide_grants": engine.grants.wide,
-        "agents": len(engine.keys.agents),
-        "foremost": most,
-    }
+    tripped, recent = engine.guards.breaker.tripped, _recent(engine, moment)
+    return StatusAnswer(
+        **msgspec.structs.asdict(facts()),
+        at=moment.at,
+        mode=engine.policy.mode,
+        profile=engine.policy.profile,
+        policy=engine.policy_digest,
+        seq=engine.seq,
+        stop=_stop(engine, moment),
+        safe_mode=_safe_mode(engine, moment, None),
+        paused=engine.guards.pause.agents,
+        pauses=_pauses(engine),
+        today=budget(next(engine.guards.budget.standings(moment.at))),
+        keyless_today=_keyless(engine, moment),
+        warn_ratio=engine.policy.budget.warn_ratio,
+        breakers=tuple(breaker(engine, one, moment) for one in tripped[:MAX_SHOWN]),
+        tripped=len(tripped),
+        findings=fitting((finding(engine, one) for one in recent), FINDINGS_BYTES),
+        found=len(recent),
+        requests=_requests(engine, moment),
+        wide_grants=tuple(engine.grants.wide),
+        agents=len(engine.keys.agents),
+        foremost=most,
+    )
 
 
-def safe_mode(engine: Engine, moment: Moment, agent: str | None) -> View:
-    """Return how one agent's kernel is or, if None, the most restricted of all.
+def safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeAnswer:
+    """Return how one agent's kernel is or, if None, the most restricted of all."""
+    shown = _safe_mode(engine, moment, agent)
+    return SafeModeAnswer(ok=True, **msgspec.structs.asdict(shown))
 
-    `holds` are the first few that are in safe mode: since when, by whom and why.
-    """
+
+def _safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeShown:
     guard = engine.guards.safe_mode
-    holds = islice(guard.holds(agent, moment.t), MAX_SHOWN)
-    return {
+    return SafeModeShown(
         **msgspec.structs.asdict(guard.status(agent, moment.t)),
-        "holds": [msgspec.structs.asdict(hold) for hold in holds],
-    }
+        holds=tuple(islice(guard.holds(agent, moment.t), MAX_SHOWN)),
+    )
 
 
-def _keyless(engine: Engine, moment: Moment) -> View | None:
+def _keyless(engine: Engine, moment: Moment) -> Budget | None:
     """Return the share of the day that agents without a key have, if they have one."""
     found = engine.guards.budget.raisable("keyless", "", moment.at)
     return budget(found[0]) if found else None
 
 
-def _pauses(engine: Engine) -> list[View]:
+def _pauses(engine: Engine) -> tuple[Pausing, ...]:
     """Return what pauses the agents that are paused longest."""
     guard = engine.guards.pause
-    return [
-        {"agent": agent, **msgspec.structs.asdict(pause)}
+    return tuple(
+        Pausing(
+            agent=agent,
+            source=cast("PauseSource", pause.source),
+            by=pause.by,
+            reason=pause.reason,
+            since=pause.since,
+        )
         for agent in guard.agents[:MAX_SHOWN]
         for pause in guard.pauses(agent)
-    ]
+    )
 
 
-def _requests(engine: Engine, moment: Moment) -> View:
-    """Return how many requests wait for a person, and for how long the oldest has."""
+def _requests(engine: Engine, moment: Moment) -> Waiting:
     oldest = next(engine.approvals.pending(), None)
     waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
-    return {
-        "pending": engine.approvals.pending_count(),
-        "oldest_s": round(max(waited_s, 0.0), 1),
-        "channels": list(engine.policy.telling.channels),
-        "down": engine.outbox.down,
-        "unnotified": engine.outbox.unnotified(moment.at),
-    }
+    return Waiting(
+        pending=engine.approvals.pending_count(),
+        oldest_s=round(max(waited_s, 0.0), 1),
+        channels=tuple(engine.policy.telling.channels),
+        down=engine.outbox.down,
+        unnotified=engine.outbox.unnotified(moment.at),
+    )
 
 
-def _tripped(engine: Engine, moment: Moment) -> View:
-    """Return the breakers that are not closed, longest open first, and how many there are."""
-    found = engine.guards.breaker.tripped
-    shown = [breaker(engine, one, moment) for one in found[:MAX_SHOWN]]
-    return {"breakers": shown, "tripped": len(found)}
-
-
-def _findings(engine: Engine, moment: Moment) -> View:
-    """Return the anomalies of the last hour, the worst and newest first, and how many there are."""
+def _recent(engine: Engine, moment: Moment) -> list[AnomalyFound]:
+    """Return the anomalies of the last hour, the worst and newest first."""
     newest = reversed(engine.guards.anomaly.findings)
     recent = [found for found in newest if moment.t - found.t < RECENT_S]
     recent.sort(key=lambda found: LEVELS.index(found.severity), reverse=True)
-    rows = fitting((finding(engine, found) for found in recent), FINDINGS_BYTES)
-    return {"findings": rows, "found": len(recent)}
+    return recent
 
 
-def _stop(engine: Engine, moment: Moment) -> View:
+def _stop(engine: Engine, moment: Moment) -> Standstill:
     heard = {
         name: agent
         for name, agent in engine.keys.agents.items()
@@ -111,11 +219,11 @@ def _stop(engine: Engine, moment: Moment) -> View:
     stops = engine.stop.stops
     due_of = due_by(stops)
     due = {name: due_of(name) for name in heard}
-    return {
-        "active": bool(stops),
-        "epoch": engine.stop.epoch,
-        "stops": [msgspec.to_builtins(stop) for stop in stops],
-        "acknowledged": [n for n, a in heard.items() if 0 < due[n] <= a.stop_epoch],
-        "silent": [n for n, a in heard.items() if a.stop_epoch < due[n]],
-        "open_actions": engine.actions.total,
-    }
+    return Standstill(
+        active=bool(stops),
+        epoch=engine.stop.epoch,
+        stops=tuple(stops),
+        acknowledged=tuple(n for n, a in heard.items() if 0 < due[n] <= a.stop_epoch),
+        silent=tuple(n for n, a in heard.items() if a.stop_epoch < due[n]),
+        open_actions=engine.actions.total,
+    )

@@ -172,7 +172,7 @@ class Office(RuleBasedStateMachine):
         carried = claim(request.agent, wanted, "nonce")(self.engine, moment)
         for event in carried.events:
             self.happens(event)
-        if carried.answer["granted"]:
+        if carried.answer.granted:
             assert known is not None
             assert self.granted.setdefault(known.id, claimant) == claimant
 

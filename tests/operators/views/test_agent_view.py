@@ -9,13 +9,20 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound, Paused
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.policy import Policy
-from safetyd.operators.views.agent_view import FOREMOST, RECENT_S, SHOWN, SLICE, agents, foremost
-from safetyd.operators.views.paging import View
+from safetyd.operators.views.agent_view import (
+    FOREMOST,
+    RECENT_S,
+    SHOWN,
+    SLICE,
+    AgentsAnswer,
+    agents,
+    foremost,
+)
 from tests.operators.views.view_reader import encoded, entered, plain, played, whole
 from tests.story import at, outcome, play, propose, report, stop
 
 
-def page_of(engine: Engine, t: float, limit: int = 1000, after: str = "") -> View:
+def page_of(engine: Engine, t: float, limit: int = 1000, after: str = "") -> AgentsAnswer:
     return whole(agents, engine, t, limit, after)
 
 
@@ -108,8 +115,8 @@ def test_agents_come_in_pages_of_which_each_begins_after_the_last() -> None:
 
     assert [row["agent"] for row in listed(engine, 1, limit=3)] == ["a", "b", "c"]
     assert [row["agent"] for row in listed(engine, 1, limit=3, after="c")] == ["d"]
-    assert page_of(engine, 1, 3)["more"] is True
-    assert page_of(engine, 1, 4)["more"] is False
+    assert page_of(engine, 1, 3).more
+    assert not page_of(engine, 1, 4).more
 
 
 def test_no_page_is_larger_than_the_bus_can_carry() -> None:
@@ -124,8 +131,8 @@ def test_no_page_is_larger_than_the_bus_can_carry() -> None:
     while more:
         page = page_of(engine, 99, after=seen[-1] if seen else "")
         assert len(encoded(page)) < MAX_ANSWER_BYTES
-        seen += [row["agent"] for row in plain(page)["agents"]]
-        more = bool(page["more"])
+        seen += [row.agent for row in page.agents]
+        more = page.more
 
     assert seen == sorted(engine.keys.agents)
 
@@ -239,6 +246,6 @@ def test_what_happens_between_two_slices_does_no_harm(view: Callable[..., Any]) 
     made = whole(view, engine, 2.0, *wanted, between=decide)
 
     assert next(later) == 3
-    rows = made if view is foremost else made["agents"]
-    assert {row["agent"] for row in rows} <= set(names)
+    rows = made if view is foremost else made.agents
+    assert {row.agent for row in rows} <= set(names)
     assert len(rows) == (FOREMOST if view is foremost else len(names))

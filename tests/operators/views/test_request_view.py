@@ -16,9 +16,8 @@ from safetyd.operators.views.request_view import (
     pending,
     request,
 )
-from safetyd.operators.views.status_view import status
 from tests.core.approvals.queue_story import QueueStory
-from tests.operators.views.view_reader import plain, whole
+from tests.operators.views.view_reader import plain, status_of
 from tests.story import at, tick
 
 NOW = Moment(at(100), 100.0)
@@ -123,7 +122,7 @@ def test_a_name_that_no_request_has_is_not_found():
 def test_the_status_counts_what_waits_and_knows_how_long_the_oldest_has():
     queue, _ = three()
 
-    some, none = (plain(whole(status, q.engine, NOW.t))["requests"] for q in (queue, QueueStory()))
+    some, none = (plain(status_of(q.engine, NOW.t))["requests"] for q in (queue, QueueStory()))
 
     assert (some["pending"], some["oldest_s"]) == (3, 99.0)
     assert (none["pending"], none["oldest_s"]) == (0, 0.0)
@@ -135,7 +134,7 @@ def test_the_status_says_how_people_are_told_and_what_nobody_was():
     queue.asks(1)
     queue.happens(ChannelMoved(at=at(2), t=2.0, channel="email", up=False, why="no login"))
 
-    told = plain(whole(status, queue.engine, 900.0))["requests"]
+    told = plain(status_of(queue.engine, 900.0))["requests"]
 
     assert (told["channels"], told["down"], told["unnotified"]) == (["email"], ["email"], 1)
 

@@ -13,16 +13,15 @@ from safetyd.operators.views.status_view import (
     HEARD_S,
     MAX_SHOWN,
     safe_mode,
-    status,
 )
-from tests.operators.views.view_reader import encoded, entered, plain, played, whole
+from tests.operators.views.view_reader import encoded, entered, plain, played, status_of
 from tests.story import at, play, propose, report, resume, stop
 
 
 def told(*story: Event, t: float = 10.0) -> dict[str, Any]:
     engine = Engine(Policy())
     play(engine, *story)
-    return plain(whole(status, engine, t))
+    return plain(status_of(engine, t))
 
 
 def test_status_of_a_fresh_engine() -> None:
@@ -93,7 +92,7 @@ def test_actions_that_are_only_counted_are_open_too() -> None:
     engine = Engine(Policy())
     play(engine, *proposals)
 
-    view = plain(whole(status, engine, 90.0))
+    view = plain(status_of(engine, 90.0))
 
     assert view["stop"]["open_actions"] == SHOWN + 3
 
@@ -112,6 +111,7 @@ def test_safe_mode_of_one_agent_is_not_anothers() -> None:
     ops = plain(safe_mode(engine, Moment(at(3), 3.0), "ops"))
 
     assert code == {
+        "ok": True,
         "active": True,
         "state": "safe_mode",
         "consecutive_errors": 0,

@@ -1,17 +1,40 @@
 """An engine after a story, and its views as a client reads them."""
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import SafeModeEntered
+from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
+from safetyd.operators.views.status_view import DaemonFacts, StatusAnswer, status
 from tests.story import at, play
 
 T = TypeVar("T")
+
+FACTS: Final = DaemonFacts(
+    ok=True,
+    version="1.2.3",
+    pid=7,
+    started=at(0),
+    problem="",
+    bus="nats://127.0.0.1:4222",
+    embedded=True,
+    open_agents=True,
+    keys=0,
+    web="",
+    data_dir="/var/lib/safetyd",
+    decisions={Severity.ALLOW: 1},
+    failing=(),
+    stop_files=(),
+    stop_commands=(),
+    config="",
+    config_problem="",
+    next_start=("web",),
+)
 
 
 def played(*story: Event) -> Engine:
@@ -42,6 +65,10 @@ def whole(
     except StopIteration as end:
         made: T = end.value
         return made
+
+
+def status_of(engine: Engine, t: float) -> StatusAnswer:
+    return whole(status, engine, t, lambda: FACTS)
 
 
 def encoded(view: object) -> bytes:

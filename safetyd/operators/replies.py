@@ -1,0 +1,34 @@
+"""How every command and question is answered: done, or refused."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+Yes = Annotated[bool, Meta(extra_json_schema={"const": True})]
+No = Annotated[bool, Meta(extra_json_schema={"const": False})]
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """It was carried out and is in the journal."""
+
+    ok: Yes
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A command or question that was not carried out; `code` is for machines."""
+
+    ok: No
+    error: str
+    code: str
+    agents: tuple[str, ...] | UnsetType = UNSET  # that are in safe mode: one must be named
+    cooldown_remaining_ms: int | UnsetType = UNSET  # until safe mode is left without force
+    retry_after_s: float | UnsetType = UNSET  # of who asks too often
+
+
+Reply = Done | Refusal
+DONE: Final = Done(ok=True)
+
+
+def refused(code: str, error: str) -> Refusal:
+    return Refusal(ok=False, error=error, code=code)

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from docs.exchanges import EXCHANGES, Exchange
-from docs.messages import MESSAGES
+from docs.messages import MESSAGES, TELEMETRY
 from safetyd import __version__
 from safetyd.core.engine.journal_lines import AnyEvent
 from safetyd.core.messages.notice_header import HEADER, VALUE
@@ -32,6 +32,8 @@ NOT_SENT: Final = {
     "proposal": ("extra",),
     "safety_event": ("event", "seq", "at", "t"),
 }
+# What agents send; a field of it that need not be there may be null instead.
+BY_AGENTS: Final = frozenset({"proposal", "permission_ask", "claim", *TELEMETRY})
 # What the daemon publishes of its own accord.
 NOTICES: Final = frozenset({"safety_event", "desktop_notice", "state_stop", "state_mode"})
 MARKED: Final[Json] = {
@@ -163,6 +165,9 @@ def message_schema(name: str) -> Json:
     for field in NOT_SENT.get(name, ()):
         del schema["properties"][field]
         schema["required"] = [key for key in schema["required"] if key != field]
+    if name in BY_AGENTS:
+        for part in (schema, *parts.values()):
+            _allow_nulls(part)
     if name in DESCRIBED:
         schema["description"] = DESCRIBED[name]
     return _headed(name, schema, parts)
@@ -193,6 +198,14 @@ def _mark_time(field: Json) -> None:
     for schema in field.get("anyOf", [field]):
         if schema["type"] == "string":
             schema["format"] = "date-time"
+
+
+def _allow_nulls(part: Json) -> None:
+    for name in part["properties"].keys() - set(part["required"]):
+        field = part["properties"][name]
+        if "anyOf" not in field and "null" not in field.get("type", ()):
+            default = {"default": field.pop("default")}
+            part["properties"][name] = {"anyOf": [field, {"type": "null"}], **default}
 
 
 def _headed(name: str, schema: Json, parts: dict[str, Json]) -> Json:

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.bus.codec import Malformed, read_object
+from safetyd.bus.codec import Malformed, read_given
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
@@ -36,9 +36,9 @@ _decode = msgspec.json.Decoder(Claim).decode
 
 
 def read_claim(payload: bytes) -> Claim:
-    read_object(payload)
+    given = read_given(payload)
     try:
-        return _decode(payload)
+        return _decode(given)
     except msgspec.ValidationError as exc:
         raise Malformed(str(exc)) from None
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from safetyd.bus.codec import Malformed, read_object, read_proposal
+from safetyd.bus.codec import Malformed, read_given, read_proposal
 from safetyd.core.approvals.final_decisions import CAUSES
 from safetyd.core.approvals.request import Request, State
 from safetyd.core.engine.engine import Engine
@@ -60,9 +60,9 @@ _decode = msgspec.json.Decoder(PermissionAsk).decode
 
 
 def read_ask(payload: bytes) -> PermissionAsk:
-    read_object(payload)
+    given = read_given(payload)
     try:
-        ask = _decode(payload)
+        ask = _decode(given)
     except msgspec.ValidationError as exc:
         raise Malformed(f"not a permission ask: {exc}") from None
     if ask.action is None and ask.request_id is None and not ask.open:

@@ -1,4 +1,7 @@
-"""The keyword arguments of the client, so that editors and type checkers know them."""
+"""The keyword arguments of the client, so that editors and type checkers know them.
+
+`None` says the same as nothing.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +22,7 @@ Path = str | os.PathLike[str]
 
 
 class Options(TypedDict, total=False):
-    """Where the daemon is and who asks. What is left out is looked up (see `whereabouts`)."""
+    """Where the daemon is and who asks. What is left out is looked up (see `discovery`)."""
 
     url: str | None
     key_file: Path | None
@@ -32,16 +35,16 @@ class ProposalFields(TypedDict, total=False):
     """Every field of a proposal but its type and its agent."""
 
     id: str | None
-    text: str
-    description: str
-    rationale: str
+    text: str | None
+    description: str | None
+    rationale: str | None
     session: str | None
     episode: str | None
     project: str | None
     chain: str | None
     task: str | None
-    urgency: Urgency
-    wait: bool
+    urgency: Urgency | None
+    wait: bool | None
     timeout_s: float | None
     reversibility: Reversibility | None
     risk: Risk | None
@@ -55,13 +58,13 @@ class ProposalFields(TypedDict, total=False):
     dependency: str | None
     cost_usd: float | None
     tokens: Tokens | Mapping[str, int] | None
-    paths: Sequence[Path]
+    paths: Sequence[Path] | None
     remote: str | None
-    context: Mapping[str, object]
-    rollback: str
+    context: Mapping[str, object] | None
+    rollback: str | None
     request_id: str | None
     at: datetime | None
-    dry_run: bool
+    dry_run: bool | None
     supersedes: str | None
 
 
@@ -69,10 +72,10 @@ class AskFields(TypedDict, total=False):
     """Every field of a permission ask but its action."""
 
     id: str | None
-    description: str
-    rationale: str
-    urgency: Urgency
-    wait: bool
+    description: str | None
+    rationale: str | None
+    urgency: Urgency | None
+    wait: bool | None
     context: Mapping[str, object] | None
     timeout_minutes: float | None
 
@@ -80,7 +83,7 @@ class AskFields(TypedDict, total=False):
 class OutcomeFields(TypedDict, total=False):
     """Every field of an outcome but its proposal's id and `ok`."""
 
-    error: str
+    error: str | None
     latency_ms: float | None
     cost_usd: float | None
     tokens: Tokens | Mapping[str, int] | None
@@ -90,6 +93,6 @@ class OutcomeFields(TypedDict, total=False):
     session: str | None
     files_changed: int | None
     action_type: str | None
-    description: str
-    details: Mapping[str, object]
+    description: str | None
+    details: Mapping[str, object] | None
     at: datetime | None

@@ -10,7 +10,14 @@ import msgspec
 from safetyd.client.arguments import AskFields, ProposalFields
 from safetyd.client.encoding import Malformed, check, encode
 from safetyd.core.messages.decision import Decision
-from safetyd.core.messages.proposal import MAX_TEXT_BYTES, Proposal, digest, is_token, shortest
+from safetyd.core.messages.proposal import (
+    MAX_TEXT_BYTES,
+    Proposal,
+    digest,
+    is_token,
+    shortest,
+    without_nulls,
+)
 from safetyd.core.messages.verdict import Cause, Severity
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -64,7 +71,7 @@ def draft(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
     given = fields.get("id")
     name = given if isinstance(given, str) and is_token(given) else new_id()
     try:
-        return _sound(agent, name, {"type": action, **fields, "id": given or name})
+        return _sound(agent, name, {"type": action, **without_nulls(fields), "id": given or name})
     except Malformed as exc:
         return Draft(agent=agent, id=name, flaw=str(exc))
 
@@ -76,7 +83,7 @@ def draft_ask(agent: str, action: str, fields: Mapping[str, object]) -> Draft:
     """
     if unknown := fields.keys() - _ASK_FIELDS:
         raise TypeError(f"a permission ask has no field {', '.join(map(repr, sorted(unknown)))}")
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = without_nulls(fields)
     if not isinstance(given.get("context", {}), Mapping):
         raise TypeError("context is an object with names, not a single value")
     said = draft(agent, action, _as_proposal(given))

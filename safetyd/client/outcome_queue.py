@@ -16,6 +16,7 @@ from safetyd.client.draft import new_id
 from safetyd.client.encoding import Malformed, check, encode
 from safetyd.client.exceptions import Down
 from safetyd.client.guard_scope import printable
+from safetyd.core.messages.proposal import without_nulls
 from safetyd.core.messages.telemetry import Noted, Outcome
 
 CAPACITY: Final = 1024
@@ -31,7 +32,8 @@ def encoded(proposal: str | None, fields: OutcomeFields, *, ok: bool) -> bytes |
     unknown = fields.keys() - OutcomeFields.__annotations__.keys()
     if unknown:
         raise TypeError(f"an outcome has no field {', '.join(map(repr, sorted(unknown)))}")
-    said: Mapping[str, object] = {"type": "outcome", "id": proposal, "ok": ok, **fields}
+    given = without_nulls(fields)
+    said: Mapping[str, object] = {"type": "outcome", "id": proposal, "ok": ok, **given}
     if isinstance(error := fields.get("error"), str):
         said = {**said, "error": printable(error)}
     try:

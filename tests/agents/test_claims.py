@@ -3,7 +3,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from safetyd.agents.claims import Claim, claim
+from safetyd.agents.claims import Claim, claim, read_claim
+from safetyd.bus.codec import Malformed
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import SafeModeEntered
 from tests.core.approvals.queue_story import QueueStory
@@ -44,6 +45,12 @@ def test_claims_without_a_claimant_are_of_different_ones() -> None:
 
     assert claims(queue, 2, by=None) == ""
     assert claims(queue, 3, by=None) == "already_claimed"
+
+
+def test_null_in_a_claim_is_absence() -> None:
+    assert read_claim(b'{"id":"p1","digest":"d","claimant":null}') == Claim(id="p1", digest="d")
+    with pytest.raises(Malformed, match="missing required field `digest`"):
+        read_claim(b'{"id":"p1","digest":null}')
 
 
 def test_nothing_is_granted_that_nobody_approved() -> None:

@@ -40,6 +40,14 @@ def test_every_field_of_an_ask_becomes_part_of_a_proposal() -> None:
     assert digest.startswith("sha256:")
 
 
+def test_null_in_an_ask_is_absence() -> None:
+    nulls = dict.fromkeys(PermissionAsk.__struct_fields__)
+
+    ask = read_ask(msgspec.json.encode({**nulls, "action": "push", "id": "a1"}))
+
+    assert ask == read_ask(b'{"action":"push","id":"a1"}')
+
+
 def test_an_ask_without_an_id_gets_the_spare_one() -> None:
     proposal, _ = as_proposal("code", read_ask(b'{"action":"push"}'), "spare")
 

@@ -1,5 +1,5 @@
 import json
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -7,8 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetyd.bus.codec import Malformed, read_command, read_proposal, read_telemetry
-from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES, canonical
-from safetyd.core.messages.telemetry import Heartbeat, Outcome
+from safetyd.core.messages.proposal import (
+    MAX_DEPTH,
+    MAX_MESSAGE_BYTES,
+    MAX_TEXT_BYTES,
+    Proposal,
+    Tokens,
+    canonical,
+)
+from safetyd.core.messages.telemetry import AnyTelemetry, Heartbeat, Outcome
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -54,6 +61,57 @@ def test_fields_that_nobody_knows_are_kept_for_people_to_see() -> None:
     read, _ = read_proposal("code", proposal(zeal=9, extra="mine", amount=1.0), "spare")
 
     assert read.extra == msgspec.Raw(b'{"amount":1,"extra":"mine","zeal":9}')
+
+
+@pytest.mark.parametrize("name", sorted({*Proposal.__struct_fields__, "zeal"} - {"type"}))
+def test_null_is_read_as_absence(name: str) -> None:
+    plain = read_proposal("code", proposal(id="p1"), "p1")
+
+    assert read_proposal("code", proposal(**{"id": "p1", name: None}), "p1") == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("target", {"label": "Pay"}),
+        ("observation", {"url": "https://shop.example"}),
+        ("tokens", {"input": 5}),
+    ],
+)
+def test_null_inside_of_a_field_is_read_as_absence(name: str, given: dict[str, object]) -> None:
+    nulls = dict.fromkeys({"url", "output", "zeal"} - given.keys())
+    plain = read_proposal("code", proposal(**{name: given}), "spare")
+
+    assert read_proposal("code", proposal(**{name: given | nulls}), "spare") == plain
+
+
+def test_null_in_what_only_the_agent_knows_is_kept() -> None:
+    read, digest = read_proposal("code", proposal(context={"a": None}, x=[None]), "spare")
+    _, other = read_proposal("code", proposal(context={}, x=[]), "spare")
+
+    assert (read.context, read.extra) == (msgspec.Raw(b'{"a":null}'), msgspec.Raw(b'{"x":[null]}'))
+    assert digest != other
+
+
+def test_null_changes_nothing_about_its_neighbours() -> None:
+    text = proposal(text="cat a > /dev/null")
+    assert read_proposal("code", text, "spare")[0].text == "cat a > /dev/null"
+
+    wrong = {"tokens": {"input": 5.0}}
+    assert why(proposal(**wrong, text=None)) == why(proposal(**wrong))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b'{"type":null}', "type is missing, and must be there"),
+        (b'{"type":"a","paths":[null]}', "paths[0] is null; expected `str`, got `null`"),
+        (b'{"type":"a","scores":{"output_quality":null}}', "scores.strategic_alignment is missing"),
+        (b'{"type":"a","text":null,"text":"b"}', 'an object has the key "text" twice'),
+    ],
+)
+def test_null_is_refused_where_something_must_be(data: bytes, reason: str) -> None:
+    assert why(data).startswith(reason)
 
 
 def test_context_becomes_one_line() -> None:
@@ -297,6 +355,30 @@ def test_bytes_are_read_or_malformed_and_nothing_else(data: bytes) -> None:
 
 def test_telemetry_is_read_by_its_type() -> None:
     assert read_telemetry(b'{"type":"heartbeat","stop_epoch":3}') == Heartbeat(stop_epoch=3)
+
+
+@pytest.mark.parametrize("kind", get_args(AnyTelemetry))
+def test_null_in_telemetry_is_read_as_absence(kind: type[msgspec.Struct]) -> None:
+    required = {
+        field.name: True if field.type is bool else "x"
+        for field in msgspec.structs.fields(kind)
+        if field.required
+    }
+    plain = {"type": kind.__struct_config__.tag, **required}
+    nulls = dict.fromkeys(kind.__struct_fields__)
+
+    read = read_telemetry(msgspec.json.encode({**nulls, **plain}))
+
+    assert read == read_telemetry(msgspec.json.encode(plain))
+
+
+def test_null_inside_of_telemetry_is_read_as_absence() -> None:
+    read = read_telemetry(
+        b'{"type":"outcome","ok":true,"tokens":{"input":null},"details":{"a":null}}'
+    )
+
+    assert isinstance(read, Outcome)
+    assert (read.tokens, read.details) == (Tokens(), msgspec.Raw(b'{"a":null}'))
 
 
 def test_details_of_an_outcome_become_one_line() -> None:

@@ -68,6 +68,20 @@ async def test_numbers_structs_and_paths_have_the_digest_that_the_daemon_reads(
     assert decision.allowed
 
 
+async def test_none_is_sent_as_nothing(bus: NatsProcess, daemon: DaemonStandIn) -> None:
+    nothing: Any = dict.fromkeys(ProposalFields.__annotations__)
+
+    async with Safety("code", url=bus.url) as safety:
+        plain = await safety.propose("click", target={"label": "Pay"})
+        decision = await safety.propose(
+            "click", **nothing | {"target": {"label": "Pay", "url": None}}
+        )
+
+    assert decision.allowed
+    assert decision.digest == plain.digest
+    assert (await daemon.asked()).fields.keys() == (await daemon.asked()).fields.keys()
+
+
 Distort = Callable[[Asked], Fields]
 
 

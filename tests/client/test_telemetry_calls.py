@@ -7,6 +7,7 @@ import pytest
 from safetyd.client import Safety
 from safetyd.client import outcome_queue as outbox
 from safetyd.client import safety as safety_module
+from safetyd.client.arguments import OutcomeFields
 from tests.client.daemon_stand_in import DaemonStandIn, Fields
 from tests.nats_process import NatsProcess
 
@@ -30,6 +31,17 @@ async def test_an_outcome_arrives_as_it_was_reported(
         "tokens": {"input": 3},
         "details": {"exit_code": 1},
     }
+
+
+async def test_none_in_an_outcome_is_sent_as_nothing(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
+    nothing: Any = dict.fromkeys(OutcomeFields.__annotations__)
+
+    async with Safety("code", url=bus.url) as safety:
+        assert await safety.report("p1", ok=True, **nothing)
+
+    assert await daemon.told() == {"type": "outcome", "id": "p1", "ok": True}
 
 
 async def test_an_outcome_is_repeated_until_it_is_acknowledged(

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from docs.exchanges import EXCHANGES
-from docs.generate import DOCS, audit_line, generated
+from docs.generate import BY_AGENTS, DOCS, audit_line, generated
 from docs.messages import MESSAGES
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import AnyEvent, encode
@@ -76,6 +76,14 @@ def test_a_message_of_the_contract_fits_its_schema_and_its_struct(name: str, sam
     validator(name).validate(json.loads(sample))
 
     msgspec.json.decode(sample, type=MESSAGES[name])
+
+
+@pytest.mark.parametrize(("name", "sample"), [one for one in SAMPLES if one[0] in BY_AGENTS])
+def test_what_an_agent_need_not_say_may_be_null(name: str, sample: str):
+    schema = schema_of(name)
+    nulls = dict.fromkeys(schema["properties"].keys() - set(schema["required"]))
+
+    validator(name).validate(json.loads(sample) | nulls)
 
 
 @pytest.mark.parametrize(("name", "sample"), BROKEN)

@@ -262,7 +262,7 @@ def _wish(action: str, fields: ProposalFields) -> str:
     words = (
         action,
         repr(fields["text"]) if fields.get("text") else "",
-        " ".join(map(str, fields.get("paths", ()))),
+        " ".join(map(str, fields.get("paths") or ())),
         f"on {label!r}" if label else "",
         f"from {fields['dependency']}" if fields.get("dependency") else "",
         f"for ${cost_usd:.2f}" if cost_usd is not None else "",

@@ -33,6 +33,7 @@ from safetyd.core.messages.proposal import (
     digest,
     is_token,
     shortest,
+    without_nulls,
 )
 
 
@@ -177,7 +178,7 @@ def _draft(agent: str, fields: dict[str, object]) -> Draft:
     given = fields.get("id")
     id_ = given if isinstance(given, str) and is_token(given) else new_id()
     try:
-        payload = encode({**fields, "id": given or id_})
+        payload = encode({**without_nulls(fields), "id": given or id_})
         proposal = read(payload, Proposal)
     except (Malformed, TypeError) as exc:
         return Draft(agent=agent, id=id_, flaw=str(exc))

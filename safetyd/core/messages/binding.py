@@ -10,7 +10,14 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.messages.proposal import UNDIGESTED, Observation, Proposal, Tokens, canonical
+from safetyd.core.messages.proposal import (
+    UNDIGESTED,
+    Observation,
+    Proposal,
+    Tokens,
+    canonical,
+    without_nulls,
+)
 
 # The exact text says what happens; without one the description is all that a person had.
 PROSE: Final = frozenset({"description", "rationale", "rollback"})
@@ -80,9 +87,9 @@ def permits(asked: Proposal, proposal: Proposal) -> bool:
     An ask shows its text and, by the names that they have in a proposal, the entries of its
     context. What it showed of the action must be done so; other entries only explained it.
     """
-    shown = {"text": asked.text, **_object(asked.context)}
+    shown = {"text": asked.text, **without_nulls(_object(asked.context))}
     done = _fields(proposal)
-    told = (*done.items(), *_object(proposal.context).items())
+    told = (*done.items(), *without_nulls(_object(proposal.context)).items())
     if any(name not in shown or shown[name] != value for name, value in told):
         return False
     undone = any(shown.get(name) for name in _ACTING - done.keys())

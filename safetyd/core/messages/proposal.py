@@ -116,6 +116,9 @@ UNDIGESTED: Final = frozenset(
     {"id", "at", "wait", "timeout_s", "urgency", "request_id", "dry_run", "supersedes"}
 )
 
+# The fields of a message that have fields of their own.
+PARTS: Final = frozenset({"target", "observation", "scores", "tokens"})
+
 _is_token = re.compile(r"[A-Za-z0-9_-]{1,64}\Z").match
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -138,10 +141,23 @@ def canonical(fields: object) -> bytes:
     return _encode_sorted(fields)
 
 
+def without_nulls(fields: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what is null, which says the same as nothing; also in a field that has fields.
+
+    What an agent puts into `context`, `details` or a field that nobody knows stays as it is.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name in PARTS & given.keys():
+        part = given[name]
+        if isinstance(part, Mapping):
+            given[name] = {key: value for key, value in part.items() if value is not None}
+    return given
+
+
 def digest(agent: str, fields: Mapping[str, object]) -> str:
     """Name what would be done: the same for every retelling of one proposal.
 
-    `fields` is the proposal as an object, its numbers read with `shortest`.
+    `fields` is the proposal as an object without nulls, its numbers read with `shortest`.
     """
     said = dict(fields)
     for key in UNDIGESTED:

@@ -1,11 +1,20 @@
 import hashlib
+from typing import get_args
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.messages.proposal import Proposal, canonical, digest, is_token, shortest
+from safetyd.core.messages.proposal import (
+    PARTS,
+    Proposal,
+    canonical,
+    digest,
+    is_token,
+    shortest,
+    without_nulls,
+)
 
 
 def test_digest_is_of_the_sorted_fields_and_the_agent() -> None:
@@ -24,6 +33,23 @@ def test_how_a_proposal_travels_does_not_change_its_digest() -> None:
 
 def test_unknown_fields_change_the_digest() -> None:
     assert digest("a", {"type": "t", "new": 1}) != digest("a", {"type": "t"})
+
+
+def test_nulls_are_left_out_of_a_message_and_of_its_parts() -> None:
+    said = {"type": "t", "text": None, "tokens": {"input": 1, "output": None}, "target": "wrong"}
+
+    assert without_nulls(said) == {"type": "t", "tokens": {"input": 1}, "target": "wrong"}
+    assert without_nulls({"context": {"a": None}}) == {"context": {"a": None}}
+
+
+def test_parts_are_the_fields_that_have_fields() -> None:
+    found = {
+        field.name
+        for field in msgspec.structs.fields(Proposal)
+        if any(isinstance(kind, type(Proposal)) for kind in get_args(field.type))
+    }
+
+    assert found == PARTS
 
 
 def test_agents_have_different_digests() -> None:

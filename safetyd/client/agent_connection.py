@@ -10,7 +10,8 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -24,6 +25,8 @@ from safetyd.core.messages.notice_header import HEADER, VALUE
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
+
+T = TypeVar("T")
 
 CONNECT_S: Final = 2.0
 CLOSE_S: Final = 1.0
@@ -180,12 +183,9 @@ class AgentConnection:
 
     async def _connect(self) -> "Client":
         self._error = None
-        try:
-            endpoint = await anyio.to_thread.run_sync(self._look_up, abandon_on_cancel=True)
-            self._where = endpoint.shown
-            client = await anyio.to_thread.run_sync(_new_client, endpoint, abandon_on_cancel=True)
-        except RuntimeError as exc:  # no thread can be started while the interpreter ends
-            raise Down(f"the client is closing ({exc})") from exc
+        endpoint = await _in_thread(self._look_up)
+        self._where = endpoint.shown
+        client = await _in_thread(partial(_new_client, endpoint))
         opened = False
         try:
             with anyio.fail_after(CONNECT_S):
@@ -262,6 +262,14 @@ class AgentConnection:
                 if listener.sent:
                     listener.sent = False
                     listener.offer(down)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    try:
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    except RuntimeError:
+        # No thread can be started while the interpreter ends, and nobody else is held up then.
+        return work()
 
 
 def _new_client(endpoint: Endpoint) -> "Client":

@@ -5,6 +5,7 @@ One that the daemon calls malformed is given up with an error, or nothing behind
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -22,6 +23,7 @@ from safetyd.core.messages.telemetry import Noted, Outcome
 CAPACITY: Final = 1024
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 1.0
+_CLOSED: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 _log = logging.getLogger("safetyd.client")
 _read = msgspec.json.Decoder(Noted).decode
@@ -64,21 +66,13 @@ class OutcomeQueue:
         self._link = link
         self._deadline_s = deadline_s
         self._entry, self._exit = anyio.create_memory_object_stream[bytes](CAPACITY)
-        self._in_hand = 0
-
-    @property
-    def undelivered(self) -> int:
-        return self._in_hand + self._exit.statistics().current_buffer_used
+        self.undelivered = 0  # of those that were taken
 
     async def put(self, outcome: bytes) -> bool:
         """Take an outcome for delivery; return false if there was no room within the deadline."""
-        try:
-            self._entry.send_nowait(outcome)
-        except anyio.WouldBlock:
-            return await self._put_later(outcome)
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return False
-        return True
+        taken = await self._taken(outcome)
+        self.undelivered += taken
+        return taken
 
     def close(self) -> None:
         """Take no more; `run` ends when what is there has been delivered."""
@@ -87,16 +81,15 @@ class OutcomeQueue:
     async def run(self) -> None:
         with self._exit:
             async for outcome in self._exit:
-                self._in_hand = 1
                 await self._deliver(outcome)
-                self._in_hand = 0
+                self.undelivered -= 1
 
-    async def _put_later(self, outcome: bytes) -> bool:
-        with anyio.move_on_after(self._deadline_s):
+    async def _taken(self, outcome: bytes) -> bool:
+        with anyio.move_on_after(self._deadline_s), suppress(*_CLOSED):
             try:
+                self._entry.send_nowait(outcome)
+            except anyio.WouldBlock:
                 await self._entry.send(outcome)
-            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                return False
             return True
         return False
 

@@ -39,7 +39,10 @@ T = TypeVar("T")
 
 DEADLINE_S: Final = 2.0
 PERSON_S: Final = 3600.0
+# Leaving waits for outcomes to be delivered: so long for the next one, and so long for all. The
+# daemon takes 50 a second, so that a full queue arrives.
 FLUSH_S: Final = 2.0
+LONGEST_FLUSH_S: Final = 30.0
 NOT_OPEN: Final = (
     "this client is not open; use it inside `async with Safety(...)` or `with SyncSafety(...)`"
 )
@@ -98,14 +101,16 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         if self._open is None:
             return
         outbox, work = self._open.outbox, self._open.work
+        had, began = outbox.undelivered, anyio.current_time()
         outbox.close()
         with anyio.CancelScope(shield=True):
-            await asyncio.wait({work}, timeout=FLUSH_S)
+            await _flush(outbox, work)
             work.cancel()
             await asyncio.wait({work}, timeout=FLUSH_S)
         self._open = None
-        if outbox.undelivered:
-            _log.error("closed with %d outcomes undelivered", outbox.undelivered)
+        if left := outbox.undelivered:
+            took_s = anyio.current_time() - began
+            _log.error("closed with %d of %d outcomes undelivered after %.1f s", left, had, took_s)
 
     async def propose(
         self, action: str, /, *, deadline_s: float | None = None, **fields: Unpack[ProposalFields]
@@ -330,6 +335,15 @@ async def _background(link: AgentConnection, outbox: OutcomeQueue) -> None:
         tasks.start_soon(link.keep)
         await outbox.run()
         tasks.cancel_scope.cancel()
+
+
+async def _flush(outbox: OutcomeQueue, work: asyncio.Task[None]) -> None:
+    """Wait until all outcomes are delivered, or none is any more."""
+    ends = anyio.current_time() + LONGEST_FLUSH_S
+    before = None
+    while outbox.undelivered != before and (rest_s := ends - anyio.current_time()) > 0:
+        before = outbox.undelivered
+        await asyncio.wait({work}, timeout=min(FLUSH_S, rest_s))
 
 
 def _unavailable(reason: str) -> Denied:

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
 from safetyd.client.guard_scope import Blocked, Stopwatch, error_of
 from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
-from safetyd.client.safety import FLUSH_S, NOT_OPEN, Safety
+from safetyd.client.safety import FLUSH_S, LONGEST_FLUSH_S, NOT_OPEN, Safety
 from safetyd.client.telemetry_calls import TelemetryCalls
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.telemetry import AnyTelemetry
@@ -19,7 +19,7 @@ from safetyd.core.messages.telemetry import AnyTelemetry
 T = TypeVar("T")
 
 # Flushing, then giving up, then closing the connection.
-JOIN_S: Final = 2 * FLUSH_S + 1.0
+JOIN_S: Final = LONGEST_FLUSH_S + FLUSH_S + 1.0
 
 
 class _Closed(Exception):

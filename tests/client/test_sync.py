@@ -130,6 +130,48 @@ async def test_a_script_that_forgets_to_close_still_delivers(
     assert done.stderr == b""
 
 
+HASTY = """
+import sys, threading
+from safetyd.client import SyncSafety
+start = threading.Thread.start
+
+
+def refuse(thread):
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("can't create new thread at interpreter shutdown")  # as later Pythons do
+    start(thread)
+
+
+threading.Thread.start = refuse
+safety = SyncSafety("code", url=sys.argv[1])
+assert all(safety.report(f"p{number}", ok=True) for number in range(3))
+"""
+
+
+async def test_a_script_that_ends_before_it_is_connected_still_delivers(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
+    with anyio.fail_after(10):
+        done = await anyio.run_process([sys.executable, "-c", HASTY, bus.url], check=True)
+
+    assert [(await daemon.told())["id"] for _ in range(3)] == ["p0", "p1", "p2"]
+    assert done.stderr == b""
+
+
+UNHEARD = """
+from safetyd.client import SyncSafety
+safety = SyncSafety("code", url="nats://127.0.0.1:1")
+assert all(safety.report(f"p{number}", ok=True) for number in range(3))
+"""
+
+
+async def test_a_script_that_forgets_to_close_says_what_was_not_delivered() -> None:
+    with anyio.fail_after(20):
+        done = await anyio.run_process([sys.executable, "-c", UNHEARD], check=True)
+
+    assert b"closed with 3 of 3 outcomes undelivered after" in done.stderr
+
+
 FORKED = """
 import os
 from safetyd.client import SyncSafety

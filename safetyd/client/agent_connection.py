@@ -18,7 +18,7 @@ import anyio.to_thread
 import msgspec
 
 from safetyd.client.discovery import Endpoint
-from safetyd.client.exceptions import Down, Lost
+from safetyd.client.exceptions import Down, Lost, Unheard
 from safetyd.client.stop_state import StopState
 from safetyd.core.messages.notice_header import HEADER, VALUE
 
@@ -92,6 +92,7 @@ class AgentConnection:
         self._wake = asyncio.Event()
         self._where = "the bus"
         self._error: Exception | None = None
+        self.answered = False  # somebody has, on this connection
 
     @property
     def where(self) -> str:
@@ -183,6 +184,7 @@ class AgentConnection:
 
     async def _connect(self) -> "Client":
         self._error = None
+        self.answered = False
         endpoint = await _in_thread(self._look_up)
         self._where = endpoint.shown
         client = await _in_thread(partial(_new_client, endpoint))
@@ -235,7 +237,9 @@ class AgentConnection:
         published = not msg.subject.startswith(self._inbox)
         heard: ReceivedAnswer | Down = ReceivedAnswer(msg.data, published)
         if not published and (msg.headers or {}).get("Status") == "503":
-            heard = Down(f"no safetyd listens at {self._where}; start it with `safetyd run`")
+            heard = Unheard(f"no safetyd listens at {self._where}; start it with `safetyd run`")
+        else:
+            self.answered = True
         for listener in self._listeners.get(msg.subject.rpartition(".")[2], ()):
             listener.offer(heard)
 

@@ -4,3 +4,7 @@ class Down(Exception):
 
 class Lost(Down):
     """The connection broke after something was sent on it."""
+
+
+class Unheard(Down):
+    """The server found nobody who listens."""

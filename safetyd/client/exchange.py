@@ -14,17 +14,24 @@ import msgspec
 
 from safetyd.client.agent_connection import AgentConnection, AnswerListener, ReceivedAnswer
 from safetyd.client.draft import Draft, new_id
-from safetyd.client.exceptions import Down, Lost
+from safetyd.client.exceptions import Down, Lost, Unheard
 from safetyd.client.results import Denied, PermissionResult, Queued, read_result
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause
 
 A = TypeVar("A")
 
+# While the server takes on a changed key, what passes through it may be lost: silence is asked
+# about again after this, and then after twice as long each time.
+SILENCE_S: Final = 0.5
+
 # A held reply does not live through a restart of the daemon, so it is asked for again. The bus
 # forgets the way back of a reply after two minutes; this must be less.
 REPEAT_S: Final = 60.0
 PAUSE_S: Final = 0.25
+
+# How often a daemon that has answered on this connection may not be found by the server.
+MAX_GAPS: Final = 4
 
 # How long the reply may be behind the notice that there is one.
 BEHIND_S: Final = 0.5
@@ -35,7 +42,10 @@ _read = msgspec.json.Decoder(Decision).decode
 
 
 class Exchange(ABC, Generic[A]):
-    """The same id is sent again after a break and every minute; the daemon decides it once."""
+    """The same id is sent again after silence and a break; the daemon decides it once.
+
+    Once a person is asked, it is sent again every minute.
+    """
 
     verb: ClassVar[str]
     noun: ClassVar[str]
@@ -46,14 +56,17 @@ class Exchange(ABC, Generic[A]):
         self._taken = False
         self._announced = False  # the end, on the decision subject
         self._pending: Decision | None = None
+        self._silence_s = SILENCE_S
+        self._gaps = 0
         self._patience = anyio.CancelScope()
 
     async def answer(self, patience_s: float) -> A:
         """Return the answer, for who waits the final one.
 
-        Raises `Down` as soon as it is plain that nobody hears. Only what waits and may have been
-        heard once outlasts that, since a person may be about to answer it. Who names no time waits
-        as long as the request does.
+        Raises `Down` as soon as it is plain that nobody hears. What waits and may have been heard
+        once outlasts that, since a person may be about to answer it; and anything a moment in which
+        the server does not find a daemon that it has just found. Who names no time waits as long as
+        the request does.
         """
         with anyio.move_on_after(patience_s) as self._patience:
             return await self._until_answered()
@@ -77,8 +90,8 @@ class Exchange(ABC, Generic[A]):
                     answer = await self._ask(listener)
                 except Lost:
                     answer = None
-                except Down:
-                    if not (self._draft.wait and self._taken):
+                except Down as down:
+                    if not self._outlasts(down):
                         raise
                     await anyio.sleep(PAUSE_S)
                     continue
@@ -86,16 +99,27 @@ class Exchange(ABC, Generic[A]):
                     return answer
                 self._taken = True
 
+    def _outlasts(self, down: Down) -> bool:
+        if self._draft.wait and self._taken:
+            return True
+        self._gaps += 1
+        found = isinstance(down, Unheard) and self._link.answered
+        return found and self._gaps <= MAX_GAPS
+
     async def _ask(self, listener: AnswerListener) -> A | None:
         await self._link.send(self.verb, self._draft.payload, listener)
         self._announced = False
-        with anyio.move_on_after(REPEAT_S) as turn:
+        began = anyio.current_time()
+        with anyio.move_on_after(min(self._silence_s, REPEAT_S)) as turn:
             while True:
                 answer = self._heard(await listener.hear())
                 if answer is not None:
                     return answer
                 if self._announced:
                     turn.deadline = min(turn.deadline, anyio.current_time() + BEHIND_S)
+                elif self._pending is not None:
+                    turn.deadline = began + REPEAT_S
+        self._silence_s *= 2
         return None
 
     def _note(self, pending: Decision) -> None:

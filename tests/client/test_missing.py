@@ -6,12 +6,15 @@ import anyio
 import msgspec
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
+from nats.errors import NoRespondersError
 
-from safetyd.client import Decision, Safety
+from safetyd.bus.nats_client import HardenedClient
+from safetyd.client import Decision, Safety, exchange
 from safetyd.client import agent_connection as link
 from tests.client.assertions import NOWHERE, assert_unavailable
 from tests.client.daemon_stand_in import DaemonStandIn, silent
 from tests.nats_process import NatsProcess
+from tests.servers import connected
 
 
 async def test_no_daemon_behind_the_bus_is_known_within_milliseconds(bus: NatsProcess) -> None:
@@ -23,6 +26,43 @@ async def test_no_daemon_behind_the_bus_is_known_within_milliseconds(bus: NatsPr
 
     assert_unavailable(decision, bus.url, "safetyd run")
     assert took_s < 0.1
+
+
+async def test_a_daemon_that_is_not_found_for_a_moment_is_asked_again(
+    bus: NatsProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "MAX_GAPS", 20)
+    answers: list[Decision] = []
+
+    async def propose(safety: Safety) -> None:
+        answers.append(await safety.propose("read_file", deadline_s=10))
+
+    async with Safety("code", url=bus.url) as safety, anyio.create_task_group() as tasks:
+        async with DaemonStandIn(bus.url):
+            assert (await safety.propose("read_file")).allowed
+        tasks.start_soon(propose, safety)
+        async with connected(bus.url) as agent:
+            await _not_found(agent)
+        async with DaemonStandIn(bus.url) as daemon:
+            await daemon.asked()
+
+    assert [answer.allowed for answer in answers] == [True]
+
+
+async def _not_found(agent: HardenedClient) -> None:
+    """Return once the server has said to another agent that nobody listens."""
+    with pytest.raises(NoRespondersError):
+        await agent.request("safety.v1.propose.other", b"{}")
+
+
+async def test_a_daemon_that_has_gone_is_known_before_the_deadline(bus: NatsProcess) -> None:
+    async with Safety("code", url=bus.url) as safety:
+        async with DaemonStandIn(bus.url):
+            assert (await safety.propose("read_file")).allowed
+        with anyio.fail_after(5):
+            decision = await safety.propose("read_file", deadline_s=30)
+
+    assert_unavailable(decision, bus.url, "safetyd run")
 
 
 async def test_no_bus_is_known_before_the_deadline() -> None:

@@ -138,6 +138,23 @@ async def _publish_the_answer(daemon: DaemonStandIn) -> None:
     await daemon.say(f"decision.code.{asked.id}", asked.answer())
 
 
+async def test_a_proposal_that_is_lost_is_sent_again_under_its_id(
+    bus: NatsProcess, daemon: DaemonStandIn
+) -> None:
+    lost = 2
+
+    def decide(asked: Asked) -> Sequence[Fields]:
+        return [] if daemon.unread() <= lost else [asked.answer()]
+
+    daemon.decide = decide
+
+    async with Safety("code", url=bus.url) as safety:
+        decision = await safety.propose("read_file", deadline_s=10)
+
+    assert decision.allowed
+    assert {(await daemon.asked()).id for _ in range(lost + 1)} == {decision.id}
+
+
 async def test_a_rate_limit_that_fits_the_deadline_is_waited_for(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:

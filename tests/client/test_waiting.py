@@ -109,6 +109,20 @@ async def _answer_the_second(daemon: DaemonStandIn) -> None:
     await second.reply(second.answer())
 
 
+async def test_who_knows_that_a_person_is_asked_repeats_less_often(
+    bus: NatsProcess, daemon: DaemonStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "SILENCE_S", 0.01)
+    daemon.decide = lambda asked: [pending(asked)]
+
+    async with Safety("code", url=bus.url, deadline_s=0.5) as safety:
+        decision = await safety.propose("push", wait=True, timeout_s=0.1)
+
+    assert decision.status == "pending"
+    await daemon.asked()
+    assert daemon.unread() == 0
+
+
 async def test_an_approval_that_was_only_announced_is_asked_for(
     bus: NatsProcess, daemon: DaemonStandIn
 ) -> None:

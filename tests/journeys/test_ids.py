@@ -85,5 +85,5 @@ def test_who_joins_a_request_in_other_words_is_answered_in_its_own(
         ended = asker.propose("p2", rationale="it is ready")
 
     assert joined["request_id"] == again["request_id"] == asked["request_id"]
-    assert ended["cause"] == "superseded"
+    assert ended["cause"] == "human_denied"
     assert {answer["digest"] for answer in (joined, again, ended)} == {joined["digest"]}

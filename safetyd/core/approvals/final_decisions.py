@@ -31,11 +31,13 @@ _MESSAGES: Final[dict[State, str]] = {
 def conclusions(request: Request, pending: Decision, event: Event) -> Iterator[Decision]:
     """Yield the final answers that `event` gives, the first proposal's first.
 
-    `pending` is what the first was told so far. Those that joined end superseded.
+    `pending` is what the first was told so far. Of an approval it takes the place of those that
+    joined; otherwise they end as the request did.
     """
     yield _first(request, pending, event)
+    state = "superseded" if request.state == "approved" else request.state
     for id_ in request.joined:
-        yield _ended(request, _of(pending, id_, event), "superseded")
+        yield _ended(request, _of(pending, id_, event), state)
 
 
 def _first(request: Request, pending: Decision, event: Event) -> Decision:

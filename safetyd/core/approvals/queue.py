@@ -93,7 +93,7 @@ class Approvals(RequestIndex):
     def _ask(self, event: Decided, asks: Asking) -> None:
         known = self.find(asks.request_id)
         if known is not None:
-            self._join(event, known)
+            self._join(event, asks, known)
             return
         request = Request(
             id=asks.request_id,
@@ -106,12 +106,14 @@ class Approvals(RequestIndex):
         self.name_proposal(request, event.id)
         self.put(request)
 
-    def _join(self, event: Decided, known: Request) -> None:
+    def _join(self, event: Decided, asks: Asking, known: Request) -> None:
         joined = known.joined
         if len(joined) < MAX_JOINED:
             known = self.name_proposal(known, event.id)
             joined = (*joined, event.id)
-        self._change(known, repeats=known.repeats + 1, joined=joined)
+        known = self._change(known, repeats=known.repeats + 1, joined=joined)
+        if asks.deadline is not None and asks.deadline != known.deadline:
+            self._change(known, deadline=asks.deadline, ends_t=steady(asks.deadline, event))
 
     def _use(self, request_id: str, event: Decided) -> None:
         request = self.find(request_id)

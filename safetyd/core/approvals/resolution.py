@@ -1,6 +1,7 @@
 """What people have to do with a decision: an approval that is used, or a request that is made."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from safetyd.core.action_types import Kind
@@ -109,16 +110,16 @@ class RequestResolution:
             return Involved(verdicts)
         known = self._approvals.joinable(proposed, action)
         if known is not None:
-            return Involved(verdicts, _joining(known))
+            return Involved(verdicts, _joining(known, self._deadline(proposed)))
         return self._ask(proposed, kind, verdicts, request_id(proposed.agent, proposed.id, seq))
 
     def _ask(
         self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], id_: str
     ) -> Involved:
-        agent, config = proposed.agent, self._config
+        config = self._config
         if (full := passed(proposed, self._approvals, config)) is not None:
             return Involved((*verdicts, full))
-        deadline = deadline_of(proposed.proposal, proposed.at, config, self._quiet(agent))
+        deadline = self._deadline(proposed)
         return Involved(
             verdicts,
             Asking(
@@ -130,6 +131,10 @@ class RequestResolution:
                 deadline=deadline,
             ),
         )
+
+    def _deadline(self, proposed: Proposed) -> datetime:
+        quiet = self._quiet(proposed.agent)
+        return deadline_of(proposed.proposal, proposed.at, self._config, quiet)
 
     def _quiet(self, agent: str) -> QuietHours | None:
         """Return the quiet hours of the first person who is told what an agent asks."""
@@ -150,12 +155,13 @@ def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> byte
     return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
 
 
-def _joining(known: Request) -> Asking:
+def _joining(known: Request, wished: datetime) -> Asking:
+    """Join an open request, which lasts as long as the last of its proposals wishes."""
     return Asking(
         request_id=known.id,
         action=known.action,
         urgency=known.urgency,
-        deadline=known.deadline,
+        deadline=None if known.deadline is None else max(known.deadline, wished),
         joins=True,
     )
 

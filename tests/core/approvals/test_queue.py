@@ -131,6 +131,44 @@ def test_the_same_action_in_other_words_joins_the_open_request() -> None:
     assert [queue.final(id_).cause for id_ in ("p1", "p2")] == ["human_approved", "superseded"]  # type: ignore[union-attr]
 
 
+def test_who_joins_a_request_has_its_own_time() -> None:
+    queue = QueueStory()
+    first = queue.asks(0, "p1", wait=True, timeout_s=5.0)
+
+    second = queue.asks(3, "p2", wait=True, timeout_s=60.0)
+    third = queue.asks(4, "p3", wait=True, timeout_s=1.0)
+
+    assert (first.expires_at, second.expires_at, third.expires_at) == (at(5), at(63), at(63))
+    assert not any(isinstance(e, Expired) for e in queue.happens(tick(62)))
+    assert any(isinstance(e, Expired) for e in queue.happens(tick(63)))
+    assert queue.request(first.request_id).ends_t == 63
+
+
+def test_the_time_of_who_joined_survives_a_replay() -> None:
+    queue = QueueStory()
+    first = queue.asks(0, "p1", timeout_s=5.0)
+    queue.asks(3, "p2", timeout_s=60.0)
+
+    queue.engine = queue.replayed()
+
+    assert queue.request(first.request_id).deadline == at(63)
+
+
+@pytest.mark.parametrize("words", ["", "not today"])
+def test_without_an_approval_all_proposals_of_a_request_end_the_same(words: str) -> None:
+    queue = QueueStory()
+    first = queue.asks(0, "p1", timeout_s=5.0)
+    queue.asks(1, "p2", timeout_s=5.0)
+
+    if words:
+        queue.answers(2, first.request_id, "denied", words=words)
+    else:
+        queue.happens(tick(6))
+
+    causes = {queue.final(id_).cause for id_ in ("p1", "p2")}  # type: ignore[union-attr]
+    assert causes == {"human_denied" if words else "expired_no_response"}
+
+
 def test_the_same_id_is_told_the_same_while_it_is_pending() -> None:
     queue = QueueStory()
     first = queue.asks(0)
@@ -438,7 +476,7 @@ def test_who_joined_in_other_words_keeps_its_own_content() -> None:
     assert (again.digest, other.cause) == ("sha256:2", "conflict")
     final = queue.final("p2")
     assert final is not None
-    assert (final.cause, final.digest) == ("superseded", "sha256:2")
+    assert (final.cause, final.digest) == ("human_denied", "sha256:2")
 
 
 def test_a_request_keeps_its_context_through_a_checkpoint() -> None:

@@ -102,7 +102,7 @@ def test_of_many_repeats_the_first_are_told_the_end_and_all_are_counted() -> Non
 
     queue.answers(2, first.request_id, "denied")
 
-    assert queue.asks(3, repeats[0]).cause == "superseded"
+    assert queue.asks(3, repeats[0]).cause == "human_denied"
     again = queue.asks(3, repeats[-1])
     assert again.status == "pending", "it was told nothing, so it is decided anew"
     assert again.request_id != first.request_id

@@ -7,7 +7,7 @@
 `SyncSafety` is the same for scripts without an event loop.
 """
 
-from safetyd.client.guard_scope import Blocked
+from safetyd.client.exceptions import Blocked
 from safetyd.client.results import (
     Approved,
     Claim,

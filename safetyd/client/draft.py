@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from safetyd.client.arguments import AskFields, ProposalFields
-from safetyd.client.encoding import Malformed, check, encode
+from safetyd.client.encoding import check, encode
+from safetyd.client.exceptions import Malformed
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import (
     MAX_TEXT_BYTES,

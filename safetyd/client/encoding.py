@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from safetyd.client.exceptions import Malformed
 from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
@@ -18,10 +19,6 @@ _WRONG_TYPE: Final = ", got `"
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-class Malformed(Exception):
-    """A value that the contract does not allow; the text says which."""
 
 
 def encode(fields: Mapping[str, object] | msgspec.Struct) -> bytes:

@@ -1,4 +1,4 @@
-"""What a guarded body raises when it may not run, and what is reported when it raised."""
+"""A guarded body: the block when its claim is refused, and what is reported of how it went."""
 
 import time
 import traceback
@@ -11,16 +11,6 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import BLOCK, Cause
 
 MAX_ERROR_CHARS: Final = 8192
-
-
-class Blocked(Exception):
-    """The body did not run: it was not allowed, or a person has yet to say so."""
-
-    def __init__(self, decision: Decision) -> None:
-        said = decision.reason or decision.cause
-        waits = decision.status == "pending"
-        super().__init__(f"needs a person ({decision.request_id}): {said}" if waits else said)
-        self.decision = decision
 
 
 def unclaimed(decision: Decision, claim: Claim) -> Decision:

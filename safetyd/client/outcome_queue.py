@@ -14,8 +14,8 @@ import msgspec
 from safetyd.client.agent_connection import AgentConnection
 from safetyd.client.arguments import OutcomeFields
 from safetyd.client.draft import new_id
-from safetyd.client.encoding import Malformed, check, encode
-from safetyd.client.exceptions import Down
+from safetyd.client.encoding import check, encode
+from safetyd.client.exceptions import Down, Malformed
 from safetyd.client.guard_scope import printable
 from safetyd.core.messages.proposal import without_nulls
 from safetyd.core.messages.telemetry import Noted, Outcome

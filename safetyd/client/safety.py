@@ -15,10 +15,10 @@ from safetyd.client.agent_connection import AgentConnection
 from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
 from safetyd.client.discovery import disabled, find
 from safetyd.client.draft import Draft, draft, draft_ask, new_id
-from safetyd.client.encoding import Malformed, check, encode
-from safetyd.client.exceptions import Down
+from safetyd.client.encoding import check, encode
+from safetyd.client.exceptions import Blocked, Down, Malformed
 from safetyd.client.exchange import PermissionExchange, ProposalExchange, Read, answer_to
-from safetyd.client.guard_scope import Blocked, Stopwatch, error_of, unclaimed
+from safetyd.client.guard_scope import Stopwatch, error_of, unclaimed
 from safetyd.client.outcome_queue import OutcomeQueue, encoded, tell
 from safetyd.client.results import (
     Claim,

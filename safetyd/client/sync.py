@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
-from safetyd.client.guard_scope import Blocked, Stopwatch, error_of
+from safetyd.client.exceptions import Blocked
+from safetyd.client.guard_scope import Stopwatch, error_of
 from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
 from safetyd.client.safety import FLUSH_S, LONGEST_FLUSH_S, NOT_OPEN, Safety
 from safetyd.client.telemetry_calls import TelemetryCalls

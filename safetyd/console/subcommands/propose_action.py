@@ -17,8 +17,9 @@ from safetyd.bus.codec import repeated
 from safetyd.client import Decision, Safety, Severity
 from safetyd.client.arguments import Options
 from safetyd.client.draft import Draft, new_id
-from safetyd.client.encoding import Malformed, encode
 from safetyd.client.encoding import check as read
+from safetyd.client.encoding import encode
+from safetyd.client.exceptions import Malformed
 from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE, Failure
 from safetyd.console.locations import KEY_VARIABLE, Location
 from safetyd.console.operator_connection import query

@@ -77,8 +77,8 @@ async def test_repeats_that_wait_are_told_that_another_took_their_place() -> Non
     room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
 
     told = {said.subject: said.fields["cause"] for said in room.ear.said()}
-    assert told["_R_.first"] == "human_approved"
-    assert told["_R_.second"] == "superseded"
+    assert told["_R_.first"] == "superseded"
+    assert told["_R_.second"] == "human_approved"
 
 
 async def test_nobody_waits_for_what_will_not_be_told() -> None:
@@ -113,6 +113,18 @@ async def test_only_the_first_proposal_counts_as_waiting() -> None:
     room.hold("p2")
     assert not room.answers.waits(request)
     room.hold("p1")
+    assert room.answers.waits(request)
+
+
+async def test_a_proposal_that_waits_takes_the_request_over() -> None:
+    room = Room()
+    asked = room.queue.asks(0)
+    room.queue.asks(0, "p2", wait=True)
+    request = room.queue.request(asked.request_id)
+
+    room.hold("p1")
+    assert not room.answers.waits(request)
+    room.hold("p2")
     assert room.answers.waits(request)
 
 

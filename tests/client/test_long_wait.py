@@ -1,5 +1,6 @@
 """Waits that outlast the daemon, and what the bus remembers."""
 
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from safetyd.client import Approved, Safety, Timeout
 from tests.client.person import Person
 from tests.conftest import StartDaemon, safetyd
 from tests.nats_process import NatsProcess
+from tests.servers import until
 
 PUSH: Final = "git push origin main"
 JETSTREAM: Final = """
@@ -60,6 +62,44 @@ async def test_a_wait_outlives_the_kill_of_the_daemon(start_daemon: StartDaemon)
     assert getattr(proposed, "cause", "") == "human_approved"
     assert asked == Approved(message="go on")
     assert again.status == "pending", "each approval was used"
+
+
+WAITING: Final = """
+import sys
+from safetyd.client import SyncSafety
+with SyncSafety("code", data_dir=sys.argv[1]) as safety:
+    safety.propose("push", text=sys.argv[2], wait=True, timeout_s=float(sys.argv[3]))
+"""
+KILLED_S: Final = 4.0
+
+
+@pytest.mark.journey
+async def test_who_waits_after_another_was_killed_gets_the_answer_in_its_own_time(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon()
+    person = Person(daemon)
+    arguments = (WAITING, str(daemon.data_dir), PUSH, str(KILLED_S))
+
+    async def approve_later(request_id: str) -> None:
+        await until(lambda: person.card(request_id)["repeats"])
+        async with Safety("other", data_dir=daemon.data_dir) as other:
+            silence = await other.propose("push", text=PUSH, wait=True, timeout_s=KILLED_S)
+        assert silence.cause == "expired_no_response"
+        person.approve(request_id)
+
+    async with (
+        await anyio.open_process([sys.executable, "-c", *arguments]) as killed,
+        Safety("code", data_dir=daemon.data_dir) as safety,
+    ):
+        request_id = await person.asked("code")
+        killed.kill()
+        decision = await _during(
+            lambda: safety.propose("push", text=PUSH, wait=True, timeout_s=60),
+            approve_later(request_id),
+        )
+
+    assert getattr(decision, "cause", "") == "human_approved"
 
 
 class Forgetful:

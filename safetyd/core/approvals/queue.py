@@ -110,7 +110,8 @@ class Approvals(RequestIndex):
         joined = known.joined
         if len(joined) < MAX_JOINED:
             known = self.name_proposal(known, event.id)
-            joined = (*joined, event.id)
+            id_, known = _taken_over(known, event.id) if asks.takes_over else (event.id, known)
+            joined = (*joined, id_)
         known = self._change(known, repeats=known.repeats + 1, joined=joined)
         if asks.deadline is not None and asks.deadline != known.deadline:
             self._change(known, deadline=asks.deadline, ends_t=steady(asks.deadline, event))
@@ -255,6 +256,17 @@ class Approvals(RequestIndex):
         return events
 
 
+def _taken_over(request: Request, id_: str) -> tuple[str, Request]:
+    """Return who asked until now, and the request as one of another proposal of the same words."""
+    asked = request.asked
+    proposal = msgspec.structs.replace(asked.proposal, id=id_)
+    return asked.id, msgspec.structs.replace(
+        request,
+        asked=msgspec.structs.replace(asked, proposal=proposal),
+        opened=request.opened or asked.id,
+    )
+
+
 def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
     in_time = request.valid_until is not None and not request.over(proposed.at, proposed.t)
     # Whoever takes a name whose key was revoked does not take what was approved for it.
@@ -295,4 +307,5 @@ def _stays(cause: Event, request: Request) -> Iterator[EscalationDenied]:
 
 
 def _dropped(cause: Event, request: Request) -> Dropped:
-    return Dropped(at=cause.at, t=cause.t, agent=request.agent, id=request.asked.id)
+    id_ = request.opened or request.asked.id
+    return Dropped(at=cause.at, t=cause.t, agent=request.agent, id=id_)

@@ -86,6 +86,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     lapsed: bool = False
     lost: tuple[str, ...] = ()  # ids that were used again since, for another request
     ends_t: float | None = None  # the steady second at which its time is over
+    opened: str = ""  # the id that asked first, if another proposal has taken it over
 
     @property
     def agent(self) -> str:

@@ -110,7 +110,7 @@ class RequestResolution:
             return Involved(verdicts)
         known = self._approvals.joinable(proposed, action)
         if known is not None:
-            return Involved(verdicts, _joining(known, self._deadline(proposed)))
+            return Involved(verdicts, _joining(known, proposed, self._deadline(proposed)))
         return self._ask(proposed, kind, verdicts, request_id(proposed.agent, proposed.id, seq))
 
     def _ask(
@@ -155,14 +155,20 @@ def _action(proposed: Proposed, kind: Kind, verdicts: Sequence[Verdict]) -> byte
     return binding(proposed.agent, kind.type, proposed.proposal, proposed.resolved)
 
 
-def _joining(known: Request, wished: datetime) -> Asking:
-    """Join an open request, which lasts as long as the last of its proposals wishes."""
+def _joining(known: Request, proposed: Proposed, wished: datetime) -> Asking:
+    """Join an open request, which lasts as long as the last of its proposals wishes.
+
+    Of those that wait for it the last one is the most likely to be still there.
+    """
+    asked = known.asked
+    same = (asked.digest, asked.keyless) == (proposed.digest, proposed.keyless)
     return Asking(
         request_id=known.id,
         action=known.action,
         urgency=known.urgency,
         deadline=None if known.deadline is None else max(known.deadline, wished),
         joins=True,
+        takes_over=same and proposed.proposal.wait,
     )
 
 

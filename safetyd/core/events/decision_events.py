@@ -37,6 +37,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     urgency: Urgency = "normal"
     deadline: datetime | None = None
     joins: bool = False  # it was open already
+    takes_over: bool = False  # and is now of this proposal, which waits for the answer
 
 
 class Using(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

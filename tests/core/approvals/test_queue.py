@@ -1,6 +1,7 @@
 """Stories of requests: asked, joined, answered, used, expired."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -152,6 +153,47 @@ def test_the_time_of_who_joined_survives_a_replay() -> None:
     queue.engine = queue.replayed()
 
     assert queue.request(first.request_id).deadline == at(63)
+
+
+def test_of_those_that_wait_the_last_one_gets_the_approval() -> None:
+    queue = QueueStory()
+    first = queue.asks(0, "p1", wait=True)
+    queue.asks(1, "p2", wait=True)
+    queue.asks(2, "p3", wait=True)
+    queue.asks(3, "p4")
+
+    queue.answers(4, first.request_id, waits=True)
+
+    finals = {id_: queue.final(id_).cause for id_ in ("p1", "p2", "p3", "p4")}  # type: ignore[union-attr]
+    assert finals == dict.fromkeys(finals, "superseded") | {"p3": "human_approved"}
+    assert queue.request(first.request_id).used == "p3"
+    assert queue.engine.actions.find("code", "p3") is not None
+    assert queue.replayed().save()() == queue.engine.save()()
+
+
+@pytest.mark.parametrize("other", [{"digest": "sha256:2"}, {"keyless": True}], ids=str)
+def test_what_is_not_quite_the_same_takes_no_request_over(other: dict[str, Any]) -> None:
+    queue = QueueStory()
+    first = queue.asks(0, "p1", wait=True)
+    queue.asks(1, "p2", wait=True, **other)
+
+    queue.answers(2, first.request_id, waits=True)
+
+    assert queue.request(first.request_id).used == "p1"
+
+
+def test_what_was_set_aside_for_who_asked_first_is_free_again_in_the_end() -> None:
+    queue = QueueStory()
+    first = queue.asks(0, "p1", wait=True)
+    queue.asks(1, "p2", wait=True)
+    queue.asks(2, "p3", wait=True)
+    request = queue.request(first.request_id)
+
+    assert (request.asked.id, request.opened, request.joined) == ("p3", "p1", ("p1", "p2"))
+    ended = queue.engine.approvals.hears[Expired]
+    caused = ended(Expired(at=at(9), t=9.0, request_ids=(request.id,))) or ()
+    dropped = [event.id for event in caused if isinstance(event, Dropped)]
+    assert dropped == ["p1"]
 
 
 @pytest.mark.parametrize("words", ["", "not today"])

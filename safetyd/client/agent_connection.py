@@ -91,6 +91,7 @@ class AgentConnection:
         self._attempt = _Attempt()
         self._wake = asyncio.Event()
         self._where = "the bus"
+        self._start = "safetyd run"
         self._error: Exception | None = None
         self.answered = False  # somebody has, on this connection
 
@@ -186,7 +187,7 @@ class AgentConnection:
         self._error = None
         self.answered = False
         endpoint = await _in_thread(self._look_up)
-        self._where = endpoint.shown
+        self._where, self._start = endpoint.shown, endpoint.start
         client = await _in_thread(partial(_new_client, endpoint))
         opened = False
         try:
@@ -231,13 +232,13 @@ class AgentConnection:
             advice = f"make a key with `safetyd agent add {self._agent}`"
             return f"the bus at {endpoint.shown} refuses {key}; {advice}"
         why = str(exc) or type(exc).__name__
-        return f"no safetyd answers at {endpoint.shown} ({why}); start it with `safetyd run`"
+        return f"no safetyd answers at {endpoint.shown} ({why}); start it with `{endpoint.start}`"
 
     async def _on_answer(self, msg: "Msg") -> None:
         published = not msg.subject.startswith(self._inbox)
         heard: ReceivedAnswer | Down = ReceivedAnswer(msg.data, published)
         if not published and (msg.headers or {}).get("Status") == "503":
-            heard = Unheard(f"no safetyd listens at {self._where}; start it with `safetyd run`")
+            heard = Unheard(f"no safetyd listens at {self._where}; start it with `{self._start}`")
         else:
             self.answered = True
         for listener in self._listeners.get(msg.subject.rpartition(".")[2], ()):

@@ -4,6 +4,7 @@ An argument counts first, then the environment, then what the daemon wrote into 
 """
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     url: str
     seed: str | None = None
     key_file: str = ""
+    start: str = "safetyd run"
 
     @property
     def servers(self) -> list[str]:
@@ -56,14 +58,16 @@ def find(
     Raises `Down` with what is missing and what to do about it.
     """
     directory = Path(data_dir) if data_dir is not None else _data_dir(os.environ)
-    address = url or os.environ.get("SAFETYD_URL") or _announced(directory / "endpoint.json")
+    named = url or os.environ.get("SAFETYD_URL")
+    address = named or _announced(directory)
+    start = "safetyd run" if named else _start_command(directory)
     path = key_file or os.environ.get("SAFETYD_KEY_FILE")
     if path:
-        return Endpoint(address, _seed(Path(path), agent), str(path))
+        return Endpoint(address, _seed(Path(path), agent), str(path), start)
     own = directory / "keys" / "agents" / f"{agent}.nk"
     if os.access(own, os.R_OK):
-        return Endpoint(address, _seed(own, agent), str(own))
-    return Endpoint(address)
+        return Endpoint(address, _seed(own, agent), str(own), start)
+    return Endpoint(address, start=start)
 
 
 def _data_dir(environment: Mapping[str, str]) -> Path:
@@ -77,12 +81,21 @@ def _data_dir(environment: Mapping[str, str]) -> Path:
     return Path(os.path.expanduser("~/.local/state/safetyd"))  # noqa: PTH111
 
 
-def _announced(path: Path) -> str:
+def _start_command(directory: Path) -> str:
+    """Return what starts a daemon there; a directory that not every terminal finds is named."""
+    default = _data_dir({"XDG_STATE_HOME": os.environ.get("XDG_STATE_HOME", "")})
+    named = "" if directory == default else f" --data-dir {shlex.quote(str(directory))}"
+    return f"safetyd run{named}"
+
+
+def _announced(directory: Path) -> str:
+    path = directory / "endpoint.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Announced).bus
     except FileNotFoundError:
         where = f"safetyd is not running: there is no {path}"
-        raise Down(f"{where}; start it with `safetyd run` or set SAFETYD_URL") from None
+        start = f"start it with `{_start_command(directory)}`"
+        raise Down(f"{where}; {start}, or set SAFETYD_DATA_DIR or SAFETYD_URL") from None
     except OSError as exc:
         raise Down(f"{path} cannot be read ({exc.strerror}); set SAFETYD_URL") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:

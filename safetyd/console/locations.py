@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -59,8 +60,14 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
             )
         raise NotReachable(
             f"no safetyd runs on {self.data_dir} ({path} is not there); "
-            "start one with `safetyd run`, or name its bus with --url"
+            f"{self.start}, or say where one runs with --data-dir or --url"
         )
+
+    @property
+    def start(self) -> str:
+        """Say how to start the daemon that is not there; where a bus is named, anywhere will do."""
+        command = "safetyd run" if self.given else start_command(self.data_dir)
+        return f"start one with `{command}`"
 
     @property
     def seed(self) -> Path:
@@ -115,6 +122,20 @@ def data_dir(given: str | None) -> Path:
     for value in (given, os.environ.get("SAFETYD_DATA_DIR"), unit):
         if value:
             return Path(value).absolute()
+    return _users_own()
+
+
+def start_command(directory: Path) -> str:
+    """Return the command that starts a daemon on a data directory, whatever terminal it is in."""
+    return f"safetyd run{naming(directory)}"
+
+
+def naming(directory: Path) -> str:
+    """Return the option that names a data directory; nothing where every terminal finds it."""
+    return "" if directory == _users_own() else f" --data-dir {shlex.quote(str(directory))}"
+
+
+def _users_own() -> Path:
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "safetyd"
 

@@ -17,7 +17,6 @@ from safetyd.console.locations import Location
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
 CLOSE_S: Final = 1.0
-START: Final = "start one with `safetyd run`"
 
 Reply = dict[str, Any]
 
@@ -33,6 +32,7 @@ class OperatorConnection:
         self._key_file = location.seed
         self.name = location.name
         self.address = location.address
+        self._start = location.start
         self._complaint = ""
         self._asking = anyio.CancelScope()
         self.lost = anyio.Event()
@@ -108,7 +108,7 @@ class OperatorConnection:
             message = await self._client.request(subject, payload, timeout=patience_s)
             return _read(message.data)
         except nats.errors.NoRespondersError:
-            raise NotReachable(f"no safetyd listens at {self.address}; {START}") from None
+            raise NotReachable(f"no safetyd listens at {self.address}; {self._start}") from None
         except (TimeoutError, nats.errors.Error, OSError) as exc:
             silence = f"safetyd at {self.address} gave no answer within {patience_s:g} s"
             raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
@@ -132,7 +132,7 @@ class OperatorConnection:
         if "authorization violation" in why.lower():
             refusal = f"the bus at {self.address} refuses the key {self._key_file} of {self.name}"
             return Failure(f"{refusal}; see `safetyd operator list`", "refused")
-        return NotReachable(f"no safetyd answers at {self.address} ({why}); {START}")
+        return NotReachable(f"no safetyd answers at {self.address} ({why}); {self._start}")
 
     async def _on_error(self, exc: Exception) -> None:
         if "authorization violation" in self._complaint.lower():

@@ -231,7 +231,19 @@ async def test_a_missing_endpoint_says_how_to_start_the_daemon(data_dir: Path) -
     async with Safety("code") as safety:
         decision = await safety.propose("read_file")
 
-    assert_unavailable(decision, str(data_dir / "endpoint.json"), "safetyd run")
+    start = f"`safetyd run --data-dir {data_dir}`"
+    assert_unavailable(decision, str(data_dir / "endpoint.json"), start, "SAFETYD_DATA_DIR")
+
+
+async def test_default_data_dir_needs_no_name_to_start_a_daemon_on(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SAFETYD_DATA_DIR")
+    monkeypatch.setenv("XDG_STATE_HOME", str(data_dir))
+    async with Safety("code") as safety:
+        decision = await safety.propose("read_file")
+
+    assert_unavailable(decision, str(data_dir / "safetyd"), "`safetyd run`")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"bus": 3}', '{"web": "x"}', "\udcff"])

@@ -99,7 +99,8 @@ def test_without_a_daemon_the_exit_code_is_4_and_the_way_to_start_one_is_told(ar
 
     assert said.returncode == 4
     assert str(tmp_path) in said.stderr
-    assert "`safetyd run`" in said.stderr
+    assert f"`safetyd run --data-dir {tmp_path}`" in said.stderr
+    assert "--data-dir or --url" in said.stderr
     assert "Traceback" not in said.stderr
 
 
@@ -112,6 +113,7 @@ def test_an_address_where_nobody_listens_is_named(tmp_path):
     assert said.returncode == 4
     assert json.loads(said.stdout)["code"] == "not_reachable"
     assert "nats://127.0.0.1:1" in json.loads(said.stdout)["error"]
+    assert json.loads(said.stdout)["error"].endswith("; start one with `safetyd run`")
 
 
 def test_a_missing_key_is_named(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.locations import Location, data_dir, make_private, running
+from safetyd.console.locations import Location, data_dir, make_private, running, start_command
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,26 @@ def test_the_address_is_the_option_then_the_environment_then_the_endpoint_file(
 
 
 def test_no_endpoint_file_means_not_reachable_and_says_how_to_start(tmp_path):
-    with pytest.raises(NotReachable, match=r"endpoint\.json is not there.*`safetyd run`"):
+    with pytest.raises(
+        NotReachable, match=r"endpoint\.json is not there.*`safetyd run --data-dir "
+    ):
         _ = Location(data_dir=tmp_path).address
+
+
+def test_whoever_looks_in_the_wrong_directory_learns_how_to_name_the_right_one(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    with pytest.raises(NotReachable, match=r"`safetyd run`, or .* with --data-dir or --url"):
+        _ = Location(data_dir=data_dir(None)).address
+
+
+def test_hint_to_start_names_the_directory_unless_every_terminal_finds_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert start_command(data_dir(None)) == "safetyd run"
+    monkeypatch.setenv("SAFETYD_DATA_DIR", "/some where")
+    assert start_command(data_dir(None)) == "safetyd run --data-dir '/some where'"
 
 
 def test_an_endpoint_file_that_cannot_be_read_is_not_said_to_be_missing(tmp_path):

@@ -15,7 +15,7 @@ import msgspec
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable, Role, seed_in
 from safetyd.bus.server_config import MAX_STORE_BYTES
 from safetyd.console.failure import Failure
-from safetyd.console.locations import look_into
+from safetyd.console.locations import look_into, start_command
 from safetyd.console.subcommands.overview import nats_server_version
 from safetyd.console.subcommands.read_records import gaps, verified
 from safetyd.console.terminal_text import several
@@ -55,7 +55,7 @@ def data_dir(path: Path) -> Iterator[Finding]:
         found = path.stat()
         look_into(path)
     except FileNotFoundError:
-        yield wrong("data dir", f"{path} is not there; `safetyd run` makes it")
+        yield wrong("data dir", f"{path} is not there; `{start_command(path)}` makes it")
     except OSError as exc:
         yield wrong("data dir", f"{path} cannot be looked at: {exc.strerror}")
     except Failure as exc:
@@ -114,7 +114,8 @@ def keys(directory: Path) -> Iterator[Finding]:
     for fault in faults:
         yield wrong("keys", fault)
     if not secrets:
-        yield note("keys", f"there are none in {directory}; `safetyd run` makes them")
+        start = start_command(directory.parent)
+        yield note("keys", f"there are none in {directory}; `{start}` makes them")
     elif not faults:
         yield ok("keys", f"{several(len(secrets), 'secret file')}, each its owner's alone")
 
@@ -170,7 +171,7 @@ def _unverified(directory: Path, exc: Failure) -> Finding:
         return wrong("audit", exc.message)
     if os.access(directory.parent / "nats", os.F_OK):
         return wrong("audit", f"{exc.message}, but a journal is: put your copy of them back")
-    return note("audit", f"{exc.message}; `safetyd run` begins one")
+    return note("audit", f"{exc.message}; `{start_command(directory.parent)}` begins one")
 
 
 def checkpoints(directory: Path) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import anyio
 import click
 
 from safetyd.bus.embedded_server import ServerMissing
-from safetyd.console.locations import data_dir, make_private
+from safetyd.console.locations import data_dir, make_private, naming
 from safetyd.console.render.request_tables import telling
 from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
@@ -75,7 +75,7 @@ def _announce(endpoint: Endpoint, where: Path, channels: Sequence[str]) -> None:
 
 
 def _welcome(endpoint: Endpoint, where: Path, channels: Sequence[str]) -> str:
-    command, there = _own_command(), "" if where == data_dir(None) else f" --data-dir {where}"
+    command, there = _own_command(), naming(where)
     return (
         f"safetyd {endpoint.version} is ready\n"
         f"  bus   {endpoint.bus}\n"

@@ -179,7 +179,7 @@ def test_nothing_at_all_is_wrong_but_explained(tmp_path):
     said = here("doctor", "--data-dir", str(tmp_path / "none"))
 
     assert said.returncode == 1
-    assert "`safetyd run` makes it" in said.stdout
+    assert f"`safetyd run --data-dir {tmp_path / 'none'}` makes it" in said.stdout
     assert said.stderr == ""
 
 

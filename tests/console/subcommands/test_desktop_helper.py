@@ -234,7 +234,7 @@ def test_answer_that_the_daemon_does_not_hear_is_asked_for_again(
     session.wait_for_count(1)
 
     daemon.stop()
-    helper.wait_for("start one with `safetyd run`")
+    helper.wait_for(f"start one with `safetyd run --data-dir {daemon.data_dir}`")
     session.press("Approve")
     helper.wait_for("there is no connection to safetyd now")
     daemon.start()

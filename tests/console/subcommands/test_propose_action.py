@@ -164,7 +164,8 @@ def test_without_a_daemon_check_blocks_with_exit_code_4(tmp_path):
 
     assert said.returncode == 4
     assert said.stdout.startswith("BLOCKED: ")
-    assert "`safetyd run`" in said.stdout
+    assert f"`safetyd run --data-dir {tmp_path}`" in said.stdout
+    assert "SAFETYD_DATA_DIR" in said.stdout
 
 
 def test_without_a_daemon_programs_are_told_so(tmp_path):

@@ -72,6 +72,28 @@ def test_a_daemon_whose_words_nobody_reads_runs_all_the_same(tmp_path):
     assert process.returncode == 0
 
 
+def test_hints_of_the_start_work_in_a_terminal_without_the_variable(tmp_path):
+    (tmp_path / "safetyd.toml").write_text("[web]\nport = 0\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "safetyd", "run", "--config", str(tmp_path / "safetyd.toml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(SAFETYD_DATA_DIR=str(tmp_path / "data")),
+    ) as process:
+        assert process.stdout is not None
+        hints = [line for line in process.stdout if _is_hint_or_ends(process, line)]
+
+    assert len(hints) == 2
+    assert all(hint.endswith(f" --data-dir {tmp_path / 'data'}\n") for hint in hints)
+
+
+def _is_hint_or_ends(process: "subprocess.Popen[str]", line: str) -> bool:
+    if line.startswith("Ctrl-C"):
+        process.terminate()
+    return " check " in line or " status" in line
+
+
 def test_a_data_dir_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
 

@@ -71,6 +71,7 @@ from safetyd.core.messages.telemetry import (
     Rollback,
     SessionEnded,
     SessionStarted,
+    Unreported,
 )
 from safetyd.core.messages.transcript import Entry, Transcript, Usage
 from safetyd.core.policy import Configured, Policy
@@ -130,6 +131,7 @@ def one_of_each() -> Iterator[Event]:
         Heartbeat(stop_epoch=1),
         Commit(ref="4f2a"),
         Rollback(ref="4f2a"),
+        Unreported(id="0b7c"),
     ):
         yield Reported(agent="a", telemetry=telemetry, **when)
 

@@ -90,6 +90,7 @@ SAMPLES = [
     ("telemetry_heartbeat", '{"type": "heartbeat", "stop_epoch": 3}'),
     ("telemetry_commit", '{"type": "commit", "ref": "4f2a", "files_changed": 2}'),
     ("telemetry_rollback", '{"type": "rollback", "ref": "4f2a"}'),
+    ("telemetry_unreported", '{"type": "unreported", "id": "0b7c"}'),
     ("noted", '{"ok": true}'),
     ("noted", '{"ok": false, "error": "not telemetry"}'),
     ("control_stop", '{"command": "stop", "reason": "drill"}'),

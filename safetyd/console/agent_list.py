@@ -34,10 +34,15 @@ def open_count(row: Row) -> int:
     return len(row["open_actions"]) + int(row["unreported"])
 
 
+def busy(rows: Sequence[Row], agent: str | None = None) -> dict[str, int]:
+    """Return how many actions are open, of each agent that has some, or of one."""
+    counts = {row["agent"]: open_count(row) for row in rows if agent in {None, row["agent"]}}
+    return {name: count for name, count in counts.items() if count}
+
+
 def still_open(rows: Sequence[Row], agent: str | None = None) -> str:
     """Say which allowed actions may still be under way, or nothing."""
-    counts = {row["agent"]: open_count(row) for row in rows if agent in {None, row["agent"]}}
-    counts = {name: count for name, count in counts.items() if count}
+    counts = busy(rows, agent)
     if not counts:
         return ""
     total = sum(counts.values())

@@ -1,7 +1,7 @@
 """Allowed actions under way, and which outcome counts for each: the first, once.
 
 An outcome without an id counts as well; one for a proposal that was refused, is unknown or has
-already been settled does not.
+already been settled does not. An action that is said to be unreported is given up at once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from safetyd.core.actor import Actor, hearing, later, on
 from safetyd.core.events.decision_events import Decided, Overdue, Reported, Settled
 from safetyd.core.events.event import Event, Ticked
 from safetyd.core.events.guard_events import NameForgotten
-from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.messages.telemetry import Outcome, Unreported
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.sessions import SessionsConfig
 
@@ -103,13 +103,15 @@ class Actions(Actor):
         return (Overdue(at=event.at, t=event.t, agent=event.agent, ids=oldest),)
 
     def _outcome(self, event: Reported) -> Sequence[Event]:
-        outcome = event.telemetry
-        if not isinstance(outcome, Outcome):
-            return ()
-        if outcome.id is None:
-            action: Action | None = Action(event.t, outcome.action_type or "")
-        else:
-            action = self.find(event.agent, outcome.id)
+        match event.telemetry:
+            case Outcome(id=None) as outcome:
+                action: Action | None = Action(event.t, outcome.action_type or "")
+            case Outcome() as outcome:
+                action = self.find(event.agent, outcome.id)
+            case Unreported(id=id_) if self.find(event.agent, id_):
+                return (Overdue(at=event.at, t=event.t, agent=event.agent, ids=(id_,)),)
+            case _:
+                return ()
         return () if action is None else (self._known(_settled(event, outcome, action)),)
 
     def _settled(self, event: Settled) -> None:

@@ -4,7 +4,7 @@ from safetyd.core import open_actions as module
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Overdue, Settled
 from safetyd.core.events.event import Event
-from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.messages.telemetry import Outcome, Unreported
 from safetyd.core.policy import Policy
 from tests.story import outcome, play, propose, report, tick
 
@@ -81,3 +81,14 @@ def test_found_is_what_is_under_way() -> None:
     assert found.model == "m"
     assert engine.actions.find("code", None) is None
     assert engine.actions.find("ops", "p1") is None
+
+
+def test_action_that_is_said_to_be_unreported_is_over_and_neither_success_nor_error() -> None:
+    engine = Engine(Policy())
+    play(engine, propose(0), outcome(1, ok=False), propose(2, id="p2"))
+
+    events = play(engine, report(3, Unreported(id="p2")), report(4, Unreported(id="p2")))
+
+    assert [event.ids for event in events if isinstance(event, Overdue)] == [("p2",)]
+    assert settled(events) == []
+    assert engine.actions.under_way("code") == ()

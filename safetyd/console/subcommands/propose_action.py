@@ -36,6 +36,7 @@ from safetyd.core.messages.proposal import (
     shortest,
     without_nulls,
 )
+from safetyd.core.messages.telemetry import Unreported
 
 
 def unknown_fields(proposal: Mapping[str, object]) -> Iterator[str]:
@@ -99,8 +100,8 @@ def check(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Ask, as an agent, whether an action may run.
 
-    This is a real proposal: it counts, and may ask a person. AGENT and TYPE are `unknown` if not
-    given.
+    This is a real proposal: it counts, and may ask a person. It is over when it is answered: no
+    outcome follows. AGENT and TYPE are `unknown` if not given.
     """
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"dry_run": dry_run, "wait": wait}
@@ -120,7 +121,8 @@ def check(  # noqa: PLR0913 - the options of a command
 def propose(location: Location, agent: str, *, as_json: bool) -> int:
     """Propose the action that stands as JSON on standard input.
 
-    Prints the Decision as JSON, on one line with --json.
+    Prints the Decision as JSON, on one line with --json. It is over when it is answered: no
+    outcome follows.
     """
     fields = _stdin()
     for note in unknown_fields(fields):
@@ -134,6 +136,13 @@ class _Speaker(Safety):
     """A client that sends proposals as they were written, unknown fields and all."""
 
     async def put(self, said: Draft) -> Decision:
+        """Ask, and leave no action under way: nobody hears from here what becomes of it."""
+        answer = await self._put(said)
+        if answer.allowed:
+            await self._tell(Unreported(id=answer.id))
+        return answer
+
+    async def _put(self, said: Draft) -> Decision:
         patience_s = DEADLINE_S
         if said.wait:
             patience_s += PERSON_S if said.timeout_s is None else said.timeout_s

@@ -18,7 +18,7 @@ import msgspec
 
 from safetyd.clock import Clock
 from safetyd.console import stop_file
-from safetyd.console.agent_list import everybody, still_open, unheard
+from safetyd.console.agent_list import busy, everybody, still_open, unheard
 from safetyd.console.failure import BLOCKED, Failure, NotReachable
 from safetyd.console.locations import Location, make_private, running
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
@@ -86,7 +86,7 @@ async def _stop(location: Location, reason: str, agent: str | None) -> int:
         _say("No [stop] commands were run: the daemon does not say which there are.")
     commands = status.get("stop_commands", ()) if agent is None else ()
     failed = [command for command in commands if not _run(command)]
-    ended = _end(heard, failed, agent, unheard(agent, rows))
+    ended = _end(heard, rows, failed, agent)
     return ended if lasts or written else BLOCKED
 
 
@@ -195,14 +195,20 @@ def _run(command: str) -> bool:
     return done.returncode == 0
 
 
-def _end(heard: StopHeard, failed: Sequence[str], agent: str | None, stranger: str) -> int:
+def _end(
+    heard: StopHeard, rows: list[Reply] | None, failed: Sequence[str], agent: str | None
+) -> int:
+    """Say what is not as it should be; only if that is nothing, claim that all is halted."""
     if heard.silent:
         _say(f"Not acknowledged by {names(heard.silent)}: look after them by hand.")
+    alone = [name for name in busy(rows or (), agent) if name not in heard.acknowledged]
+    if absent := [name for name in alone if name not in heard.silent]:
+        _say(f"What {names(absent)} began may still go on: nobody there acknowledged the stop.")
     if failed:
         _say(f"{len(failed)} of the [stop] commands failed.")
-    if stranger:
+    if stranger := unheard(agent, rows):
         _say(f"{stranger} The stop holds for that name anyway.")
-    if heard.silent or failed or stranger or not heard.known:
+    if heard.silent or absent or failed or stranger or rows is None or not heard.known:
         return BLOCKED
     _say(f"{plain(agent)} is halted" if agent else "All autonomous operations halted")
     return 0

@@ -144,7 +144,7 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
 
 
 class Overdue(Event, kw_only=True, tag="overdue"):
-    """Allowed actions whose outcomes nobody reported in time, or of which there are too many."""
+    """Allowed actions whose outcomes did not come in time or will not, or that are too many."""
 
     told = True
 

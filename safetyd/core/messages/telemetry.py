@@ -85,6 +85,12 @@ class Rollback(Telemetry, frozen=True, kw_only=True, tag="rollback"):
     files_changed: Count | None = None
 
 
+class Unreported(Telemetry, frozen=True, kw_only=True, tag="unreported"):
+    """No outcome of this action will come: who asked cannot know how it goes, or leaves it."""
+
+    id: Token
+
+
 AnyTelemetry = (
     Outcome
     | SessionStarted
@@ -95,6 +101,7 @@ AnyTelemetry = (
     | Heartbeat
     | Commit
     | Rollback
+    | Unreported
 )
 
 

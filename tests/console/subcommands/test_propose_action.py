@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from safetyd.client import SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
 
@@ -59,6 +60,26 @@ def test_a_dry_run_leaves_no_trace_of_an_agent(daemon):
     assert said.returncode == 0
     assert said.stdout.splitlines()[1] == "  a dry run: nothing was consumed"
     assert "ghost" not in {row["agent"] for row in agents}
+
+
+def test_check_and_proposal_are_over_when_they_are_answered(daemon):
+    proposal = json.dumps({"type": "read_file"})
+    assert told(daemon, "check", "asked-once", "read_file").returncode == 0
+    assert told(daemon, "propose", "asked-once", stdin=proposal).returncode == 0
+
+    rows = json.loads(told(daemon, "agents", "--json").stdout)["agents"]
+    (row,) = (row for row in rows if row["agent"] == "asked-once")
+    assert (row["state"], row["open_actions"], row["allowed"]) == ("ready", [], 2)
+
+
+def test_check_is_no_success_of_the_agent(daemon):
+    with SyncSafety("unlucky", data_dir=daemon.data_dir) as safety:
+        safety.report(safety.propose("read_file").id, ok=False)
+    assert told(daemon, "check", "unlucky", "read_file").returncode == 0
+
+    rows = json.loads(told(daemon, "agents", "--json").stdout)["agents"]
+    (row,) = (row for row in rows if row["agent"] == "unlucky")
+    assert row["consecutive_errors"] == 1
 
 
 def test_unknown_fields_reach_the_daemon(daemon):

@@ -456,3 +456,47 @@ async def test_an_answer_that_makes_no_sense_leaves_the_file(stalled, tmp_path):
     assert said.returncode == 1
     assert (tmp_path / "EMERGENCY_STOP").exists()
     assert len(said.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+async def forsaken(tmp_path: Path) -> AsyncIterator[str]:
+    """A bus with a daemon whose only agent left an action open and has not been heard since."""
+    answers = {
+        "stop": {"epoch": 1, "journalled": True},
+        "status": {
+            "stop": {"stops": [], "acknowledged": [], "silent": []},
+            "stop_files": [],
+            "stop_commands": [],
+        },
+        "agents": {
+            "agents": [{"agent": "long-gone", "open_actions": ["p1"], "unreported": 0}],
+            "more": False,
+        },
+    }
+    bus = NatsProcess(tmp_path)
+    client = await nats.connect(bus.url)
+
+    async def answered(message: Any) -> None:
+        command = json.loads(message.data)["command"]
+        await message.respond(json.dumps({"ok": True, **answers[command]}).encode())
+
+    await client.subscribe("safety.v1.*.local", cb=answered)
+    await client.flush()
+    yield bus.url
+    await client.close()
+    bus.stop()
+
+
+async def test_nothing_is_claimed_of_actions_whose_agent_acknowledged_nothing(forsaken, tmp_path):
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/operator.nk").write_text(SEED)
+
+    said = await anyio.to_thread.run_sync(
+        lambda: here("stop", "--url", forsaken, SAFETYD_DATA_DIR=str(tmp_path))
+    )
+
+    assert said.returncode == 1
+    assert said.stdout.endswith(
+        "What long-gone began may still go on: nobody there acknowledged the stop.\n"
+    )
+    assert "halted" not in said.stdout

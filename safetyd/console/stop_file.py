@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -63,16 +63,46 @@ def _one_line(text: str) -> str:
 View = Mapping[str, Any]
 
 
-def cause(stop: View) -> str:
-    """Say what is stopped, by what, since when and why."""
+def told_of(stops: Sequence[View]) -> Iterator[tuple[str, str]]:
+    """Yield what is stopped, by what, since when and why; and what a person can do to end it.
+
+    The command of `safetyd stop` and the file that it wrote are one stop.
+    """
+    written = {_meant(stop): stop for stop in stops if _kind(stop) == "file"}
+    given = {_meant(stop) for stop in stops if _kind(stop) == "operator"}
+    for stop in stops:
+        both = written.get(_meant(stop)) if _kind(stop) == "operator" else None
+        if _kind(stop) == "file" and _meant(stop) in given:
+            continue
+        by = _by(stop) if both is None else f"{_by(stop)} and the file {_path(both)}"
+        yield _cause(stop, by), _ending(both or stop)
+
+
+def _meant(stop: View) -> tuple[object, ...]:
+    return stop["agent"], stop["by"], " ".join(_reason(stop).split())
+
+
+def _kind(stop: View) -> str:
+    kind: str = stop["source"].partition(":")[0]
+    return kind
+
+
+def _path(stop: View) -> str:
+    return plain(stop["source"].partition(":")[2])
+
+
+def _reason(stop: View) -> str:
+    reason: str = stop["reason"]
+    return "" if reason == _unsaid(stop) else reason
+
+
+def _cause(stop: View, by: str) -> str:
     whom = plain(stop["agent"]) if stop["agent"] else "everything"
-    told = stop["reason"] and stop["reason"] != _unsaid(stop)
-    reason = f": {plain(stop['reason'])}" if told else ""
-    return f"{whom} by {_by(stop)} since {when(stop['since'])}{reason}"
+    reason = f": {plain(_reason(stop))}" if _reason(stop) else ""
+    return f"{whom} by {by} since {when(stop['since'])}{reason}"
 
 
-def ending(stop: View) -> str:
-    """Say what a person can do to end it."""
+def _ending(stop: View) -> str:
     kind, _, path = stop["source"].partition(":")
     if kind == "file":
         return _file_ending(Path(path))

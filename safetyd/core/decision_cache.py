@@ -25,6 +25,10 @@ _MESSAGES: Final = {
     ),
     Severity.BLOCK: "This is not permitted. Do not act and do not try another way.",
 }
+_LOOP: Final = (
+    "You have done this before in the same state. Do not do it again: try something that you have "
+    "not tried yet, or say that you are stuck."
+)
 
 _decode_generations = msgspec.msgpack.Decoder(list[bytes]).decode
 _decode_answers = msgspec.msgpack.Decoder(list[Decision]).decode
@@ -132,7 +136,7 @@ class DecisionCache:
             reversibility=decided.reversibility,
             retry_after_s=headline.retry_after_s,
             limit_id=headline.limit_id,
-            agent_message=_MESSAGES[decided.decision],
+            agent_message=_LOOP if headline.cause == "loop" else _MESSAGES[decided.decision],
             digest=decided.digest,
             expires_at=expires_at,
             mode=self._mode,

@@ -3,6 +3,7 @@ import pytest
 from safetyd.core import decision_cache as module
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.engine.engine import Engine
+from safetyd.core.messages.proposal import Observation
 from safetyd.core.policy import Policy
 from tests.story import ask, at, propose
 
@@ -25,6 +26,20 @@ def test_id_keeps_its_content_when_its_allow_is_over() -> None:
     assert other.cause == "conflict"
     assert (anew.allowed, anew.at) == (True, at(6))
     assert first.at != anew.at
+
+
+def test_what_an_agent_is_told_of_a_loop_agrees_with_its_reason() -> None:
+    engine = Engine(Policy())
+    home = Observation(url="https://shop/home", screen_hash="h")
+    steps = [propose(n, id=f"p{n}", type="click", observation=home) for n in range(3)]
+
+    looped = [ask(engine, step) for step in steps][-1]
+
+    assert looped.reason.endswith("nothing new was tried")
+    assert looped.agent_message.endswith(
+        "try something that you have not tried yet, or say that you are stuck."
+    )
+    assert "do not try another way" not in looped.agent_message
 
 
 def test_oldest_answers_make_room(monkeypatch: pytest.MonkeyPatch) -> None:

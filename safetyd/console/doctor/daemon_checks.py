@@ -16,7 +16,7 @@ from safetyd.console.operator_connection import Reply
 from safetyd.console.render.layout import names
 from safetyd.console.render.request_tables import telling
 from safetyd.console.render.status_page import pending
-from safetyd.console.stop_file import cause, ending
+from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import several
 from safetyd.daemon.config import ConfigError, load
 
@@ -57,9 +57,10 @@ def daemon(status: Reply) -> Iterator[Finding]:
 
 
 def _stops(view: Reply) -> Iterator[Finding]:
-    for stop in view["stops"]:
-        check = "agent stop" if stop["agent"] else "stop"
-        yield note(check, f"{cause(stop)}; {ending(stop)}")
+    for check, single in (("stop", False), ("agent stop", True)):
+        stops = [stop for stop in view["stops"] if bool(stop["agent"]) is single]
+        for cause, ending in told_of(stops):
+            yield note(check, f"{cause}; {ending}")
     if not view["stops"]:
         yield ok("stop", "nothing is stopped")
     if view["silent"]:

@@ -1,24 +1,24 @@
 """Agents as people read them: a line each, with what is left of every limit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from safetyd.console.agent_list import open_count
 from safetyd.console.render.layout import duration, table
-from safetyd.console.terminal_text import plain
+from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
 
 Row = Mapping[str, Any]
 
-_LIMITS: Final = ("agent", "state", "heard", "errors", "tokens", "iterations")
+_LIMITS: Final = ("agent", "state", "heard", "errors", "rate", "iterations")
 _MONEY: Final = {"chain": "chain", "session": "session", "agent": "today"}
 _SETTINGS: Final = {
-    "errors": "errors: safe_mode.max_consecutive_errors",
-    "tokens": "tokens: agents.NAME.burst",
-    "iterations": "iterations: agents.NAME.iterations",
-    "chain": "chain: budget.chain_usd",
-    "session": "session: agents.NAME.session_usd",
-    "agent": "today: budget.agent_usd",
+    "errors": "safe_mode.max_consecutive_errors",
+    "tokens": "agents.NAME.burst",
+    "iterations": "agents.NAME.iterations",
+    "chain": "budget.chain_usd",
+    "session": "agents.NAME.session_usd",
+    "agent": "budget.agent_usd",
 }
 _DONE: Final = ("allowed", "asked", "blocked", "failed")
 
@@ -37,15 +37,34 @@ def brief(rows: Sequence[Row]) -> str:
     return table((head, *map(_limits, rows)))
 
 
-def limits(row: Row, *, reached: bool) -> str:
-    """Return an agent's name, the limits that it has reached or is only near, and their settings.
-
-    Nothing, if there are none.
-    """
+def limits(row: Row, *, reached: bool) -> Iterator[str]:
+    """Yield each limit that an agent has reached or is only near, in words and with its setting."""
     agent = plain(row["agent"])
-    met = [name for name in row["near"] if (name in row["reached"]) is reached]
-    settings = ", ".join(_SETTINGS.get(name, plain(name)) for name in met)
-    return f"{agent} ({settings.replace('NAME', agent)})" if met else ""
+    for name in row["near"]:
+        if (name in row["reached"]) is reached:
+            setting = _SETTINGS.get(name, plain(name)).replace("NAME", agent)
+            yield f"{agent}: {_limit(row, name)} ({setting})"
+
+
+def _limit(row: Row, name: str) -> str:
+    match name:
+        case "errors":
+            errors = several(row["consecutive_errors"], "error")
+            return f"{errors} in a row; {row['max_consecutive_errors']} lead to safe mode"
+        case "tokens":
+            return f"{int(row['tokens'])} of the {int(row['burst'])} actions at once are left"
+        case "iterations":
+            return f"{row['iterations']} of the {row['max_iterations']} rounds of a session"
+    for budget in row["budgets"]:
+        if budget["scope"] == name:
+            return f"{_purse(budget)} used {spent(budget)}"
+    return "a limit"
+
+
+def _purse(budget: Row) -> str:
+    if budget["scope"] == "agent":
+        return "it has today"
+    return f"{plain(budget['scope'])} {plain(budget['id']) or 'without a name'} has"
 
 
 def _limits(row: Row) -> tuple[str, ...]:

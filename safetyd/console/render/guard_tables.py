@@ -74,7 +74,8 @@ def _left(agent: str | None, reply: View) -> str:
 def _still(agent: str | None, reply: View) -> Iterator[str]:
     still = reply["still"]
     if reply["more"]:
-        yield f"{reply['more']} more are still in it: say it again."
+        are = "is" if reply["more"] == 1 else "are"
+        yield f"{reply['more']} more {are} still in it: say it again."
     elif EVERYBODY in still or (KEYLESS in still and agent not in {None, EVERYBODY}):
         holder = EVERYBODY if EVERYBODY in still else KEYLESS
         held = f"{_kernel(agent)} may still only read, as {_kernel(holder)}"

@@ -68,7 +68,8 @@ def event(view: View) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Line up columns; the first row is the heading."""
+    """Line up columns; the first row is the heading, which stands in capitals."""
+    rows = [[cell.upper() for cell in rows[0]], *rows[1:]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lined = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -30,7 +30,7 @@ def queue(rows: Sequence[Row], channels: Sequence[str], *, all_: bool = False) -
         return "Nothing waits for a person."
     groups = [[row] for row in rows] if all_ else list(_groups(rows))
     groups.sort(key=lambda group: min(_URGENCIES.index(row["urgency"]) for row in group))
-    heading = ("ID", "URGENCY", "LEFT", "AGENT", "WHAT")
+    heading = ("id", "urgency", "left", "agent", "what")
     shown = table([heading, *(_line(group) for group in groups)])
     notes = [f"{several(len(rows), 'request')}; `safetyd show ID` has one in full."]
     notes.append(telling(channels))
@@ -87,7 +87,7 @@ def history(rows: Sequence[Row]) -> str:
     """Return how requests ended."""
     if not rows:
         return "No request has ended yet."
-    heading = ("ID", "ENDED", "HOW", "BY", "VIA", "TOOK", "AGENT", "WHAT")
+    heading = ("id", "ended", "how", "by", "via", "took", "agent", "what")
     return table([heading, *map(_past, rows)])
 
 

@@ -7,11 +7,12 @@ from safetyd.console.render.agent_table import brief, limits, spent
 from safetyd.console.render.guard_tables import safe_mode, whom
 from safetyd.console.render.layout import duration, indented, some, when
 from safetyd.console.render.request_tables import telling
-from safetyd.console.stop_file import View, cause, ending
+from safetyd.console.stop_file import View, told_of
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
 
 MAX_FINDINGS: Final = 5
+MANY: Final = 5  # requests of one agent
 SETTINGS: Final = (
     "`safetyd agents` shows what is left; after a change of settings, `safetyd reload`"
 )
@@ -79,9 +80,9 @@ def _wrong(view: View) -> Iterator[str]:
 
 def _stops(view: View) -> Iterator[str]:
     """Yield what is stopped, a cause a line, and who has not acknowledged it."""
-    for stop in view["stops"]:
-        yield f"STOPPED: {cause(stop)}"
-        yield f"  {ending(stop)}"
+    for cause, ending in told_of(view["stops"]):
+        yield f"STOPPED: {cause}"
+        yield f"  {ending}"
     heard, silent = (some(view[who]) or "nobody" for who in ("acknowledged", "silent"))
     yield from indented((("heard it", heard), ("silent", silent)))
 
@@ -105,6 +106,7 @@ def _requests(view: View, failing: Sequence[str]) -> Iterator[str]:
     if view["pending"]:
         waiting = "1 request waits" if view["pending"] == 1 else f"{view['pending']} requests wait"
         yield f"WAITING: {waiting} for a person, the oldest for {duration(view['oldest_s'])}"
+        yield from _insistent(view)
         told = telling(view["channels"], view["down"], failing)
         yield f"  `safetyd list` shows what waits. {told}"
     if view["unnotified"]:
@@ -112,6 +114,14 @@ def _requests(view: View, failing: Sequence[str]) -> Iterator[str]:
         yield "  `safetyd notify outbox` shows what was not sent, and why"
     for channel in view["down"]:
         yield f"DOWN: {plain(channel)} takes no messages; `safetyd notify channels` says why"
+
+
+def _insistent(view: View) -> Iterator[str]:
+    """Yield who asks most, where one agent asks for many of the requests."""
+    agent, count = view.get("most") or "", view.get("most_pending", 0)
+    if agent and count >= max(MANY, view["pending"] / 2):
+        denial = f"`safetyd deny --agent {plain(agent)}` denies them"
+        yield f"  {count} of {view['pending']} are of {plain(agent)}: {denial}"
 
 
 def _breakers(view: View) -> Iterator[str]:
@@ -145,9 +155,9 @@ def _budget(budget: View, whose: str) -> Iterator[str]:
 
 def _near(view: View) -> Iterator[str]:
     for title, reached in (("AT A LIMIT", True), ("NEAR A LIMIT", False)):
-        rows = [said for row in view["foremost"] if (said := limits(row, reached=reached))]
-        if rows:
-            yield f"{title}: {', '.join(rows)}"
+        met = [said for row in view["foremost"] for said in limits(row, reached=reached)]
+        yield from (f"{title}: {said}" for said in met)
+        if met:
             yield f"  {SETTINGS}"
 
 

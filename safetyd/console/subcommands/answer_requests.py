@@ -1,5 +1,7 @@
 """`approve`, `deny`, `defer` and `cancel`: what people answer, to several requests at once."""
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -12,8 +14,11 @@ from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import when
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.subcommands.list_requests import waiting
+from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import until as meant
+
+AT_ONCE: Final = 100  # requests that one command answers
 
 ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 
@@ -51,12 +56,30 @@ def approve(
 
 
 @click.command()
-@ids_argument
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--agent", metavar="A", help="All that this agent asks, after showing how much.")
+@click.option("--yes", is_flag=True, help="Deny all of an agent without asking you.")
 @click.option("--reason", default="", help="Why; the agent is told.")
 @json_option
 @reaches_daemon
-def deny(location: Location, ids: Sequence[str], reason: str, *, as_json: bool) -> int:
+def deny(
+    location: Location,
+    ids: Sequence[str],
+    agent: str | None,
+    reason: str,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Say no. What was asked does not happen."""
+    if bool(ids) is (agent is not None):
+        raise WrongUsage("give the IDs of requests, or all of an agent with --agent")
+    if agent is not None:
+        rows = anyio.run(_asked_by, location, agent)
+        _show(rows, agent, err=as_json)
+        if not rows or not (yes or _confirmed(len(rows))):
+            return BLOCKED if rows else 0
+        ids = [row["id"] for row in rows]
     fields = {"ids": ids, "reason": reason}
     return _answer(location, "deny", fields, lambda _: "denied", as_json=as_json)
 
@@ -86,6 +109,29 @@ def cancel(location: Location, ids: Sequence[str], *, as_json: bool) -> int:
     return _answer(location, "cancel", {"ids": ids}, lambda _: "cancelled", as_json=as_json)
 
 
+async def _asked_by(location: Location, agent: str) -> list[Reply]:
+    async with connected(location) as operator:
+        return await waiting(operator.query, agent)
+
+
+def _show(rows: Sequence[Reply], agent: str, *, err: bool) -> None:
+    """Say how much an agent asks, and of which types."""
+    if not rows:
+        click.echo(f"Nothing of {plain(agent)} waits for a person.", err=err)
+        return
+    counts = Counter(row["type"] for row in rows).most_common()
+    types = ", ".join(f"{count} x {plain(kind)}" for kind, count in counts)
+    waits = "waits" if len(rows) == 1 else "wait"
+    click.echo(f"{several(len(rows), 'request')} of {plain(agent)} {waits}: {types}", err=err)
+
+
+def _confirmed(count: int) -> bool:
+    if sys.stdin.isatty():
+        return click.confirm(f"Deny {several(count, 'request')}?", default=False, err=True)
+    click.echo("Nothing is denied: there is no terminal to ask at, and no --yes.", err=True)
+    return False
+
+
 def _answer(
     location: Location, command: str, fields: Reply, done: Callable[[Reply], str], *, as_json: bool
 ) -> int:
@@ -101,8 +147,13 @@ def _answer(
 
 
 async def _review(location: Location, command: str, fields: Reply) -> Reply:
+    """Answer all, however many commands that takes."""
+    results: list[Reply] = []
     async with connected(location) as operator:
-        return await operator.review(command, **fields)
+        for start in range(0, len(fields["ids"]), AT_ONCE):
+            some = fields["ids"][start : start + AT_ONCE]
+            results += (await operator.review(command, **{**fields, "ids": some}))["results"]
+    return {"ok": True, "results": results}
 
 
 def _approved(result: Reply) -> str:

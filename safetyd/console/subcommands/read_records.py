@@ -216,7 +216,7 @@ def _read(where: Path, name: str) -> Filed:
 
 
 def _table(found: list[tuple[str, Filed]]) -> str:
-    heading = ("NAME", "AGENT", "SESSION", "TOOK", "ENDED", "ACTIONS", "TO REVIEW")
+    heading = ("name", "agent", "session", "took", "ended", "actions", "to review")
     return table([heading, *(_row(name, filed) for name, filed in found)])
 
 

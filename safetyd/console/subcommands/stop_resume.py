@@ -24,7 +24,7 @@ from safetyd.console.locations import Location, make_private, running
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
 from safetyd.console.options import reaches_daemon
 from safetyd.console.render.layout import indented, names
-from safetyd.console.stop_file import View, cause, ending
+from safetyd.console.stop_file import View, told_of
 from safetyd.console.terminal_text import plain
 
 WAIT_S: Final = 5.0
@@ -278,9 +278,9 @@ def _nothing(left: Sequence[View]) -> str:
 
 
 def _still(left: Sequence[View]) -> None:
-    for stop in left:
-        click.echo(f"Still stopped: {cause(stop)}")
-        click.echo(f"  {ending(stop)}")
+    for cause, ending in told_of(left):
+        click.echo(f"Still stopped: {cause}")
+        click.echo(f"  {ending}")
 
 
 def _without_daemon(location: Location) -> str:

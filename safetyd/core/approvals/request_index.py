@@ -83,6 +83,12 @@ class RequestIndex(Actor):
     def pending_count(self, agent: str | None = None) -> int:
         return self.waiting(agent).count
 
+    def most_insistent(self) -> tuple[str | None, int]:
+        """Return the agent that waits for most answers, and for how many; of equals, the first."""
+        counts = {agent: waiting.count for agent, waiting in self._pending_of.items()}
+        most = max(counts, key=counts.__getitem__, default=None)
+        return most, counts.get(most or "", 0)
+
     def waiting(self, agent: str | None = None) -> Waiting:
         """Return what is known of all that waits for a person, or of an agent's."""
         return self._pending if agent is None else self._pending_of.get(agent, Waiting())

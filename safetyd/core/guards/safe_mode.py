@@ -6,9 +6,9 @@ hold those without a key, because such names can be made up.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -262,12 +262,17 @@ def _ending(kernel: str) -> str:
     return f"once `safetyd safe-mode exit --agent {named}` ended safe mode"
 
 
+_DOES: Final[Mapping[Reversibility, str]] = {  # what only reads is allowed
+    "reversible": "this changes something",
+    "irreversible": "this changes something for good",
+    "unknown": "what this would do is not known",
+}
+
+
 def _verdict(entry: SafeModeEntry, reversibility: Reversibility, remedy: str) -> Verdict:
     said = f"safe mode is active since {entry.since:%H:%M}Z by {entry.by}"
     why = f"{said}: {entry.reason}" if entry.reason else said
-    unknown = "what this would do is unknown"
-    what = unknown if reversibility == "unknown" else f"this is {reversibility}"
-    reason = f"{why}; only reading is allowed, and {what}"
+    reason = f"{why}; only reading is allowed, and {_DOES[reversibility]}"
     return Verdict(
         "safe_mode",
         Severity.BLOCK,

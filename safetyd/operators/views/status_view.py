@@ -66,10 +66,12 @@ class Pausing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """How many requests wait for a person, and for how long the oldest has."""
+    """How many requests wait for a person, who asks most, and for how long the oldest has."""
 
     pending: int
     oldest_s: float
+    most: str | None  # the agent with the most of them
+    most_pending: int
     channels: tuple[str, ...]  # on which people are told
     down: tuple[str, ...]  # of these, which take nothing now
     unnotified: int  # requests of which somebody should know and nobody does
@@ -191,11 +193,15 @@ def _pauses(engine: Engine) -> tuple[Pausing, ...]:
 
 
 def _requests(engine: Engine, moment: Moment) -> Waiting:
+    """Return how many requests wait for a person, who asks most, and how long the oldest waits."""
+    most, most_pending = engine.approvals.most_insistent()
     oldest = next(engine.approvals.pending(), None)
     waited_s = 0.0 if oldest is None else (moment.at - oldest.asked.at).total_seconds()
     return Waiting(
         pending=engine.approvals.pending_count(),
         oldest_s=round(max(waited_s, 0.0), 1),
+        most=most,
+        most_pending=most_pending,
         channels=tuple(engine.policy.telling.channels),
         down=engine.outbox.down,
         unnotified=engine.outbox.unnotified(moment.at),

@@ -65,7 +65,7 @@ def test_the_demo_divides_waiting_times_and_says_so(said):
 def test_an_agent_that_fails_three_times_only_reads_until_it_is_let_out(said):
     editor = scene(said, "editor")
 
-    assert "3 errors in a row; only reading is allowed, and this is reversible\n" in editor
+    assert "3 errors in a row; only reading is allowed, and this changes something\n" in editor
     assert "read_file README.md\n   -> allowed" in editor
     assert "-> refused: safe mode can be left in " in editor
     assert editor.rstrip().endswith("-> allowed")

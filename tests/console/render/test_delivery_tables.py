@@ -102,11 +102,11 @@ def test_the_outbox_has_a_line_for_each_message_and_each_lane_that_waits() -> No
 
     heading, one, three, empty, lanes, lane = box(deliveries=[row(), many], waiting=[waiting])
 
-    assert heading.split()[:4] == ["id", "state", "channel", "to"]
+    assert heading.split()[:4] == ["ID", "STATE", "CHANNEL", "TO"]
     assert one.split()[:5] == ["dlv_1", "accepted", "email", "alice", "request"]
     assert "3 x reminder/request" in three
     assert "x" * 161 not in three
-    assert (empty, lanes.split()[:2]) == ("", ["waiting", "for"])
+    assert (empty, lanes.split()[:2]) == ("", ["WAITING", "FOR"])
     assert lane.split()[:3] == ["bob", "sms", "2"]
 
 
@@ -150,7 +150,7 @@ def test_channels_say_whether_they_work_and_people_when_they_sleep() -> None:
 
     heading, email, sms, empty, alice, quiet = channels(view).splitlines()
 
-    assert heading.split()[:2] == ["channel", "kind"]
+    assert heading.split()[:2] == ["CHANNEL", "KIND"]
     assert email.split()[:4] == ["email", "email", "up", "3"]
     assert "ago" in email
     assert "DOWN, to be mended" in sms

@@ -4,7 +4,7 @@ import pytest
 from safetyd.console.agent_list import still_open, unheard
 from safetyd.console.render import layout as render
 from safetyd.console.render.audit_lines import record
-from safetyd.console.stop_file import cause, ending
+from safetyd.console.stop_file import told_of
 from safetyd.console.subcommands.propose_action import unknown_fields
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
@@ -63,7 +63,7 @@ def test_every_view_shows_hostile_words_harmlessly():
         render.event({"timestamp": HOSTILE, "event_type": "X", "reason": HOSTILE, "metadata": {}}),
         still_open([{"agent": HOSTILE, "open_actions": ["p"], "unreported": 0}]),
         unheard("a", [{"agent": f"a{HOSTILE}"}]) + unheard(HOSTILE, []),
-        *(f"{cause(stop)}{ending(stop)}" for stop in hostile_stops()),
+        *("".join(said) for said in told_of(hostile_stops())),
         "".join(unknown_fields({f"text{HOSTILE}": 1})),
         record(msgspec.json.encode({"event": HOSTILE, "words": HOSTILE, HOSTILE: [HOSTILE]})),
     )
@@ -113,6 +113,16 @@ def test_open_actions_are_counted_by_agent_with_those_that_are_only_counted():
 def stop(source: str, by: str = "alice", agent: str | None = None) -> dict[str, object]:
     since = "2026-02-08T14:02:00Z"
     return {"source": source, "by": by, "reason": "drill", "agent": agent, "since": since}
+
+
+def cause(stop: dict[str, object]) -> str:
+    ((said, _),) = told_of([stop])
+    return said
+
+
+def ending(stop: dict[str, object]) -> str:
+    ((_, said),) = told_of([stop])
+    return said
 
 
 @pytest.mark.parametrize(

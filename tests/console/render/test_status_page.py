@@ -70,13 +70,40 @@ def test_the_first_line_says_that_all_is_well():
 
 
 def test_status_begins_with_what_is_stopped_once_per_cause():
-    stops = [stop("operator"), stop("file:/d/HALT")]
+    stops = [stop("operator"), {**stop("file:/d/HALT"), "by": "bob"}]
     halted = {"active": True, "stops": stops, "acknowledged": ["a"], "silent": []}
 
     said = lines(stop=halted)
 
     assert [line.startswith("STOPPED: everything by ") for line in said[:4]] == [True, False] * 2
     assert said[4:8] == ["  heard it  a", "  silent    nobody", "", "safetyd 0.1.0: healthy"]
+
+
+def test_command_of_a_stop_and_the_file_that_it_wrote_are_one_stop():
+    command = {**stop("operator"), "reason": "fire\ndrill"}
+    stops = [command, {**stop("file:/d/HALT"), "reason": "fire drill"}]
+    halted = {"active": True, "stops": stops, "acknowledged": [], "silent": []}
+
+    said = lines(stop=halted)
+
+    assert said[:3] == [
+        (
+            "STOPPED: everything by alice's command and the file /d/HALT since "
+            "2026-02-08 14:02:00Z: fire\\ndrill"
+        ),
+        "  it ends when /d/HALT is gone; it cannot be seen from here",
+        "  heard it  nobody",
+    ]
+
+
+def test_stop_without_a_word_is_one_stop_too():
+    stops = [{**stop("operator"), "reason": ""}, {**stop("file:/d/H"), "reason": "/d/H is there"}]
+    halted = {"active": True, "stops": stops, "acknowledged": [], "silent": []}
+
+    said = lines(stop=halted)
+
+    assert said[0].startswith("STOPPED: everything by alice's command and the file /d/H since ")
+    assert said[2].startswith("  heard it")
 
 
 def test_a_thousand_silent_agents_are_a_few_names_and_a_number():
@@ -172,18 +199,38 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
             {"foremost": [row("a", near=["errors", "agent"]), row("b")], "agents": 2},
             [
                 (
-                    "NEAR A LIMIT: a "
-                    "(errors: safe_mode.max_consecutive_errors, today: budget.agent_usd)"
+                    "NEAR A LIMIT: a: 1 error in a row; 3 lead to safe mode "
+                    "(safe_mode.max_consecutive_errors)"
                 ),
+                "NEAR A LIMIT: a: it has today used $0.50 (budget.agent_usd)",
                 f"  {SETTINGS}",
             ],
         ),
         (
-            {"foremost": [row("a", near=["tokens", "chain"], reached=["tokens"])], "agents": 1},
+            {
+                "foremost": [
+                    row(
+                        "a",
+                        near=["tokens", "iterations", "chain", "session", "newer"],
+                        reached=["tokens", "chain"],
+                        budgets=[
+                            {**budget("chain", 1, 1), "id": "c-7"},
+                            budget("session", 9.5, 10),
+                        ],
+                    )
+                ],
+                "agents": 1,
+            },
             [
-                "AT A LIMIT: a (tokens: agents.a.burst)",
+                "AT A LIMIT: a: 118 of the 120 actions at once are left (agents.a.burst)",
+                "AT A LIMIT: a: chain c-7 has used $1.00 of $1.00 (budget.chain_usd)",
                 f"  {SETTINGS}",
-                "NEAR A LIMIT: a (chain: budget.chain_usd)",
+                "NEAR A LIMIT: a: 2 of the 5 rounds of a session (agents.a.iterations)",
+                (
+                    "NEAR A LIMIT: a: session without a name has used $9.50 of $10.00 "
+                    "(agents.a.session_usd)"
+                ),
+                "NEAR A LIMIT: a: a limit (newer)",
                 f"  {SETTINGS}",
             ],
         ),
@@ -294,6 +341,15 @@ def test_what_waits_is_said_with_how_people_are_told():
     assert "Nobody is told of requests: no channel is configured" in untold[1]
 
 
+def test_agent_that_asks_for_most_of_many_is_named_with_what_to_do():
+    loud = lines(requests=requests(pending=53, most="looper", most_pending=50))
+    even = lines(requests=requests(pending=53, most="one", most_pending=26))
+    few = lines(requests=requests(pending=4, most="one", most_pending=4))
+
+    assert loud[1] == "  50 of 53 are of looper: `safetyd deny --agent looper` denies them"
+    assert not any("deny" in line for line in (*even, *few))
+
+
 def test_requests_that_nobody_knows_of_and_channels_that_are_down_are_said_aloud():
     said = lines(requests=requests(unnotified=1, down=["email", "s\x1bms"], channels=["email"]))
 
@@ -311,8 +367,8 @@ def test_agents_that_matter_are_shown_with_their_limits_and_the_rest_is_counted(
     said = lines(foremost=[first, row("b", state="paused")], agents=1000)
 
     assert said[-4].split() == [
-        *("agent", "state", "heard", "errors", "tokens", "iterations"),
-        *("chain", "session", "today", "anomalies"),
+        *("AGENT", "STATE", "HEARD", "ERRORS", "RATE", "ITERATIONS"),
+        *("CHAIN", "SESSION", "TODAY", "ANOMALIES"),
     ]
     assert re.split(r" {2,}", said[-3]) == [
         *("a", "safe mode", "1 s ago", "1 of 3", "118 of 120", "5 of 5 !"),
@@ -325,7 +381,7 @@ def test_agents_that_matter_are_shown_with_their_limits_and_the_rest_is_counted(
 def test_the_list_of_agents_counts_open_actions_with_those_that_are_only_counted():
     said = agents([row("a"), row("b", state="stopped", key=False)]).splitlines()
 
-    assert said[0].split()[-6:] == ["key", "allowed", "asked", "blocked", "failed", "open"]
+    assert said[0].split()[-6:] == ["KEY", "ALLOWED", "ASKED", "BLOCKED", "FAILED", "OPEN"]
     assert said[1].split()[-6:] == ["yes", "3", "0", "4", "0", "3"]
     assert (said[2].split()[1], said[2].split()[-6]) == ("stopped", "no")
 

@@ -141,7 +141,7 @@ def test_what_guards_know_is_shown_and_is_json_for_programs(daemon):
     types = told(daemon, "types").stdout
 
     assert "\n[types.bake_bread]\n" in types
-    assert told(daemon, "budgets").stdout.startswith("budget ")
+    assert told(daemon, "budgets").stdout.startswith("BUDGET ")
     assert told(daemon, "breakers").returncode == 0
     assert read(daemon, "budgets")["budgets"][0]["scope"] == "day"
     assert "breakers" in read(daemon, "breakers")
@@ -273,11 +273,11 @@ def test_budgets_are_dollars_and_no_limit_is_none():
     }
 
     assert render_guards.budgets(view).splitlines() == [
-        "budget  name        agent  spent  set aside  limit",
+        "BUDGET  NAME        AGENT  SPENT  SET ASIDE  LIMIT",
         "day     2026-03-01  -      $1.50  $0.25      $50.00",
         "agent   code        code   $1.50  $0.25      none",
         "",
-        "agent  session  model  spent",
+        "AGENT  SESSION  MODEL  SPENT",
         "code   -        m      $0.0015",
         "",
         "2 lines with less in them left out.",
@@ -301,7 +301,7 @@ def test_breakers_say_their_state_and_why():
 
     rows = [breaker(), breaker(keyless=True), closed]
     assert render_guards.breakers(rows).splitlines() == [
-        "breaker  state      for                   calls  failed  why",
+        "BREAKER  STATE      FOR                   CALLS  FAILED  WHY",
         "api      half open  agents with keys      -      -       5 calls failed, 31 s ago",
         "api      half open  agents without a key  -      -       5 calls failed, 31 s ago",
         "api      closed     code                  4      1       -",
@@ -327,11 +327,11 @@ def test_unknown_types_come_with_what_to_write():
     view = {"types": [{**KNOWN, "human": True}, KNOWN], "same_as": same, "unknown": [row]}
 
     assert render_guards.types(view).splitlines() == [
-        "type  tier                 risk  reversibility  speaks to a person",
+        "TYPE  TIER                 RISK  REVERSIBILITY  SPEAKS TO A PERSON",
         "push  requires_permission  high  irreversible   yes",
         "push  requires_permission  high  irreversible   -",
         "",
-        "name  same as",
+        "NAME  SAME AS",
         "Push  push",
         "",
         *render_guards.TIERS.splitlines(),

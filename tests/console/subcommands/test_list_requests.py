@@ -8,7 +8,7 @@ import pytest
 
 from safetyd.console.render.request_tables import what
 from tests.conftest import RunningDaemon, StartDaemon
-from tests.console.console_rig import Said, told
+from tests.console.console_rig import Said, at_a_terminal, told
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,63 @@ def test_requests_of_one_agent_and_one_unknown_type_are_one_group(daemon):
 
 def test_an_empty_queue_says_so(daemon):
     assert told(daemon, "list", "--agent", "nobody").stdout == "Nothing waits for a person.\n"
+
+
+def test_all_of_one_agent_is_denied_after_showing_how_much(daemon):
+    mine = [asked(daemon, f"git push origin x{number}", "looper") for number in range(3)]
+    other = asked(daemon, "git push origin other", "neighbour")
+
+    unsure = told(daemon, "deny", "--agent", "looper")
+    said = told(daemon, "deny", "--agent", "looper", "--yes", "--reason", "enough")
+
+    assert (unsure.returncode, unsure.stdout) == (1, "3 requests of looper wait: 3 x push\n")
+    assert "no terminal to ask at, and no --yes" in unsure.stderr
+    denied = [f"{request}: denied" for request in mine]
+    assert (said.returncode, said.stdout.splitlines()[1:]) == (0, denied)
+    assert told(daemon, "deny", "--agent", "looper").stdout == (
+        "Nothing of looper waits for a person.\n"
+    )
+    left = json.loads(told(daemon, "list", "--json").stdout)["requests"]
+    assert other in {row["id"] for row in left}
+
+
+def test_more_requests_than_one_command_answers_are_all_denied(daemon, monkeypatch):
+    monkeypatch.setattr("safetyd.console.subcommands.answer_requests.AT_ONCE", 2)
+    mine = [asked(daemon, f"git push origin y{number}", "flooder") for number in range(3)]
+
+    said = told(daemon, "deny", "--agent", "flooder", "--yes", "--json")
+
+    assert [row["id"] for row in json.loads(said.stdout)["results"]] == mine
+    assert said.stderr == "3 requests of flooder wait: 3 x push\n"
+
+
+@pytest.mark.parametrize(("typed", "left"), [("y\n", 0), ("\n", 1)])
+def test_at_a_terminal_a_denial_of_all_is_confirmed_and_no_is_the_default(daemon, typed, left):
+    asked(daemon, f"git push origin {left}", "confirmed")
+    where = {"SAFETYD_DATA_DIR": str(daemon.data_dir)}
+
+    said = at_a_terminal("deny", "--agent", "confirmed", typed=typed, **where)
+
+    assert "1 request of confirmed waits: 1 x push\nDeny 1 request? [y/N]" in said
+    rows = json.loads(told(daemon, "list", "--agent", "confirmed", "--json").stdout)["requests"]
+    assert len(rows) == left
+
+
+@pytest.mark.parametrize("arguments", [(), ("req_0000", "--agent", "a")])
+def test_denial_names_requests_or_an_agent(daemon, arguments):
+    said = told(daemon, "deny", *arguments)
+
+    assert said.returncode == 2
+    assert "give the IDs of requests, or all of an agent with --agent" in said.stderr
+
+
+def test_status_names_the_agent_that_asks_most(daemon):
+    for number in range(20):
+        asked(daemon, f"git push origin s{number}", "insistent")
+
+    said = told(daemon, "status").stdout
+
+    assert re.search(r"20 of \d+ are of insistent: `safetyd deny --agent insistent`", said)
 
 
 @pytest.mark.req("S3.51")

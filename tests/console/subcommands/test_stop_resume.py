@@ -461,7 +461,7 @@ async def test_an_answer_that_makes_no_sense_leaves_the_file(stalled, tmp_path):
 @pytest.fixture
 async def forsaken(tmp_path: Path) -> AsyncIterator[str]:
     """A bus with a daemon whose only agent left an action open and has not been heard since."""
-    answers = {
+    answers: dict[str, dict[str, Any]] = {
         "stop": {"epoch": 1, "journalled": True},
         "status": {
             "stop": {"stops": [], "acknowledged": [], "silent": []},

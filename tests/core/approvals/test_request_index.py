@@ -41,6 +41,16 @@ def test_a_request_is_named_by_the_beginning_of_its_id() -> None:
     assert named(first[:7]) == named("") == named(f"{first}x") == []
 
 
+def test_agent_that_waits_for_most_answers_is_known_with_their_number() -> None:
+    queue = QueueStory()
+    assert queue.engine.approvals.most_insistent() == (None, 0)
+    queue.asks(0, "p1", agent="quiet")
+    queue.asks(0, "p2", text="git push other", agent="loud")
+    queue.asks(0, "p3", text="git push third", agent="loud")
+
+    assert queue.engine.approvals.most_insistent() == ("loud", 2)
+
+
 def test_what_is_over_is_forgotten_in_time_but_an_id_keeps_its_newer_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

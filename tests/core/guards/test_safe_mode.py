@@ -63,7 +63,7 @@ def test_an_operator_sets_how_many(threshold: int, reason: str) -> None:
 @pytest.mark.req("S0.1")
 @pytest.mark.req("S0.12")
 @pytest.mark.req("S0.13")
-@pytest.mark.parametrize(("type_", "what"), [("edit_file", "reversible"), ("push", "irreversible")])
+@pytest.mark.parametrize(("type_", "what"), [("edit_file", ""), ("push", " for good")])
 def test_what_changes_anything_is_refused_at_once(type_: str, what: str) -> None:
     verdict = entered().looks(180, type=type_)
 
@@ -71,7 +71,7 @@ def test_what_changes_anything_is_refused_at_once(type_: str, what: str) -> None
     assert (verdict.cause, verdict.rule) == ("safe_mode", "safe_mode_restricted")
     assert verdict.reason == (
         "safe mode is active since 12:02Z by safetyd: 3 errors in a row; "
-        f"only reading is allowed, and this is {what}"
+        f"only reading is allowed, and this changes something{what}"
     )
 
 
@@ -81,7 +81,7 @@ def test_what_nobody_knows_is_refused_too(type_: str) -> None:
     verdict = entered().looks(180, type=type_)
 
     assert (verdict.decision, verdict.rule) == (Severity.BLOCK, "safe_mode_restricted")
-    assert verdict.reason.endswith("only reading is allowed, and what this would do is unknown")
+    assert verdict.reason.endswith("only reading is allowed, and what this would do is not known")
 
 
 @pytest.mark.req("S0.11")

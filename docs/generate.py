@@ -1,5 +1,7 @@
 """Write docs/schemas/*.json and docs/asyncapi.yaml from the structs, or check them.
 
+Also what shells complete, from the commands.
+
 python docs/generate.py            write
 python docs/generate.py --check    exit 1 and name what is not current
 """
@@ -17,6 +19,8 @@ import yaml
 from docs.exchanges import EXCHANGES, Exchange
 from docs.messages import MESSAGES, TELEMETRY
 from safetyd import __version__
+from safetyd.console import completion
+from safetyd.console.cli import commands
 from safetyd.core.engine.journal_lines import AnyEvent
 from safetyd.core.messages.notice_header import HEADER, VALUE
 from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
@@ -123,6 +127,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     schemas = {name: message_schema(name) for name in MESSAGES} | {"audit_line": audit_line()}
     for name, schema in schemas.items():
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=2) + "\n"
+    yield completion.TABLE, completion.table(commands)
     text = yaml.dump(asyncapi(), Dumper=Plain, sort_keys=False, width=100)
     yield (
         DOCS / "asyncapi.yaml",

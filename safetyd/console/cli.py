@@ -5,122 +5,17 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
 from safetyd import __version__
+from safetyd.console.command_table import COMMANDS, GROUPS
 from safetyd.console.failure import BLOCKED, packages_needed, tell
 
-
-class CommandEntry(NamedTuple):
-    """Where a command is found, the first sentence of its help, and its name if that is taken."""
-
-    module: str
-    summary: str
-    name: str = ""
-
-
-COMMANDS: Final[Mapping[str, CommandEntry]] = {
-    "run": CommandEntry("subcommands.run_daemon", "Run the daemon in the foreground until Ctrl-C."),
-    "demo": CommandEntry("demo.demo", "Show a few agents being allowed, asked about and blocked."),
-    "check": CommandEntry(
-        "subcommands.propose_action", "Ask, as an agent, whether an action may run."
-    ),
-    "propose": CommandEntry(
-        "subcommands.propose_action", "Propose the action that stands as JSON on standard input."
-    ),
-    "list": CommandEntry(
-        "subcommands.list_requests",
-        "List what waits for a person, the most urgent first.",
-        "listed",
-    ),
-    "show": CommandEntry("subcommands.list_requests", "Show all that is known of one request."),
-    "review": CommandEntry(
-        "review.open_review", "Review what waits for a person, on a screen of its own."
-    ),
-    "approve": CommandEntry("subcommands.answer_requests", "Let what was asked happen, once."),
-    "deny": CommandEntry("subcommands.answer_requests", "Say no."),
-    "defer": CommandEntry("subcommands.answer_requests", "Put requests off; they stay open."),
-    "cancel": CommandEntry(
-        "subcommands.answer_requests", "Withdraw requests that nobody needs to answer any more."
-    ),
-    "log": CommandEntry("subcommands.list_requests", "Show how requests ended, the newest first."),
-    "status": CommandEntry("subcommands.overview", "Show how the daemon is and what is stopped."),
-    "agents": CommandEntry("subcommands.overview", "Show what agents do."),
-    "explain": CommandEntry(
-        "subcommands.overview",
-        "Say what was decided about a proposal, why, and what would have let it pass.",
-    ),
-    "watch": CommandEntry("subcommands.overview", "Print events as they happen until Ctrl-C."),
-    "stop": CommandEntry("subcommands.stop_resume", "Stop everything now, or one agent."),
-    "resume": CommandEntry("subcommands.stop_resume", "Let work go on after a stop."),
-    "pause": CommandEntry(
-        "subcommands.hold_agents", "Keep one agent from doing anything, reading included."
-    ),
-    "unpause": CommandEntry("subcommands.hold_agents", "Let an agent go on after a pause."),
-    "safe-mode": CommandEntry(
-        "subcommands.hold_agents", "Show safe mode, or put agents in it or let them go."
-    ),
-    "ack": CommandEntry("subcommands.hold_agents", "Say that a person is there."),
-    "budgets": CommandEntry(
-        "subcommands.hold_agents", "Show what is spent and set aside, and the limits; or raise one."
-    ),
-    "breakers": CommandEntry(
-        "subcommands.hold_agents", "Show the breakers and how their calls went."
-    ),
-    "types": CommandEntry(
-        "subcommands.hold_agents", "Show the known types of action, and which are not known."
-    ),
-    "grants": CommandEntry(
-        "subcommands.manage_grants", "Show the grants in force, and what is left of each."
-    ),
-    "grant": CommandEntry(
-        "subcommands.manage_grants", "Permit a kind of action for a while, or end that."
-    ),
-    "suggestions": CommandEntry(
-        "subcommands.manage_grants", "Show the rules that people's answers add up to."
-    ),
-    "reset": CommandEntry(
-        "subcommands.hold_agents", "Forget an agent's loop visits, rounds and cooldowns."
-    ),
-    "reload": CommandEntry(
-        "subcommands.hold_agents", "Make the daemon read its configuration and keys again."
-    ),
-    "agent": CommandEntry("subcommands.manage_keys", "Manage the keys of agents."),
-    "operator": CommandEntry("subcommands.manage_keys", "Manage the keys of people."),
-    "nats-config": CommandEntry(
-        "subcommands.show_config", "Print the accounts that a bus of your own needs."
-    ),
-    "notify": CommandEntry(
-        "subcommands.manage_messages", "Try how people are told, and see what was not told."
-    ),
-    "pair": CommandEntry(
-        "subcommands.manage_messages", "Print a link that lets one browser answer without codes."
-    ),
-    "keys": CommandEntry(
-        "subcommands.manage_messages", "Manage what decision links are signed with."
-    ),
-    "desktop": CommandEntry(
-        "subcommands.desktop_helper", "Show messages on this desktop until Ctrl-C."
-    ),
-    "transcripts": CommandEntry(
-        "subcommands.read_records", "Show what sessions did, once they are over."
-    ),
-    "audit": CommandEntry("subcommands.read_records", "Read and verify the audit files."),
-    "export": CommandEntry(
-        "subcommands.export_state", "Write queue.json, history.json and config.json into DIR."
-    ),
-    "config": CommandEntry("subcommands.show_config", "Check and show configuration."),
-    "doctor": CommandEntry("doctor.doctor", "Look for what is wrong, and say what to do."),
-    "docs": CommandEntry(
-        "subcommands.read_documents",
-        "Show the documents, configurations and units that came with safetyd.",
-    ),
-    "version": CommandEntry("subcommands.overview", "Print the versions of what is at work."),
-}
+COMPLETING: Final = "_SAFETYD_COMPLETE"  # set while a shell asks what could be typed
 
 
 class ReaderGone(Exception):
@@ -167,8 +62,9 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.summary) for name, entry in group.items()])
 
 
 @click.group(
@@ -205,6 +101,8 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
+    if COMPLETING in os.environ:
+        importlib.import_module("safetyd.console.completion").register()
     try:
         code = commands.main(arguments, prog_name="safetyd", standalone_mode=False)
     except click.ClickException as exc:

@@ -9,7 +9,8 @@ import sys
 import click
 import pytest
 
-from safetyd.console.cli import COMMANDS, commands
+from safetyd.console.cli import commands
+from safetyd.console.command_table import COMMANDS, GROUPS
 from tests.conftest import environment, safetyd
 from tests.console.console_rig import here
 
@@ -31,6 +32,15 @@ def test_help_lists_the_commands(arguments):
 
     assert said.returncode == 0
     assert all(f"  {name} " in said.stdout for name in COMMANDS)
+
+
+def test_help_puts_every_command_under_one_heading():
+    said = here("--help").stdout
+    headings = [f"\n{title}:\n" for title in GROUPS]
+
+    assert all(heading in said for heading in headings)
+    assert said.index(headings[0]) < said.index("\n  run ") < said.index(headings[1])
+    assert sum(map(len, GROUPS.values())) == len(COMMANDS)
 
 
 def test_help_imports_nothing_heavy():

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from safetyd.bus.keyring import Keyring
-from safetyd.console.cli import COMMANDS
+from safetyd.console.command_table import COMMANDS
 from tests.bus.peer import Peer
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.people import control, query

@@ -1,0 +1,132 @@
+"""`safetyd man`: the manual page, made of what the commands say of themselves."""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from safetyd import __version__
+from safetyd.console.command_table import GROUPS
+from safetyd.console.failure import Failure
+
+NAME: Final = "safetyd.1"
+
+_VARIABLES: Final = {
+    "SAFETYD_DATA_DIR": "Where the daemon keeps its files, as --data-dir.",
+    "SAFETYD_URL": "The daemon's bus, as --url.",
+    "SAFETYD_KEY_FILE": "The nkey seed to use, as --key-file.",
+    "SAFETYD_ENABLED": "If false, agents are told that autonomous work is switched off.",
+    "NO_COLOR": "If set, nothing is coloured.",
+}
+_EXIT_CODES: Final = {
+    "0": "done or allowed",
+    "1": "blocked or failed",
+    "2": "wrong usage",
+    "3": "needs a person",
+    "4": "no daemon answers",
+}
+
+
+@click.command()
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    help=f"Write {NAME} there, such as ~/.local/share/man/man1.",
+)
+def man(directory: Path | None) -> None:
+    """Print the manual page.
+
+    It is made of what every command says of itself. `safetyd man | man -l -` shows it.
+    """
+    root = click.get_current_context().find_root().command
+    text = page(root) if isinstance(root, click.Group) else ""
+    if directory is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / NAME).write_text(text)
+    except OSError as exc:
+        raise Failure(f"{directory / NAME} cannot be written: {exc.strerror}") from exc
+
+
+def page(root: click.Group) -> str:
+    """Return the page in troff."""
+    return "\n".join(_lines(root)) + "\n"
+
+
+def _lines(root: click.Group) -> Iterator[str]:
+    context = click.Context(root, info_name="safetyd", **root.context_settings)
+    about, *more = _paragraphs(root)
+    yield f'.TH SAFETYD 1 "" "safetyd {__version__}" "User Commands"'
+    yield ".SH NAME"
+    yield f"safetyd \\- {_text(about)}"
+    yield ".SH SYNOPSIS"
+    yield f".B {_text(context.command_path)}"
+    yield "[OPTIONS] COMMAND [ARGS]..."
+    yield ".SH DESCRIPTION"
+    yield from _prose([about, *more])
+    yield ".SH OPTIONS"
+    yield from _options(root, context)
+    for title, group in GROUPS.items():
+        yield f'.SH "{title.upper()}"'
+        for name in group:
+            yield from _command(root, context, name)
+    yield ".SH ENVIRONMENT"
+    yield from _tagged(_VARIABLES)
+    yield '.SH "EXIT STATUS"'
+    yield from _tagged(_EXIT_CODES)
+
+
+def _command(group: click.Group, parent: click.Context, name: str) -> Iterator[str]:
+    """Yield what one command says of itself, then those below it."""
+    command = group.get_command(parent, name)
+    if command is None or command.hidden:
+        return
+    context = click.Context(command, parent=parent, info_name=name)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f'.SS "{_text(context.command_path)} {_text(usage)}"'
+    yield from _prose(_paragraphs(command))
+    yield from _options(command, context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            yield from _command(command, context, below)
+
+
+def _paragraphs(command: click.Command) -> list[str]:
+    said = inspect.cleandoc(command.help or "").partition("\f")[0]
+    return [part for part in said.split("\n\n") if part.strip()]
+
+
+def _prose(paragraphs: list[str]) -> Iterator[str]:
+    for paragraph in paragraphs:
+        lines = paragraph.splitlines()
+        if lines[0].strip() == "\b":
+            yield from (".PP", ".nf", *map(_text, lines[1:]), ".fi")
+        else:
+            yield from (".PP", *map(_text, lines))
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    below = context.parent is not None
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Argument) or (below and parameter.name == "help"):
+            continue
+        if record := parameter.get_help_record(context):
+            yield from _tagged({record[0]: record[1]})
+
+
+def _tagged(facts: dict[str, str]) -> Iterator[str]:
+    for name, about in facts.items():
+        yield ".TP"
+        yield f"\\fB{_text(name)}\\fR"
+        yield _text(about)
+
+
+def _text(said: str) -> str:
+    """Return one line in which nothing is taken for a request of troff."""
+    line = " ".join(said.split("\n")).replace("\\", "\\e").replace("-", "\\-")
+    line = line.replace('"', "\\(dq")
+    return f"\\&{line}" if line[:1] in {".", "'"} else line

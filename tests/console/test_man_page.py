@@ -1,0 +1,89 @@
+"""The manual page, read as troff reads it: requests at the beginning of lines, and text."""
+
+import re
+
+import click
+
+from safetyd.console.cli import commands
+from safetyd.console.command_table import COMMANDS, GROUPS
+from safetyd.console.man_page import page
+from tests.console.console_rig import here
+
+REQUESTS = {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi"}
+ESCAPES = re.compile(r"\\(?!e|-|&|\(dq|fB|fR)")
+
+
+def test_page_is_the_commands_words_in_requests_that_every_man_knows():
+    lines = here("man").stdout.splitlines()
+
+    asked = {line.split(" ")[0] for line in lines if line.startswith((".", "'"))}
+    assert asked == REQUESTS
+    assert lines[0].startswith(".TH SAFETYD 1 ")
+    assert not any(ESCAPES.search(line) for line in lines)
+    assert lines.count(".nf") == lines.count(".fi")
+    assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+def test_every_tag_has_a_name_and_a_text():
+    lines = here("man").stdout.splitlines()
+
+    for number in (number for number, line in enumerate(lines) if line == ".TP"):
+        assert lines[number + 1].startswith("\\fB")
+        assert lines[number + 2]
+        assert not lines[number + 2].startswith(".")
+
+
+def test_sections_are_those_of_a_manual_and_of_the_help():
+    lines = here("man").stdout.splitlines()
+
+    sections = [line.removeprefix(".SH ").strip('"') for line in lines if line.startswith(".SH")]
+    groups = [title.upper() for title in GROUPS]
+    assert sections == [
+        *("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"),
+        *groups,
+        *("ENVIRONMENT", "EXIT STATUS"),
+    ]
+
+
+def test_every_command_and_every_option_is_there():
+    text = page(commands).replace("\\-", "-")
+
+    for name in COMMANDS:
+        assert f'.SS "safetyd {name} ' in text
+    for below in ("grant add", "agent add", "notify test", "budgets raise"):
+        assert f'.SS "safetyd {below} ' in text
+    assert "\\fB--cooldown" not in text
+    assert "\\fB--force\\fR\nLeave before the cooldown is over; needs a reason." in text
+
+
+def test_words_that_troff_would_obey_are_only_words():
+    @click.command()
+    def odd() -> None:
+        """A line.
+
+        .SH is no section, nor is
+        'br a break; a\\b "quoted".
+        """
+
+    group = click.Group("odd", {"run": odd}, help="Odd.")
+
+    text = page(group)
+
+    assert "\\&.SH is no section" in text
+    assert "\\&'br a break; a\\eb \\(dqquoted\\(dq." in text
+
+
+def test_page_is_written_where_it_is_wanted(tmp_path):
+    said = here("man", "--directory", str(tmp_path / "man1"))
+
+    assert (said.returncode, said.stdout) == (0, "")
+    assert (tmp_path / "man1/safetyd.1").read_text() == page(commands)
+
+
+def test_directory_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+
+    said = here("man", "--directory", str(tmp_path / "file"))
+
+    assert said.returncode == 1
+    assert f"{tmp_path / 'file' / 'safetyd.1'} cannot be written" in said.stderr

@@ -3,6 +3,8 @@
 Words of an agent stand behind a bar, as on every card, so that they cannot pass for ours.
 """
 
+import re
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +25,7 @@ HOUR_S: Final = 3600
 ODD_LINES: Final = 3
 FIELD_LINES: Final = 400  # of each field on the card
 SHORT_LINES: Final = 4  # of a text, before the card has all of it
+_find_label = re.compile(r" *\S+(?: \S+)* {2,}").match  # what stands before a fact
 _BEGINS: Final = "  | "
 _GOES_ON: Final = "  + "
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
@@ -36,7 +39,7 @@ def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def heading(rows: Sequence[View], count: int) -> str:
     urgent = sum(row["urgency"] == "high" for row in rows)
     high = f", {urgent} of high urgency" if urgent else ""
-    shown = f"; the oldest {len(rows)} are shown" if count > len(rows) else ""
+    shown = f"; the oldest {len(rows)} of them shown" if count > len(rows) else ""
     return f"{count} pending{high}{shown}"
 
 
@@ -141,9 +144,29 @@ def quoted(words: object, columns: int, most: int | None = None) -> list[str]:
 
 
 def fitted(text: str, columns: int) -> str:
-    """Fold what is still too wide, so that no line goes on where a line of ours would begin."""
+    """Fold what is still too wide, so that no line goes on where a line of ours would begin.
+
+    Our own lines are folded between words, an agent's exactly where they are too long.
+    """
     lines = text.split("\n")
-    return "\n".join(row for one in lines for row in _chopped(one, columns, "", _GOES_ON))
+    return "\n".join(row for one in lines for row in _fitted(one, columns))
+
+
+def _fitted(line: str, columns: int) -> Iterator[str]:
+    if line.startswith((_BEGINS, _GOES_ON)) or _is_wide(line):
+        yield from _chopped(line, columns, "", _GOES_ON)
+        return
+    found = _find_label(line)
+    label = found.end() if found else 0
+    indent = label if label <= columns // 2 else 0
+    indent = indent or len(line) - len(line.lstrip()) + len(_GOES_ON)
+    yield from textwrap.wrap(
+        line, columns, subsequent_indent=" " * indent, break_on_hyphens=False
+    ) or [line]
+
+
+def _is_wide(line: str) -> bool:
+    return any(unicodedata.east_asian_width(char) in "WF" for char in line)
 
 
 def _chosen(row: View, columns: int) -> Iterator[str]:

@@ -11,9 +11,12 @@ from textual.screen import ModalScreen
 from textual.validation import Number
 from textual.widgets import Input, Static
 
+from safetyd.console.review.theme import keys
+
 MAX_WORDS: Final = 2000
 MAX_HOURS: Final = 7 * 24
 MAX_USES: Final = 1000
+OPENING: Final = Content("It is being opened.")
 
 HELP: Final = """\
 Requests that wait for a person, the urgent first: urgency, how long an
@@ -23,7 +26,7 @@ answer still counts, the agent, and what it wants to do.
   d        deny; the agent is told your reason
   v        view the exact text, the diff and the context on the whole screen
   space    mark; a and d then answer all that are marked
-  g        approve, and grant exactly this again for a while, if it is offered
+  g        approve, and grant exactly this for a while, if it is offered
   t        what sessions did, the newest first
   j k      down and up, as the arrows; Page Down and Page Up turn the card
   /        show only requests with some words in them; Esc shows all again
@@ -42,6 +45,13 @@ class GrantChoice(msgspec.Struct, frozen=True):
     hours: float
 
 
+PAGE_KEYS: Final = (("j k", "down and up"), ("Esc", "back"))
+ANSWER_KEYS: Final = (("Enter", "send it"), ("Esc", "back"))
+GRANT_KEYS: Final = (("Enter", "send it"), ("Tab", "next box"), ("Esc", "back"))
+NOTICE_KEYS: Final = (("v", "view it"), ("Esc", "back"))
+COLUMNS: Final = 60  # of the keys of a dialog
+
+
 class WordsDialog(ModalScreen[str | None]):
     """Shows what would be answered and asks for words; gives None if the person turns back."""
 
@@ -58,8 +68,8 @@ class WordsDialog(ModalScreen[str | None]):
             yield Static(Content(self._question), classes="question")
             with VerticalScroll(can_focus=False):
                 yield Static(Content(self._about), classes="lines")
-            yield Input(placeholder=self._hint, max_length=MAX_WORDS)
-            yield Static("Enter sends it, Esc goes back.", markup=False)
+            yield _labelled(Input(max_length=MAX_WORDS), self._hint)
+            yield Static(keys(ANSWER_KEYS, COLUMNS), classes="foot")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
@@ -83,10 +93,11 @@ class GrantDialog(ModalScreen[GrantChoice | None]):
             yield Static("Approve, and grant exactly this again?", classes="question")
             with VerticalScroll(can_focus=False):
                 yield Static(Content(self._about), classes="lines")
-            yield Static("At most how many times, for at most how many hours?", markup=False)
-            yield Input("5", id="uses", type="integer", validators=[uses])
-            yield Input("8", id="hours", type="number", validators=[hours])
-            yield Static("Enter sends it, Tab moves, Esc goes back.", markup=False)
+            box = Input("5", id="uses", type="integer", validators=[uses])
+            yield _labelled(box, "at most how many times?")
+            box = Input("8", id="hours", type="number", validators=[hours])
+            yield _labelled(box, "for at most how many hours?")
+            yield Static(keys(GRANT_KEYS, COLUMNS), classes="foot")
 
     def on_mount(self) -> None:
         self.query_one("#uses", Input).focus()
@@ -97,8 +108,29 @@ class GrantDialog(ModalScreen[GrantChoice | None]):
             self.dismiss(GrantChoice(int(uses.value), float(hours.value)))
 
 
+class NoticeDialog(ModalScreen[bool]):
+    """Says why nothing was asked; gives True if the person wants to see more.
+
+    It stands where a dialog was expected, so that what is typed ahead reaches nothing else.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,enter", "dismiss(False)", "back"),
+        ("v", "dismiss(True)", "view"),
+    ]
+
+    def __init__(self, said: str) -> None:
+        super().__init__()
+        self._said = said
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(self._said), classes="question")
+            yield Static(keys(NOTICE_KEYS, COLUMNS), classes="foot")
+
+
 class PageDialog(ModalScreen[None]):
-    """Something to read on the whole screen."""
+    """Something to read on the whole screen; it opens at once, and may be filled later."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,q,v,t,question_mark", "dismiss(None)", "back"),
@@ -106,16 +138,27 @@ class PageDialog(ModalScreen[None]):
         ("k", "scroll('up')", "up"),
     ]
 
-    def __init__(self, title: str, text: Content) -> None:
+    def __init__(self, title: str, text: Content = OPENING) -> None:
         super().__init__()
         self._heading = title
         self._text = text
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(f"{self._heading}  (Esc goes back)"), classes="question")
+        yield Static(Content(self._heading), classes="question")
         with VerticalScroll():
             yield Static(self._text, classes="lines")
+        yield Static(keys(PAGE_KEYS, COLUMNS), classes="foot")
+
+    def fill(self, text: Content) -> None:
+        self._text = text
+        for part in self.query(".lines").results(Static):
+            part.update(text)
 
     def action_scroll(self, where: str) -> None:
         page = self.query_one(VerticalScroll)
         page.scroll_relative(y=1 if where == "down" else -1, animate=False)
+
+
+def _labelled(box: Input, label: str) -> Input:
+    box.border_title = Content(label)
+    return box

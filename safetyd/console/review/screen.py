@@ -1,5 +1,6 @@
 """The screen on which people review: the queue, the card of one request, and the keys."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -32,9 +33,16 @@ from safetyd.console.review.detail import (
     unread,
     whole,
 )
-from safetyd.console.review.dialogs import HELP, GrantChoice, GrantDialog, PageDialog, WordsDialog
+from safetyd.console.review.dialogs import (
+    HELP,
+    GrantChoice,
+    GrantDialog,
+    NoticeDialog,
+    PageDialog,
+    WordsDialog,
+)
 from safetyd.console.review.feed import RequestFeed, WaitingRequests
-from safetyd.console.review.theme import CSS, RequestList, coloured
+from safetyd.console.review.theme import CSS, RequestList, coloured, fitting_theme, keys, listed
 from safetyd.console.terminal_text import plain, several
 
 TICK_S: Final = 1.0
@@ -43,9 +51,15 @@ MARGIN: Final = 6  # columns that a frame, its padding and a scroll bar take
 MIN_COLUMNS: Final = 20
 MAX_DIALOG: Final = 110  # columns, as below
 
+_WORDS: Final = {"approve": "message", "deny": "reason"}  # what each calls them
+
 W = TypeVar("W", bound=Widget)
 
-_KEYS: Final = "[a] approve [d] deny [v] view diff [space] mark{} [?] help [q] quit"
+# Those that matter most first: of these a narrow screen shows as many as it can.
+_KEYS: Final[tuple[tuple[str, str], ...]] = (
+    *(("a", "approve"), ("d", "deny"), ("v", "view diff"), ("space", "mark"), ("g", "grant")),
+    *(("?", "help"), ("q", "quit"), ("/", "filter"), ("t", "sessions")),
+)
 
 
 class ReviewScreen(App[None]):
@@ -71,6 +85,7 @@ class ReviewScreen(App[None]):
 
     def __init__(self, location: Location) -> None:
         super().__init__()
+        self.theme = fitting_theme(os.environ, self.theme)
         self.feed = RequestFeed(location, self._told)
         self._location = location
         self._marked: set[str] = set()
@@ -87,7 +102,7 @@ class ReviewScreen(App[None]):
                 yield Static(id="text", classes="lines", markup=False)
         yield Input(id="filter", placeholder="words to look for; Enter keeps, Esc shows all")
         yield Static(id="said", markup=False)
-        yield Static(id="keys", markup=False)
+        yield Static(id="keys", classes="foot", markup=False)
 
     def on_mount(self) -> None:
         self._queue.focus()
@@ -99,6 +114,7 @@ class ReviewScreen(App[None]):
         self.call_after_refresh(self._draw_card)
 
     def on_option_list_option_highlighted(self) -> None:
+        self._list()
         self._load_card()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -142,59 +158,85 @@ class ReviewScreen(App[None]):
         self.push_screen(PageDialog("How to review", Content(HELP)))
 
     def action_view(self) -> None:
-        if self._card is not None:
-            text = coloured(everything(self._card, self.size.width - MARGIN))
-            self._read.add(self._card["id"])
-            self.push_screen(PageDialog(plain(self._card["id"]), text))
+        if self._selected is not None:
+            self._view(self._selected)
 
-    @work
-    async def action_sessions(self) -> None:
-        told = await anyio.to_thread.run_sync(sessions, self._location.data_dir)
-        text = fitted(told, self.size.width - MARGIN)
-        await self.push_screen(PageDialog("What sessions did, the newest first", coloured(text)))
+    def action_sessions(self) -> None:
+        page = PageDialog("What sessions did, the newest first")
+        self.push_screen(page)
+        self._fill_sessions(page)
 
-    @work
-    async def action_approve(self) -> None:
+    def action_approve(self) -> None:
         rows = self._to_answer()
-        if not self._have_read(rows):
-            return
-        words = await self._ask_words("Approve", rows, "a message for the agent, or none")
-        if words is not None:
-            await self._send("approve", rows, message=words)
+        if self._have_read(rows):
+            self._ask_words("approve", rows, "a message for the agent, or none")
 
-    @work
-    async def action_deny(self) -> None:
-        rows = self._to_answer()
-        words = await self._ask_words("Deny", rows, "why, for the agent to read")
-        if words is not None:
-            await self._send("deny", rows, reason=words)
+    def action_deny(self) -> None:
+        self._ask_words("deny", self._to_answer(), "why, for the agent to read")
 
-    @work
-    async def action_grant(self) -> None:
+    def action_grant(self) -> None:
         """Approve the selected request and permit the same for a while, one at a time."""
         row = self._selected
         if row is None or not self.feed.grants or not self._have_read([row]):
             return
-        terms = await self.push_screen_wait(GrantDialog(chosen([row], self._dialog_columns)))
-        if terms is not None:
-            await self._send("approve", [row], grant=_granted(terms))
+
+        def chose(terms: GrantChoice | None) -> None:
+            if terms is not None:
+                self._send("approve", [row], grant=_granted(terms))
+
+        self.push_screen(GrantDialog(chosen([row], self._dialog_columns)), chose)
 
     def _have_read(self, rows: Sequence[Reply]) -> bool:
         """Say whether the person can have seen all of these; if not, tell them."""
         missing = [row for row in rows if not row.get("whole") and row["id"] not in self._read]
         if missing:
-            self._part("#said", Static).update(Content(unread(missing)))
+            notice = NoticeDialog(unread(missing))
+            self.push_screen(notice, lambda view: self._view(missing[0]) if view else None)
         return not missing
 
-    async def _ask_words(self, verb: str, rows: Sequence[Reply], hint: str) -> str | None:
-        """Return what the person says to it; None if they turn back, or if there is nothing."""
-        if not rows:
-            return None
-        question = f"{verb} {several(len(rows), 'request')}?"
-        return await self.push_screen_wait(
-            WordsDialog(question, chosen(rows, self._dialog_columns), hint)
-        )
+    def _ask_words(self, command: str, rows: Sequence[Reply], hint: str) -> None:
+        """Ask for words and answer with them.
 
+        It is about what was selected when the key was pressed, and opens before the next key is
+        heard, whatever becomes of the list meanwhile.
+        """
+        if not rows:
+            return
+
+        def said(words: str | None) -> None:
+            if words is not None:
+                self._send(command, rows, **{_WORDS[command]: words})
+
+        question = f"{command.capitalize()} {several(len(rows), 'request')}?"
+        self.push_screen(WordsDialog(question, chosen(rows, self._dialog_columns), hint), said)
+
+    def _view(self, row: Reply) -> None:
+        page = PageDialog(plain(row["id"]))
+        self.push_screen(page)
+        if self._card is not None and self._card["id"] == row["id"]:
+            self._fill(page, self._card)
+        else:
+            self._fill_later(page, row["id"])
+
+    def _fill(self, page: PageDialog, card: Reply) -> None:
+        """Show all that was sent; it counts as read only where it is shown."""
+        if page in self.screen_stack:
+            page.fill(coloured(everything(card, self.size.width - MARGIN)))
+            self._read.add(card["id"])
+
+    @work
+    async def _fill_later(self, page: PageDialog, id_: str) -> None:
+        try:
+            self._fill(page, await self.feed.card(id_))
+        except Failure as exc:
+            page.fill(Content(plain(exc.message)))
+
+    @work
+    async def _fill_sessions(self, page: PageDialog) -> None:
+        told = await anyio.to_thread.run_sync(sessions, self._location.data_dir)
+        page.fill(coloured(fitted(told, self.size.width - MARGIN)))
+
+    @work
     async def _send(self, command: str, rows: Sequence[Reply], **fields: object) -> None:
         """Answer one after the other, as far as the daemon confirms it, and say how it went."""
         results: list[Reply] = []
@@ -205,8 +247,13 @@ class ReviewScreen(App[None]):
                 self._marked.discard(row["id"])
         except Failure as exc:
             trouble = f"{plain(row['id'])}: NOT CONFIRMED: {plain(exc.message)}"
-        self._part("#said", Static).update(Content(outcomes(results, len(rows), trouble)))
+        self._say(outcomes(results, len(rows), trouble))
         self.feed.look_again()
+
+    def _say(self, words: str) -> None:
+        said = self._part("#said", Static)
+        said.update(Content(words))
+        said.add_class("open")
 
     @property
     def _queue(self) -> RequestList:
@@ -259,9 +306,11 @@ class ReviewScreen(App[None]):
             self._card = None
             self._draw_card()
 
-    def _line(self, row: Reply) -> str:
-        passed_s = uptime() - self.feed.waiting.at
-        return line(row, passed_s, marked=row["id"] in self._marked)
+    def _line(self, row: Reply) -> Content:
+        text = line(row, uptime() - self.feed.waiting.at, marked=row["id"] in self._marked)
+        option = self._queue.highlighted_option
+        selected = option is not None and option.id == row["id"]
+        return listed(text, row["urgency"], selected=selected)
 
     def _tick(self) -> None:
         """Let the time go on, for all that is counted down."""
@@ -279,8 +328,8 @@ class ReviewScreen(App[None]):
         wanted = f", filter: {plain(self._wanted)}" if self._wanted else ""
         summary = trouble or f"Review as {self._location.name}: {told}{wanted}{only}"
         self._part("#heading", Static).update(Content(summary))
-        keys = _KEYS.format(" [g] grant" if self.feed.grants else "")
-        self._part("#keys", Static).update(Content(keys))
+        offered = [pair for pair in _KEYS if pair[0] != "g" or self.feed.grants]
+        self._part("#keys", Static).update(keys(offered, self.size.width - 2))
 
     def _draw_card(self) -> None:
         pane = self._part("#text", Static)

@@ -4,6 +4,7 @@ import pytest
 
 from safetyd.console.review.detail import (
     chosen,
+    fitted,
     heading,
     left,
     line,
@@ -42,7 +43,7 @@ def test_the_urgent_come_first_and_what_is_put_off_last():
 
 def test_the_heading_says_how_many_are_not_shown():
     assert heading([row(), row(urgency="high")], 2) == "2 pending, 1 of high urgency"
-    assert heading([row()], 7) == "7 pending; the oldest 1 are shown"
+    assert heading([row()], 7) == "7 pending; the oldest 1 of them shown"
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,31 @@ def test_a_line_that_is_too_long_goes_on_behind_a_plus():
 
 def test_wide_letters_do_not_break_out_of_their_line():
     assert quoted("日本語日本語", columns=10) == ["  | 日本語", "  + 日本語"]
+
+
+def test_our_own_lines_are_folded_between_words_below_what_they_say():
+    said = (
+        "  stopped by  classify.high: push cannot be undone\nIn the agent's own words, all of them"
+    )
+
+    assert fitted(said, 32).splitlines() == [
+        "  stopped by  classify.high:",
+        "              push cannot be",
+        "              undone",
+        "In the agent's own words, all of",
+        "    them",
+    ]
+
+
+def test_word_that_is_too_long_and_label_that_is_too_wide_still_fit():
+    assert fitted("  " + "x" * 30, 20).splitlines() == ["  " + "x" * 18, "      " + "x" * 12]
+    wide = fitted("  a very wide label  and its words", 20).splitlines()
+    assert wide == ["  a very wide label", "      and its words"]
+
+
+def test_words_of_an_agent_and_wide_letters_are_folded_where_they_are_too_long():
+    assert fitted("  | abc defgh", 10).splitlines() == ["  | abc de", "  + fgh"]
+    assert fitted("日本 語日本", 6).splitlines() == ["日本 ", "  + 語", "  + 日", "  + 本"]
 
 
 def test_lines_beyond_the_most_are_counted():

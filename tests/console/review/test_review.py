@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 
 from safetyd.bus.keyring import Keyring
@@ -81,6 +82,12 @@ class Reviewer:
 
     async def press(self, *keys: str) -> None:
         await self._pilot.press(*keys)
+
+    async def types_ahead(self, *typed: str) -> None:
+        """Press keys as fast as a machine can, so that all wait before the first is heard."""
+        for key in typed:
+            self.app.post_message(Key(key, key if len(key) == 1 else None))
+        await self._pilot.pause()
 
     async def type(self, words: str) -> None:
         await self.press(*("space" if char == " " else char for char in words))
@@ -199,6 +206,101 @@ async def test_a_filter_hides_the_rest_also_from_answers(daemon):
         await reviewer.sees(f"{kept} (pending)")
 
 
+async def test_the_list_does_not_wrap_at_its_ends(daemon):
+    first, second = ask(daemon, "one", urgency="high"), ask(daemon, "two")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("2 pending", f"{first} (pending)", " >high")
+        await reviewer.press("k")
+        assert reviewer.app._queue.highlighted == 0
+        await reviewer.press("down")
+        await reviewer.sees(f"{second} (pending)", " >normal")
+        await reviewer.press("j", "down", "space")
+        assert reviewer.app._queue.highlighted == 1
+
+
+async def test_keys_typed_ahead_reach_the_dialog_that_was_asked_for_and_no_other(daemon):
+    first, second = ask(daemon, "one", urgency="high"), ask(daemon, "two")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees(f"{first} (pending)")
+        await reviewer.types_ahead("a", "j", "d")
+        await reviewer.sees("Approve 1 request?", first)
+        assert "Deny" not in reviewer.screen
+        assert len(reviewer.app.screen_stack) == 2
+        await reviewer.press("enter")
+        await reviewer.sees(f"{first}: approved", "1 pending")
+
+    assert person(daemon, "query", "request", id=second)["request"]["state"] == "pending"
+
+
+async def test_keys_typed_while_a_page_opens_answer_nothing(daemon):
+    request = ask(daemon, "typist")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees(f"{request} (pending)")
+        await reviewer.types_ahead("t", "d")
+        await reviewer.sees("What sessions did")
+        assert len(reviewer.app.screen_stack) == 2
+        await reviewer.press("escape")
+        await reviewer.sees("1 pending")
+        assert len(reviewer.app.screen_stack) == 1
+
+
+async def test_keys_typed_after_a_refused_approval_answer_nothing(daemon):
+    lines = "\n".join(f"+line {number:05}" for number in range(2_000))
+    request = ask(daemon, "writer", context={"diff": lines})
+
+    async with reviewing(daemon, (100, 40)) as reviewer:
+        await reviewer.sees("writer asks,")
+        await reviewer.types_ahead("a", "o", "k", "d", "g")
+        await reviewer.sees(f"NOT APPROVED: {request}")
+        assert len(reviewer.app.screen_stack) == 2
+        await reviewer.press("enter")
+        await reviewer.sees_no("NOT APPROVED")
+
+    assert person(daemon, "query", "request", id=request)["request"]["state"] == "pending"
+
+
+async def test_answer_is_for_what_was_shown_when_the_key_was_pressed(daemon):
+    gone = ask(daemon, "gone", urgency="high")
+    other = ask(daemon, "other")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees(f"{gone} (pending)")
+        await reviewer.press("d")
+        person(daemon, "review", "cancel", ids=[gone])
+        await until(lambda: len(reviewer.app.feed.waiting.rows) == 1)
+        await reviewer.sees("Deny 1 request?", gone)
+        await reviewer.press("enter")
+        await reviewer.sees(f"{gone}: NOT ANSWERED")
+
+    assert person(daemon, "query", "request", id=other)["request"]["state"] == "pending"
+
+
+async def test_page_that_opens_before_its_request_is_known_is_filled(daemon):
+    ask(daemon, "early", urgency="high")
+    ask(daemon, "two", text="git push origin second")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("early asks,")
+        await reviewer.types_ahead("j", "v")
+        await reviewer.sees("exact text", "| git push origin second")
+
+
+async def test_page_of_a_request_that_cannot_be_fetched_says_why(start_daemon: StartDaemon):
+    daemon = start_daemon(UNLIMITED)
+    ask(daemon, "one", urgency="high")
+    ask(daemon, "two")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("one asks,")
+        daemon.stop()
+        await reviewer.sees("DISCONNECTED")
+        await reviewer.press("j", "v")
+        await reviewer.sees("there is no connection now")
+
+
 async def test_where_nothing_waits_no_key_asks_anything(daemon):
     async with reviewing(daemon) as reviewer:
         await reviewer.sees("Nothing waits for you.")
@@ -257,6 +359,7 @@ async def test_a_grant_is_given_with_an_approval(daemon):
         await reviewer.sees("1 pending", " asks,", "[g] grant")
         await reviewer.press("g")
         await reviewer.sees("Approve, and grant exactly this again?", request)
+        await reviewer.sees("at most how many times?", "for at most how many hours?")
         await reviewer.press("end", "backspace", "3", "enter")
         await reviewer.sees("0 pending", f"{request}: approved, with grant")
 
@@ -305,7 +408,7 @@ async def test_of_marked_requests_those_that_nobody_read_are_not_approved(daemon
         reviewer.app._marked = {long, short}
         await reviewer.press("a")
         await reviewer.sees(f"NOT APPROVED: {long}: read all of it first")
-        await reviewer.press("j")
+        await reviewer.press("escape", "j")
         await reviewer.sees("writer asks,")
         await reviewer.press("a")
         await reviewer.sees("Approve 2 requests?")
@@ -372,7 +475,7 @@ async def test_words_of_an_agent_can_neither_steer_the_screen_nor_pass_for_ours(
 
     for screen in (card, page, dialog):
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(screen)
-    ours = [row.strip() for row in page.splitlines()[1:] if row[1:5] not in {"  | ", "  + "}]
+    ours = [row.strip() for row in page.splitlines()[1:-1] if row[1:5] not in {"  | ", "  + "}]
     assert list(filter(None, ours)) == ["exact text", "diff", "context", "the rest of the proposal"]
 
 

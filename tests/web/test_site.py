@@ -12,7 +12,7 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 
-from safetyd.console import cli
+from safetyd.console import command_table
 from safetyd.core.events.request_events import Answered
 from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
@@ -160,7 +160,7 @@ async def test_the_front_page_says_where_to_look_and_what_it_names_is_there(
     assert page.text.startswith("<!doctype html>")
     assert text.text.startswith(f"{TITLE}.\n")
     assert all(path in page.text and path in text.text for path in PATHS)
-    assert {name.removeprefix("safetyd ") for name in COMMANDS} <= set(cli.COMMANDS)
+    assert {name.removeprefix("safetyd ") for name in COMMANDS} <= set(command_table.COMMANDS)
     assert named == [200, 200, 200, 401]
 
 

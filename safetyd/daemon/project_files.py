@@ -14,6 +14,7 @@ import msgspec
 
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings
 from safetyd.core.policy import Policy
+from safetyd.core.text.visible_text import marked
 from safetyd.daemon.config import ConfigError, parse_project
 
 MAX_BYTES: Final = 64 * 1024
@@ -99,5 +100,5 @@ def _size(settings: ProjectSettings, room: int) -> int:
 
 def _shown(why: str) -> str:
     """Return a reason in which nothing is hidden: it may repeat what agents wrote."""
-    line = "".join(char if char.isprintable() else "?" for char in why[:SHOWN_CHARS])
+    line = marked(why[:SHOWN_CHARS], "?")
     return line if len(why) <= SHOWN_CHARS else f"{line}…"

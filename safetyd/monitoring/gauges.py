@@ -13,6 +13,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.messages.money import usd
+from safetyd.core.text.visible_text import visible
 from safetyd.monitoring.counters import OTHER
 
 MAX_BREAKERS: Final = 100  # with a label of their own
@@ -131,7 +132,7 @@ class Gauges:
         for breaker, state in self._engine.guards.breaker.states():
             if len(self._breakers) < MAX_BREAKERS:
                 self._breakers[breaker] = None
-            label = _visible(breaker) if breaker in self._breakers else OTHER
+            label = visible(breaker) if breaker in self._breakers else OTHER
             _raise(highest, label, STATES[state])
         text = "0 closed, 1 half open, 2 open."
         return _family("safetyd_breaker_state", text, _labelled(highest), "breaker")
@@ -172,16 +173,6 @@ class Gauges:
             ("safetyd_repeated_action_count", "How often in a row the last action.", repeated),
         ):
             yield _family(name, text, _labelled(values), "agent")
-
-
-def _visible(word: str) -> str:
-    """Return an agent's word with whatever cannot be seen spelt out: somebody may print it."""
-    return "".join(char if char.isprintable() else _spelt(char) for char in word)
-
-
-def _spelt(char: str) -> str:
-    # As Python writes it: \x1b, \u202e, \U000e0041.
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def _fill(standing: Standing) -> tuple[float, int]:

@@ -17,6 +17,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.outbox.escalation import steps
 from safetyd.core.recipients import Recipient
+from safetyd.core.text.time_words import clock
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.chat.apprise_channel import written
 from safetyd.notify.chat.ntfy import publication
@@ -241,7 +242,7 @@ def _when(engine: Engine, at: datetime, asked: PreviewQuestion, person: Recipien
     if until is None and asked.urgency == "high":
         return "at once"
     if until is not None:
-        return f"quiet hours: in one digest at {until.astimezone(zone):%H:%M}"
+        return f"quiet hours: in one digest at {clock(until.astimezone(zone))}"
     return f"in one message with what comes within {telling.batch_interval_s:g} s"
 
 
@@ -249,4 +250,4 @@ def _escalation(urgency: Urgency, at: datetime, zone: ZoneInfo) -> Iterator[str]
     for step in islice(steps(urgency, at, at + GIVEN), MAX_STEPS):
         backup = ", also to the backup" if step.backup else ""
         kind = step.kind.replace("_", " ")
-        yield f"{kind} at {step.at.astimezone(zone):%H:%M}{backup}"
+        yield f"{kind} at {clock(step.at.astimezone(zone))}{backup}"

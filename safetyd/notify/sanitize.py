@@ -9,14 +9,17 @@ import re
 import unicodedata
 from typing import Final, NamedTuple
 
+from safetyd.core.text.visible_text import BLANK
+
 MAX_CHARS: Final = 500
 MAX_MARKS: Final = 4  # in a row; no language puts more on one letter
 
 _AHEAD: Final = 4  # times the limit is looked at, since some of it may vanish
 
+# Besides letters that show nothing: format characters, halves of pairs, tags.
 _UNSEEN: Final = (
-    "\u00ad\u034f\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f"
-    "\u2800\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff"
+    f"{BLANK}\u00ad\u070f\u200b\u2060-\u2065\u206a-\u206f"
+    "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _LOOKS: Final = "\ufe0e\ufe0f"  # of the sign before: as text, or as a picture

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 import anyio
 from aiohttp import web
 
+from safetyd.core.text.visible_text import marked
 from safetyd.web.link_answers import Form, Said
 from safetyd.web.pages import result_pages as outcomes
 from safetyd.web.pages.result_pages import ResultPage
@@ -100,4 +101,4 @@ def answer_form(request: web.Request, fields: dict[str, str], address: str) -> F
 def _peer(request: web.Request, address: str) -> str:
     """Return the address and the browser in one line, of which every letter can be seen."""
     said = f"{address} {request.headers.get('User-Agent', '')}"
-    return "".join(char if char.isprintable() else "?" for char in said)[:PEER_CHARS].strip()
+    return marked(said, "?")[:PEER_CHARS].strip()

@@ -102,7 +102,7 @@ OUTCOMES: list[tuple[Happens, str, int, str, int]] = [
     (cancelled, "look", 410, "Withdrawn at 12:00 UTC", 0),
     (cancelled, "approve", 410, "It needs no answer any more.", 0),
     (stopped, "approve", 200, "emergency stop is active since 12:00Z", 1),
-    (stopped, "approve", 200, "if the agent asks again before Mon 02 Mar 12:00 UTC", 1),
+    (stopped, "approve", 200, "if the agent asks again before Mon 2 Mar 12:00 UTC", 1),
     (stopped, "deny", 200, "The agent has been told.", 1),
     (paused, "approve", 200, "Recorded: approved at 12:00 UTC", 1),
     (in_safe_mode, "approve", 200, "Recorded: approved at 12:00 UTC", 1),

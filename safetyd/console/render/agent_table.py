@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from safetyd.console.agent_list import open_count
-from safetyd.console.render.layout import duration, table
+from safetyd.console.render.layout import table
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
+from safetyd.core.text.time_words import duration
 
 Row = Mapping[str, Any]
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from safetyd.console.render.layout import duration, indented, table, when
-from safetyd.console.terminal_text import plain, several, whole
+from safetyd.console.render.layout import indented, table, when
+from safetyd.console.terminal_text import plain, several
+from safetyd.core.text.time_words import duration
+from safetyd.core.text.visible_text import visible
 
 View = Mapping[str, Any]
 
@@ -177,4 +179,4 @@ def _preview(shown: View) -> Iterator[str]:
     yield f"   {plain(shown['when'])}"
     if shown["ladder"]:
         yield f"   then {', '.join(map(plain, shown['ladder']))}"
-    yield from (f"   | {whole(line)}" for line in shown["text"].splitlines())
+    yield from (f"   | {visible(line)}" for line in shown["text"].splitlines())

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from safetyd.console.render.layout import duration, names, some, table, when
+from safetyd.console.render.layout import names, some, table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
 from safetyd.core.party import KEYLESS
+from safetyd.core.text.time_words import duration
 
 EVERYBODY: Final = "*"  # the kernel that holds all agents
 

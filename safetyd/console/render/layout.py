@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from safetyd.console.terminal_text import plain
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
+from safetyd.core.text.time_words import in_utc
 
 View = Mapping[str, Any]
 
 TENTHS_UNTIL_S: Final = 9.9
-
-_UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
@@ -101,11 +100,4 @@ def when(moment: object) -> str:
         at = datetime.fromisoformat(str(moment))
     except ValueError:
         return plain(moment)
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
-
-
-def duration(seconds: float) -> str:
-    for unit, size in _UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return in_utc(at)

@@ -7,10 +7,12 @@ safetyd's words nor for the end of its own: a line that is too long goes on behi
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from safetyd.console.render.layout import duration, indented, when
+from safetyd.console.render.layout import indented, when
 from safetyd.console.render.request_tables import before
-from safetyd.console.terminal_text import document, plain, whole
+from safetyd.console.terminal_text import document, plain
 from safetyd.core.approvals.request import UNPAUSE
+from safetyd.core.text.time_words import duration
+from safetyd.core.text.visible_text import visible
 
 Row = Mapping[str, Any]
 
@@ -128,7 +130,7 @@ def _told(value: object) -> str:
 
 def _barred(lines: Iterable[str], width: int) -> Iterator[str]:
     for line in lines:
-        seen = whole(line)
+        seen = visible(line)
         step = width if seen.isascii() else width // 2  # some letters are two columns wide
         yield f"  | {seen[:step]}"
         yield from (f"  + {seen[at : at + step]}" for at in range(step, len(seen), step))

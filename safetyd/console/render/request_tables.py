@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from safetyd.console.render.layout import duration, table, when
+from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import plain, several
+from safetyd.core.text.time_words import duration
 
 Row = Mapping[str, Any]
 

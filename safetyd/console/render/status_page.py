@@ -5,11 +5,12 @@ from typing import Final
 
 from safetyd.console.render.agent_table import brief, limits, spent
 from safetyd.console.render.guard_tables import safe_mode, whom
-from safetyd.console.render.layout import duration, indented, some, when
+from safetyd.console.render.layout import indented, some, when
 from safetyd.console.render.request_tables import telling
 from safetyd.console.stop_file import View, told_of
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
+from safetyd.core.text.time_words import duration
 
 MAX_FINDINGS: Final = 5
 MANY: Final = 5  # requests of one agent

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from safetyd.console.render.layout import duration, when
+from safetyd.console.render.layout import when
 from safetyd.console.render.request_card import card as in_full
 from safetyd.console.render.request_card import is_cut, short_digest
 from safetyd.console.terminal_text import document, plain
-from safetyd.console.terminal_text import whole as visible
 from safetyd.core.reporting.session_summary import summary
+from safetyd.core.text.time_words import countdown
+from safetyd.core.text.visible_text import visible
 from safetyd.journal.transcript_files import DIRECTORY, names, read
 
 View = Mapping[str, Any]
-HOUR_S: Final = 3600
 ODD_LINES: Final = 3
 FIELD_LINES: Final = 400  # of each field on the card
 SHORT_LINES: Final = 4  # of a text, before the card has all of it
@@ -62,10 +62,7 @@ def left(row: View, passed_s: float) -> str:
         return "put off"
     if row["left_s"] is None:
         return "no end"
-    seconds = max(row["left_s"] - passed_s, 0)
-    if seconds < HOUR_S:
-        return f"{int(seconds // 60)}:{int(seconds % 60):02}"
-    return duration(seconds)
+    return countdown(row["left_s"] - passed_s)
 
 
 def chosen(rows: Sequence[View], columns: int) -> str:

@@ -5,10 +5,9 @@ from datetime import datetime
 from typing import Final
 
 from safetyd.core.messages.transcript import Entry, Status, Transcript
+from safetyd.core.text.time_words import about, exact
 
 MAX_LINES: Final = 20  # under one heading
-MANY_MINUTES: Final = 120
-FAR_MINUTES: Final = 48 * 60
 
 Shown = Callable[[str], str]
 
@@ -27,11 +26,7 @@ def summary(transcript: Transcript, shown: Shown) -> str:
 
 def took(transcript: Transcript) -> str:
     """Return how long a session lasted, such as 4m 56s."""
-    seconds = int((transcript.ended_at - transcript.started_at).total_seconds())
-    minutes, seconds = divmod(max(0, seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
-    return " ".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
+    return exact((transcript.ended_at - transcript.started_at).total_seconds())
 
 
 def _parts(transcript: Transcript, shown: Shown) -> Iterator[Sequence[str]]:
@@ -100,13 +95,4 @@ def _next_cycle(transcript: Transcript, shown: Shown) -> Sequence[str]:
         seconds = (datetime.fromisoformat(said) - transcript.ended_at).total_seconds()
     except (ValueError, TypeError):  # not a time, or one without a zone
         return (f"Next cycle: {shown(said)}",)
-    return (f"Next cycle: {_about(round(seconds / 60)) or shown(said)}",)
-
-
-def _about(minutes: int) -> str:
-    """Return a time ahead in words; nothing if it is past or more than two days away."""
-    if minutes <= 0 or minutes >= FAR_MINUTES:
-        return ""
-    if minutes < MANY_MINUTES:
-        return "~1 minute" if minutes == 1 else f"~{minutes} minutes"
-    return f"~{round(minutes / 60)} hours"
+    return (f"Next cycle: {about(seconds) or shown(said)}",)

@@ -1,4 +1,4 @@
-"""Words and paths of agents: folded to one form, searched by patterns, matched by globs.
+"""Text: of agents, folded, searched and matched by globs; for people, with nothing hidden.
 
-Guards import it, and whoever shows an agent's words to somebody.
+Guards import it, and whoever shows an agent's words or a time to somebody.
 """

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from safetyd.core.text.visible_text import printable_line
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 
 if TYPE_CHECKING:
@@ -135,6 +136,4 @@ def _struck(said: str, secrets: Sequence[str]) -> str:
     """Return one printable line without secrets, short enough to be kept."""
     for secret in filter(None, secrets):
         said = said.replace(secret, "[secret]")
-    printable = "".join(letter if letter.isprintable() else " " for letter in said)
-    line = " ".join(printable.split())
-    return line.encode()[:KEPT_BYTES].decode("utf-8", "ignore")
+    return printable_line(said).encode()[:KEPT_BYTES].decode("utf-8", "ignore")

@@ -6,12 +6,12 @@ The lines of an agent begin with `>`, so that none can pass for one of ours.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from safetyd.core.events.notification_events import ItemKind
+from safetyd.core.text.time_words import day_and_clock
 from safetyd.notify.message import Notice, Topic
 
 CUT: Final = "…"
@@ -133,7 +133,7 @@ def _several(notice: Notice, chars: int) -> Iterator[str]:
     if notice.digest:
         yield "While quiet hours lasted:"
     for number, topic in enumerate(notice.topics, 1):
-        until = f", until {moment(topic.until)}" if topic.until else ""
+        until = f", until {day_and_clock(topic.until)}" if topic.until else ""
         times = f" ({topic.count} times)" if topic.count > 1 else ""
         yield f"{number}. {_title(topic)}{times}{until}"
         if notice.privacy == "full" and chars:
@@ -199,19 +199,14 @@ def _asked_at(topic: Topic) -> str:
     if topic.asked is None:
         return ""
     times = f" {topic.count} times since" if topic.count > 1 else ""
-    return f"; asked{times} {moment(topic.asked)}"
+    return f"; asked{times} {day_and_clock(topic.asked)}"
 
 
 def _until(topic: Topic) -> Iterator[str]:
     if topic.until is not None:
-        yield f"Until: {moment(topic.until)}. {topic.silence}".rstrip()
+        yield f"Until: {day_and_clock(topic.until)}. {topic.silence}".rstrip()
     elif topic.silence:
         yield topic.silence
-
-
-def moment(at: datetime) -> str:
-    """Return a time as a person in its zone would write it."""
-    return f"{at:%a} {at.day} {at:%b %H:%M %Z}"
 
 
 def _words(topic: Topic, chars: int) -> Iterator[str]:

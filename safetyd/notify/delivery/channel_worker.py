@@ -18,6 +18,7 @@ import anyio.lowlevel
 import msgspec
 
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.text.visible_text import printable_line
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
 from safetyd.notify.delivery.channel_breaker import BreakerState, ChannelBreaker
 from safetyd.notify.delivery.retry_queue import QueuedDelivery, SendTurns, delay_s, spent
@@ -59,9 +60,8 @@ def _unexpected(channel: Channel, exc: BaseException) -> Unavailable:
 
 def one_line(error: object) -> str:
     """Return an error as a short line, with addresses cut after the host: secrets may follow."""
-    envelopes = str(error)[: 10 * ERROR_CHARS]
-    printable = "".join(envelope if envelope.isprintable() else " " for envelope in envelopes)
-    return _after_host(r"\1\2", " ".join(printable.split()))[:ERROR_CHARS]
+    said = printable_line(str(error)[: 10 * ERROR_CHARS])
+    return _after_host(r"\1\2", said)[:ERROR_CHARS]
 
 
 log = logging.getLogger("safetyd.notify")

@@ -4,7 +4,7 @@ import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
+from safetyd.core.text.time_words import in_utc
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.sanitize import one_line
@@ -55,15 +56,12 @@ def _who_first(result: Result) -> str:
     """Say who answered first, if anybody did: a request may end without that."""
     if "by" not in result:
         return ""
-    return f"By {_plain(result['by'])} via {_plain(result['via'])} at {_when(result['at'])}"
+    at = datetime.fromisoformat(str(result["at"]))
+    return f"By {_plain(result['by'])} via {_plain(result['via'])} at {in_utc(at)}"
 
 
 def _plain(words: object) -> str:
     return one_line(str(words), _CHARS)
-
-
-def _when(at: object) -> str:
-    return f"{datetime.fromisoformat(str(at)).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 MOST: Final = 64  # things to do; of more the oldest are left out

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.text.time_words import near
 from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopNotification
 from safetyd.notify.message import Notice, Topic
 
@@ -141,7 +142,7 @@ def _summary(topic: Topic) -> str:
 def _terms(topic: Topic, now: datetime) -> str:
     """Return the risk, the end of the time given, and what happens then."""
     risk = f"Risk: {topic.risk}." if topic.risk else ""
-    until = f"Until {_when(topic.until, now)}." if topic.until else "No deadline."
+    until = f"Until {near(topic.until, now)}." if topic.until else "No deadline."
     return " ".join(filter(None, (risk, until, topic.silence)))
 
 
@@ -188,12 +189,6 @@ def _only(links: Iterable[str]) -> str:
     """Return a link, if it is the only one."""
     found = tuple(links)
     return found[0] if len(found) == 1 else ""
-
-
-def _when(until: datetime, now: datetime) -> str:
-    if until.date() == now.date():
-        return f"{until:%H:%M}"
-    return f"{until:%a} {until.day} {until:%b} {until:%H:%M}"
 
 
 def _flat(text: str) -> str:

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from safetyd.core.text.time_words import ahead, in_full
 from safetyd.notify.message import Notice, Topic
 from safetyd.notify.sanitize import one_line
 
@@ -22,11 +23,6 @@ _PREFIXES: Final = {
     "last_call": "Last call: ",
     "expired": "Expired without an answer: ",
 }
-_UNITS: Final = (
-    (timedelta(days=2), timedelta(days=1), "days"),
-    (timedelta(hours=2), timedelta(hours=1), "hours"),
-    (timedelta(minutes=1), timedelta(minutes=1), "min"),
-)
 
 
 def discreet(notice: Notice) -> Notice:
@@ -72,7 +68,7 @@ def facts(topic: Topic, now: datetime) -> Iterator[tuple[str, str]]:
     yield "Also", f"{topic.beside}: look at the page before you approve" * bool(topic.beside)
     yield "Cost", f"{topic.cost}, as the agent says" * bool(topic.cost)
     yield from (("Stopped by", one_line(rule, LINE_CHARS)) for rule in topic.rules[:MAX_RULES])
-    yield "Since" if asks(topic) else "When", when(topic.asked) if topic.asked else ""
+    yield "Since" if asks(topic) else "When", in_full(topic.asked) if topic.asked else ""
     yield "Times", str(topic.count) * (topic.count > 1)
     yield "Until", until(topic, now)
 
@@ -97,12 +93,8 @@ def until(topic: Topic, now: datetime) -> str:
     if not asks(topic):
         return ""
     end = topic.until
-    time = "no end" if end is None else f"{when(end)} ({_left(end - now)})"
+    time = "no end" if end is None else f"{in_full(end)} ({ahead(end - now)})"
     return f"{time}. {topic.silence}".strip()
-
-
-def when(at: datetime) -> str:
-    return f"{at:%a} {at.day} {at:%b %Y, %H:%M %Z}"
 
 
 def uncut(topic: Topic) -> str:
@@ -210,11 +202,3 @@ def _number(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count:,} {noun.removesuffix('y')}{'ies' if noun.endswith('y') else 's'}"
-
-
-def _left(span: timedelta) -> str:
-    """Return a time as the console rounds it."""
-    for least, size, unit in _UNITS:
-        if span >= least:
-            return f"in {span / size:.0f} {unit}"
-    return "in less than a minute"

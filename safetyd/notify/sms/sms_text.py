@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from safetyd.core.events.notification_events import ItemKind
+from safetyd.core.text.time_words import nearest
 from safetyd.notify.message import Notice, Topic
 from safetyd.notify.sanitize import one_line
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, ONE, PART, clip, normalise, septets
@@ -29,7 +30,6 @@ _COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
     "summary": ("summary", "summaries"),
     "test": ("test", "tests"),
 }
-_WEEK_DAYS: Final = 7
 
 
 def text_of(notice: Notice, *, replies: bool = True) -> str:
@@ -159,10 +159,7 @@ def _until(topic: Topic, at: datetime) -> str:
     until = topic.until
     if until is None or topic.kind == "expired":
         return ""
-    days = (until.date() - at.date()).days
-    if days == 0:
-        return f" until {until:%H:%M}"
-    return f" until {until:%a %H:%M}" if days < _WEEK_DAYS else f" until {until:%d %b}"
+    return f" until {nearest(until, at)}"
 
 
 def _names(topic: Topic) -> tuple[str, str]:

@@ -6,12 +6,12 @@ words would not be seen, or would turn the line around, is spelt out.
 
 import base64
 import hashlib
-import unicodedata
-from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from html import escape
-from itertools import groupby
 from typing import Final
+
+from safetyd.core.text.time_words import complete, near
+from safetyd.core.text.visible_text import pieces
 
 STYLE: Final = """
 :root {
@@ -99,38 +99,6 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
-# Control, format, surrogate, private use, unassigned, separators of lines, paragraphs and words.
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-
-# Letters and marks that show nothing: fillers, joiners, variation selectors, a Braille cell.
-_BLANK: Final = frozenset(
-    {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
-    | set(range(0x180B, 0x1810))
-    | set(range(0xFE00, 0xFE10))
-    | set(range(0xE0100, 0xE01F0))
-)
-
-
-def pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield all of a text in parts, and of each whether it stands for what cannot be seen.
-
-    Line feeds and tabs stay what they are.
-    """
-    for hidden, chars in groupby(text, _hidden):
-        part = "".join(chars)
-        yield (_spelt(part) if hidden else part), hidden
-
-
-def _hidden(char: str) -> bool:
-    if " " <= char <= "~" or char in "\n\t":
-        return False
-    return unicodedata.category(char) in _UNSEEN or ord(char) in _BLANK
-
-
-def _spelt(part: str) -> str:
-    # As Python writes it: \x1b, \u202e, \U000e0041.
-    return part.encode("unicode_escape", "surrogatepass").decode("ascii")
-
 
 def page(title: str, body: str, recipient: str = "") -> str:
     """Return a whole page around a body that is HTML already."""
@@ -158,25 +126,13 @@ def nonce_field(nonce: str) -> str:
     return f'<input type="hidden" name="n" value="{escape(nonce)}">'
 
 
-_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
-
-
 def moment(at: datetime | str, zone: tzinfo, now: datetime) -> str:
     """Return a time in a zone, with its day if that is not today."""
     known = datetime.fromisoformat(at) if isinstance(at, str) else at
     there = known.astimezone(zone)
-    day = "" if there.date() == now.astimezone(zone).date() else f"{there:%a %d %b} "
-    return f"{day}{there:%H:%M %Z}"
-
-
-def span(seconds: float) -> str:
-    """Return how long something takes, in its largest unit and rounded down."""
-    for unit, size in _UNITS:
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{max(int(seconds), 0)} s"
+    return f"{near(there, now.astimezone(zone))} {there:%Z}"
 
 
 def ago(at: datetime | str, now: datetime) -> str:
     known = datetime.fromisoformat(at) if isinstance(at, str) else at
-    return f"{span((now - known).total_seconds())} ago"
+    return f"{complete((now - known).total_seconds())} ago"

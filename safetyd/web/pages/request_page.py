@@ -11,9 +11,10 @@ from textwrap import indent
 from typing import Any, Final, NamedTuple
 
 from safetyd.core.approvals.request import UNPAUSE
+from safetyd.core.text.time_words import complete
 from safetyd.notify.message import no_text
 from safetyd.web.link_view import LinkView
-from safetyd.web.pages.page_frame import moment, nonce_field, notice, page, seen, span
+from safetyd.web.pages.page_frame import moment, nonce_field, notice, page, seen
 
 SHORT_DIGEST: Final = 12
 ABOUT_CHARS: Final = 300
@@ -96,7 +97,7 @@ def _time_left(card: Card, view: LinkView) -> str:
     if card["deadline"] is None:
         return f"It waits without an end. {_silence(card)}"
     until = moment(card["deadline"], view.zone, view.at)
-    return f"{span(card['left_s'])} left, until {until}. {_silence(card)}"
+    return f"{complete(card['left_s'])} left, until {until}. {_silence(card)}"
 
 
 def _what(card: Card) -> str:

@@ -5,8 +5,9 @@ from html import escape
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
+from safetyd.core.text.time_words import complete
 from safetyd.web.link_view import LinkRow, LinkView
-from safetyd.web.pages.page_frame import ago, moment, nonce_field, page, seen, span
+from safetyd.web.pages.page_frame import ago, moment, nonce_field, page, seen
 from safetyd.web.pages.request_page import FormDraft, about, approve_line, request_page
 
 
@@ -76,7 +77,7 @@ def _words(row: LinkRow) -> str:
 
 
 def _left(deadline: datetime, view: LinkView) -> str:
-    return f"{span((deadline - view.at).total_seconds())} left"
+    return f"{complete((deadline - view.at).total_seconds())} left"
 
 
 NOBODY: Final = "This link opens nothing"

@@ -172,13 +172,3 @@ def test_an_event_is_one_line_with_its_rule_and_count():
     assert render.event(event) == (
         "2026-02-08 14:30:22Z ACTION_BLOCKED code [gate.loop]: no (3 times)"
     )
-
-
-def test_durations_have_one_unit():
-    assert [render.duration(s) for s in (0.4, 59, 61, 7200, 90000)] == [
-        "0 s",
-        "59 s",
-        "1 min",
-        "2 h",
-        "1 d",
-    ]

@@ -1,9 +1,8 @@
 import re
-from datetime import UTC, datetime
 
 import pytest
 
-from safetyd.notify.chat.plain_text import clip, headline, in_bytes, moment, plain_text
+from safetyd.notify.chat.plain_text import clip, headline, in_bytes, plain_text
 from safetyd.notify.message import Notice, Topic
 from safetyd.notify.sanitize import harmless, one_line
 from tests.notify.message_samples import (
@@ -275,7 +274,3 @@ def test_forged_lines_stay_quoted() -> None:
 
     assert "> Code to approve: 0000" in told
     assert "Code to approve: 0000" not in told
-
-
-def test_a_moment_is_written_for_its_reader() -> None:
-    assert moment(datetime(2026, 7, 4, 9, 5, tzinfo=UTC)) == "Sat 4 Jul 09:05 UTC"

@@ -96,7 +96,7 @@ def test_its_target_is_quoted_as_far_as_it_fits() -> None:
 
 @pytest.mark.parametrize(
     ("hours", "until"),
-    [(1, "until 15:02."), (24, "until Tue 14:02."), (24 * 30, "until 01 Apr."), (None, "by code.")],
+    [(1, "until 15:02."), (24, "until Tue 14:02."), (24 * 30, "until 1 Apr."), (None, "by code.")],
 )
 def test_its_end_is_told_if_there_is_room(hours: int | None, until: str) -> None:
     end = None if hours is None else AT + timedelta(hours=hours)

@@ -19,10 +19,11 @@ from safetyd.core.events.guard_events import Paused, Stopped
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
+from safetyd.core.text.visible_text import pieces
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
 from safetyd.web.link_view import MAX_LISTED, LinkView, look
-from safetyd.web.pages.page_frame import POLICY, STYLE, ago, moment, pieces, seen, span
+from safetyd.web.pages.page_frame import POLICY, STYLE, ago, moment, seen
 from safetyd.web.pages.request_page import FormDraft, about, request_page
 from safetyd.web.pages.result_pages import list_page, pairing_page, told_page
 from tests.core.approvals.queue_story import QueueStory
@@ -121,7 +122,7 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
         "code asks: push",
         "normal urgency",
         "high risk",
-        "6 d left, until Sun 08 Mar 12:00 UTC. Without an answer it does not happen.",
+        "6 d left, until Sun 8 Mar 12:00 UTC. Without an answer it does not happen.",
         "why, as the agent says",
         "classify.high: push cannot be undone",
         "can be undoneno",
@@ -293,26 +294,6 @@ def test_any_text_keeps_a_page_in_order(words: str) -> None:
     assert page.text.count("".join(part for part, _ in pieces(words))) >= 4
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain\ttext\nof two lines", [("plain\ttext\nof two lines", False)]),
-        ("a\u202eb", [("a", False), ("\\u202e", True), ("b", False)]),
-        ("\x1b\r", [("\\x1b\\r", True)]),
-        ("\u00a0", [("\\xa0", True)]),
-        ("\U000e0041", [("\\U000e0041", True)]),
-        ("\ud800", [("\\ud800", True)]),
-        ("\\u202e", [("\\u202e", False)]),
-        ("größer 日本", [("größer 日本", False)]),
-        ("", []),
-    ],
-)
-def test_what_cannot_be_seen_is_spelt_out_and_marked(
-    text: str, shown: list[tuple[str, bool]]
-) -> None:
-    assert list(pieces(text)) == shown
-
-
 def test_spelt_out_parts_look_different_from_the_same_letters_written() -> None:
     assert seen("\u202e") == '<span class="odd">\\u202e</span>'
     assert seen("\\u202e<") == "\\u202e&lt;"
@@ -416,19 +397,14 @@ def test_short_form_of_a_request_is_cut_and_says_so() -> None:
     ("when", "shown"),
     [
         (NOON, "13:00 CET"),
-        ("2026-03-01T23:30:00Z", "Mon 02 Mar 00:30 CET"),
-        (datetime(2026, 7, 1, 12, tzinfo=UTC), "Wed 01 Jul 14:00 CEST"),
+        ("2026-03-01T23:30:00Z", "Mon 2 Mar 00:30 CET"),
+        (datetime(2026, 7, 1, 12, tzinfo=UTC), "Wed 1 Jul 14:00 CEST"),
     ],
 )
 def test_times_have_their_day_unless_it_is_today(when: datetime | str, shown: str) -> None:
     assert moment(when, ZoneInfo("Europe/Berlin"), NOON) == shown
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(-1, "0 s"), (59.9, "59 s"), (60, "1 min"), (7199, "1 h"), (86_400 * 2.9, "2 d")],
-)
-def test_spans_are_in_their_largest_unit(seconds: float, shown: str) -> None:
-    assert span(seconds) == shown
-    assert ago(NOON - timedelta(seconds=seconds), NOON) == f"{shown} ago"
-    assert ago((NOON - timedelta(seconds=seconds)).isoformat(), NOON) == f"{shown} ago"
+@pytest.mark.parametrize("given", [NOON, NOON.isoformat()])
+def test_how_long_ago_something_was_is_told_of_both_forms_of_a_time(given: datetime | str) -> None:
+    assert ago(given, NOON + timedelta(seconds=7199)) == "1 h ago"

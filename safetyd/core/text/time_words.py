@@ -1,0 +1,106 @@
+"""Times as people read them: how long, how long ago, and when.
+
+A time is in the zone of whoever reads it already, unless a function says otherwise.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))
+# From how much on a time ahead is counted in a unit: below two hours, minutes still matter.
+_AHEAD: Final = (
+    (timedelta(days=2), timedelta(days=1), "days"),
+    (timedelta(hours=2), timedelta(hours=1), "hours"),
+    (timedelta(minutes=1), timedelta(minutes=1), "min"),
+)
+_MANY_MINUTES: Final = 120
+_FAR_MINUTES: Final = 48 * 60
+_WEEK_DAYS: Final = 7
+
+
+def duration(seconds: float) -> str:
+    """Return how long something takes, in its largest unit and rounded: 3 min."""
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def complete(seconds: float) -> str:
+    """Return how long something takes at least, in its largest unit and rounded down: 2 h."""
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(int(seconds), 0)} s"
+
+
+def exact(seconds: float) -> str:
+    """Return how long something took, to the second: 4m 56s."""
+    minutes, left = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (left, "s"))
+    return " ".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
+
+
+def countdown(seconds: float) -> str:
+    """Return what is left of a time, to the second in its last hour: 12:05."""
+    if seconds >= dict(_UNITS)["h"]:
+        return duration(seconds)
+    minutes, left = divmod(max(0, int(seconds)), 60)
+    return f"{minutes}:{left:02}"
+
+
+def ahead(span: timedelta) -> str:
+    """Return when something is to come: in 3 days."""
+    for least, size, unit in _AHEAD:
+        if span >= least:
+            return f"in {span / size:.0f} {unit}"
+    return "in less than a minute"
+
+
+def about(seconds: float) -> str:
+    """Return roughly when something comes; nothing if it is past or more than two days away."""
+    minutes = round(seconds / 60)
+    if minutes <= 0 or minutes >= _FAR_MINUTES:
+        return ""
+    if minutes < _MANY_MINUTES:
+        return "~1 minute" if minutes == 1 else f"~{minutes} minutes"
+    return f"~{round(minutes / 60)} hours"
+
+
+def clock(at: datetime) -> str:
+    """Return the time of a day: 14:05."""
+    return f"{at:%H:%M}"
+
+
+def day(at: datetime) -> str:
+    """Return a day of this year: Mon 2 Nov."""
+    return f"{at:%a} {at.day} {at:%b}"
+
+
+def day_and_clock(at: datetime) -> str:
+    """Return a time of this year for who may be elsewhere: Mon 2 Nov 14:05 CET."""
+    return f"{day(at)} {clock(at)} {at:%Z}"
+
+
+def in_full(at: datetime) -> str:
+    """Return a time for who reads it much later: Mon 2 Nov 2026, 14:05 CET."""
+    return f"{day(at)} {at:%Y}, {clock(at)} {at:%Z}"
+
+
+def in_utc(at: datetime) -> str:
+    """Return a time to the second, for records: 2026-11-02 13:05:00Z."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def near(at: datetime, now: datetime) -> str:
+    """Return a time with its day, if that is not today: Mon 2 Nov 14:05."""
+    return clock(at) if at.date() == now.date() else f"{day(at)} {clock(at)}"
+
+
+def nearest(at: datetime, now: datetime) -> str:
+    """Return as little of a time as tells it from others: 14:05, Mon 14:05 or 2 Nov."""
+    days = (at.date() - now.date()).days
+    if days == 0:
+        return clock(at)
+    return f"{at:%a} {clock(at)}" if days < _WEEK_DAYS else f"{at.day} {at:%b}"

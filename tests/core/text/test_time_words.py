@@ -1,0 +1,115 @@
+"""Every time that a person reads is written by one of these."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from safetyd.core.text.time_words import (
+    about,
+    ahead,
+    clock,
+    complete,
+    countdown,
+    day,
+    day_and_clock,
+    duration,
+    exact,
+    in_full,
+    in_utc,
+    near,
+    nearest,
+)
+
+NOW = datetime(2026, 11, 2, 14, 5, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounded", "at_least"),
+    [
+        (-1, "-1 s", "0 s"),
+        (59.4, "59 s", "59 s"),
+        (60, "1 min", "1 min"),
+        (110, "2 min", "1 min"),
+        (7199, "2 h", "1 h"),
+        (86_400 * 2.9, "3 d", "2 d"),
+    ],
+)
+def test_how_long_something_takes_is_in_its_largest_unit(
+    seconds: float, rounded: str, at_least: str
+) -> None:
+    assert duration(seconds) == rounded
+    assert complete(seconds) == at_least
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-5, "0s"), (0.9, "0s"), (59, "59s"), (296, "4m 56s"), (3600, "1h"), (3725, "1h 2m 5s")],
+)
+def test_how_long_something_took_is_told_to_the_second(seconds: float, said: str) -> None:
+    assert exact(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-3, "0:00"), (65.9, "1:05"), (3599.9, "59:59"), (3600, "1 h"), (86_400, "1 d")],
+)
+def test_the_last_hour_is_counted_down_to_the_second(seconds: float, said: str) -> None:
+    assert countdown(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        (timedelta(seconds=59), "in less than a minute"),
+        (timedelta(minutes=119), "in 119 min"),
+        (timedelta(hours=2), "in 2 hours"),
+        (timedelta(hours=47), "in 47 hours"),
+        (timedelta(days=3), "in 3 days"),
+    ],
+)
+def test_a_time_ahead_is_told_in_a_unit_that_still_matters(span: timedelta, said: str) -> None:
+    assert ahead(span) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-60, ""),
+        (29, ""),
+        (60, "~1 minute"),
+        (119 * 60, "~119 minutes"),
+        (150 * 60, "~2 hours"),
+        (48 * 3600, ""),
+    ],
+)
+def test_a_rough_time_is_told_within_two_days(seconds: float, said: str) -> None:
+    assert about(seconds) == said
+
+
+def test_a_time_is_written_in_the_zone_that_it_is_in() -> None:
+    assert clock(NOW) == "14:05"
+    assert day(NOW) == "Mon 2 Nov"
+    assert day_and_clock(NOW) == "Mon 2 Nov 14:05 CET"
+    assert in_full(NOW) == "Mon 2 Nov 2026, 14:05 CET"
+
+
+def test_records_are_in_utc_to_the_second() -> None:
+    assert in_utc(NOW) == "2026-11-02 13:05:30Z"
+    assert in_utc(datetime(2026, 7, 4, 9, 5, tzinfo=UTC)) == "2026-07-04 09:05:00Z"
+
+
+@pytest.mark.parametrize(
+    ("days", "told", "least"),
+    [
+        (0, "14:05", "14:05"),
+        (1, "Tue 3 Nov 14:05", "Tue 14:05"),
+        (6, "Sun 8 Nov 14:05", "Sun 14:05"),
+        (7, "Mon 9 Nov 14:05", "9 Nov"),
+    ],
+)
+def test_a_time_has_its_day_unless_it_is_today(days: int, told: str, least: str) -> None:
+    then = NOW + timedelta(days=days)
+
+    assert near(then, NOW) == told
+    assert nearest(then, NOW) == least

@@ -1,0 +1,72 @@
+"""Nothing of a text can hide, whatever it is made of."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.text.visible_text import marked, pieces, printable_line, visible
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\nb\r\tc", "a\\nb\\r\\tc"),
+        ("\x00\x07\x7f\x9b31m", "\\x00\\x07\\x7f\\x9b31m"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("pay\u200bpal", "pay\\u200bpal"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\u3164\u2800\ufe0f", "\\u3164\\u2800\\ufe0f"),
+        ("\u2028\u00a0", "\\u2028\\xa0"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_is_hidden_is_spelt_out_on_one_line(hostile: str, shown: str) -> None:
+    assert visible(hostile) == shown
+
+
+@pytest.mark.parametrize("text", ["", "rm -rf /", r"matches \bsubmit\b", "Grüße, 東京", "naïve ✓"])
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert visible(text) == marked(text, "?") == printable_line(text) == text
+
+
+def test_a_mark_stands_for_each_hidden_character() -> None:
+    assert marked("\x1b[2J\u202e\u3164ü", "?") == "?[2J??ü"
+
+
+def test_a_printable_line_has_one_space_between_words() -> None:
+    assert printable_line(" a\r\n\tb\u00a0\u3164 \x07c ") == "a b c"
+
+
+@given(st.text(st.characters(codec=None)))
+def test_nothing_hidden_remains_of_any_text(text: str) -> None:
+    for shown in (visible(text), marked(text, "?"), printable_line(text)):
+        assert all(unicodedata.category(char) not in _HIDDEN for char in shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\nof two lines", [("plain\ttext\nof two lines", False)]),
+        ("a\u202eb", [("a", False), ("\\u202e", True), ("b", False)]),
+        ("\x1b\r", [("\\x1b\\r", True)]),
+        ("\u00a0", [("\\xa0", True)]),
+        ("\U000e0041", [("\\U000e0041", True)]),
+        ("\ud800", [("\\ud800", True)]),
+        ("\\u202e", [("\\u202e", False)]),
+        ("größer 日本", [("größer 日本", False)]),
+        ("", []),
+    ],
+)
+def test_what_cannot_be_seen_is_spelt_out_and_marked(
+    text: str, shown: list[tuple[str, bool]]
+) -> None:
+    assert list(pieces(text)) == shown
+
+
+def test_what_is_kept_is_not_spelt_out() -> None:
+    assert list(pieces("a\nb\t", kept="\n")) == [("a\nb", False), ("\\t", True)]

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -18,6 +19,7 @@ import msgspec
 
 ENDPOINT: Final = "endpoint.json"
 LOCALTIME: Final = "/etc/localtime"
+THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # as it is usually called from within
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,6 +119,24 @@ def notify(state: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, suppress(BlockingIOError):
         # One that does not listen must not hold up decisions.
         sock.sendto(state.encode(), socket.MSG_DONTWAIT, address)
+
+
+def is_this_machine(host: str) -> bool:
+    """Say whether a name or an address surely leads nowhere else; no name is looked up."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    # A listener for both kinds of addresses sees one kind within the other.
+    inner = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (inner or address).is_loopback
+
+
+def netloc(host: str, port: int) -> str:
+    """Return a host and a port as they stand in an address: 127.0.0.1:8787, [::1]:8787."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def session_bus() -> str:

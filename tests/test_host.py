@@ -14,7 +14,9 @@ from safetyd.host import (
     ENDPOINT,
     AlreadyRunning,
     Endpoint,
+    is_this_machine,
     lock,
+    netloc,
     notify,
     remove_endpoint,
     session_bus,
@@ -240,3 +242,33 @@ def test_what_a_torn_write_left_behind_is_no_hindrance(tmp_path: Path) -> None:
     write_whole(tmp_path / "state", b"whole")
 
     assert [kept.name for kept in tmp_path.iterdir()] == ["state"]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LocalHost", "127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1"]
+)
+def test_loopback_addresses_are_this_machine(host: str) -> None:
+    assert is_this_machine(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "0.0.0.0",
+        "::",
+        "192.168.1.4",
+        "localhost.evil.example",
+        "127.0.0.1.evil",
+        "::ffff:8.8.8.8",
+    ],
+)
+def test_no_other_name_or_address_is_this_machine(host: str) -> None:
+    assert not is_this_machine(host)
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("127.0.0.1", "127.0.0.1:8787"), ("::1", "[::1]:8787"), ("a.b", "a.b:8787")]
+)
+def test_an_ipv6_address_stands_in_brackets_before_its_port(host: str, said: str) -> None:
+    assert netloc(host, 8787) == said

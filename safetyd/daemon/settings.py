@@ -21,13 +21,11 @@ from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, load
 from safetyd.daemon.project_files import with_files
-from safetyd.host import session_bus, system_zone
+from safetyd.host import THIS_MACHINE, netloc, session_bus, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
 
 # What is built once; a change to it waits for the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
-
-_LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
 
@@ -81,7 +79,7 @@ def _addresses(config: Config) -> Iterator[str]:
     web = config.web
     for host, port in ((web.host, web.first_port), (web.links_host, web.links_port)):
         if port:
-            yield from (f"{name}:{port}" for name in dict.fromkeys((host, *_LOCAL)))
+            yield from (netloc(name, port) for name in dict.fromkeys((host, *THIS_MACHINE)))
     if config.bus.url:
         yield from (urlsplit(url).netloc.rpartition("@")[2] for url in config.bus.url.split(","))
 

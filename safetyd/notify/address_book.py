@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
+from safetyd.host import is_this_machine
 from safetyd.notify.channel_config import (
     EmailConfig,
     NotificationsConfig,
@@ -149,7 +150,6 @@ def _list(to: To) -> tuple[str, ...]:
     return ((to,) if to else ()) if isinstance(to, str) else to
 
 
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 NEEDED: Final = "is empty; with enabled = true it is needed"
 Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
 
@@ -190,7 +190,7 @@ def _email(email: EmailConfig) -> Problems:
         yield "smtp_host", NEEDED
     if email.smtp_host.count(":") == 1:
         yield "smtp_host", f"is {email.smtp_host!r}; the port belongs into smtp_port"
-    if email.security == "none" and email.smtp_host not in LOOPBACK:
+    if email.security == "none" and not is_this_machine(email.smtp_host):
         yield "security", 'is "none"; without encryption mail goes to this machine only'
     if username_of(email) and not email.password_file:
         yield "password_file", "is empty; who logs in needs one"
@@ -225,7 +225,7 @@ def _url(url: str) -> Problems:
     # What comes after the host may be a secret, and is not repeated.
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         yield "url", "must be an address that begins with https://"
-    elif parts.scheme == "http" and parts.hostname not in LOOPBACK:
+    elif parts.scheme == "http" and not is_this_machine(parts.hostname):
         yield "url", "begins with http://; without encryption only this machine may be told"
 
 

@@ -9,6 +9,7 @@ import anyio
 from aiohttp import web
 
 from safetyd.core.text.visible_text import marked
+from safetyd.host import is_this_machine
 from safetyd.web.link_answers import Form, Said
 from safetyd.web.pages import result_pages as outcomes
 from safetyd.web.pages.result_pages import ResultPage
@@ -19,8 +20,6 @@ MAX_FIELDS: Final = 16
 BODY_S: Final = 15.0
 WORDS_CHARS: Final = 500
 PEER_CHARS: Final = 200
-
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 
 _SAID: Final[dict[str, Said]] = {"approve": "approved", "deny": "denied", "test": "tested"}
 
@@ -74,7 +73,7 @@ async def _body(request: web.Request) -> bytes:
 def caller(request: web.Request, *, proxied: bool) -> str:
     """Return the address that asks; of a proxy on this machine, the last that it names."""
     remote = request.remote or ""
-    if not proxied or remote not in LOOPBACK:
+    if not proxied or not is_this_machine(remote):
         return remote
     # Some proxies add a line of their own below what they were sent.
     named = ",".join(request.headers.getall("X-Forwarded-For", ())).rpartition(",")[2]

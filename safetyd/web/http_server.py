@@ -14,6 +14,7 @@ from aiohttp.http import HttpProcessingError
 from msgspec import Meta
 
 from safetyd.clock import uptime
+from safetyd.host import is_this_machine, netloc
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.scrape import Scrape
@@ -60,14 +61,16 @@ def web_problems(config: WebConfig) -> Iterator[str]:
 
 def _near(host: str, *, private: bool) -> bool:
     """Say whether a host is this machine or, if that is enough, in a private network."""
-    if host == "localhost":
-        return True
+    return is_this_machine(host) or (private and _is_private(host))
+
+
+def _is_private(host: str) -> bool:
     try:
         address = ip_address(host)
     except ValueError:
         return False
     shared = address.version == 4 and address in SHARED  # noqa: PLR2004 - of IP
-    return address.is_loopback or (private and (address.is_private or shared))
+    return address.is_private or shared
 
 
 class Listener:
@@ -80,7 +83,7 @@ class Listener:
         self._port = port
         self._routes = routes
         self._turns = RequestTurns(uptime)
-        self._names = frozenset({"localhost", "127.0.0.1", "::1", host, *names})
+        self._names = frozenset({host, *names})
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
 
@@ -99,7 +102,7 @@ class Listener:
             partial(_accept, server), self._host, self._port if port is None else port
         )
         name, number = self._listener.sockets[0].getsockname()[:2]
-        return f"http://{f'[{name}]' if ':' in name else name}:{number}"
+        return f"http://{netloc(name, number)}"
 
     async def stop(self) -> None:
         if self._listener is not None:
@@ -120,7 +123,8 @@ class Listener:
     @web.middleware
     async def _our_host_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse other names, so that no web page can reach us by rebinding its own."""
-        if _name(request.host) not in self._names:
+        name = _name(request.host)
+        if name is None or not (name in self._names or is_this_machine(name)):
             return web.Response(status=403, text="unknown host\n")
         return await handler(request)
 

@@ -7,7 +7,6 @@ and password travel encrypted or not at all, except to this machine itself.
 import base64
 import contextlib
 import ssl
-from ipaddress import ip_address
 from typing import Final, Literal
 
 import anyio
@@ -20,6 +19,7 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
+from safetyd.host import is_this_machine
 from safetyd.notify.channel import Misconfigured, Unavailable, Undeliverable
 from safetyd.notify.sanitize import one_line
 
@@ -83,7 +83,7 @@ class Submission:
         return reply.message
 
     async def _client(self) -> SMTP:
-        if self._security == "none" and not _loopback(self._host):
+        if self._security == "none" and not is_this_machine(self._host):
             raise Misconfigured(f"{self._where} is another machine, so mail must be encrypted")
         return SMTP(
             hostname=self._host,
@@ -170,12 +170,3 @@ def _spellings(username: str, password: str) -> tuple[str, ...]:
         return ()
     sent = (password, f"\0{username}\0{password}")
     return (password, *(base64.b64encode(each.encode()).decode() for each in sent))
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

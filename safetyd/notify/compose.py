@@ -12,7 +12,6 @@ import msgspec
 from safetyd.core.approvals.assurance import approvable, risk_within, says_all
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.notification_events import SHOWN, Item, Note
 from safetyd.core.messages.binding import besides, diff_of
 from safetyd.core.messages.proposal import Proposal, Risk
@@ -20,14 +19,12 @@ from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.recipients import Recipient
 from safetyd.notify.message import Notice, Privacy, Topic
 from safetyd.notify.sanitize import harmless, one_line
+from safetyd.operators.views.request_facts import SECTIONS, facts_of, short_digest
 
-SHORT_DIGEST: Final = 12
 TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
 LINE_CHARS: Final = 160
 RULES: Final = 5
-_NAMES: Final = {"extra": "fields that safetyd does not know"}
-IRREVERSIBLE: Final = "gate.irreversible"  # how the names of rules begin that found it so
 
 NotNow = Literal["cancelled", "expired", "quiet"]
 
@@ -147,7 +144,7 @@ class Composer:
     def _asked(
         self, delivery: Delivery, item: Item, request: Request, zone: tzinfo, box: Destination
     ) -> Topic:
-        asked, proposal = request.asked, request.asked.proposal
+        asked, proposal, facts = request.asked, request.asked.proposal, facts_of(request)
         text, why = _said(request)
         shown = harmless(text, TEXT_CHARS)
         topic = Topic(
@@ -159,24 +156,21 @@ class Composer:
             target=one_line(_target(proposal), LINE_CHARS),
             text=shown.text,
             cut=shown.cut,
-            exact=bool(proposal.text) or request.own,
+            exact=not facts.lack,
             whole=says_all(proposal) and not request.gives,
             agent=request.agent,
             session=one_line(proposal.session or "", LINE_CHARS),
             project=one_line(proposal.project or "", LINE_CHARS),
             beside=", ".join(filter(None, (request.gives, _beside(proposal)))),
             why=harmless(why, TEXT_CHARS).text,
-            rules=tuple(
-                one_line(f"{verdict.rule}: {verdict.reason}", LINE_CHARS)
-                for verdict in asked.verdicts[:RULES]
-            ),
-            risk=asked.risk,
-            reversibility=reversibility(asked).replace("_", " "),
-            cost="" if proposal.cost_usd is None else f"${proposal.cost_usd:.2f}",
+            rules=tuple(one_line(str(rule), LINE_CHARS) for rule in facts.verdicts[:RULES]),
+            risk=facts.risk,
+            reversibility=facts.undoing.replace("_", " "),
+            cost=facts.cost,
             asked=asked.at.astimezone(zone),
             until=None if request.deadline is None else request.deadline.astimezone(zone),
-            silence=_silence(request),
-            digest=asked.digest.removeprefix("sha256:")[:SHORT_DIGEST],
+            silence=facts.silence,
+            digest=short_digest(facts.digest),
             count=request.repeats + 1,
         )
         return self._with_ways(topic, delivery, request, box) if request.pending else topic
@@ -192,10 +186,7 @@ class Composer:
             link=self.link(delivery.id, request.id, delivery.recipient),
             code=self._links.code(request.id, delivery.recipient) if may else "",
             by_reply=len(delivery.items) == 1 and _by_reply(request, ways, box.reply_risk),
-            commands=(
-                f"safetyd approve {request.id} --digest {topic.digest}",
-                f"safetyd deny {request.id}",
-            ),
+            commands=facts_of(request).commands,
         )
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
@@ -215,16 +206,6 @@ def _by_reply(request: Request, ways: tuple[str, ...], most: Risk | None) -> boo
     if most is None or not risk_within(request.asked.risk, most):
         return False
     return approvable(request, "sms", ways)
-
-
-def reversibility(asked: Decided) -> str:
-    """Return whether it can be undone: a rule that says no knows more than the type does."""
-    rules = (rule for verdict in asked.verdicts for rule in (verdict.rule, *verdict.also))
-    return "irreversible" if any(map(_finds_so, rules)) else asked.reversibility
-
-
-def _finds_so(rule: str) -> bool:
-    return rule.startswith(IRREVERSIBLE)
 
 
 def _noted(note: Note, link: str) -> Topic:
@@ -262,7 +243,7 @@ def _beside(proposal: Proposal) -> str:
     """Return by name what a person approves beside the text, so that they look at it."""
     diff = diff_of(proposal)
     lines = len(diff.splitlines()) if isinstance(diff, str) else 0
-    names = [_NAMES.get(name, name) for name in besides(proposal)]
+    names = [SECTIONS["extra"] if name == "extra" else name for name in besides(proposal)]
     return ", ".join(([f"a diff of {lines:,} lines"] if lines else []) + names)
 
 
@@ -272,9 +253,3 @@ def _target(proposal: Proposal) -> str:
         named = (target.label, target.name, target.app, target.url)
         return next(filter(None, named), "")
     return ", ".join(proposal.paths) or proposal.remote or ""
-
-
-def _silence(request: Request) -> str:
-    if request.own:
-        return "Without an answer the agent stays paused."
-    return "Without an answer it does not happen."

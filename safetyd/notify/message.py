@@ -5,20 +5,45 @@ one line is meant, no addresses that a reader's program would make into links, a
 A channel has to escape for its own markup and for nothing else.
 """
 
+from collections import Counter
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
+from safetyd.operators.views.request_facts import danger_of, no_text
 
 Privacy = Literal["full", "summary", "minimal"]
 
 
-def no_text(*, described: bool) -> str:
-    """Say that an agent gave no exact text and, if it `described` its wish, lead up to that."""
-    return f"It gave no exact text.{' The agent describes it as:' * described}"
+_ASKING: Final[frozenset[ItemKind]] = frozenset({"request", "reminder", "last_call"})
+
+
+class Prefix(NamedTuple):
+    """Which of several messages about one thing this is, in words for as much room as there is."""
+
+    long: str = ""
+    short: str = ""
+    inline: str = ""  # after other words
+
+
+_PREFIXES: Final[dict[ItemKind, Prefix]] = {
+    "reminder": Prefix("Reminder: ", "Reminder: ", "still waiting: "),
+    "last_call": Prefix("Last call: ", "Last call: ", "last call: "),
+    "expired": Prefix("Expired without an answer: ", "Expired: ", "expired: "),
+}
+_NONE: Final = Prefix()
+# One, and several, in the order in which they are told.
+_COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
+    "request": ("request waiting", "requests waiting"),
+    "expired": ("request expired", "requests expired"),
+    "alert": ("alert", "alerts"),
+    "summary": ("summary", "summaries"),
+    "test": ("test", "tests"),
+}
+_COUNTED_SHORT: Final[dict[ItemKind, tuple[str, str]]] = {"expired": ("expired", "expired")}
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +78,35 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""  # that approves on its page; empty: it can be approved at a terminal only
     by_reply: bool = False  # the code approves by SMS, too
     commands: tuple[str, ...] = ()  # to approve and to deny at a terminal
+
+    @property
+    def asks(self) -> bool:
+        """Whether an answer is wanted."""
+        return self.kind in _ASKING
+
+    @property
+    def sort(self) -> ItemKind:
+        """What it is counted as: all that wants an answer is a request."""
+        return "request" if self.asks else self.kind
+
+    @property
+    def high(self) -> bool:
+        """Whether an answer is wanted soon; what is only to be known says itself how urgent."""
+        return self.asks and self.urgency == "high"
+
+    @property
+    def prefix(self) -> Prefix:
+        return _PREFIXES.get(self.kind, _NONE)
+
+    @property
+    def times(self) -> str:
+        """Say how often it happened, if more than once."""
+        return f" ({self.count} times)" if self.count > 1 else ""
+
+    @property
+    def danger(self) -> str:
+        """Say how dangerous a request is, and whether it can be undone."""
+        return danger_of(self.risk, self.reversibility)
 
     @property
     def lack(self) -> str:
@@ -90,6 +144,30 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     def single(self) -> Topic | None:
         """The one thing that it is about, if it is about one."""
         return self.topics[0] if len(self.topics) == 1 and not self.more else None
+
+    @property
+    def counts(self) -> Counter[ItemKind]:
+        """How many things of each sort it shows."""
+        return Counter(topic.sort for topic in self.topics)
+
+    @property
+    def rest(self) -> str:
+        """Say how many more there are than it shows, if any."""
+        return f"+{self.more:,} more" if self.more else ""
+
+    def counted(self, *, short: bool = False) -> list[str]:
+        """Say how many there are of each sort, requests first, and how many more.
+
+        Where every letter counts, it is `short`.
+        """
+        counts, more = self.counts, f"{self.more} more" if short else f"{self.more:,} more"
+        words = _COUNTED | _COUNTED_SHORT if short else _COUNTED
+        said = [
+            f"{counts[kind]} {one if counts[kind] == 1 else many}"
+            for kind, (one, many) in words.items()
+            if counts[kind]
+        ]
+        return [*said, more] if self.more else said
 
     @property
     def reach(self) -> str:

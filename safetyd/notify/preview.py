@@ -32,6 +32,7 @@ from safetyd.notify.sms.sms_channel import takes_replies
 from safetyd.notify.sms.sms_text import text_of
 from safetyd.operators.replies import Done, Refusal, refused
 from safetyd.operators.views.paging import fitting
+from safetyd.operators.views.request_facts import ProposalFacts, RequestFacts
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,27 +81,33 @@ MAX_STEPS: Final = 6  # steps that are shown
 GIVEN: Final = timedelta(hours=1)
 CODE: Final = "4821"
 
+_FACTS: Final = RequestFacts(
+    id="req_5a3f1e5a3f1e",
+    agent="nightly",
+    type="push",
+    digest="9f3c1a20b7d4",
+    risk="high",
+    reversibility="irreversible",
+    proposal=ProposalFacts(cost_usd=0.02),
+)
 _TOPIC: Final = Topic(
     kind="request",
-    ref="req_5a3f1e5a3f1e",
-    title="push by nightly",
+    ref=_FACTS.id,
+    title=f"{_FACTS.type} by {_FACTS.agent}",
     urgency="normal",
-    action="push",
+    action=_FACTS.type,
     target="origin",
     text="git push origin main",
-    agent="nightly",
+    agent=_FACTS.agent,
     session="s-12",
     why="All tests pass, and the fix is wanted in today's release.",
     rules=("classify.requires_permission: push needs a person",),
-    risk="high",
-    reversibility="irreversible",
-    cost="$0.02",
-    silence="Without an answer it does not happen.",
-    digest="9f3c1a20b7d4",
-    commands=(
-        "safetyd approve req_5a3f1e5a3f1e --digest 9f3c1a20b7d4",
-        "safetyd deny req_5a3f1e5a3f1e",
-    ),
+    risk=_FACTS.risk,
+    reversibility=_FACTS.undoing,
+    cost=_FACTS.cost,
+    silence=_FACTS.silence,
+    digest=_FACTS.digest,
+    commands=_FACTS.commands,
 )
 
 

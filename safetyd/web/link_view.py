@@ -11,10 +11,9 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import ALLOW
-from safetyd.notify.compose import reversibility
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
-from safetyd.notify.message import no_text
+from safetyd.operators.views.request_facts import facts_of
 from safetyd.operators.views.request_view import card
 
 MAX_LISTED: Final = 100
@@ -106,16 +105,16 @@ def _list(engine: Engine, moment: Moment, link: SentLink, zone: tzinfo, signer: 
 
 
 def _row(request: Request, link: SentLink, signer: Signer) -> LinkRow:
-    asked, proposal = request.asked, request.asked.proposal
+    facts = facts_of(request)
     return LinkRow(
         token=signer.token(link.delivery, request.id, link.recipient),
-        agent=request.agent,
-        type=asked.type,
-        words=(proposal.text or proposal.description)[:LISTED_CHARS],
-        lack=_lack(request),
-        risk=asked.risk,
-        reversibility=reversibility(asked),
-        stopped_by="; ".join(f"{verdict.rule}: {verdict.reason}" for verdict in asked.verdicts),
+        agent=facts.agent,
+        type=facts.type,
+        words=facts.words[:LISTED_CHARS],
+        lack=facts.lack,
+        risk=facts.risk,
+        reversibility=facts.undoing,
+        stopped_by="; ".join(map(str, facts.verdicts)),
         urgency=request.urgency,
         deadline=request.deadline,
     )
@@ -138,9 +137,8 @@ def _holds(engine: Engine, moment: Moment, request: Request) -> str:
 
 
 def _card(engine: Engine, moment: Moment, request: Request) -> dict[str, Any]:
-    shown = msgspec.json.encode(card(engine, moment, request))
-    plain: dict[str, Any] = msgspec.json.decode(shown)
-    return {**plain, "reversibility": reversibility(request.asked)}
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(card(engine, moment, request)))
+    return plain
 
 
 def _zone(engine: Engine, recipient: str) -> tzinfo:
@@ -149,11 +147,3 @@ def _zone(engine: Engine, recipient: str) -> tzinfo:
         if known.name == recipient:
             return ZoneInfo(known.quiet.timezone)
     return UTC
-
-
-def _lack(request: Request) -> str:
-    """Say that nobody can tell exactly what would be done, if so."""
-    proposal = request.asked.proposal
-    if proposal.text or request.own:
-        return ""
-    return no_text(described=bool(proposal.description))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from safetyd.console.render.layout import indented, when
 from safetyd.console.terminal_text import document, plain
+from safetyd.operators.views.request_facts import danger_by
 
 View = Mapping[str, Any]
 
@@ -65,8 +66,10 @@ def _decided(decided: View) -> Iterator[str]:
 
 
 def _judged(decided: View) -> str:
-    words = (decided["tier"], f"risk {decided['risk']}", decided["reversibility"])
-    return plain(", ".join(words))
+    restricting = (guard for guard in decided["guards"] if guard["restricted"])
+    rules = (rule for guard in restricting for rule in (guard["rule"], *guard["also"]))
+    danger = danger_by(decided["risk"], decided["reversibility"], rules)
+    return plain(f"{decided['tier']}, risk {danger}")
 
 
 def _why(decided: View) -> Iterator[str]:

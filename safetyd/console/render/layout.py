@@ -1,18 +1,15 @@
 """What people read: pure functions from answers to text. Words of agents go through `plain`."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from safetyd.console.terminal_text import plain
 from safetyd.core.messages.decision import Decision
-from safetyd.core.messages.verdict import Severity
+from safetyd.core.messages.verdict import Severity, seconds
 from safetyd.core.text.time_words import in_utc
 
 View = Mapping[str, Any]
-
-TENTHS_UNTIL_S: Final = 9.9
 
 
 def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
@@ -22,17 +19,10 @@ def decision(answer: Decision, kind: str, *, dry_run: bool = False) -> str:
         label = "rule" if len(answer.triggered_rules) == 1 else "rules"
         facts.append((label, ", ".join(map(plain, answer.triggered_rules))))
     if answer.retry_after_s is not None:
-        facts.append(("retry", f"in {_rounded_up(answer.retry_after_s)} s"))
+        facts.append(("retry", f"in {seconds(answer.retry_after_s)}"))
     facts.append(("id", plain(answer.id)))
     notes = [f"  {note}" for note in _notes(answer, dry_run=dry_run)]
     return "\n".join((_headline(answer, kind), *notes, *indented(facts)))
-
-
-def _rounded_up(seconds: float) -> str:
-    """Return a time after which trying again is not too early; below ten seconds with a decimal."""
-    if seconds > TENTHS_UNTIL_S:
-        return f"{math.ceil(seconds)}"
-    return f"{math.ceil(seconds * 10) / 10:.1f}"
 
 
 def _notes(answer: Decision, *, dry_run: bool) -> Iterator[str]:

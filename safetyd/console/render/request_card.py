@@ -10,30 +10,18 @@ from typing import Any, Final
 from safetyd.console.render.layout import indented, when
 from safetyd.console.render.request_tables import before
 from safetyd.console.terminal_text import document, plain
-from safetyd.core.approvals.request import UNPAUSE
 from safetyd.core.text.time_words import duration
 from safetyd.core.text.visible_text import visible
+from safetyd.operators.views.request_facts import (
+    RequestFacts,
+    facts_of_card,
+    sections,
+    time_left,
+)
 
 Row = Mapping[str, Any]
 
-SHORT_DIGEST: Final = 12
 MIN_WIDTH: Final = 20
-
-# In this order, under these names; every other field of the proposal comes after them.
-_SECTIONS: Final = {
-    "text": "exact text",
-    "description": "description",
-    "target": "target",
-    "paths": "paths",
-    "rationale": "why",
-    "rollback": "rollback plan",
-    "context": "context",
-    "extra": "fields that safetyd does not know",
-}
-# What safetyd says itself, or what does not describe the action.
-_ELSEWHERE: Final = frozenset(
-    {"id", "type", "agent", "at", "urgency", "cost_usd", "request_id", "wait", "timeout_s"}
-)
 
 
 def card(view: Row, width: int = 100, most: int | None = None) -> str:
@@ -41,65 +29,48 @@ def card(view: Row, width: int = 100, most: int | None = None) -> str:
 
     A screen that is drawn again and again cannot draw tens of thousands.
     """
+    facts = facts_of_card(view)
     parts = (
-        [_title(view), *indented(_facts(view))],
+        [_title(view), *indented(_facts(view, facts))],
         ["In the agent's own words, with everything unseen made visible:"],
         list(_words(view["proposal"], max(width, MIN_WIDTH) - 5, most)),
         list(_earlier(view)),
-        list(_next(view)),
+        list(_next(view, facts)),
     )
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def is_cut(view: Row, most: int) -> bool:
     """Say whether a card of at most so many lines of a field leaves something out."""
-    shown = (value for name, value in view["proposal"].items() if name not in _ELSEWHERE)
-    return any(len(list(_lines(value))) > most for value in shown)
-
-
-def short_digest(digest: str) -> str:
-    return digest.removeprefix("sha256:")[:SHORT_DIGEST]
+    return any(len(list(_lines(part.said))) > most for part in sections(view["proposal"]))
 
 
 def _title(view: Row) -> str:
     return f"{plain(view['id'])} ({plain(view['state'])}): {plain(view['agent'])} wants to do this"
 
 
-def _facts(view: Row) -> Iterator[tuple[str, str]]:
-    proposal = view["proposal"]
-    yield "action", f"{plain(view['type'])}{' (a type that is not known)' * view['unknown']}"
-    yield "risk", f"{plain(view['risk'])}, {_undoing(view['reversibility'])}"
-    for verdict in view["verdicts"]:
-        yield "stopped by", f"{plain(verdict['rule'])}: {plain(verdict.get('reason', ''), 2000)}"
-    for end in view.get("resolved", ()):
-        yield "leads to", plain(end, 2000) or "more than anybody could follow"
-    if view.get("gives"):
-        yield "ALSO", plain(view["gives"])
-    cost = proposal.get("cost_usd")
-    yield "cost", "not said" if cost is None else f"${cost:.2f}, as the agent says"
-    if not proposal.get("rollback"):
-        yield "rollback", "the agent has no plan for it"
+def _facts(view: Row, facts: RequestFacts) -> Iterator[tuple[str, str]]:
+    yield "action", f"{plain(facts.type)}{' (a type that is not known)' * view['unknown']}"
+    yield "risk", plain(facts.danger)
+    yield from (("stopped by", plain(verdict, 2000)) for verdict in facts.verdicts)
+    yield from (("leads to", plain(end, 2000)) for end in facts.ends)
+    if facts.gives:
+        yield "ALSO", plain(facts.gives)
+    yield "cost", facts.cost_said
+    if facts.no_rollback:
+        yield "rollback", facts.no_rollback
     yield "urgency", plain(view["urgency"])
-    repeats = f", proposed {view['repeats']} times more" if view["repeats"] else ""
-    yield "asked", f"{when(view['asked_at'])}{repeats}"
-    yield "proposal", plain(proposal.get("id", ""))
-
-
-def _undoing(reversibility: str) -> str:
-    if reversibility == "unknown":
-        return "nobody knows whether it can be undone"
-    return plain(reversibility).replace("_", " ")
+    yield "asked", ", ".join(filter(None, (when(view["asked_at"]), facts.again)))
+    yield "proposal", plain(facts.proposal.id or "")
 
 
 def _words(proposal: Row, width: int, most: int | None) -> Iterator[str]:
-    names = [*_SECTIONS, *(name for name in proposal if name not in _SECTIONS)]
-    for name in names:
-        if proposal.get(name) and name not in _ELSEWHERE:
-            yield f"  {_SECTIONS.get(name, name)}"
-            lines = list(_lines(proposal[name]))
-            yield from _barred(lines[:most], width)
-            if most is not None and len(lines) > most:
-                yield f"  ({len(lines) - most:,} more lines: v shows all of them)"
+    for section in sections(proposal):
+        yield f"  {section.title}"
+        lines = list(_lines(section.said))
+        yield from _barred(lines[:most], width)
+        if most is not None and len(lines) > most:
+            yield f"  ({len(lines) - most:,} more lines: v shows all of them)"
     if not proposal.get("text"):
         yield "  (it gave no exact text)"
 
@@ -143,28 +114,20 @@ def _earlier(view: Row) -> Iterator[str]:
     yield from (f"  {said}" for said in before(view["before"]))
 
 
-def _next(view: Row) -> Iterator[str]:
+def _next(view: Row, facts: RequestFacts) -> Iterator[str]:
     if view["state"] != "pending":
         yield from _end(view)
         return
-    id_ = plain(view["id"])
-    yield f"{_time_left(view)} {_silence(view)}"
+    yield f"{_time_left(view)} {facts.silence}"
     if view["until"]:
         yield f"It was put off until {when(view['until'])}."
-    yield f"  safetyd approve {id_} --digest {short_digest(view['digest'])}"
-    yield f"  safetyd deny {id_}"
+    yield from (f"  {plain(command)}" for command in facts.commands)
 
 
 def _time_left(view: Row) -> str:
     if view["left_s"] is None:
-        return "It waits without an end."
-    return f"{duration(max(view['left_s'], 0.0))} left, until {when(view['deadline'])}."
-
-
-def _silence(view: Row) -> str:
-    if view["type"] == UNPAUSE:
-        return "Without an answer the agent stays paused."
-    return "Without an answer it does not happen."
+        return time_left("", "")
+    return time_left(duration(max(view["left_s"], 0.0)), when(view["deadline"]))
 
 
 def _end(view: Row) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
+from safetyd.operators.views.request_facts import words_of
 
 Row = Mapping[str, Any]
 
@@ -66,12 +67,9 @@ def _line(group: Sequence[Row]) -> tuple[str, ...]:
 
 def what(row: Row) -> str:
     """Return the type of an action and, in the agent's words, what it is."""
-    said = row.get("text") or row.get("description")
-    return f"{plain(row['type'] if 'type' in row else row['action'])}{_quoted(said)}"
-
-
-def _quoted(said: str | None) -> str:
-    return f' "{plain(said, WHAT_CHARS)}"' if said else ""
+    said = words_of(row)
+    quoted = f' "{plain(said, WHAT_CHARS)}"' if said else ""
+    return f"{plain(row['type'] if 'type' in row else row['action'])}{quoted}"
 
 
 def _notes(row: Row) -> str:

@@ -12,14 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from safetyd.console.render.layout import when
+from safetyd.console.render.layout import some, when
 from safetyd.console.render.request_card import card as in_full
-from safetyd.console.render.request_card import is_cut, short_digest
+from safetyd.console.render.request_card import is_cut
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.reporting.session_summary import summary
 from safetyd.core.text.time_words import countdown
 from safetyd.core.text.visible_text import visible
 from safetyd.journal.transcript_files import DIRECTORY, names, read
+from safetyd.operators.views.request_facts import short_digest, words_of
 
 View = Mapping[str, Any]
 ODD_LINES: Final = 3
@@ -101,9 +102,8 @@ def everything(view: View, columns: int) -> str:
 
 def unread(rows: Sequence[View]) -> str:
     """Say that nothing was approved, because nobody has seen all of it."""
-    ids = ", ".join(plain(row["id"]) for row in rows[:ODD_LINES])
-    more = f" and {len(rows) - ODD_LINES} more" if len(rows) > ODD_LINES else ""
-    return f"NOT APPROVED: {ids}{more}: read all of it first. Select it; v shows what is cut."
+    ids = some([row["id"] for row in rows], ODD_LINES)
+    return f"NOT APPROVED: {ids}: read all of it first. Select it; v shows what is cut."
 
 
 def outcomes(results: Sequence[View], wanted: int, trouble: str) -> str:
@@ -169,18 +169,13 @@ def _is_wide(line: str) -> bool:
 def _chosen(row: View, columns: int) -> Iterator[str]:
     digest = plain(short_digest(row["digest"]))
     yield f"{plain(row['id'])}, digest {digest}, of {plain(row['agent'])}:"
-    yield from quoted(f"{row['type']}: {_said(row)}", columns)
+    yield from quoted(f"{row['type']}: {words_of(row)}", columns)
     if not row.get("whole"):
         yield "  (and more; its card shows all)"
 
 
 def _what(row: View) -> str:
-    return f"{plain(row['type'])}: {plain(_said(row))}"
-
-
-def _said(row: View) -> str:
-    words: str = row["text"] or row["description"]
-    return words
+    return f"{plain(row['type'])}: {plain(words_of(row))}"
 
 
 def _short(view: View, columns: int) -> Iterator[str]:
@@ -188,15 +183,11 @@ def _short(view: View, columns: int) -> Iterator[str]:
     proposal = view["proposal"]
     urgency, time = plain(view["urgency"]), left(view, 0.0)
     yield f"{plain(view['agent'])} asks, {urgency} urgency, {time}: {plain(view['type'])}"
-    yield from quoted(_said(_texts(proposal)), columns, SHORT_LINES)
+    yield from quoted(words_of(proposal), columns, SHORT_LINES)
     if changes := _changes(_mapping(proposal.get("context"))):
         yield from quoted(changes, columns, 1)
     if proposal.get("rationale"):
         yield from quoted(f"why: {proposal['rationale']}", columns, 2)
-
-
-def _texts(proposal: View) -> View:
-    return {"text": "", "description": "", **proposal}
 
 
 def _changes(context: View) -> str:

@@ -13,7 +13,7 @@ from safetyd.core.messages.proposal import Urgency
 from safetyd.notify.channel import Limits, Misconfigured, Rate, Receipt
 from safetyd.notify.channel_config import NtfyConfig
 from safetyd.notify.chat.http_post import post
-from safetyd.notify.chat.plain_text import ASKS, headline, in_bytes, plain_text
+from safetyd.notify.chat.plain_text import headline, in_bytes, plain_text
 from safetyd.notify.message import Notice
 
 MAX_BYTES: Final = 4095  # a longer message becomes an attachment
@@ -106,6 +106,6 @@ def _opened(notice: Notice) -> str:
 
 def _buttons(notice: Notice, opened: str) -> list[Button]:
     buttons = [Button("Review", opened)] if opened else []
-    if buttons and notice.single and notice.single.kind in ASKS:
+    if buttons and notice.single and notice.single.asks:
         buttons.append(Button("Deny", f"{opened}?i=d"))
     return buttons

@@ -4,31 +4,19 @@ The lines of an agent begin with `>`, so that none can pass for one of ours.
 """
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.text.time_words import day_and_clock
 from safetyd.notify.message import Notice, Topic
 
 CUT: Final = "…"
-ASKS: Final[tuple[ItemKind, ...]] = ("request", "reminder", "last_call")
 # How many characters of an agent's words are tried, until the whole is short enough.
 EXCERPTS: Final = (4000, 2000, 1000, 500, 250, 120, 60, 20, 0)
 LIST_EXCERPTS: Final = (250, 120, 60, 0)
 FEW: Final = 120  # with fewer characters of a text, one rule has to do
-
-_BEFORE: Final = {"reminder": "Reminder: ", "last_call": "Last call: ", "expired": "Expired: "}
-_COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
-    "request": ("request waiting", "requests waiting"),
-    "expired": ("request expired", "requests expired"),
-    "alert": ("alert", "alerts"),
-    "summary": ("summary", "summaries"),
-    "test": ("test", "tests"),
-}
 
 Size = Callable[[str], int]
 
@@ -42,7 +30,7 @@ def headline(notice: Notice, most: int = 80, size: Size = len) -> str:
     topic = notice.single
     mark = "[TEST] " if notice.test else ""
     if topic is None or notice.privacy == "minimal":
-        high = any(each.urgency == "high" and each.kind in ASKS for each in notice.topics)
+        high = any(each.high for each in notice.topics)
         return clip(f"{mark}{'HIGH: ' if high else ''}{_counts(notice)}", most, size)
     return clip(f"{mark}{_title(topic)}", most, size)
 
@@ -92,7 +80,7 @@ def _text(lines: Iterator[str]) -> str:
 
 
 def _single(notice: Notice, topic: Topic, chars: int) -> Iterator[str]:
-    known = topic.kind in ASKS or topic.kind == "expired"
+    known = topic.asks or topic.kind == "expired"
     yield from _asked(topic, chars, notice) if known else _noted(topic, chars, notice)
     yield ""
     yield from _answer(topic)
@@ -116,7 +104,7 @@ def _asked(topic: Topic, chars: int, notice: Notice) -> Iterator[str]:
         yield f"Also: {topic.beside}; look at the page before you approve"
     if full:
         yield from (f"Stopped by {rule}" for rule in topic.rules[: None if chars > FEW else 1])
-    yield f"Risk: {', '.join(filter(None, (topic.risk, topic.reversibility, topic.cost)))}"
+    yield f"Risk: {', '.join(filter(None, (topic.danger, topic.cost)))}"
     yield from _until(topic)
 
 
@@ -134,14 +122,13 @@ def _several(notice: Notice, chars: int) -> Iterator[str]:
         yield "While quiet hours lasted:"
     for number, topic in enumerate(notice.topics, 1):
         until = f", until {day_and_clock(topic.until)}" if topic.until else ""
-        times = f" ({topic.count} times)" if topic.count > 1 else ""
-        yield f"{number}. {_title(topic)}{times}{until}"
+        yield f"{number}. {_title(topic)}{topic.times}{until}"
         if notice.privacy == "full" and chars:
             yield from _words(topic, chars)
         yield from _answer(topic)
         yield ""
     if notice.more:
-        yield f"+{notice.more:,} more; `safetyd list` shows what waits."
+        yield f"{notice.rest}; `safetyd list` shows what waits."
     if notice.list_link:
         yield "All of them:"
         yield notice.list_link
@@ -165,7 +152,7 @@ def _answer(topic: Topic) -> Iterator[str]:
     yield topic.link
     if topic.code:
         yield f"Code to approve: {topic.code}"
-    elif topic.kind in ASKS:
+    elif topic.asks:
         yield "The link can deny; to approve it takes a terminal."
 
 
@@ -179,20 +166,11 @@ def _last(notice: Notice) -> Iterator[str]:
 
 
 def _title(topic: Topic) -> str:
-    high = "HIGH: " if topic.urgency == "high" and topic.kind in ASKS else ""
-    return f"{_BEFORE.get(topic.kind, '')}{high}{topic.title}"
+    return f"{topic.prefix.short}{'HIGH: ' * topic.high}{topic.title}"
 
 
 def _counts(notice: Notice) -> str:
-    kinds = Counter("request" if each.kind in ASKS else each.kind for each in notice.topics)
-    parts = [
-        f"{kinds[kind]} {one if kinds[kind] == 1 else many}"
-        for kind, (one, many) in _COUNTED.items()
-        if kinds[kind]
-    ]
-    if notice.more:
-        parts.append(f"{notice.more:,} more")
-    return ", ".join(parts)
+    return ", ".join(notice.counted())
 
 
 def _asked_at(topic: Topic) -> str:

@@ -26,12 +26,6 @@ _BUTTONS: Final[dict[Action, tuple[str, str]]] = {
     "approve": ("approve", "Approve"),
     "deny": ("deny", "Deny"),
 }
-_OPENINGS: Final = {
-    "reminder": "Reminder: ",
-    "last_call": "Last call: ",
-    "expired": "Expired: ",
-    "test": "Test: ",
-}
 
 
 class DesktopNotice(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,9 +128,9 @@ def _several(notice: Notice) -> DesktopNotice:
 
 def _summary(topic: Topic) -> str:
     urgent = "HIGH: " if topic.commands and topic.urgency == "high" else ""
-    often = f" ({topic.count} times)" if topic.count > 1 else ""
-    opening = f"{_OPENINGS.get(topic.kind, '')}{urgent}"
-    return opening + cut(_flat(topic.title), MAX_SUMMARY - len(opening) - len(often)) + often
+    opening = f"{'Test: ' * (topic.kind == 'test')}{topic.prefix.short}{urgent}"
+    room = MAX_SUMMARY - len(opening) - len(topic.times)
+    return opening + cut(_flat(topic.title), room) + topic.times
 
 
 def _terms(topic: Topic, now: datetime) -> str:

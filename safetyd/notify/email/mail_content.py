@@ -16,13 +16,7 @@ LINE_CHARS: Final = 300
 MAX_RULES: Final = 5
 
 _URGENCIES: Final = ("low", "normal", "high")
-_ASKING: Final = frozenset({"request", "reminder", "last_call"})
 _NOUNS: Final = {"expired": "expired request", "summary": "summary"}
-_PREFIXES: Final = {
-    "reminder": "Reminder: ",
-    "last_call": "Last call: ",
-    "expired": "Expired without an answer: ",
-}
 
 
 def discreet(notice: Notice) -> Notice:
@@ -51,24 +45,19 @@ def headline(notice: Notice) -> str:
 
 def named(topic: Topic) -> str:
     """Return a topic's title, and which of several messages about it this is."""
-    return f"{_PREFIXES.get(topic.kind, '')}{one_line(topic.title, TITLE_CHARS)}"
-
-
-def asks(topic: Topic) -> bool:
-    """Say whether an answer is wanted."""
-    return topic.kind in _ASKING
+    return f"{topic.prefix.long}{one_line(topic.title, TITLE_CHARS)}"
 
 
 def facts(topic: Topic, now: datetime) -> Iterator[tuple[str, str]]:
     """Yield what is known of a topic besides the agent's own words, by name."""
     yield "What", f"{topic.action} {topic.target}".strip()
     yield "Who", f"{topic.agent}{f', session {topic.session}' * bool(topic.session)}"
-    yield "Risk", ", ".join(filter(None, (topic.risk, topic.reversibility.replace("_", " "))))
-    yield "Urgency", topic.urgency * asks(topic)
+    yield "Risk", topic.danger
+    yield "Urgency", topic.urgency * topic.asks
     yield "Also", f"{topic.beside}: look at the page before you approve" * bool(topic.beside)
     yield "Cost", f"{topic.cost}, as the agent says" * bool(topic.cost)
     yield from (("Stopped by", one_line(rule, LINE_CHARS)) for rule in topic.rules[:MAX_RULES])
-    yield "Since" if asks(topic) else "When", in_full(topic.asked) if topic.asked else ""
+    yield "Since" if topic.asks else "When", in_full(topic.asked) if topic.asked else ""
     yield "Times", str(topic.count) * (topic.count > 1)
     yield "Until", until(topic, now)
 
@@ -80,17 +69,16 @@ def exactly(topic: Topic) -> str:
 
 def terms(topic: Topic) -> str:
     """Return in one line how dangerous something is, and what stopped it."""
-    risk = ", ".join(filter(None, (topic.risk, topic.reversibility.replace("_", " "))))
     rule = one_line(topic.rules[0], LINE_CHARS) if topic.rules else ""
     others = len(topic.rules) - 1
     more = f" (and {_number(others, 'more rule')})" if others > 0 else ""
-    parts = (f"Risk: {risk}" * bool(risk), f"stopped by {rule}{more}" * bool(rule))
+    parts = (f"Risk: {topic.danger}" * bool(topic.danger), f"stopped by {rule}{more}" * bool(rule))
     return "; ".join(filter(None, parts))
 
 
 def until(topic: Topic, now: datetime) -> str:
     """Say how long there is to answer, and what happens then."""
-    if not asks(topic):
+    if not topic.asks:
         return ""
     end = topic.until
     time = "no end" if end is None else f"{in_full(end)} ({ahead(end - now)})"
@@ -113,15 +101,11 @@ def approving(topic: Topic) -> str:
 def commands(notice: Notice) -> tuple[str, ...]:
     """Return what can be typed at a terminal instead."""
     single = notice.single
-    if single is None and any(map(asks, notice.topics)):
+    if single is None and any(topic.asks for topic in notice.topics):
         return ("safetyd list",)
     if single is not None and single.commands:
         return single.commands
     return ("safetyd status",) if notice.privacy == "minimal" or notice.more else ()
-
-
-def rest(notice: Notice) -> str:
-    return f"+{notice.more:,} more" if notice.more else ""
 
 
 def small_print(notice: Notice) -> Iterator[str]:
@@ -153,12 +137,12 @@ def _guarded(topic: Topic) -> Topic:
 def _marked(notice: Notice, line: str) -> str:
     single = notice.single
     # An alert says itself how urgent it is.
-    loud = notice.urgency == "high" and (asks(single) if single else _lead(notice) is None)
+    loud = notice.urgency == "high" and (single.asks if single else _lead(notice) is None)
     return f"[safetyd] {'[TEST] ' * notice.test}{'HIGH: ' * loud}{line}"
 
 
 def _about(topic: Topic) -> str:
-    return f"{named(topic)}{' needs you' * asks(topic)}"
+    return f"{named(topic)}{' needs you' * topic.asks}"
 
 
 def _in_short(notice: Notice) -> str:
@@ -168,7 +152,7 @@ def _in_short(notice: Notice) -> str:
         at = notice.topics.index(lead)
         others = notice.topics[:at] + notice.topics[at + 1 :]
         return f"{named(lead)}, and {_listed(*_numbers(others, notice.more, 'more alert'))}"
-    if not notice.topics or not all(map(asks, notice.topics)):
+    if not notice.topics or not all(topic.asks for topic in notice.topics):
         return _listed(*_numbers(notice.topics, notice.more, "alert"))
     waiting = len(notice.topics) + notice.more
     return f"{waiting:,} requests wait for you" if waiting > 1 else "1 request waits for you"
@@ -185,7 +169,7 @@ def _lead(notice: Notice) -> Topic | None:
 
 def _numbers(topics: tuple[Topic, ...], more: int, alert: str) -> Iterator[str]:
     """Yield how many there are of each sort; more of the only sort are taken for the same."""
-    sorts = Counter("request" if asks(topic) else topic.kind for topic in topics)
+    sorts = Counter(topic.sort for topic in topics)
     if len(sorts) == 1:
         sorts[next(iter(sorts))] += more
     nouns = {**_NOUNS, "alert": alert}

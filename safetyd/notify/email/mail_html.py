@@ -10,13 +10,11 @@ from typing import Final
 
 from safetyd.notify.email.mail_content import (
     approving,
-    asks,
     commands,
     exactly,
     facts,
     headline,
     named,
-    rest,
     small_print,
     terms,
     uncut,
@@ -114,7 +112,7 @@ def _several(notice: Notice) -> Iterable[str]:
     if notice.privacy != "minimal":
         yield from (_brief(topic, notice) for topic in notice.topics)
     if notice.more:
-        yield _block(e(rest(notice)), f"margin-top:20px;font-size:15px;color:{_INK}", "ink")
+        yield _block(e(notice.rest), f"margin-top:20px;font-size:15px;color:{_INK}", "ink")
 
 
 def _brief(topic: Topic, notice: Notice) -> str:
@@ -181,7 +179,7 @@ def _line(words: str, align: str = "left") -> str:
 
 
 def _ways(topic: Topic) -> str:
-    if not asks(topic):
+    if not topic.asks:
         return _button(topic.link, "Open")
     return f"{_button(topic.link, 'Review')}{_choice(topic)}{_code(topic)}"
 

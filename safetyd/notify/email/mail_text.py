@@ -11,13 +11,11 @@ from typing import Final
 
 from safetyd.notify.email.mail_content import (
     approving,
-    asks,
     commands,
     exactly,
     facts,
     headline,
     named,
-    rest,
     small_print,
     terms,
     uncut,
@@ -59,7 +57,7 @@ def _several(notice: Notice) -> Iterator[list[str]]:
     if notice.privacy != "minimal":
         for number, topic in enumerate(notice.topics, 1):
             yield list(_brief(number, topic, notice))
-    yield _lines(rest(notice))
+    yield _lines(notice.rest)
     if notice.list_link:
         yield ["All of them on one page:", f"  {notice.list_link}"]
 
@@ -126,7 +124,7 @@ def _folded(words: str, first: str = "", then: str = "") -> list[str]:
 
 
 def _page(topic: Topic) -> list[str]:
-    if not asks(topic):
+    if not topic.asks:
         return ["To open it:", f"  {topic.link}"]
     code = _lines(f"  Code: {topic.code}" if topic.code else "")
     return ["To review and answer:", f"  {topic.link}", *code, approving(topic)]

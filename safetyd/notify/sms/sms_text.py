@@ -4,11 +4,9 @@ Links, codes and commands are whole or not there. The words of agents are cut, p
 of SMS and made harmless once more: losing an accent can make an address of what was none.
 """
 
-from collections import Counter
 from datetime import datetime
 from typing import Final
 
-from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.text.time_words import nearest
 from safetyd.notify.message import Notice, Topic
 from safetyd.notify.sanitize import one_line
@@ -21,16 +19,6 @@ WORDS_CHARS: Final = 300
 TARGET_LEAST: Final = 8  # of less nobody could tell what it is
 LIST: Final = "safetyd list"
 
-_KINDS: Final = {"reminder": "still waiting: ", "last_call": "last call: ", "expired": "expired: "}
-_ASKS: Final[tuple[ItemKind, ...]] = ("request", "reminder", "last_call")
-_COUNTED: Final[dict[ItemKind, tuple[str, str]]] = {
-    "request": ("request waiting", "requests waiting"),
-    "expired": ("expired", "expired"),
-    "alert": ("alert", "alerts"),
-    "summary": ("summary", "summaries"),
-    "test": ("test", "tests"),
-}
-
 
 def text_of(notice: Notice, *, replies: bool = True) -> str:
     """Return the message; `replies` says whether its sender can be answered."""
@@ -40,7 +28,7 @@ def text_of(notice: Notice, *, replies: bool = True) -> str:
     if notice.privacy == "minimal":
         return _fitted(_opening(notice), (_counts(notice),), _how(notice, topic, replies=False))
     how = _how(notice, topic, replies=replies)
-    if topic.kind not in _ASKS and topic.kind != "expired":
+    if not topic.asks and topic.kind != "expired":
         return _told(notice, topic, how)
     whole = _whole(notice, topic) if replies and topic.by_reply else ""
     return whole or _asked(notice, topic, how)
@@ -52,7 +40,7 @@ def _whole(notice: Notice, topic: Topic) -> str:
         return ""
     action, agent = _names(topic)
     how = f"{topic.link} or reply A {topic.code} / D {topic.code}"
-    opening = _opening(notice) + _KINDS.get(topic.kind, "")
+    opening = _opening(notice) + topic.prefix.inline
     where = f" in {topic.project}" if topic.project else ""
     text = _joined(opening, f'{action} "{topic.text}" by {agent}{where}', how)
     fits = septets(text) <= MOST and (BASIC | EXTENDED).issuperset(text)
@@ -60,7 +48,7 @@ def _whole(notice: Notice, topic: Topic) -> str:
 
 
 def _asked(notice: Notice, topic: Topic, how: str) -> str:
-    opening = _opening(notice) + _KINDS.get(topic.kind, "")
+    opening = _opening(notice) + topic.prefix.inline
     action, agent = _names(topic)
     short = f"{action} by {agent}"
     target = _words(topic.target).replace('"', "'") if notice.privacy == "full" else ""
@@ -72,7 +60,7 @@ def _asked(notice: Notice, topic: Topic, how: str) -> str:
 
 def _told(notice: Notice, topic: Topic, how: str) -> str:
     """Return an alert, a summary or a test: its title, and as much as fits of its text."""
-    title = _words(topic.title) + (f" ({topic.count} times)" if topic.count > 1 else "")
+    title = _words(topic.title) + topic.times
     opening = "safetyd TEST: " if notice.test else "safetyd: "
     if title.partition(" ")[0].removesuffix(":").isupper():  # CRITICAL: it says how urgent it is
         opening = opening.replace(": ", " ")
@@ -109,14 +97,14 @@ def _how(notice: Notice, topic: Topic, *, replies: bool) -> str:
         return f"{topic.link} code {topic.code} or reply D {topic.code}"
     if topic.code:
         return f"{topic.link} code {topic.code}"
-    return f"{topic.link} (approve at a terminal)" if topic.kind in _ASKS else topic.link
+    return f"{topic.link} (approve at a terminal)" if topic.asks else topic.link
 
 
 def _list(notice: Notice) -> str:
     """Say where everything is to be seen; the only request among others has its own page."""
     if not notice.here_only and _sendable(notice.list_link):
         return notice.list_link
-    asks = [topic for topic in notice.topics if topic.kind in _ASKS]
+    asks = [topic for topic in notice.topics if topic.asks]
     if len(asks) == 1 and not notice.more:
         return _how(notice, asks[0], replies=False)
     return LIST if asks or notice.more else ""
@@ -131,15 +119,10 @@ def _sendable(link: str) -> bool:
 
 
 def _counts(notice: Notice) -> str:
-    kinds = Counter("request" if each.kind in _ASKS else each.kind for each in notice.topics)
-    high = sum(each.urgency == "high" and each.kind in _ASKS for each in notice.topics)
-    parts = [
-        f"{kinds[kind]} {words[kinds[kind] > 1]}" for kind, words in _COUNTED.items() if kinds[kind]
-    ]
-    if 0 < high < kinds["request"]:
+    parts = notice.counted(short=True)
+    high = sum(topic.high for topic in notice.topics)
+    if 0 < high < notice.counts["request"]:
         parts[0] += f" ({high} high)"
-    if notice.more:
-        parts.append(f"{notice.more} more")
     if notice.held_back:
         parts.append(f"{notice.held_back} less urgent not sent")
     return ", ".join(parts)
@@ -148,7 +131,7 @@ def _counts(notice: Notice) -> str:
 def _several(notice: Notice) -> tuple[str, ...]:
     """Return how many there are and who asks first; the last version is the shortest."""
     counts = _counts(notice)
-    first = next((topic for topic in notice.topics if topic.kind in _ASKS), None)
+    first = next((topic for topic in notice.topics if topic.asks), None)
     if first is None or notice.privacy == "minimal":
         return (counts,)
     action, agent = _names(first)

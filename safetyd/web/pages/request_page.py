@@ -10,32 +10,23 @@ from html import escape
 from textwrap import indent
 from typing import Any, Final, NamedTuple
 
-from safetyd.core.approvals.request import UNPAUSE
 from safetyd.core.text.time_words import complete
-from safetyd.notify.message import no_text
+from safetyd.operators.views.request_facts import (
+    SECTIONS,
+    RequestFacts,
+    facts_of_card,
+    sections,
+    time_left,
+)
 from safetyd.web.link_view import LinkView
 from safetyd.web.pages.page_frame import moment, nonce_field, notice, page, seen
 
-SHORT_DIGEST: Final = 12
 ABOUT_CHARS: Final = 300
 TYPED_CHARS: Final = 400  # of a comment: in any script they fit into what a form may send
 
 Card = Mapping[str, Any]
 
-# In this order, under these names; every other field of the proposal comes after them.
-_SECTIONS: Final = {
-    "description": "description",
-    "target": "target",
-    "paths": "paths",
-    "rationale": "why, as the agent says",
-    "rollback": "rollback plan",
-    "context": "context",
-    "extra": "fields that safetyd does not know",
-}
-# What safetyd says itself, or what does not describe the action.
-_ELSEWHERE: Final = frozenset(
-    {"id", "type", "agent", "at", "text", "urgency", "cost_usd", "request_id", "wait", "timeout_s"}
-)
+_TITLES: Final = {"rationale": "why, as the agent says"}  # where the page has one of its own
 
 
 class FormDraft(NamedTuple):
@@ -49,14 +40,14 @@ class FormDraft(NamedTuple):
 
 def request_page(view: LinkView, draft: FormDraft) -> str:
     """Return the card of a request and the form that answers it."""
-    card = view.card
-    title = f"{card['agent']} asks: {card['type']}"
+    card, facts = view.card, facts_of_card(view.card)
+    title = f"{facts.agent} asks: {facts.type}"
     parts = (
         f"<h1>{seen(title)}</h1>",
         _tags(card),
-        f"<p>{escape(_time_left(card, view))}</p>",
-        _what(card),
-        _facts(card, view),
+        f"<p>{escape(f'{_time_left(card, view)} {facts.silence}')}</p>",
+        _what(facts),
+        _facts(card, facts, view),
         *_words(card["proposal"]),
         _earlier(card["before"], view),
         _form(view, draft),
@@ -64,25 +55,12 @@ def request_page(view: LinkView, draft: FormDraft) -> str:
     return page("A request waits for you", "".join(parts), view.link.recipient)
 
 
-def approve_line(card: Card) -> str:
-    """Return how a request is approved at a terminal."""
-    digest = str(card["digest"]).removeprefix("sha256:")[:SHORT_DIGEST]
-    return f"safetyd approve {card['id']} --digest {digest}"
-
-
 def about(card: Card) -> str:
     """Return in short what a request is about, so that its reader knows it again."""
-    proposal = card["proposal"]
-    said = str(proposal.get("text") or proposal.get("description") or "")
+    facts = facts_of_card(card)
+    said = facts.words
     more = "" if len(said) <= ABOUT_CHARS else f" … ({len(said):,} characters)"
-    return f"{card['agent']}: {card['type']}\n{said[:ABOUT_CHARS]}{more}".rstrip()
-
-
-def _silence(card: Card) -> str:
-    """Return what happens without an answer."""
-    if card["type"] == UNPAUSE:
-        return "Without an answer the agent stays paused."
-    return "Without an answer it does not happen."
+    return f"{facts.agent}: {facts.type}\n{said[:ABOUT_CHARS]}{more}".rstrip()
 
 
 def _tags(card: Card) -> str:
@@ -95,31 +73,26 @@ def _tags(card: Card) -> str:
 
 def _time_left(card: Card, view: LinkView) -> str:
     if card["deadline"] is None:
-        return f"It waits without an end. {_silence(card)}"
-    until = moment(card["deadline"], view.zone, view.at)
-    return f"{complete(card['left_s'])} left, until {until}. {_silence(card)}"
+        return time_left("", "")
+    return time_left(complete(card["left_s"]), moment(card["deadline"], view.zone, view.at))
 
 
-def _what(card: Card) -> str:
+def _what(facts: RequestFacts) -> str:
     """Return all that would be done, however long it is, or how the agent describes it."""
     note = '<p class="soft">Boxes like this one hold the agent\'s own words.</p>'
-    proposal = card["proposal"]
-    if proposal.get("text"):
-        return f"<h2>exact text</h2><pre>{seen(proposal['text'])}</pre>{note}"
-    description = str(proposal.get("description", ""))
-    if card["type"] == UNPAUSE and proposal.get("id") == card["id"]:  # safetyd asks by itself
-        return _section("why the agent is paused", description)
-    lack = f"<p>{seen(no_text(described=bool(description)))}</p>"
-    return f"{lack}{_box(description) if description else ''}{note}"
+    if facts.proposal.text:
+        return f"{_section(SECTIONS['text'], facts.words)}{note}"
+    if facts.own:
+        return _section("why the agent is paused", facts.words)
+    box = _box(facts.words) if facts.words else ""
+    return f"<p>{seen(facts.lack)}</p>{box}{note}"
 
 
 def _words(proposal: Card) -> Iterator[str]:
     """Yield what else the agent wrote, field by field."""
-    names = [*_SECTIONS, *(name for name in proposal if name not in _SECTIONS)]
-    elsewhere = _ELSEWHERE if proposal.get("text") else _ELSEWHERE | {"description"}
-    for name in names:
-        if proposal.get(name) and name not in elsewhere:
-            yield _section(_SECTIONS.get(name, name), _lines(proposal[name]))
+    shown = ("text",) if proposal.get("text") else ("description",)
+    for section in sections(proposal, without=shown):
+        yield _section(_TITLES.get(section.field, section.title), _lines(section.said))
 
 
 def _section(name: str, said: str) -> str:
@@ -147,39 +120,35 @@ def _field(name: str, value: object) -> str:
     return f"{name}: {lines}"
 
 
-def _facts(card: Card, view: LinkView) -> str:
-    pairs = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _pairs(card, view))
-    return f"<dl>{pairs}</dl>"
+def _facts(card: Card, facts: RequestFacts, view: LinkView) -> str:
+    pairs = _pairs(card, facts, view)
+    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{value}</dd>' for name, value in pairs)}</dl>"
 
 
-def _pairs(card: Card, view: LinkView) -> Iterator[tuple[str, str]]:
-    proposal = card["proposal"]
-    for verdict in card["verdicts"]:
-        yield "stopped by", f"{seen(verdict['rule'])}: {seen(verdict.get('reason', ''))}"
-    for end in card["resolved"]:
-        yield "a path leads to", seen(end) or "more than anybody could follow"
-    if card["gives"]:
-        yield "also", f'<span class="bad">{escape(card["gives"])}</span>'
+def _pairs(card: Card, facts: RequestFacts, view: LinkView) -> Iterator[tuple[str, str]]:
+    yield from (("stopped by", seen(verdict)) for verdict in facts.verdicts)
+    yield from (("a path leads to", seen(end)) for end in facts.ends)
+    if facts.gives:
+        yield "also", f'<span class="bad">{escape(facts.gives)}</span>'
     if card["unknown"]:
         yield "type", "nobody configured this type"
-    yield "can be undone", _undoing(card["reversibility"])
-    if not proposal.get("rollback"):
-        yield "rollback", "the agent has no plan for it"
-    cost = proposal.get("cost_usd")
-    yield "cost", "not said" if cost is None else f"${cost:.2f}, as the agent says"
+    yield "can be undone", _undoing(facts.undoing)
+    if facts.no_rollback:
+        yield "rollback", facts.no_rollback
+    yield "cost", facts.cost_said
     yield "asked", escape(moment(card["asked_at"], view.zone, view.at))
-    if card["repeats"]:
-        yield "again", f"proposed {card['repeats']} times more"
-    yield "request", seen(card["id"])
+    if facts.again:
+        yield "again", facts.again
+    yield "request", seen(facts.id)
 
 
-def _undoing(reversibility: object) -> str:
+def _undoing(reversibility: str) -> str:
     known = {
         "unknown": "nobody knows",
         "irreversible": '<span class="bad">no</span>',
         "reversible": "yes",
     }
-    return known.get(str(reversibility), "it only reads")
+    return known.get(reversibility, "it only reads")
 
 
 def _earlier(rows: Sequence[Card], view: LinkView) -> str:
@@ -226,8 +195,9 @@ def _focus(wanted: bool) -> str:  # noqa: FBT001 - it is called with what it say
 
 
 def _terminal_only(card: Card) -> str:
-    line = seen(approve_line(card))
-    return f'<p>A link cannot approve this. At a terminal:</p><code class="line">{line}</code>'
+    approve, _ = facts_of_card(card).commands
+    line = f'<code class="line">{seen(approve)}</code>'
+    return f"<p>A link cannot approve this. At a terminal:</p>{line}"
 
 
 def _code_field(wanted: bool) -> str:  # noqa: FBT001 - as above

@@ -6,9 +6,10 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from safetyd.core.text.time_words import complete
+from safetyd.operators.views.request_facts import facts_of_card, undone
 from safetyd.web.link_view import LinkRow, LinkView
 from safetyd.web.pages.page_frame import ago, moment, nonce_field, page, seen
-from safetyd.web.pages.request_page import FormDraft, about, approve_line, request_page
+from safetyd.web.pages.request_page import FormDraft, about, request_page
 
 
 def list_page(view: LinkView) -> str:
@@ -65,9 +66,8 @@ def _row(row: LinkRow, view: LinkView) -> str:
 
 def _terms(row: LinkRow) -> str:
     """Say whether it can be undone, and what stopped it."""
-    known = row.reversibility != "unknown"
-    undone = row.reversibility.replace("_", " ") if known else "nobody knows if it can be undone"
-    return seen("; stopped by ".join(filter(None, (undone, row.stopped_by))))
+    said = (undone(row.reversibility), row.stopped_by)
+    return seen("; stopped by ".join(filter(None, said)))
 
 
 def _words(row: LinkRow) -> str:
@@ -231,4 +231,5 @@ def _old(view: LinkView) -> str:
     title = "This link is too old"
     if not view.card:
         return told_page(title, "What waits:", command="safetyd list")
-    return told_page(title, "The request still waits:", command=approve_line(view.card))
+    approve, _ = facts_of_card(view.card).commands
+    return told_page(title, "The request still waits:", command=approve)

@@ -131,3 +131,12 @@ def test_an_account_shows_hostile_words_harmlessly():
     said = account({**view, "outcomes": [failed(HOSTILE)]})
 
     assert said.replace("\n", "").isprintable()
+
+
+def test_an_account_says_what_a_rule_found_against_the_type():
+    found = {**BLOCKED, "also": ["gate.irreversible:submit"]}
+
+    said = account(explained(reversibility="reversible", guards=[found]))
+
+    judged = "requires_permission, risk high, irreversible (a rule says so; its type is reversible)"
+    assert f"  judged  {judged}\n" in said

@@ -78,12 +78,26 @@ def test_a_missing_text_rollback_plan_and_cost_are_said_to_be_missing():
 
 
 def test_a_request_without_a_deadline_waits_without_an_end():
-    paused = view(left_s=None, deadline=None, type="unpause", until="2026-03-02T12:00:00Z")
+    paused = view(
+        left_s=None,
+        deadline=None,
+        type="unpause",
+        until="2026-03-02T12:00:00Z",
+        proposal={"id": "req_1", "type": "unpause"},
+    )
 
     shown = card(paused)
 
     assert "It waits without an end. Without an answer the agent stays paused." in shown
     assert "It was put off until 2026-03-02 12:00:00Z." in shown
+
+
+def test_a_card_says_what_a_rule_found_against_the_type():
+    found = {"guard": "gate", "rule": "gate.irreversible:submit", "reason": "Irreversible"}
+
+    shown = card(view(risk="low", reversibility="reversible", verdicts=[found]))
+
+    assert "risk        low, irreversible (a rule says so; its type is reversible)\n" in shown
 
 
 def test_an_ended_request_says_who_answered_and_what_became_of_the_approval():

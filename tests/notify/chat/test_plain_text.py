@@ -35,7 +35,7 @@ def test_a_request_is_told_with_all_that_an_answer_needs() -> None:
         "Why, as the agent says:",
         "> the release branch is behind",
         "Stopped by classify.high: push needs a person",
-        "Risk: high, hard_to_reverse, $0.40",
+        "Risk: high, hard to reverse, $0.40",
         "Until: Tue 3 Mar 14:02 EST. Without an answer it does not happen.",
         "",
         LINK,
@@ -117,7 +117,7 @@ def test_what_is_over_says_nothing_of_an_answer() -> None:
         kind="expired", link="", code="", commands=(), asked=None, until=None, silence=""
     )
 
-    assert lines(notice(over))[-1] == "Risk: high, hard_to_reverse, $0.40"
+    assert lines(notice(over))[-1] == "Risk: high, hard to reverse, $0.40"
 
 
 def test_the_last_lines_tell_of_copies_and_of_what_was_not_sent() -> None:

@@ -22,6 +22,7 @@ from safetyd.core.policy import Policy
 from safetyd.core.text.visible_text import pieces
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
+from safetyd.operators.views.request_facts import facts_of_card
 from safetyd.web.link_view import MAX_LISTED, LinkView, look
 from safetyd.web.pages.page_frame import POLICY, STYLE, ago, moment, seen
 from safetyd.web.pages.request_page import FormDraft, about, request_page
@@ -179,7 +180,7 @@ def test_what_a_rule_finds_irreversible_cannot_be_undone() -> None:
     seen_now = view(queue, asked.request_id)
 
     assert "can be undoneno" in Reader(request_page(seen_now, FormDraft("n"))).text
-    assert seen_now.card["reversibility"] == "irreversible"
+    assert facts_of_card(seen_now.card).undoing == "irreversible"
 
 
 @pytest.mark.parametrize(
@@ -346,7 +347,7 @@ def test_list_says_what_nobody_knows_and_nothing_of_rules_where_there_are_none()
 
     page = Reader(list_page(msgspec.structs.replace(sight_now, rows=(row,))))
 
-    assert "nobody knows if it can be undone" in page.text
+    assert "nobody knows whether it can be undone" in page.text
     assert "stopped by" not in page.text
 
 

@@ -1,0 +1,221 @@
+"""What there is to know of a request before it is answered. Who tells of one only lays this out.
+
+Words of agents in it are as they came: whoever shows them makes them harmless.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from safetyd.core.approvals.request import UNPAUSE, Request
+from safetyd.core.messages.money import dollars, nano
+
+SHORT_DIGEST: Final = 12
+IRREVERSIBLE: Final = "gate.irreversible"  # how the names of rules begin that found it so
+
+# In this order, under these names; every other field of the proposal comes after them.
+SECTIONS: Final = {
+    "text": "exact text",
+    "description": "description",
+    "target": "target",
+    "paths": "paths",
+    "rationale": "why",
+    "rollback": "rollback plan",
+    "context": "context",
+    "extra": "fields that safetyd does not know",
+}
+# What safetyd says itself, or what does not describe the action.
+_ELSEWHERE: Final = frozenset(
+    {"id", "type", "agent", "at", "urgency", "cost_usd", "request_id", "wait", "timeout_s"}
+)
+
+
+class Section(NamedTuple):
+    """One field of what an agent sent."""
+
+    field: str
+    title: str
+    said: Any
+
+
+class StoppedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that wants a person to answer, and the others that its guard found."""
+
+    rule: str
+    reason: str = ""
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.reason}"
+
+
+class ProposalFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What facts are taken from of a proposal; `sections` has the rest."""
+
+    id: str | None = None
+    text: str = ""
+    description: str = ""
+    rollback: str = ""
+    cost_usd: float | None = None
+
+
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of one request. `reversibility` is that of its type; `undoing` may know better."""
+
+    id: str
+    agent: str
+    type: str
+    digest: str
+    risk: str
+    reversibility: str
+    proposal: ProposalFacts
+    verdicts: tuple[StoppedBy, ...] = ()
+    resolved: tuple[str, ...] = ()
+    gives: str = ""  # what an approval gives beside the action
+    repeats: int = 0
+
+    @property
+    def own(self) -> bool:
+        """Whether safetyd asks to end a pause; an agent may call a proposal of its own the same."""
+        return self.type == UNPAUSE and self.proposal.id == self.id
+
+    @property
+    def silence(self) -> str:
+        """What happens without an answer."""
+        if self.own:
+            return "Without an answer the agent stays paused."
+        return "Without an answer it does not happen."
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of all rules that want a person to answer."""
+        return tuple(rule for each in self.verdicts for rule in (each.rule, *each.also))
+
+    @property
+    def undoing(self) -> str:
+        """Whether it can be undone: a rule that says no knows more than the type does."""
+        return stricter(self.reversibility, self.rules)
+
+    @property
+    def danger(self) -> str:
+        """The risk and whether it can be undone, and which of that only a rule says."""
+        return danger_by(self.risk, self.reversibility, self.rules)
+
+    @property
+    def cost(self) -> str:
+        """What it costs as the agent says, as an amount; nothing if it does not say."""
+        cost_usd = self.proposal.cost_usd
+        return "" if cost_usd is None else dollars(nano(cost_usd))
+
+    @property
+    def cost_said(self) -> str:
+        return f"{self.cost}, as the agent says" if self.cost else "not said"
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Where paths lead that are links."""
+        return tuple(end or "more than anybody could follow" for end in self.resolved)
+
+    @property
+    def no_rollback(self) -> str:
+        return "" if self.proposal.rollback else "the agent has no plan for it"
+
+    @property
+    def again(self) -> str:
+        return f"proposed {self.repeats} times more" if self.repeats else ""
+
+    @property
+    def words(self) -> str:
+        """Exactly what would be done or, if the agent does not say that, how it describes it."""
+        return self.proposal.text or self.proposal.description
+
+    @property
+    def lack(self) -> str:
+        """Say that nobody can tell exactly what would be done, if so, and what is told instead."""
+        if self.proposal.text or self.own:
+            return ""
+        return no_text(described=bool(self.proposal.description))
+
+    @property
+    def commands(self) -> tuple[str, str]:
+        """How it is approved and denied at a terminal."""
+        approve = f"safetyd approve {self.id} --digest {short_digest(self.digest)}"
+        return approve, f"safetyd deny {self.id}"
+
+
+def facts_of(request: Request) -> RequestFacts:
+    asked = request.asked
+    known = {
+        "id": request.id,
+        "agent": request.agent,
+        "type": asked.type,
+        "digest": asked.digest,
+        "risk": asked.risk,
+        "reversibility": asked.reversibility,
+        "proposal": asked.proposal,
+        "verdicts": asked.verdicts,
+        "resolved": asked.resolved,
+        "gives": request.gives,
+        "repeats": request.repeats,
+    }
+    return facts_of_card(known)
+
+
+def facts_of_card(card: object) -> RequestFacts:
+    """Return the facts of a request as operators see it, from JSON or not."""
+    return msgspec.convert(card, RequestFacts, from_attributes=True)
+
+
+def sections(proposal: Mapping[str, Any], without: Collection[str] = ()) -> Iterator[Section]:
+    """Yield what the agent sent, field by field, but for what is told elsewhere."""
+    for name in (*SECTIONS, *(name for name in proposal if name not in SECTIONS)):
+        if proposal.get(name) and name not in _ELSEWHERE and name not in without:
+            yield Section(name, SECTIONS.get(name, name), proposal[name])
+
+
+def words_of(said: Mapping[str, Any]) -> str:
+    """Return what a row or a proposal says would be done, exactly or as the agent describes it."""
+    return said.get("text") or said.get("description") or ""
+
+
+def short_digest(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:SHORT_DIGEST]
+
+
+def stricter(reversibility: str, rules: Iterable[str]) -> str:
+    """Return whether something can be undone, by its type or by a rule that says no."""
+    found = any(rule.startswith(IRREVERSIBLE) for rule in rules)
+    return "irreversible" if found else reversibility
+
+
+def undone(reversibility: str) -> str:
+    """Return in words whether something can be undone."""
+    if reversibility == "unknown":
+        return "nobody knows whether it can be undone"
+    return reversibility.replace("_", " ")
+
+
+def danger_of(risk: str, reversibility: str) -> str:
+    """Return in one line how dangerous something is, as far as that is known."""
+    return ", ".join(filter(None, (risk, undone(reversibility))))
+
+
+def danger_by(risk: str, reversibility: str, rules: Iterable[str]) -> str:
+    """Return how dangerous something is by its type and by rules, and which of that they say."""
+    found = stricter(reversibility, rules)
+    said = danger_of(risk, found)
+    if found == reversibility:
+        return said
+    known = reversibility != "unknown"
+    return f"{said} (a rule says so{f'; its type is {undone(reversibility)}' * known})"
+
+
+def no_text(*, described: bool) -> str:
+    """Say that an agent gave no exact text and, if it `described` its wish, lead up to that."""
+    return f"It gave no exact text.{' The agent describes it as:' * described}"
+
+
+def time_left(left: str, until: str) -> str:
+    """Say how long there is to answer; of what has no end nothing is `left`."""
+    return f"{left} left, until {until}." if left else "It waits without an end."

@@ -183,7 +183,9 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_forked_child_is_blocked_and_does_not_hang() -> None:
-    done = subprocess.run([sys.executable, "-c", FORKED], timeout=10, check=False)
+@pytest.mark.parametrize("end", ["os._exit", "raise SystemExit"])
+def test_a_forked_child_is_blocked_and_does_not_hang(end: str) -> None:
+    script = FORKED.replace("os._exit", end)
+    done = subprocess.run([sys.executable, "-c", script], timeout=10, check=False)
 
     assert done.returncode == 0

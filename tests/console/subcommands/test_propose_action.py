@@ -39,6 +39,14 @@ def test_a_question_waits_for_a_person(daemon):
     assert json.loads(said.stdout)["decision"] == "require_confirmation"
 
 
+def test_null_in_a_proposal_is_nothing(daemon):
+    proposal = {"type": "read_file", "text": None, "paths": ["README.md"], "target": {"url": None}}
+
+    said = daemon.safetyd("propose", "reader", stdin=json.dumps(proposal))
+
+    assert (said.returncode, json.loads(said.stdout)["decision"]) == (0, "allow")
+
+
 def test_check_says_waiting_when_a_person_is_needed(daemon):
     said = told(daemon, "check", "clicker", "click", "--text", "pay now")
 

@@ -126,8 +126,9 @@ def _show(rows: Sequence[Reply], agent: str, *, err: bool) -> None:
 
 
 def _confirmed(count: int) -> bool:
+    question = f"Deny {several(count, 'request')}?"
     if sys.stdin.isatty():
-        return click.confirm(f"Deny {several(count, 'request')}?", default=False, err=True)
+        return click.confirm(question, default=False, err=True)
     click.echo("Nothing is denied: there is no terminal to ask at, and no --yes.", err=True)
     return False
 

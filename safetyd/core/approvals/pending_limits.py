@@ -20,10 +20,10 @@ class Bound(NamedTuple):
     settings: tuple[str, str]  # of the number, and of the bytes
 
 
-def passed(proposed: Proposed, register: RequestIndex, config: ApprovalsConfig) -> Verdict | None:
+def passed(proposed: Proposed, index: RequestIndex, config: ApprovalsConfig) -> Verdict | None:
     """Return what one more request would pass, if anything."""
     size = size_of(proposed.proposal)
-    for bound in _bounds(proposed, register, config):
+    for bound in _bounds(proposed, index, config):
         if bound.waiting.count >= bound.most:
             return _too_many(bound)
         if bound.waiting.bytes + size > bound.most_bytes:
@@ -31,10 +31,10 @@ def passed(proposed: Proposed, register: RequestIndex, config: ApprovalsConfig) 
     return None
 
 
-def _bounds(proposed: Proposed, register: RequestIndex, config: ApprovalsConfig) -> Iterator[Bound]:
+def _bounds(proposed: Proposed, index: RequestIndex, config: ApprovalsConfig) -> Iterator[Bound]:
     yield Bound(
         proposed.agent,
-        register.waiting(proposed.agent),
+        index.waiting(proposed.agent),
         config.max_pending_per_agent,
         config.max_pending_bytes_per_agent,
         "approvals.agent",
@@ -43,7 +43,7 @@ def _bounds(proposed: Proposed, register: RequestIndex, config: ApprovalsConfig)
     if proposed.keyless:
         yield Bound(
             "agents without a key",
-            register.keyless,
+            index.keyless,
             config.max_pending_keyless,
             config.max_pending_bytes_keyless,
             "approvals.keyless",

@@ -1,13 +1,14 @@
 """The queue: requests that wait for a person, and approvals that may still be used."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
 from safetyd.core.action_types import Kind
-from safetyd.core.actor import hearing, on
+from safetyd.core.actor import Actor, hearing, on
+from safetyd.core.approvals.pending_limits import passed
 from safetyd.core.approvals.request import (
     MAX_JOINED,
     UNPAUSE,
@@ -36,18 +37,22 @@ from safetyd.core.events.request_events import (
     Released,
     Superseded,
 )
-from safetyd.core.messages.verdict import ALLOW
+from safetyd.core.messages.verdict import ALLOW, Verdict
 
 MAX_PER_TICK: Final = 64
 
 
-class Approvals(RequestIndex):
-    """Nothing is asked twice: a repeat of an action that is pending joins its request."""
+class Approvals(Actor):
+    """Nothing is asked twice: a repeat of an action that is pending joins its request.
+
+    What was asked is looked up in its index.
+    """
 
     name = "approvals"
 
     def __init__(self, config: ApprovalsConfig) -> None:
-        super().__init__()
+        self._config = config
+        self._index = RequestIndex()
         self._valid = timedelta(minutes=config.approved_valid_minutes)
         self.hears = hearing(
             on(Decided, self._decided),
@@ -65,22 +70,62 @@ class Approvals(RequestIndex):
             on(Ticked, self._due),
         )
 
+    def find(self, request_id: str) -> Request | None:
+        return self._index.find(request_id)
+
+    def named(self, prefix: str) -> list[Request]:
+        """Return the requests whose ids begin so, with eight letters or more."""
+        return self._index.named(prefix)
+
+    def of_proposal(self, agent: str, id_: str) -> Request | None:
+        """Return the request that a proposal is part of, if it is known."""
+        return self._index.of_proposal(agent, id_)
+
+    def pending(self, agent: str | None = None) -> Iterator[Request]:
+        """Yield what waits for a person, oldest first."""
+        return self._index.pending(agent)
+
+    def pending_count(self, agent: str | None = None) -> int:
+        return self._index.waiting(agent).count
+
+    def most_insistent(self) -> tuple[str | None, int]:
+        """Return the agent that waits for most answers, and for how many; of equals, the first."""
+        return self._index.most_insistent()
+
+    def answered(self) -> list[Request]:
+        """Return what has ended or was approved, used or not, the newest answer first."""
+        return self._index.answered()
+
+    def unused(self, agent: str) -> list[Request]:
+        """Return an agent's approvals that may still be used, the oldest first."""
+        return self._index.unused(agent)
+
+    def full(self, proposed: Proposed) -> Verdict | None:
+        """Return what keeps a proposal from being asked about: as much waits as may."""
+        return passed(proposed, self._index, self._config)
+
     def usable(self, proposed: Proposed, kind: Kind, action: bytes) -> Request | None:
         """Return an approval that a proposal may use: the one it names, or its action's."""
         named = proposed.proposal.request_id
         if named is None:
-            found = self.same_action(proposed.agent, action)
+            found = self._index.same_action(proposed.agent, action)
         else:
             found = self._of_type(named, proposed.agent, kind)
         return next((one for one in found if _may_use(proposed, action, one)), None)
 
     def joinable(self, proposed: Proposed, action: bytes) -> Request | None:
         """Return the open request that asks for all that a proposal would do."""
-        found = self.same_action(proposed.agent, action)
+        found = self._index.same_action(proposed.agent, action)
         return next((r for r in found if r.pending and r.covers(action, proposed)), None)
 
+    def save(self) -> Callable[[], bytes]:
+        return self._index.save()
+
+    def load(self, saved: bytes) -> None:
+        self._index.load(saved)
+
     def _of_type(self, request_id: str, agent: str, kind: Kind) -> Iterator[Request]:
-        request = self.find(request_id)
+        request = self._index.find(request_id)
         if request is not None and (request.agent, request.asked.type) == (agent, kind.type):
             yield request
 
@@ -91,7 +136,7 @@ class Approvals(RequestIndex):
             self._use(event.uses.request_id, event)
 
     def _ask(self, event: Decided, asks: Asking) -> None:
-        known = self.find(asks.request_id)
+        known = self._index.find(asks.request_id)
         if known is not None:
             self._join(event, asks, known)
             return
@@ -103,13 +148,13 @@ class Approvals(RequestIndex):
             deadline=asks.deadline,
             ends_t=None if asks.deadline is None else steady(asks.deadline, event),
         )
-        self.name_proposal(request, event.id)
-        self.put(request)
+        self._index.name_proposal(request, event.id)
+        self._index.put(request)
 
     def _join(self, event: Decided, asks: Asking, known: Request) -> None:
         joined = known.joined
         if len(joined) < MAX_JOINED:
-            known = self.name_proposal(known, event.id)
+            known = self._index.name_proposal(known, event.id)
             id_, known = _taken_over(known, event.id) if asks.takes_over else (event.id, known)
             joined = (*joined, id_)
         known = self._change(known, repeats=known.repeats + 1, joined=joined)
@@ -117,18 +162,18 @@ class Approvals(RequestIndex):
             self._change(known, deadline=asks.deadline, ends_t=steady(asks.deadline, event))
 
     def _use(self, request_id: str, event: Decided) -> None:
-        request = self.find(request_id)
+        request = self._index.find(request_id)
         if request is not None and request.unused:
-            request = self.name_proposal(request, event.id)
+            request = self._index.name_proposal(request, event.id)
             self._change(request, used=event.id, used_digest=event.digest)
 
     def _change(self, request: Request, **fields: object) -> Request:
         changed = msgspec.structs.replace(request, **fields)
-        self.put(changed)
+        self._index.put(changed)
         return changed
 
     def _answered(self, event: Answered) -> Sequence[Event]:
-        request = self.find(event.request_id)
+        request = self._index.find(event.request_id)
         if request is None or not request.pending:
             return ()
         answer = Answer(by=event.by, via=event.via, at=event.at, words=event.words)
@@ -156,15 +201,15 @@ class Approvals(RequestIndex):
         if event.source != "anomaly":
             return
         request = unpause(event)
-        known = next(self.same_action(event.agent, request.action), None)
+        known = next(self._index.same_action(event.agent, request.action), None)
         if known is not None:
             self._change(known, repeats=known.repeats + 1)
             return
-        self.put(request)
+        self._index.put(request)
 
     def _unpaused(self, event: Unpaused) -> Sequence[Event]:
         """Ask no longer once the pause is over."""
-        request = next(self.same_action(event.agent, UNPAUSE.encode()), None)
+        request = next(self._index.same_action(event.agent, UNPAUSE.encode()), None)
         if request is None or "anomaly" not in event.sources:
             return ()
         return (
@@ -180,7 +225,7 @@ class Approvals(RequestIndex):
 
     def _released(self, event: Released) -> Sequence[Event]:
         """Let the agent that waits have the approval, or keep it for who proposes the action."""
-        request = self.find(event.request_id)
+        request = self._index.find(event.request_id)
         if request is None or not request.unused:
             return ()
         # A permission is for a proposal that names it, so whoever waits has not used it yet.
@@ -190,7 +235,7 @@ class Approvals(RequestIndex):
         return (_dropped(event, request), _allowed(event, request))
 
     def _deferred(self, event: Deferred) -> None:
-        request = self.find(event.request_id)
+        request = self._index.find(event.request_id)
         if request is None or not request.pending:
             return
         before = request.until or event.at
@@ -215,7 +260,7 @@ class Approvals(RequestIndex):
         return self._end(event, event.request_id, "superseded", answer)
 
     def _claimed(self, event: Claimed) -> Sequence[Event]:
-        request = self.find(event.request_id)
+        request = self._index.find(event.request_id)
         if request is None or request.claimant is not None:
             return ()
         request = self._change(request, claimant=event.claimant)
@@ -226,20 +271,20 @@ class Approvals(RequestIndex):
 
     def _lapsed(self, event: Lapsed) -> None:
         for id_ in event.request_ids:
-            request = self.find(id_)
+            request = self._index.find(id_)
             if request is not None and request.unused:
                 self._change(request, lapsed=True)
 
     def _stepped(self, event: ClockStepped) -> None:
         """Give nobody more time because the wall clock was put back."""
-        for request in self.ending():
+        for request in self._index.ending():
             before, ends_t = request.ends, request.ends_t
             if before is not None and ends_t is not None and wall(ends_t, event) < before:
                 field = "deadline" if request.pending else "valid_until"
                 self._change(request, **{field: wall(ends_t, event)})
 
     def _end(self, cause: Event, id_: str, state: State, answer: Answer) -> Sequence[Event]:
-        request = self.find(id_)
+        request = self._index.find(id_)
         if request is None or not request.pending:
             return ()
         request = self._change(request, state=state, answer=answer)
@@ -247,7 +292,7 @@ class Approvals(RequestIndex):
 
     def _due(self, tick: Ticked) -> Sequence[Event]:
         """Say whose time is over, the earliest first."""
-        expired, lapsed = self.due(tick.at, MAX_PER_TICK)
+        expired, lapsed = self._index.due(tick.at, MAX_PER_TICK)
         events: list[Event] = []
         if expired:
             events.append(Expired(at=tick.at, t=tick.t, request_ids=tuple(expired)))

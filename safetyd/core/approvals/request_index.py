@@ -1,4 +1,4 @@
-"""The register of requests: found again by action, by proposal, by agent and by their time."""
+"""The index of requests: found again by action, by proposal, by agent and by their time."""
 
 import heapq
 import zlib
@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.actor import Actor
 from safetyd.core.approvals.request import Request, size_of
 
 MAX_CLOSED: Final = 1_000  # that are remembered, to be shown; the audit files have them all
@@ -51,7 +50,7 @@ class Waiting:
         self.bytes -= self.sizes.pop(id_)
 
 
-class RequestIndex(Actor):
+class RequestIndex:
     """Requests are never changed, only replaced: `save` may encode them in another thread."""
 
     def __init__(self) -> None:
@@ -79,9 +78,6 @@ class RequestIndex(Actor):
     def pending(self, agent: str | None = None) -> Iterator[Request]:
         """Yield what waits for a person, oldest first."""
         return (self._requests[id_] for id_ in self.waiting(agent).sizes)
-
-    def pending_count(self, agent: str | None = None) -> int:
-        return self.waiting(agent).count
 
     def most_insistent(self) -> tuple[str | None, int]:
         """Return the agent that waits for most answers, and for how many; of equals, the first."""
@@ -162,6 +158,7 @@ class RequestIndex(Actor):
         return encoded
 
     def load(self, saved: bytes) -> None:
+        """Take on what `save` encoded."""
         found = msgspec.msgpack.decode(saved, type=SavedRequest)
         for part in found.parts:
             for request in _decode(zlib.decompress(part)):

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from safetyd.core.action_types import Kind
 from safetyd.core.approvals.grants import Grants, Look
-from safetyd.core.approvals.pending_limits import passed
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import (
     ApprovalsConfig,
@@ -117,7 +116,7 @@ class RequestResolution:
         self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], id_: str
     ) -> Involved:
         config = self._config
-        if (full := passed(proposed, self._approvals, config)) is not None:
+        if (full := self._approvals.full(proposed)) is not None:
             return Involved((*verdicts, full))
         deadline = self._deadline(proposed)
         return Involved(

@@ -82,8 +82,8 @@ def test_sums_are_the_same_after_a_replay_and_a_checkpoint() -> None:
 
     restored = Engine.restore(queue.engine.save()()).approvals
 
-    sums = _sums(queue.engine.approvals)
-    assert sums == _sums(restored) == _sums(queue.replayed().approvals)
+    sums = _sums(queue.engine.approvals._index)
+    assert sums == _sums(restored._index) == _sums(queue.replayed().approvals._index)
     assert sums["keyless"][0] == 3
     assert sums["code"] == (1, size_of(queue.request(joined.request_id).asked.proposal))
 
@@ -92,7 +92,7 @@ def _keyless(agent: str, t: float = 0, id_: str = "p1", **fields: object) -> Pro
     return push(t, id_, agent, keyless=True, context=LARGE, **fields)
 
 
-def _sums(register: RequestIndex) -> dict[str, tuple[int, int]]:
-    found = {agent: register.waiting(agent) for agent in ("a", "b", "c", "code")}
-    found |= {"all": register.waiting(), "keyless": register.keyless}
+def _sums(index: RequestIndex) -> dict[str, tuple[int, int]]:
+    found = {agent: index.waiting(agent) for agent in ("a", "b", "c", "code")}
+    found |= {"all": index.waiting(), "keyless": index.keyless}
     return {name: (waiting.count, waiting.bytes) for name, waiting in found.items()}

@@ -232,7 +232,8 @@ def found(engine: Engine) -> list[object]:
     """Return what can be found, every way."""
     approvals = engine.approvals
     known = [approvals.of_proposal(agent, f"p{n}") for agent in ("code", "ops") for n in range(5)]
-    actions = [[*approvals.same_action(r.agent, r.action)] for r in known if r is not None]
+    same = approvals._index.same_action
+    actions = [[*same(r.agent, r.action)] for r in known if r is not None]
     unused = [approvals.unused("code"), approvals.unused("ops")]
     return [known, actions, unused, list(approvals.pending()), approvals.answered()]
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from safetyd.core.approvals import request_index as register
+from safetyd.core.approvals import request_index
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Reported, SessionClosed, Transcribed
@@ -162,7 +162,7 @@ def test_requests_that_are_not_listed_wait_as_well(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_request_that_nobody_remembers_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(register, "MAX_CLOSED", 0)
+    monkeypatch.setattr(request_index, "MAX_CLOSED", 0)
     queue = QueueStory()
     queue.answers(1, queue.asks(0, session="s").request_id, "denied")
 

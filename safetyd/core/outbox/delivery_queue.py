@@ -1,9 +1,9 @@
-"""Lanes: what waits to be told to one recipient on one channel, and when it goes out.
+"""Delivery queues: what waits to be told to one recipient on one channel, and when it goes out.
 
-Things that become due together stand in one row. A message takes every row of its sort that is
-ripe: all that is urgent, or the batch of all that is not. What must not wait for others, nor they
-for it, stands alone: its row is a message of its own, which no limit holds back. What is urgent
-stands in a row of its party, so that whoever has too many urgent messages holds up nobody else.
+Things that become due together are one batch. A message takes every batch of its sort that is
+ripe: all that is urgent, or all that is not. What must not wait for others, nor they for it, is
+alone: its batch is a message of its own, which no limit holds back. What is urgent is in a batch of
+its party, so that whoever has too many urgent messages holds up nobody else.
 
 A time that lies in the future although it is of something that happened was taken before the wall
 clock was put back, and nobody said so: it holds nothing up.
@@ -30,9 +30,9 @@ Quiet = Callable[[datetime], datetime | None]
 
 
 class Slot(NamedTuple):
-    """The row of a lane in which something waits, and until when it does."""
+    """The batch of a queue in which something waits, and until when it does."""
 
-    row: str
+    batch: str
     sort: Sort
     flush_at: datetime
     agent: str = ""
@@ -76,12 +76,14 @@ _NONE: Final = Urgent()  # of a party that had none
 
 
 class DeliveryQueue(msgspec.Struct):
+    """What waits for one recipient on one channel. Its `rows` are batches, by their names."""
+
     recipient: str
     channel: str
     rows: dict[str, Batch] = {}
-    where: dict[str, str] = {}  # the row of each thing
-    soonest: datetime | None = None  # that a row is due
-    newest: datetime | None = None  # that something was put into a row
+    where: dict[str, str] = {}  # the batch of each thing
+    soonest: datetime | None = None  # that a batch is due
+    newest: datetime | None = None  # that something was put into a batch
     open: str = ""  # the batch that is under way or parked
     urgent: dict[str, Urgent] = {}  # by party
     last_at: datetime | None = None  # of the last batch
@@ -96,19 +98,19 @@ class DeliveryQueue(msgspec.Struct):
     def holds(self, ref: str) -> bool:
         return ref in self.where
 
-    def put(self, item: Item, place: Slot, at: datetime) -> None:
-        """Let a thing wait in a row, which is due no later than any of its things."""
-        name, sort, flush_at, agent, party = place
+    def put(self, item: Item, slot: Slot, at: datetime) -> None:
+        """Let a thing wait in a batch, which is due no later than any of its things."""
+        name, sort, flush_at, agent, party = slot
         self.drop(item.ref)
-        row = self.rows.setdefault(name, Batch(sort, flush_at, {}, agent, at, party))
-        row.items[item.ref] = item
-        row.flush_at = min(row.flush_at, flush_at)
+        batch = self.rows.setdefault(name, Batch(sort, flush_at, {}, agent, at, party))
+        batch.items[item.ref] = item
+        batch.flush_at = min(batch.flush_at, flush_at)
         self.where[item.ref] = name
         self.soonest = min(self.soonest or flush_at, flush_at)
         self.newest = max(self.newest or at, at)
 
     def waits(self, at: datetime) -> bool:
-        """Say whether no row can be due, without looking at each."""
+        """Say whether no batch can be due, without looking at each."""
         if self.soonest is None:
             return True
         return at < self.soonest and (self.newest is None or self.newest <= at)
@@ -121,21 +123,23 @@ class DeliveryQueue(msgspec.Struct):
         name = self.where.pop(ref, None)
         if name is None:
             return
-        row = self.rows[name]
-        del row.items[ref]
-        if not row.items:
+        batch = self.rows[name]
+        del batch.items[ref]
+        if not batch.items:
             del self.rows[name]
-            if row.flush_at == self.soonest:
-                self.soonest = min((row.flush_at for row in self.rows.values()), default=None)
+            if batch.flush_at == self.soonest:
+                self.soonest = min((left.flush_at for left in self.rows.values()), default=None)
 
     def find(self, ref: str) -> tuple[str, Item] | None:
-        """Return the row in which something waits, and what is told of it."""
+        """Return the batch in which something waits, and what is told of it."""
         name = self.where.get(ref)
         return None if name is None else (name, self.rows[name].items[ref])
 
-    def count(self, rows: Iterable[str] | None = None) -> int:
-        """Return how many things wait, in all rows or in these."""
-        return len(self.where) if rows is None else sum(len(self.rows[n].items) for n in rows)
+    def count(self, batches: Iterable[str] | None = None) -> int:
+        """Return how many things wait, in all batches or in these."""
+        if batches is None:
+            return len(self.where)
+        return sum(len(self.rows[name].items) for name in batches)
 
     def closed(self, delivery: str) -> None:
         """Take note that a message is under way no longer."""
@@ -145,21 +149,16 @@ class DeliveryQueue(msgspec.Struct):
             if delivery in urgent.open:
                 urgent.open.remove(delivery)
 
-    def sent(self, delivery: str, sort: Sort, at: datetime, parties: Iterable[str]) -> None:
-        """Take note that a message goes out, and whose it is if it is urgent."""
+    def sent(self, delivery: str, sort: Sort, at: datetime, items: Iterable[Item]) -> None:
+        """Take note that a message of things that wait goes out, and whose it is if urgent."""
         if sort == "batch":
             self.open, self.last_at = delivery, at
         elif sort == "high":
             self.urgent = {name: each for name, each in self.urgent.items() if not each.over(at)}
-            for party in parties:
+            for party in self._parties(items):
                 urgent = self.urgent.setdefault(party, Urgent())
                 urgent.open.append(delivery)
                 urgent.sent_at = [*urgent.sent_at, at][-MAX_HIGH:]
-
-    def parties(self, items: Iterable[Item]) -> tuple[str, ...]:
-        """Return the parties in whose rows these things wait."""
-        rows = (self.rows[self.where[item.ref]] for item in items if item.ref in self.where)
-        return tuple(dict.fromkeys(row.party for row in rows))
 
     def urgent_of(self, party: str) -> Urgent:
         return self.urgent.get(party, _NONE)
@@ -171,7 +170,7 @@ class DeliveryQueue(msgspec.Struct):
 
     def told_about(self, agent: str, at: datetime) -> None:
         # What waits for this time to pass would wait for ever if others moved it.
-        if storm_row("batch", agent) in self.rows or storm_row("high", agent) in self.rows:
+        if storm_batch("batch", agent) in self.rows or storm_batch("high", agent) in self.rows:
             return
         self.about_at.pop(agent, None)
         self.about_at[agent] = at
@@ -186,9 +185,9 @@ class DeliveryQueue(msgspec.Struct):
 
     def shift(self, by: timedelta) -> None:
         """Go on as before although the wall clock was put back or forward."""
-        for row in self.rows.values():
-            row.flush_at += by
-            row.since = shifted(row.since, by)
+        for batch in self.rows.values():
+            batch.flush_at += by
+            batch.since = shifted(batch.since, by)
         self.soonest = shifted(self.soonest, by)
         self.newest = shifted(self.newest, by)
         self.last_at = shifted(self.last_at, by)
@@ -197,31 +196,73 @@ class DeliveryQueue(msgspec.Struct):
         self.summed_at = [at + by for at in self.summed_at]
         self.about_at = {agent: at + by for agent, at in self.about_at.items()}
 
+    def _parties(self, items: Iterable[Item]) -> tuple[str, ...]:
+        """Return the parties in whose batches these things wait."""
+        found = (self.rows[self.where[item.ref]] for item in items if item.ref in self.where)
+        return tuple(dict.fromkeys(batch.party for batch in found))
+
+
+class DeliveryQueues:
+    """All queues, by their keys."""
+
+    def __init__(self, queues: dict[str, DeliveryQueue]) -> None:
+        self._queues = queues
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def __iter__(self) -> Iterator[DeliveryQueue]:
+        return iter(self._queues.values())
+
+    def find(self, key_: str) -> DeliveryQueue | None:
+        return self._queues.get(key_)
+
+    def of(self, keys: Iterable[str]) -> list[DeliveryQueue]:
+        return [self._queues[each] for each in keys]
+
+    def hold(self, ref: str) -> bool:
+        """Say whether something waits in any of them."""
+        return any(queue.holds(ref) for queue in self._queues.values())
+
+    def drop(self, ref: str) -> None:
+        for queue in self._queues.values():
+            queue.drop(ref)
+
+    def shift(self, by: timedelta) -> None:
+        for queue in self._queues.values():
+            queue.shift(by)
+
 
 class QueuedMessage(NamedTuple):
-    """What may go out now: all rows of a sort, or one that stands alone."""
+    """What may go out now: all batches of a sort, or one that is alone."""
 
     sort: Sort
-    rows: tuple[str, ...]
+    batches: tuple[str, ...]
     digest: bool = False
 
     @property
     def name(self) -> str:
-        return self.rows[0] if self.sort == "alone" else self.sort
+        return self.batches[0] if self.sort == "alone" else self.sort
 
 
-def lone_row(ref: str) -> str:
-    """Return the name of the row in which a note waits by itself."""
+def hold_back(queues: Iterable[DeliveryQueue]) -> None:
+    """Count something that is not urgent enough to be told."""
+    for queue in queues:
+        queue.held_back += 1
+
+
+def lone_batch(ref: str) -> str:
+    """Return the name of the batch in which a note waits by itself."""
     return f"alone:{ref}"
 
 
-def high_row(party: str) -> str:
-    """Return the name of the row for what is urgent of a party."""
+def high_batch(party: str) -> str:
+    """Return the name of the batch for what is urgent of a party."""
     return f"high/{party}"
 
 
-def storm_row(sort: Sort, agent: str) -> str:
-    """Return the name of the row for what an agent asks that asks too much."""
+def storm_batch(sort: Sort, agent: str) -> str:
+    """Return the name of the batch for what an agent asks that asks too much."""
     return f"{sort}:{agent}"
 
 
@@ -234,107 +275,65 @@ def shifted(at: datetime | None, by: timedelta) -> datetime | None:
 
 
 def messages(
-    lane: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
+    queue: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
 ) -> Iterator[QueuedMessage]:
     """Yield what may go out now."""
-    if lane.waits(at):
+    if queue.waits(at):
         return
-    for name, row in lane.rows.items():
-        if row.sort == "alone" and (row.flush_at <= at or row.ahead(at)):
+    for name, batch in queue.rows.items():
+        if batch.sort == "alone" and (batch.flush_at <= at or batch.ahead(at)):
             yield QueuedMessage("alone", (name,))
-    high = ripe(lane, "high", at, quiet, interval)
-    if high.rows:
+    high = ripe(queue, "high", at, quiet, interval)
+    if high.batches:
         yield high
-    if lane.open:
+    if queue.open:
         return
-    batch = ripe(lane, "batch", at, quiet, interval)
-    if batch.rows and quiet(at) is None:
-        yield batch
+    rest = ripe(queue, "batch", at, quiet, interval)
+    if rest.batches and quiet(at) is None:
+        yield rest
 
 
 def ripe(
-    lane: DeliveryQueue, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
+    queue: DeliveryQueue, sort: Sort, at: datetime, quiet: Quiet, interval: timedelta
 ) -> QueuedMessage:
-    """Return the rows of a sort whose time has come; a batch under way may hold one back."""
+    """Return the batches of a sort whose time has come; one under way may hold a batch back."""
     names, digest = list[str](), False
-    for name, row in lane.rows.items():
+    for name, batch in queue.rows.items():
         # What is not due by its own time need not be looked at in any other way.
-        if row.sort == sort and (row.flush_at <= at or row.ahead(at)):
-            due, deferred = _due(lane, row, at, quiet, interval)
-            crowded = sort == "high" and len(lane.urgent_of(row.party).open) >= MAX_HIGH
+        if batch.sort == sort and (batch.flush_at <= at or batch.ahead(at)):
+            due, deferred = _due(queue, batch, at, quiet, interval)
+            crowded = sort == "high" and len(queue.urgent_of(batch.party).open) >= MAX_HIGH
             if due <= at and not crowded:
                 names.append(name)
                 digest |= deferred
     return QueuedMessage(sort, tuple(names), digest)
 
 
-def due_at(lane: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta) -> datetime | None:
+def due_at(
+    queue: DeliveryQueue, at: datetime, quiet: Quiet, interval: timedelta
+) -> datetime | None:
     """Return when the next message goes out if nothing is under way; None: nothing waits."""
-    dues = (_due(lane, row, at, quiet, interval)[0] for row in lane.rows.values())
+    dues = (_due(queue, batch, at, quiet, interval)[0] for batch in queue.rows.values())
     return min(dues, default=None)
 
 
 def _due(
-    lane: DeliveryQueue, row: Batch, at: datetime, quiet: Quiet, interval: timedelta
+    queue: DeliveryQueue, batch: Batch, at: datetime, quiet: Quiet, interval: timedelta
 ) -> tuple[datetime, bool]:
-    """Return when a row is due, and whether it has to wait for the end of quiet hours."""
-    due = at if row.ahead(at) else row.flush_at
-    if lane.told_lately(row.agent, at):
-        due = max(due, lane.about_at[row.agent] + STORM_GAP)
-    if row.sort == "high":
-        due = max(due, lane.urgent_of(row.party).calm_at(at) or due)
-    if row.sort != "batch":
+    """Return when a batch is due, and whether it has to wait for the end of quiet hours."""
+    due = at if batch.ahead(at) else batch.flush_at
+    if queue.told_lately(batch.agent, at):
+        due = max(due, queue.about_at[batch.agent] + STORM_GAP)
+    if batch.sort == "high":
+        due = max(due, queue.urgent_of(batch.party).calm_at(at) or due)
+    if batch.sort != "batch":
         return due, False
-    if lane.last_at is not None and lane.last_at <= at:
-        due = max(due, lane.last_at + interval)
+    if queue.last_at is not None and queue.last_at <= at:
+        due = max(due, queue.last_at + interval)
     ends = quiet(due)
-    return (due, False) if ends is None else (ends + _jitter(lane, ends), True)
+    return (due, False) if ends is None else (ends + _jitter(queue, ends), True)
 
 
-def _jitter(lane: DeliveryQueue, ends: datetime) -> timedelta:
-    mixed = hashlib.sha256(f"{lane.key} {ends.timestamp()}".encode()).digest()
+def _jitter(queue: DeliveryQueue, ends: datetime) -> timedelta:
+    mixed = hashlib.sha256(f"{queue.key} {ends.timestamp()}".encode()).digest()
     return timedelta(seconds=int.from_bytes(mixed[:4], "big") % (JITTER_S + 1))
-
-
-MAX_ASKS: Final = 10  # requests of one agent within STORM_S that are told one by one
-STORM_S: Final = 300.0
-MAX_WOKEN: Final = 3  # requests of one agent that somebody is told of in one night
-MAX_WOKEN_IN_ALL: Final = 10
-
-
-class Night(msgspec.Struct):
-    """Quiet hours of somebody, and an agent's requests that they were told of in them."""
-
-    until: datetime
-    passed: list[str] = []
-
-
-class AskLimits(msgspec.Struct):
-    asks: dict[str, list[float]] = {}  # when an agent last asked; who was silent longest first
-    nights: dict[str, Night] = {}  # by recipient, and by recipient and agent
-
-    def asked(self, agent: str, t: float) -> None:
-        asks = self.asks
-        asks[agent] = [*asks.pop(agent, []), t][-MAX_ASKS - 1 :]
-        while asks[first := next(iter(asks))][-1] + STORM_S <= t:
-            del asks[first]
-
-    def storms(self, agent: str, t: float) -> bool:
-        """Say whether an agent asks so much that nobody wants to read it one by one."""
-        asks = self.asks.get(agent, [])
-        return len(asks) > MAX_ASKS and t < asks[0] + STORM_S
-
-    def wakes(self, name: str, request_id: str, at: datetime, until: datetime, most: int) -> bool:
-        """Say whether a request is among the first in the night of this name, and take note of it.
-
-        What was told once may be told again.
-        """
-        nights = self.nights
-        if name not in nights or nights[name].until != until:
-            for past in [known for known, night in nights.items() if night.until <= at]:
-                del nights[past]
-            nights[name] = Night(until)
-        passed = nights[name].passed
-        if request_id not in passed and len(passed) < most:
-            passed.append(request_id)
-        return request_id in passed

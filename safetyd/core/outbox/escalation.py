@@ -1,4 +1,4 @@
-"""The ladder: what follows a request that nobody answers.
+"""Escalation: what follows a request that nobody answers.
 
     low      a reminder at half the time given
     normal   reminders after 15 minutes, 1 hour, 4 hours, then every morning at 08:00Z; a last call
@@ -51,7 +51,7 @@ def next_step(
 
 
 def steps(urgency: Urgency, asked: datetime, deadline: datetime | None) -> Iterator[EscalationStep]:
-    """Yield the whole ladder; without a deadline it may not end."""
+    """Yield all steps; without a deadline there may be no end of them."""
     after = asked
     while (step := next_step(urgency, asked, deadline, after)) is not None:
         yield step

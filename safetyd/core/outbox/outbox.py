@@ -1,13 +1,15 @@
 """The outbox: who is told of requests, when, and again if nobody answers.
 
-It must hear of everything after the queue did.
+It must hear of everything after the queue did. Its parts know what is to be told and put it into
+queues; of these it makes the messages that may go out now.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
-from safetyd.core.actor import Handler, hearing, on
+import msgspec
+
+from safetyd.core.actor import Actor, Handler, hearing, on
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import UNPAUSE, request_id
 from safetyd.core.events.daemon_events import ClockStepped
@@ -21,6 +23,7 @@ from safetyd.core.events.notification_events import (
     Due,
     Item,
     LinkRevoked,
+    Note,
     NotTold,
     Told,
     Unparked,
@@ -35,20 +38,49 @@ from safetyd.core.events.request_events import (
 )
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.core.outbox.alert_rules import HEARD
-from safetyd.core.outbox.deliveries import Delivery, Keyless
-from safetyd.core.outbox.delivery_queue import DeliveryQueue, Slot
-from safetyd.core.outbox.escalation import EscalationStep
-from safetyd.core.outbox.reminders import Reminders
+from safetyd.core.outbox.alerts import Alerts
+from safetyd.core.outbox.all_clear import AllClears, Standstill
+from safetyd.core.outbox.ask_limits import AskLimits
+from safetyd.core.outbox.bundling import Bundling
+from safetyd.core.outbox.deliveries import LOST, Deliveries, Delivery, Kept, Notes
+from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues, Slot, key
+from safetyd.core.outbox.failover import Failover
+from safetyd.core.outbox.item_facts import ItemFacts, Keyless
+from safetyd.core.outbox.reminders import Reminders, ReminderState
+from safetyd.core.outbox.routing import Routing, routes
+from safetyd.core.outbox.slots import Slots
 from safetyd.core.recipients import TellingConfig
 
-MAX_LATE: Final = 1_000  # things in a lane, beyond which what expired is not told
+
+class OutboxState(msgspec.Struct):
+    """What is written down. Each part has its own field, and changes it in place."""
+
+    lanes: dict[str, DeliveryQueue] = {}  # the queues, by their keys
+    cases: dict[str, ReminderState] = {}  # by request, oldest first
+    kept: Kept = msgspec.field(default_factory=Kept)
+    alerts: dict[str, str] = {}  # the last note of each sort of alert
+    demands: AskLimits = msgspec.field(default_factory=AskLimits)
+    stops: dict[str, Standstill] = {}  # by agent; of all: "*"
+    down: list[str] = []  # channels
+    count: int = 0  # messages so far
 
 
-class Outbox(Reminders):
+class Outbox(Actor):
+    """Hears of events, and lets its parts do what each of them has to.
+
+    What waits is in its queues, what was sent in its deliveries. Reminders and failover put
+    requests into queues, alerts and all-clears put notes there; routing says into which queues,
+    slots until when; bundling makes messages of what waits.
+    """
+
     name = "outbox"
+    _state: OutboxState
 
     def __init__(self, config: TellingConfig, approvals: Approvals, keyless: Keyless) -> None:
-        super().__init__(config, approvals, keyless)
+        self._config = config
+        self._approvals = approvals
+        self._keyless = keyless
+        self._take_on(OutboxState())
         hears = dict(
             hearing(
                 on(Decided, self._decided),
@@ -81,15 +113,107 @@ class Outbox(Reminders):
         self.hears = hears
 
     @property
+    def idle(self) -> bool:
+        """Whether there is nobody to tell."""
+        return self._routing.idle
+
+    @property
     def down(self) -> tuple[str, ...]:
         """The channels that take nothing now."""
         return tuple(self._state.down)
+
+    def open(self) -> Iterator[Delivery]:
+        """Yield what is to be sent, or is being sent, oldest first."""
+        return (delivery for delivery in self._deliveries.under_way() if delivery.state == "open")
+
+    def deliveries(self, state: str | None = None) -> Iterator[Delivery]:
+        """Yield what is kept, or what of it is in a state, newest first."""
+        return (each for each in self._deliveries.all() if state is None or each.state == state)
+
+    def find(self, delivery: str) -> Delivery | None:
+        return self._deliveries.find(delivery)
+
+    def note(self, ref: str) -> Note | None:
+        return self._notes.find(ref)
+
+    def pending(self, delivery: Delivery) -> tuple[Item, ...]:
+        """Return what a message should still tell of, were it sent now."""
+        items = (item for item in delivery.items if not self._notes.ended(item.ref))
+        return tuple(item for item in items if self._facts.of_use(item))
+
+    def waiting(self, at: datetime) -> Iterator[tuple[str, str, int, datetime]]:
+        """Yield each recipient and channel for whom something waits, how much, and until when."""
+        for queue in self._queues:
+            if (due := self._bundling.next_at(queue, at)) is not None:
+                yield queue.recipient, queue.channel, queue.count(), due
+
+    def quiet_until(self, recipient: str, at: datetime) -> datetime | None:
+        """Return when the quiet hours are over that somebody has now, if they have any."""
+        return self._slots.quiet_until(recipient, at)
+
+    def told(self, request_id: str) -> tuple[Delivery, ...]:
+        """Return the kept messages about a request, oldest first, whatever became of them."""
+        return tuple(self._deliveries.about(request_id))
+
+    def revoked(self, delivery: str, request_id: str) -> bool:
+        """Say whether a message's link is dead; so is that of a message nobody remembers."""
+        found = self.find(delivery)
+        return found is None or request_id in found.revoked
+
+    def undeliverable(self, request_id: str) -> bool:
+        """Say whether every channel on which it could be told refused it or is down."""
+        return self._failover.undeliverable(request_id)
+
+    def unnotified(self, at: datetime) -> int:
+        """Return of how many requests somebody should know by now, and nobody does."""
+        return self._reminders.unnotified(at)
+
+    def load(self, saved: bytes) -> None:
+        super().load(saved)
+        self._take_on(self._state)
+
+    def _take_on(self, state: OutboxState) -> None:
+        """Go on from a state, without what waits for whom nobody can reach any more."""
+        before = state.lanes
+        known = {key(*route): route for route in routes(self._config)}
+        state.lanes = {name: before.get(name) or DeliveryQueue(*known[name]) for name in known}
+        self._state = state
+        self._build(state)
+        self._let_go(queue for name, queue in before.items() if name not in known)
+        # Not whenever a state is loaded: that must not change it.
+        if before.keys() != known.keys():
+            self._reminders.adopt()
+
+    def _build(self, state: OutboxState) -> None:
+        config, approvals = self._config, self._approvals
+        self._queues = queues = DeliveryQueues(state.lanes)
+        self._deliveries = deliveries = Deliveries(state.kept.deliveries)
+        self._notes = notes = Notes(state.kept, queues, deliveries.telling)
+        self._facts = ItemFacts(approvals.find, notes.find, self._keyless)
+        self._routing = routing = Routing(config, queues, state.down)
+        self._slots = slots = Slots(config, state.demands, self._keyless)
+        self._alerts = Alerts(config, state.alerts, notes, deliveries, routing, slots)
+        self._all_clears = AllClears(state.stops, self._alerts.tell, self._alerts.withdraw)
+        self._reminders = Reminders(state.cases, approvals, queues, deliveries, routing, slots)
+        self._failover = Failover(self._reminders, queues, deliveries, routing, slots)
+        self._bundling = Bundling(state, self._facts, slots, approvals, self._reminders.known)
+
+    def _let_go(self, gone: Iterable[DeliveryQueue]) -> None:
+        for queue in gone:
+            self._notes.release(queue.where)
+        for delivery in tuple(self._deliveries.under_way()):
+            if self._queues.find(delivery.queue) is None:
+                self._deliveries.cancel(delivery, "nobody is told on this channel any more")
+                self._notes.release(item.ref for item in delivery.items)
 
     def _and_alerted(self, act: Handler | None) -> Handler:
         """Let an event also be an alert, besides what else it is."""
         if act is None:
             return self._alerted
         return lambda event: [*(act(event) or ()), *self._alerted(event)]
+
+    def _alerted(self, event: Event) -> Sequence[Event]:
+        return self._bundling.due(event, self._alerts.heard(event))
 
     def _decided(self, event: Decided) -> Sequence[Event]:
         if event.decision is ALLOW:
@@ -99,180 +223,111 @@ class Outbox(Reminders):
             return self._alerted(event)
         if asks.joins or self.idle:
             return ()
-        self._state.demands.asked(event.agent, event.t)
-        return self._ask(event, asks.request_id)
+        self._slots.asked(event.agent, event.t)
+        return self._bundling.due(event, self._reminders.ask(event, asks.request_id))
 
     def _paused(self, event: Paused) -> Sequence[Event]:
         if event.source != "anomaly" or self.idle:
             return ()
-        return self._ask(event, request_id(event.agent, UNPAUSE, event.seq))
-
-    def _ask(self, event: Event, id_: str) -> Sequence[Event]:
-        request = self._approvals.find(id_)
-        if request is None or not request.pending or id_ in self._state.cases:
-            return ()
-        lanes = self._lanes(self._routes.request(request.agent, self._shut(None)))
-        if self._too_calm(request.urgency):
-            self._hold_back(lanes)
-            return ()
-        self._open_case(request)
-        for lane in lanes:
-            lane.put(Item("request", id_), self._place(lane, request, event), event.at)
-        return self._due(event, lanes)
+        id_ = request_id(event.agent, UNPAUSE, event.seq)
+        return self._bundling.due(event, self._reminders.ask(event, id_))
 
     def _deferred(self, event: Deferred) -> None:
-        found = self._pending(event.request_id)
-        if found is None:
-            return
-        case, _ = found
-        case.tell_by = None
-        self._drop(event.request_id)
-        self._plan(event.request_id, case, EscalationStep(event.until))
+        self._reminders.deferred(event)
 
     def _answered(self, event: Answered | Released | Cancelled | Superseded) -> None:
-        self._end(event.request_id)
+        self._reminders.end(event.request_id)
 
     def _expired(self, event: Expired) -> None:
-        for id_ in event.request_ids:
-            slept = self._slept_over(id_, event.at)
-            self._end(id_)
-            for lane in slept:
-                lane.put(Item("expired", id_), Slot("batch", "batch", event.at), event.at)
+        self._reminders.expired(event)
 
-    def _slept_over(self, id_: str, at: datetime) -> list[DeliveryQueue]:
-        """Return where people sleep who never heard of a request that its agent waited for."""
-        case, request = self._state.cases.get(id_), self._approvals.find(id_)
-        if case is None or case.last_at is not None or request is None:
-            return []
-        if not request.asked.proposal.wait:
-            return []
-        lanes = (lane for lane in self._state.lanes.values() if lane.holds(id_))
-        asleep = (lane for lane in lanes if self.quiet_until(lane.recipient, at) is not None)
-        return [lane for lane in asleep if lane.count() <= MAX_LATE]
+    def _stopped(self, event: Stopped) -> None:
+        self._all_clears.stopped(event)
 
-    def _end(self, id_: str) -> None:
-        # An answer may come second, and then ends nothing.
-        if id_ in self._state.cases and self._pending(id_) is None:
-            del self._state.cases[id_]
-            self._drop(id_)
+    def _found(self, event: AnomalyFound) -> None:
+        self._all_clears.found(event)
+
+    def _resumed(self, event: Resumed) -> Sequence[Event]:
+        return self._bundling.due(event, self._all_clears.resumed(event))
+
+    def _marked(self, event: BudgetMarked) -> None:
+        self._all_clears.marked(event)
+
+    def _transcribed(self, event: Transcribed) -> Sequence[Event]:
+        return self._bundling.due(event, self._alerts.transcribed(event))
+
+    def _announced(self, event: Announced) -> Sequence[Event]:
+        return self._bundling.due(event, self._alerts.announced(event))
 
     def _was_due(self, event: Due) -> Sequence[Event]:
-        delivery = self._sent(event)
-        if delivery is None:
+        queue = self._queues.find(key(event.recipient, event.channel))
+        if queue is None:
             return ()
-        lane = self._state.lanes[delivery.lane]
-        for case, request in self._cases(delivery):
-            case.last_at = event.at
-            lane.told_about(request.agent, event.at)
-        return self._due(event, (lane,))
+        delivery = self._deliveries.add(event, self._bundling.take(queue, event))
+        self._reminders.sent(delivery, queue)
+        return self._bundling.due(event, (queue,))
 
     def _was_told(self, event: Told) -> Sequence[Event]:
-        delivery = self._take_told(event)
+        delivery = self._deliveries.told(event)
         if delivery is None:
             return ()
-        for case, _ in self._cases(delivery):
-            case.told = True
-            if delivery.lane in case.refused:
-                case.refused.remove(delivery.lane)
+        self._reminders.told(delivery)
         return self._closed(event, delivery)
 
     def _was_not_told(self, event: NotTold) -> Sequence[Event]:
-        delivery = self.find(event.delivery)
-        late = event.state in {"dead", "undelivered"}
-        if delivery is None or not (delivery.under_way or (late and delivery.state == "accepted")):
+        delivery = self._deliveries.not_told(event)
+        if delivery is None:
             return ()
-        self._deliveries.not_told(delivery, event)
         touched = list[DeliveryQueue]()
         if event.state == "quiet":
             self._put_back(event, delivery)
-        elif late or event.state == "parked":
-            touched = self._refuse(event, delivery)
+        elif event.state in LOST or event.state == "parked":
+            self._reminders.refused(delivery)
+            touched = self._failover.refused(event, delivery)
         freed = () if delivery.under_way else self._closed(event, delivery)
-        return [*freed, *self._due(event, touched)]
+        return [*freed, *self._bundling.due(event, touched)]
 
     def _put_back(self, event: NotTold, delivery: Delivery) -> None:
         """Let a message's things wait for the morning; a test is of no use then."""
-        lane = self._state.lanes[delivery.lane]
+        (queue,) = self._queues.of((delivery.queue,))
         for item in (item for item in self.pending(delivery) if item.kind != "test"):
-            lane.put(item, Slot("batch", "batch", event.at), event.at)
-        for case, request in self._cases(delivery):
-            case.tell_by = self._tell_by(request, event.at, event.t)
+            queue.put(item, Slot("batch", "batch", event.at), event.at)
+        self._reminders.wait(event, delivery)
 
-    def _refuse(self, event: Event, delivery: Delivery) -> list[DeliveryQueue]:
-        """Take note that a channel does not take it; return the lanes that come instead."""
-        touched = list[DeliveryQueue]()
-        for item in delivery.items:
-            if (found := self._pending(item.ref)) is None:
-                continue
-            case, _ = found
-            if delivery.lane not in case.refused:
-                case.refused.append(delivery.lane)
-            touched += self._move_on(event, delivery.recipient, item)
-        return touched
+    def _closed(self, event: Event, delivery: Delivery) -> Sequence[Event]:
+        """Let what came later go out."""
+        refs = [item.ref for item in delivery.items]
+        self._deliveries.shorten(delivery)
+        queue = self._queues.find(delivery.queue)
+        if queue is None:
+            return ()
+        queue.closed(delivery.id)
+        self._notes.release(refs)
+        return self._bundling.due(event, (queue,))
+
+    def _unparked(self, event: Unparked) -> None:
+        self._deliveries.unparked(event)
+
+    def _link_revoked(self, event: LinkRevoked) -> None:
+        self._deliveries.link_revoked(event)
 
     def _channel_moved(self, event: ChannelMoved) -> Sequence[Event]:
-        down = self._state.down
-        if event.channel in down:
-            down.remove(event.channel)
-        if event.up:
-            return self._mended(event)
-        self._broken(event.channel)
-        down.append(event.channel)
-        touched = list[DeliveryQueue]()
-        for lane in self._state.lanes.values():
-            if lane.channel == event.channel:
-                touched += self._leave(event, lane)
-        return self._due(event, touched)
+        self._routing.moved(event)
+        touched = self._all_clears.moved(event)
+        if not event.up:
+            touched = self._failover.down(event, event.channel)
+        return self._bundling.due(event, touched)
 
-    def _leave(self, event: Event, lane: DeliveryQueue) -> list[DeliveryQueue]:
-        """Let the requests of a lane go on to the next, if there is one."""
-        touched = list[DeliveryQueue]()
-        waiting = [item for row in lane.rows.values() for item in row.items.values()]
-        for item in waiting:
-            if moved := self._move_on(event, lane.recipient, item):
-                lane.drop(item.ref)
-                touched += moved
-        for delivery in self._deliveries.under_way():
-            if delivery.lane == lane.key:
-                for item in delivery.items:
-                    touched += self._move_on(event, lane.recipient, item)
-        return touched
+    def _climbed(self, event: Climbed) -> Sequence[Event]:
+        return self._bundling.due(event, self._reminders.escalate(event))
 
-    def _move_on(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
-        """Let the next channel have it, unless it had it before."""
-        found = self._pending(item.ref)
-        if found is None:
-            return []
-        case, request = found
-        name = self._routes.next(recipient, self._shut(case))
-        if name is None or self._has(name, item.ref):
-            return []
-        lane = self._state.lanes[name]
-        lane.put(item, self._place(lane, request, event, soon=True), event.at)
-        return [lane]
-
-    def _has(self, lane: str, ref: str) -> bool:
-        """Say whether something is told in a lane, or is about to be."""
-        if self._state.lanes[lane].holds(ref):
-            return True
-        known = (delivery for delivery in self.told(ref) if delivery.lane == lane)
-        return any(each.under_way or each.arrived for each in known)
+    def _stepped(self, event: ClockStepped) -> None:
+        self._queues.shift(timedelta(seconds=event.seconds))
+        self._reminders.shift(event)
 
     def _ticked(self, tick: Ticked) -> Sequence[Event]:
         # The journal of a version that held back more leaves promises that nobody keeps.
-        self._promised.clear()
-        dues = self._due(tick, self._state.lanes.values())
-        steps = tuple(self._steps_due(tick.at))
+        self._bundling.forget_promises()
+        dues = self._bundling.due(tick, self._queues)
+        steps = self._reminders.due(tick.at)
         return [*dues, Climbed(at=tick.at, t=tick.t, steps=steps)] if steps else dues
-
-    def _climbed(self, event: Climbed) -> Sequence[Event]:
-        touched = list[DeliveryQueue]()
-        for item in event.steps:
-            if (found := self._pending(item.ref)) is None:
-                continue
-            case, request = found
-            backup = case.next is not None and case.next.backup
-            case.step = item.step
-            self._climb(request, case, event.at)
-            touched += self._remind(event, request, case, item, backup=backup)
-        return self._due(event, touched)

@@ -1,216 +1,281 @@
-"""Cases: how people are told of requests that are pending, and told again."""
+"""Reminders: how people are told of requests that are pending, and told again."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Climbed, Item
-from safetyd.core.outbox.alerts import AllClear
-from safetyd.core.outbox.bundling import MAX_PER_TICK, OutboxState, ReminderState
-from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.events.request_events import Deferred, Expired
+from safetyd.core.outbox.deliveries import Deliveries, Delivery
 from safetyd.core.outbox.delivery_queue import (
-    MAX_WOKEN,
-    MAX_WOKEN_IN_ALL,
     STORM_GAP,
     DeliveryQueue,
+    DeliveryQueues,
     Slot,
+    hold_back,
     shifted,
-    storm_row,
 )
 from safetyd.core.outbox.escalation import APART, EscalationStep, next_step
-from safetyd.core.party import party
+from safetyd.core.outbox.routing import Routing
+from safetyd.core.outbox.slots import Slots
 
-SOONEST: Final = timedelta(minutes=2)  # before a deadline that people are told, at least
+MAX_LATE: Final = 1_000  # things in a queue, beyond which what expired is not told
+MAX_STEPS: Final = 64  # of one tick
 UNNOTIFIED: Final = timedelta(minutes=1)  # at least, before nobody's being told is a failure
 
 
-class Reminders(AllClear):
-    def undeliverable(self, request_id: str) -> bool:
-        """Say whether every channel on which it could be told refused it or is down."""
-        found = self._pending(request_id)
-        if found is None or any(each.arrived for each in self.told(request_id)):
-            return False
-        case, request = found
-        lanes, shut = self._routes.concerned(request.agent), self._shut(case)
-        return bool(lanes) and all(lane in shut for lane in lanes)
+class ReminderState(msgspec.Struct, array_like=True):
+    """How far people have been told of a request that is pending."""
+
+    tell_by: datetime | None  # somebody should know by then; None: a person put it off
+    next: EscalationStep | None = None
+    step: int = 0
+    last_at: datetime | None = None  # of the last message about it
+    told: bool = False
+    refused: list[str] = []  # queues that did not take it
+    stepped_s: float = 0.0  # by which the wall clock was put forward since it was asked
+
+
+class Reminded(NamedTuple):
+    """A request that is pending, and how far people have been told of it."""
+
+    state: ReminderState
+    request: Request
+
+
+class Reminders:
+    """Puts requests into queues, and returns these. `states` are by request, oldest first."""
+
+    def __init__(
+        self,
+        states: dict[str, ReminderState],
+        approvals: Approvals,
+        queues: DeliveryQueues,
+        deliveries: Deliveries,
+        routing: Routing,
+        slots: Slots,
+    ) -> None:
+        self._states = states
+        self._approvals = approvals
+        self._queues = queues
+        self._deliveries = deliveries
+        self._routing = routing
+        self._slots = slots
+        self._order_steps()
+
+    def find(self, id_: str) -> Reminded | None:
+        """Return what is known of a request that is pending, if people are told of it."""
+        state, request = self._states.get(id_), self._approvals.find(id_)
+        if state is None or request is None or not request.pending:
+            return None
+        return Reminded(state, request)
+
+    def known(self, id_: str) -> bool:
+        """Say whether somebody knows of a request."""
+        state = self._states.get(id_)
+        return state is not None and state.told
 
     def unnotified(self, at: datetime) -> int:
         """Return of how many requests somebody should know by now, and nobody does."""
-        cases = self._state.cases.values()
-        return sum(not c.told and c.tell_by is not None and c.tell_by < at for c in cases)
+        states = self._states.values()
+        return sum(not s.told and s.tell_by is not None and s.tell_by < at for s in states)
 
-    def _take_on(self, state: OutboxState) -> None:
-        before = state.lanes.keys()
-        super()._take_on(state)
-        self._order_steps()
-        # Not whenever a state is loaded: that must not change it.
-        if before != state.lanes.keys():
-            self._adopt()
+    def ask(self, event: Event, id_: str) -> list[DeliveryQueue]:
+        """Let a request be told that is new."""
+        request = self._approvals.find(id_)
+        if request is None or not request.pending or id_ in self._states:
+            return []
+        queues = self._routing.request(request.agent)
+        if self._slots.too_calm(request.urgency):
+            hold_back(queues)
+            return []
+        self._begin(request)
+        for queue in queues:
+            queue.put(Item("request", id_), self._slots.request(queue, request, event), event.at)
+        return queues
 
-    def _by_number(self, item: Item) -> bool:
-        """Say the same of a reminder if somebody knows of its request."""
-        case = self._state.cases.get(item.ref)
-        reminds = item.kind in {"reminder", "last_call"} and case is not None and case.told
-        return reminds or super()._by_number(item)
-
-    def _order_steps(self) -> None:
-        cases = self._state.cases.items()
-        self._steps = [(case.next.at, id_) for id_, case in cases if case.next is not None]
-        heapq.heapify(self._steps)
-
-    def _stepped(self, event: ClockStepped) -> None:
-        super()._stepped(event)
-        by = timedelta(seconds=event.seconds)
-        for case in self._state.cases.values():
-            case.stepped_s += event.seconds
-            case.tell_by, case.last_at = shifted(case.tell_by, by), shifted(case.last_at, by)
-            if case.next is not None:
-                case.next = msgspec.structs.replace(case.next, at=case.next.at + by)
-        self._order_steps()
-
-    def _adopt(self) -> None:
+    def adopt(self) -> None:
         """Let those who can be told now know what nobody else knows, with the next batch."""
         for request in self._approvals.pending():
-            case = self._state.cases.get(request.id)
-            if self._too_calm(request.urgency) or (case and not self._forlorn(request.id, case)):
+            state = self._states.get(request.id)
+            calm = self._slots.too_calm(request.urgency)
+            if calm or (state and not self._forlorn(request.id, state)):
                 continue
-            case = case or self._open_case(request)
-            for lane in self._lanes(self._routes.request(request.agent, self._shut(case))):
+            state = state or self._begin(request)
+            for queue in self._routing.request(request.agent, state.refused):
                 at = request.asked.at
-                lane.put(Item("request", request.id), Slot("batch", "batch", at), at)
+                queue.put(Item("request", request.id), Slot("batch", "batch", at), at)
 
-    def _forlorn(self, id_: str, case: ReminderState) -> bool:
-        """Say whether nobody knows of a request, and nothing is done about that."""
-        if case.told or case.tell_by is None or self._holds(id_):
-            return False
-        return not any(delivery.under_way for delivery in self.told(id_))
+    def deferred(self, event: Deferred) -> None:
+        found = self.find(event.request_id)
+        if found is None:
+            return
+        found.state.tell_by = None
+        self._queues.drop(event.request_id)
+        self._plan(event.request_id, found.state, EscalationStep(event.until))
 
-    def _open_case(self, request: Request) -> ReminderState:
-        asked = request.asked
-        case = ReminderState(self._tell_by(request, asked.at, asked.t))
-        self._state.cases[request.id] = case
-        self._climb(request, case, asked.at)
-        return case
+    def end(self, id_: str) -> None:
+        """Tell nobody of a request that is over."""
+        # An answer may come second, and then ends nothing.
+        if id_ in self._states and self.find(id_) is None:
+            del self._states[id_]
+            self._queues.drop(id_)
 
-    def _tell_by(self, request: Request, at: datetime, t: float) -> datetime | None:
-        """Return when somebody should know; quiet hours do not count."""
-        patience = max(3 * self._interval, UNNOTIFIED)
-        if self._storms(request, t):
-            patience += STORM_GAP
-        lanes = self._lanes(self._routes.concerned(request.agent))
-        people = dict.fromkeys(lane.recipient for lane in lanes)
-        begins = (self.quiet_until(name, at + self._interval) or at for name in people)
-        # If nobody hears of its agent, somebody should all the same.
-        return min((begin + patience for begin in begins), default=at + patience)
+    def expired(self, event: Expired) -> None:
+        for id_ in event.request_ids:
+            slept = self._slept_over(id_, event.at)
+            self.end(id_)
+            for queue in slept:
+                queue.put(Item("expired", id_), Slot("batch", "batch", event.at), event.at)
 
-    def _place(
-        self, lane: DeliveryQueue, request: Request, event: Event, *, soon: bool = False
-    ) -> Slot:
-        """Return where something about a request waits; `soon`: for no batch."""
-        urgent = request.urgency == "high" and self._wakes(lane.recipient, request, event.at)
-        place = self._usual("high" if urgent else "normal", event.at, party(request.asked))
-        flush_at = event.at if soon else self._flush_at(place, request, event.at)
-        if not (self._storms(request, event.t) and lane.told_lately(request.agent, event.at)):
-            return place._replace(flush_at=flush_at)
-        row = storm_row(place.sort, request.agent)
-        return place._replace(row=row, flush_at=flush_at, agent=request.agent)
+    def sent(self, delivery: Delivery, queue: DeliveryQueue) -> None:
+        """Take note that a message goes out."""
+        for state, request in self._of(delivery):
+            state.last_at = delivery.at
+            queue.told_about(request.agent, delivery.at)
 
-    def _flush_at(self, place: Slot, request: Request, at: datetime) -> datetime:
-        """Return when it goes out: early enough for an answer."""
-        if request.deadline is None:
-            return place.flush_at
-        needed = max(SOONEST, (request.deadline - request.asked.at) / 4)
-        return max(at, min(place.flush_at, request.deadline - needed))
+    def told(self, delivery: Delivery) -> None:
+        """Take note that a message was told."""
+        for state, _ in self._of(delivery):
+            state.told = True
+            if delivery.queue in state.refused:
+                state.refused.remove(delivery.queue)
 
-    def _wakes(self, recipient: str, request: Request, at: datetime) -> bool:
-        """Say whether somebody may be told now: at night of what its agent calls urgent."""
-        until = self.quiet_until(recipient, at)
-        if until is None:
-            return True
-        if self._config.quiet_bypass == "none" or request.asked.proposal.urgency != "high":
-            return False
-        wakes = self._state.demands.wakes
-        # What is one too many of a party must not count against the others.
-        few = wakes(f"{recipient}/{party(request.asked)}", request.id, at, until, MAX_WOKEN)
-        return few and wakes(recipient, request.id, at, until, MAX_WOKEN_IN_ALL)
+    def refused(self, delivery: Delivery) -> None:
+        """Take note that a channel does not take a message."""
+        for state, _ in self._of(delivery):
+            if delivery.queue not in state.refused:
+                state.refused.append(delivery.queue)
 
-    def _storms(self, request: Request, t: float) -> bool:
-        # That an agent was paused is not the agent's own question.
-        return not request.own and self._state.demands.storms(request.agent, t)
+    def wait(self, event: Event, delivery: Delivery) -> None:
+        """Take note that a message waits for the end of quiet hours."""
+        for state, request in self._of(delivery):
+            state.tell_by = self._tell_by(request, event.at, event.t)
 
-    def _steps_due(self, at: datetime) -> Iterator[Item]:
-        """Yield the steps whose time has come, the earliest first."""
+    def due(self, at: datetime) -> tuple[Item, ...]:
+        """Return the steps whose time has come, the earliest first."""
         due = dict[str, EscalationStep]()
-        while self._steps and self._steps[0][0] <= at and len(due) < MAX_PER_TICK:
+        while self._steps and self._steps[0][0] <= at and len(due) < MAX_STEPS:
             planned, id_ = heapq.heappop(self._steps)
             if (step := self._planned(id_, planned, at)) is not None:
                 due[id_] = step
-        for id_, step in due.items():
-            yield Item(step.kind, id_, self._state.cases[id_].step + 1)
+        return tuple(Item(due[id_].kind, id_, self._states[id_].step + 1) for id_ in due)
+
+    def escalate(self, event: Climbed) -> list[DeliveryQueue]:
+        """Take the steps that came due."""
+        touched = list[DeliveryQueue]()
+        for item in event.steps:
+            if (found := self.find(item.ref)) is None:
+                continue
+            backup = found.state.next is not None and found.state.next.backup
+            found.state.step = item.step
+            self._plan_next(found, event.at)
+            touched += self._remind(event, found, item, backup=backup)
+        return touched
+
+    def shift(self, event: ClockStepped) -> None:
+        """Go on as before although the wall clock was put back or forward."""
+        by = timedelta(seconds=event.seconds)
+        for state in self._states.values():
+            state.stepped_s += event.seconds
+            state.tell_by, state.last_at = shifted(state.tell_by, by), shifted(state.last_at, by)
+            if state.next is not None:
+                state.next = msgspec.structs.replace(state.next, at=state.next.at + by)
+        self._order_steps()
+
+    def _begin(self, request: Request) -> ReminderState:
+        asked = request.asked
+        state = ReminderState(self._tell_by(request, asked.at, asked.t))
+        self._states[request.id] = state
+        self._plan_next(Reminded(state, request), asked.at)
+        return state
+
+    def _forlorn(self, id_: str, state: ReminderState) -> bool:
+        """Say whether nobody knows of a request, and nothing is done about that."""
+        if state.told or state.tell_by is None or self._queues.hold(id_):
+            return False
+        return not self._deliveries.telling(id_)
+
+    def _tell_by(self, request: Request, at: datetime, t: float) -> datetime | None:
+        """Return when somebody should know; quiet hours do not count."""
+        interval = self._slots.interval
+        patience = max(3 * interval, UNNOTIFIED)
+        if self._slots.storms(request, t):
+            patience += STORM_GAP
+        queues = self._routing.concerned(request.agent)
+        people = dict.fromkeys(queue.recipient for queue in queues)
+        begins = (self._slots.quiet_until(name, at + interval) or at for name in people)
+        # If nobody hears of its agent, somebody should all the same.
+        return min((begin + patience for begin in begins), default=at + patience)
+
+    def _slept_over(self, id_: str, at: datetime) -> list[DeliveryQueue]:
+        """Return where people sleep who never heard of a request that its agent waited for."""
+        state, request = self._states.get(id_), self._approvals.find(id_)
+        if state is None or state.last_at is not None or request is None:
+            return []
+        if not request.asked.proposal.wait:
+            return []
+        queues = (queue for queue in self._queues if queue.holds(id_))
+        asleep = (q for q in queues if self._slots.quiet_until(q.recipient, at) is not None)
+        return [queue for queue in asleep if queue.count() <= MAX_LATE]
+
+    def _of(self, delivery: Delivery) -> Iterator[Reminded]:
+        """Yield what a message tells of and is still pending."""
+        found = (self.find(item.ref) for item in delivery.items)
+        return (reminded for reminded in found if reminded is not None)
+
+    def _order_steps(self) -> None:
+        states = self._states.items()
+        self._steps = [(state.next.at, id_) for id_, state in states if state.next is not None]
+        heapq.heapify(self._steps)
 
     def _planned(self, id_: str, planned: datetime, at: datetime) -> EscalationStep | None:
         """Return the step that is due unless the request is over or it was planned anew."""
-        found = self._pending(id_)
+        found = self.find(id_)
         if found is None:
             return None
-        case, request = found
-        if case.next is None or case.next.at != planned:
+        step, deadline = found.state.next, found.request.deadline
+        if step is None or step.at != planned:
             return None
-        return case.next if request.deadline is None or request.deadline > at else None
+        return step if deadline is None or deadline > at else None
 
-    def _climb(self, request: Request, case: ReminderState, after: datetime) -> None:
-        asked = request.asked.at + timedelta(seconds=case.stepped_s)
-        self._plan(request.id, case, next_step(request.urgency, asked, request.deadline, after))
+    def _plan_next(self, reminded: Reminded, after: datetime) -> None:
+        state, request = reminded
+        asked = request.asked.at + timedelta(seconds=state.stepped_s)
+        self._plan(request.id, state, next_step(request.urgency, asked, request.deadline, after))
 
-    def _plan(self, id_: str, case: ReminderState, step: EscalationStep | None) -> None:
-        case.next = step
+    def _plan(self, id_: str, state: ReminderState, step: EscalationStep | None) -> None:
+        state.next = step
         if step is not None:
             heapq.heappush(self._steps, (step.at, id_))
 
     def _remind(
-        self, event: Climbed, request: Request, case: ReminderState, item: Item, *, backup: bool
+        self, event: Climbed, reminded: Reminded, item: Item, *, backup: bool
     ) -> list[DeliveryQueue]:
-        shut, urgent = self._shut(case), request.urgency == "high"
-        usual = self._routes.request(request.agent, shut, everywhere=urgent)
-        all_ = self._routes.request(request.agent, shut, everywhere=urgent, backup=backup)
-        just_told = case.last_at is not None and case.last_at <= event.at < case.last_at + APART
-        lanes = [lane for lane in self._lanes(all_) if not just_told or lane.key not in usual]
-        return [lane for lane in lanes if self._reminds(event, request, lane, item)]
+        state, request = reminded
+        urgent, refused = request.urgency == "high", state.refused
+        queues = self._routing.request(request.agent, refused, everywhere=urgent, backup=backup)
+        if state.last_at is not None and state.last_at <= event.at < state.last_at + APART:
+            usual = self._routing.request(request.agent, refused, everywhere=urgent)
+            just_told = {queue.key for queue in usual}
+            queues = [queue for queue in queues if queue.key not in just_told]
+        return [queue for queue in queues if self._reminds(event, request, queue, item)]
 
-    def _reminds(self, event: Climbed, request: Request, lane: DeliveryQueue, item: Item) -> bool:
+    def _reminds(self, event: Climbed, request: Request, queue: DeliveryQueue, item: Item) -> bool:
         """Let a reminder wait, unless a message about the request waits or is under way."""
-        if lane.holds(request.id):
+        if queue.holds(request.id):
             if item.kind == "last_call":
-                lane.change(item)
+                queue.change(item)
             return False
-        if any(each.under_way and each.lane == lane.key for each in self.told(request.id)):
+        deliveries = self._deliveries.about(request.id)
+        if any(each.under_way and each.queue == queue.key for each in deliveries):
             return False
-        lane.put(item, self._place(lane, request, event), event.at)
+        queue.put(item, self._slots.request(queue, request, event), event.at)
         return True
-
-    def _pending(self, id_: str) -> tuple[ReminderState, Request] | None:
-        """Return what is known of a request that is pending, if people are told of it."""
-        case, request = self._state.cases.get(id_), self._approvals.find(id_)
-        if case is None or request is None or not request.pending:
-            return None
-        return case, request
-
-    def _cases(self, delivery: Delivery) -> Iterator[tuple[ReminderState, Request]]:
-        """Yield what a message tells of and is still pending."""
-        found = (self._pending(item.ref) for item in delivery.items)
-        return (pair for pair in found if pair is not None)
-
-    def _shut(self, case: ReminderState | None) -> frozenset[str]:
-        """Return the lanes that refused it, or whose channel is down."""
-        down = self._state.down
-        shut = [lane.key for lane in self._state.lanes.values() if lane.channel in down]
-        return frozenset(shut if case is None else (*shut, *case.refused))
-
-    def _lanes(self, names: Iterable[str]) -> list[DeliveryQueue]:
-        return [self._state.lanes[name] for name in names]

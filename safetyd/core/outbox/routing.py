@@ -1,92 +1,124 @@
-"""Routes: on which channels which recipients hear of what."""
+"""Routing: on which channels which recipients hear of what."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from safetyd.core.events.notification_events import Announced
-from safetyd.core.outbox.delivery_queue import key
+from safetyd.core.events.notification_events import Announced, ChannelMoved
+from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues, key
 from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
 
 _SUMMARIES: Final[tuple[ChannelKind, ...]] = ("email", "chat", "webhook")
 
 
-class Routing:
-    """Lanes are named by their keys, in the recipients' order of preference."""
+def routes(config: TellingConfig) -> Iterator[tuple[str, str]]:
+    """Yield every recipient with every channel of theirs."""
+    for name, who in _people(config).items():
+        yield from ((name, channel) for channel in who.channels if channel in config.channels)
 
-    def __init__(self, config: TellingConfig) -> None:
+
+class Routing:
+    """Finds the queues of recipients, in their order of preference; some channels are `down`."""
+
+    def __init__(self, config: TellingConfig, queues: DeliveryQueues, down: list[str]) -> None:
         self._kinds = config.channels
         self._sequential = config.strategy == "sequential"
-        self._people = {recipient.name: recipient for recipient in config.recipients}
+        self._people = _people(config)
+        self._queues = queues
+        self._down = down
 
-    def all(self) -> Iterator[tuple[str, str]]:
-        """Yield every recipient with every channel of theirs."""
-        for name, recipient in self._people.items():
-            yield from ((name, channel) for channel in self._channels(recipient))
+    @property
+    def idle(self) -> bool:
+        """Whether there is nobody to tell."""
+        return not self._queues
+
+    def moved(self, event: ChannelMoved) -> None:
+        """Take note that a channel is down or up."""
+        if event.channel in self._down:
+            self._down.remove(event.channel)
+        if not event.up:
+            self._down.append(event.channel)
+
+    def is_down(self, channel: str) -> bool:
+        return channel in self._down
 
     def request(
-        self, agent: str, shut: Collection[str], *, everywhere: bool = False, backup: bool = False
-    ) -> list[str]:
-        """Return where to tell of a request.
+        self,
+        agent: str,
+        refused: Collection[str] = (),
+        *,
+        everywhere: bool = False,
+        backup: bool = False,
+    ) -> list[DeliveryQueue]:
+        """Return where to tell of a request that some queues `refused`.
 
-        One by one, a channel of those that are `shut` is the last choice, unless it is to be told
-        `everywhere`.
+        One by one, a queue that refused it or whose channel is down is the last choice, unless it
+        is to be told `everywhere`.
         """
-        people = list(self._hearing(agent))
-        lanes = [lane for who in people for lane in self._of(who, shut, everywhere=everywhere)]
+        people, shut = list(self._hearing(agent)), self._shut(refused)
+        keys = [each for who in people for each in self._of(who, shut, everywhere=everywhere)]
         for who in self._backups(people) if backup else ():
-            lanes += self._lanes(who, self._channels(who))
-        return lanes
+            keys += self._keys(who)
+        return self._queues.of(keys)
 
-    def next(self, recipient: str, shut: Collection[str]) -> str | None:
-        """Return the lane that comes instead of those that are shut, if they come one by one."""
+    def next(self, recipient: str, refused: Collection[str]) -> DeliveryQueue | None:
+        """Return the queue that comes instead of those that are shut, if they come one by one."""
         if not self._sequential or recipient not in self._people:
             return None
-        who = self._people[recipient]
-        lanes = self._lanes(who, self._channels(who))
-        return next((lane for lane in lanes if lane not in shut), None)
+        shut = self._shut(refused)
+        keys = [each for each in self._keys(self._people[recipient]) if each not in shut]
+        return next(iter(self._queues.of(keys[:1])), None)
 
-    def concerned(self, agent: str) -> list[str]:
-        """Return every lane on which requests of an agent may be told."""
-        people = self._hearing(agent)
-        return [lane for who in people for lane in self._lanes(who, self._channels(who))]
+    def concerned(self, agent: str) -> list[DeliveryQueue]:
+        """Return every queue in which requests of an agent may be told."""
+        return self._queues.of(each for who in self._hearing(agent) for each in self._keys(who))
+
+    def unreachable(self, agent: str, refused: Collection[str]) -> bool:
+        """Say whether every queue in which a request may be told is shut."""
+        queues, shut = self.concerned(agent), self._shut(refused)
+        return bool(queues) and all(queue.key in shut for queue in queues)
 
     def alert(
         self, agent: str | None, kinds: Collection[ChannelKind], not_on: Collection[str] = ()
-    ) -> list[str]:
+    ) -> list[DeliveryQueue]:
         """Return where an alert goes: on channels of these kinds, or else on the first there is."""
-        lanes = list[str]()
+        keys = list[str]()
         for who in self._hearing(agent):
             left = [channel for channel in self._channels(who) if channel not in not_on]
             wanted = [channel for channel in left if not kinds or self._kinds[channel] in kinds]
-            lanes += self._lanes(who, wanted or left[:1])
-        return lanes
+            keys += (key(who.name, channel) for channel in wanted or left[:1])
+        return self._queues.of(keys)
 
-    def of_kinds(self, agent: str | None, kinds: Collection[ChannelKind]) -> list[str]:
+    def of_kinds(self, agent: str | None, kinds: Collection[ChannelKind]) -> list[DeliveryQueue]:
         """Return where somebody hears of an agent on channels of these kinds and no others."""
-        return [
+        return self._queues.of(
             key(who.name, channel)
             for who in self._hearing(agent)
             for channel in self._channels(who)
             if self._kinds[channel] in kinds
-        ]
+        )
 
-    def summary(self, agent: str) -> list[str]:
+    def summary(self, agent: str) -> list[DeliveryQueue]:
         return self.of_kinds(agent, _SUMMARIES)
 
-    def announced(self, event: Announced) -> list[str]:
+    def announced(self, event: Announced) -> list[DeliveryQueue]:
         return [
-            key(recipient, channel)
-            for recipient, channel in self.all()
-            if not event.recipients or recipient in event.recipients
-            if not event.channels or channel in event.channels
+            queue
+            for queue in self._queues
+            if not event.recipients or queue.recipient in event.recipients
+            if not event.channels or queue.channel in event.channels
         ]
 
     def _of(self, who: Recipient, shut: Collection[str], *, everywhere: bool) -> list[str]:
-        lanes = self._lanes(who, self._channels(who))
+        keys = self._keys(who)
         if everywhere or not self._sequential:
-            return lanes
-        usable = [lane for lane in lanes if lane not in shut]
-        return (usable or lanes)[:1]
+            return keys
+        usable = [each for each in keys if each not in shut]
+        return (usable or keys)[:1]
+
+    def _shut(self, refused: Collection[str]) -> frozenset[str]:
+        """Return the queues that refused something, or whose channel is down."""
+        down = (queue.key for queue in self._queues if queue.channel in self._down)
+        return frozenset((*refused, *down))
 
     def _hearing(self, agent: str | None) -> Iterator[Recipient]:
         return (who for who in self._people.values() if who.hears_of(agent))
@@ -99,5 +131,9 @@ class Routing:
     def _channels(self, who: Recipient) -> list[str]:
         return [channel for channel in who.channels if channel in self._kinds]
 
-    def _lanes(self, who: Recipient, channels: Iterable[str]) -> list[str]:
-        return [key(who.name, channel) for channel in channels]
+    def _keys(self, who: Recipient) -> list[str]:
+        return [key(who.name, channel) for channel in self._channels(who)]
+
+
+def _people(config: TellingConfig) -> dict[str, Recipient]:
+    return {recipient.name: recipient for recipient in config.recipients}

@@ -176,23 +176,23 @@ class OutboxStory:
 
     def replayed(self) -> "OutboxStory":
         """Return what the journal alone gives."""
-        post = OutboxStory(self.config)
+        story = OutboxStory(self.config)
         for line in self.journal:
             event = decode(line)
-            post.seq = event.seq
+            story.seq = event.seq
             todo = [event]
             for current in todo:
-                caused = [*post.approvals.observe(current), *post.outbox.observe(current)]
+                caused = [*story.approvals.observe(current), *story.outbox.observe(current)]
                 todo += [found for found in caused if not found.lasting]
-        return post
+        return story
 
     def restored(self, telling: TellingConfig | None = None) -> "OutboxStory":
         """Return what a checkpoint gives, maybe with another configuration."""
-        post = OutboxStory(telling or self.config)
-        post.seq, post.now = self.seq, self.now
-        post.approvals.load(self.approvals.save()())
-        post.outbox.load(self.outbox.save()())
-        return post
+        story = OutboxStory(telling or self.config)
+        story.seq, story.now = self.seq, self.now
+        story.approvals.load(self.approvals.save()())
+        story.outbox.load(self.outbox.save()())
+        return story
 
 
 def told(t: float, due: Due, state: str = "accepted") -> Told:

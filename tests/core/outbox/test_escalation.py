@@ -17,14 +17,14 @@ DAY = timedelta(days=1)
 ASKED = at(0)
 
 
-def minutes(ladder: Iterator[EscalationStep], most: int = 20) -> list[float]:
-    return [(step.at - ASKED) / MINUTE for step in islice(ladder, most)]
+def minutes(escalation: Iterator[EscalationStep], most: int = 20) -> list[float]:
+    return [(step.at - ASKED) / MINUTE for step in islice(escalation, most)]
 
 
 def test_of_what_is_low_people_are_reminded_at_half_the_time() -> None:
-    ladder = list(steps("low", ASKED, ASKED + 2 * HOUR))
+    escalation = list(steps("low", ASKED, ASKED + 2 * HOUR))
 
-    assert ladder == [EscalationStep(ASKED + HOUR)]
+    assert escalation == [EscalationStep(ASKED + HOUR)]
 
 
 def test_of_what_is_low_and_has_no_end_nobody_is_reminded() -> None:
@@ -36,23 +36,23 @@ def test_of_what_is_low_and_short_nobody_is_reminded() -> None:
 
 
 def test_reminders_come_ever_more_seldom_and_then_every_morning() -> None:
-    ladder = steps("normal", ASKED, None)
+    escalation = steps("normal", ASKED, None)
 
     morning = 20 * 60  # after noon
-    assert minutes(ladder, 5) == [15, 60, 240, morning, morning + 1440]
+    assert minutes(escalation, 5) == [15, 60, 240, morning, morning + 1440]
 
 
 def test_the_first_morning_is_not_right_after_the_last_reminder() -> None:
     late = ASKED + 15 * HOUR  # 03:00
-    ladder = list(islice(steps("normal", late, None), 4))
+    escalation = list(islice(steps("normal", late, None), 4))
 
-    assert ladder[-1] == EscalationStep(late + 29 * HOUR)
+    assert escalation[-1] == EscalationStep(late + 29 * HOUR)
 
 
 def test_a_last_call_comes_ten_minutes_before_the_end() -> None:
-    ladder = list(steps("normal", ASKED, ASKED + HOUR))
+    escalation = list(steps("normal", ASKED, ASKED + HOUR))
 
-    assert ladder == [
+    assert escalation == [
         EscalationStep(ASKED + 15 * MINUTE),
         EscalationStep(ASKED + 50 * MINUTE, "last_call"),
     ]
@@ -65,15 +65,15 @@ def test_a_last_call_comes_an_hour_before_the_end_of_more_than_a_day() -> None:
 
 
 def test_a_last_call_right_after_a_reminder_is_left_out() -> None:
-    ladder = steps("normal", ASKED, ASKED + 26 * MINUTE)
+    escalation = steps("normal", ASKED, ASKED + 26 * MINUTE)
 
-    assert minutes(ladder) == [15]
+    assert minutes(escalation) == [15]
 
 
 def test_a_last_call_takes_the_place_of_a_reminder_that_would_follow() -> None:
-    ladder = list(steps("normal", ASKED, ASKED + 20 * MINUTE))
+    escalation = list(steps("normal", ASKED, ASKED + 20 * MINUTE))
 
-    assert ladder == [EscalationStep(ASKED + 10 * MINUTE, "last_call")]
+    assert escalation == [EscalationStep(ASKED + 10 * MINUTE, "last_call")]
 
 
 def test_there_is_no_step_where_there_is_no_time() -> None:
@@ -82,10 +82,10 @@ def test_there_is_no_step_where_there_is_no_time() -> None:
 
 
 def test_of_what_is_urgent_the_backup_is_told_after_a_quarter_of_an_hour() -> None:
-    ladder = list(steps("high", ASKED, None))
+    escalation = list(steps("high", ASKED, None))
 
-    assert minutes(iter(ladder)) == [5, 15, 30, 60, 90]
-    assert [step.backup for step in ladder] == [False, True, True, True, True]
+    assert minutes(iter(escalation)) == [5, 15, 30, 60, 90]
+    assert [step.backup for step in escalation] == [False, True, True, True, True]
 
 
 def test_steps_that_were_missed_are_not_made_up_for() -> None:

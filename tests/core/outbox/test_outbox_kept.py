@@ -4,7 +4,7 @@ import pytest
 
 from safetyd.core.events.notification_events import Due
 from safetyd.core.events.request_events import Cancelled, Deferred
-from safetyd.core.outbox import deliveries, outbox
+from safetyd.core.outbox import deliveries, reminders
 from safetyd.core.recipients import Recipient, TellingConfig
 from tests.core.outbox.outbox_story import (
     BOTH,
@@ -28,18 +28,18 @@ BOB = Recipient(name="bob", channels=("phone",))
 
 
 def busy() -> OutboxStory:
-    """Return a post room in which something of everything has happened."""
-    post = OutboxStory(
+    """Return an outbox in which something of everything has happened."""
+    story = OutboxStory(
         config(BOTH, strategy="sequential", recipients=(alice(BOTH, backup="bob"), BOB))
     )
-    post.asks(0, "p1")
-    (mail, phone) = post.ticks(60)
-    post.fails(61, mail, "parked")
-    post.tells(62, phone)
-    post.asks(63, "p2", urgency="high")
-    post.asks(64, "p3", urgency="low", wait=True)
-    put_off = post.asks(65, "p4")
-    post.happens(
+    story.asks(0, "p1")
+    (mail, phone) = story.ticks(60)
+    story.fails(61, mail, "parked")
+    story.tells(62, phone)
+    story.asks(63, "p2", urgency="high")
+    story.asks(64, "p3", urgency="low", wait=True)
+    put_off = story.asks(65, "p4")
+    story.happens(
         Deferred(at=at(66), t=66.0, request_id=put_off, by="bob", until=at(2 * HOUR)),
         announced(67),
         announced(68, "note_2", "alert"),
@@ -48,130 +48,130 @@ def busy() -> OutboxStory:
         tick(6 * MINUTE),
         tick(20 * MINUTE),
     )
-    post.asked(NIGHT, "p5", urgency="high")
-    return post
+    story.asked(NIGHT, "p5", urgency="high")
+    return story
 
 
 def test_the_journal_and_a_checkpoint_give_the_same() -> None:
-    post = busy()
+    story = busy()
 
-    replayed, restored = post.replayed(), post.restored()
+    replayed, restored = story.replayed(), story.restored()
 
-    assert replayed.state() == post.state() == restored.state()
-    later = [[*each.happens(tick(MORNING + HOUR))] for each in (post, replayed, restored)]
+    assert replayed.state() == story.state() == restored.state()
+    later = [[*each.happens(tick(MORNING + HOUR))] for each in (story, replayed, restored)]
     assert later[0] == later[1] == later[2] != []
 
 
 def test_closed_messages_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_CLOSED", 2)
-    post = OutboxStory()
-    (under_way,) = post.asked(0, "p0", urgency="high")
+    story = OutboxStory()
+    (under_way,) = story.asked(0, "p0", urgency="high")
     for n in range(1, 5):
-        post.tells(n, *post.dues(announced(n, f"note_{n}")))
+        story.tells(n, *story.dues(announced(n, f"note_{n}")))
 
-    kept = [[item.ref for item in delivery.items] for delivery in post.outbox.deliveries()]
+    kept = [[item.ref for item in delivery.items] for delivery in story.outbox.deliveries()]
 
     assert kept == [["note_4"], ["note_3"], refs(under_way)]
 
 
 def test_of_a_closed_message_not_everything_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_ITEMS", 2)
-    post = OutboxStory()
-    asked = [post.asks(n, f"p{n}", f"a{n}") for n in range(3)]
-    (due,) = post.tells_at(62)
+    story = OutboxStory()
+    asked = [story.asks(n, f"p{n}", f"a{n}") for n in range(3)]
+    (due,) = story.tells_at(62)
 
-    found = [post.outbox.told(ref) for ref in asked]
+    found = [story.outbox.told(ref) for ref in asked]
 
     assert [len(each) for each in found] == [1, 1, 0]
-    assert post.outbox.find(due.delivery) in found[0]
+    assert story.outbox.find(due.delivery) in found[0]
 
 
 def large(monkeypatch: pytest.MonkeyPatch) -> tuple[OutboxStory, list[str], Due]:
     """Return a message of more than is kept of one that is over, and what it tells of."""
     monkeypatch.setattr(deliveries, "MAX_ITEMS", 2)
-    post = OutboxStory()
-    asked = [post.asks(n / 10, f"p{n}", f"a{n % 2}") for n in range(30)]
-    (due,) = post.ticks(63)
-    return post, asked, due
+    story = OutboxStory()
+    asked = [story.asks(n / 10, f"p{n}", f"a{n % 2}") for n in range(30)]
+    (due,) = story.ticks(63)
+    return story, asked, due
 
 
 def test_all_that_a_large_message_tells_of_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    post, _, due = large(monkeypatch)
+    story, _, due = large(monkeypatch)
 
-    post.tells(64, due)
+    story.tells(64, due)
 
-    assert post.outbox.unnotified(at(HOUR)) == 0
+    assert story.outbox.unnotified(at(HOUR)) == 0
 
 
 def test_all_of_a_large_message_waits_for_the_morning(monkeypatch: pytest.MonkeyPatch) -> None:
-    post, asked, due = large(monkeypatch)
+    story, asked, due = large(monkeypatch)
 
-    post.fails(64, due, "quiet")
+    story.fails(64, due, "quiet")
 
-    assert [row[:3] for row in post.waiting()] == [("alice", "mail", len(asked))]
-    (again,) = post.ticks(10 * MINUTE)
+    assert [each[:3] for each in story.waiting()] == [("alice", "mail", len(asked))]
+    (again,) = story.ticks(10 * MINUTE)
     assert len(again.items) + again.more == len(asked)
 
 
 def test_all_of_a_large_message_that_is_given_up_was_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    post, asked, due = large(monkeypatch)
+    story, asked, due = large(monkeypatch)
 
-    post.fails(64, due)
+    story.fails(64, due)
 
-    assert all(post.outbox.undeliverable(ref) for ref in asked)
+    assert all(story.outbox.undeliverable(ref) for ref in asked)
 
 
 def test_an_item_of_two_messages_is_found_by_the_one_that_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deliveries, "MAX_CLOSED", 1)
-    post = OutboxStory(config(BOTH))
-    post.asks(0)
-    mail, phone = post.ticks(60)
-    post.tells(61, mail, phone)
+    story = OutboxStory(config(BOTH))
+    story.asks(0)
+    mail, phone = story.ticks(60)
+    story.tells(61, mail, phone)
 
-    (left,) = post.outbox.told(refs(mail)[0])
+    (left,) = story.outbox.told(refs(mail)[0])
 
     assert left.id == phone.delivery
 
 
 def test_what_waits_on_a_channel_that_is_gone_is_dropped() -> None:
-    post = OutboxStory(config(BOTH))
-    post.asks(0, "p1")
-    mail, phone = post.ticks(60)
-    post.happens(announced(61, "note_x", "alert"))
+    story = OutboxStory(config(BOTH))
+    story.asks(0, "p1")
+    mail, phone = story.ticks(60)
+    story.happens(announced(61, "note_x", "alert"))
 
-    reloaded = post.restored(config(recipients=(alice(),)))
+    reloaded = story.restored(config(recipients=(alice(),)))
 
     found = reloaded.outbox.find(phone.delivery)
     assert found is not None
     assert (found.state, channels([mail])) == ("cancelled", ["mail"])
     assert [delivery.id for delivery in reloaded.outbox.open()] == [mail.delivery]
-    assert [row[:3] for row in reloaded.waiting()] == [("alice", "mail", 1)]
+    assert [each[:3] for each in reloaded.waiting()] == [("alice", "mail", 1)]
 
 
 def test_a_note_that_waits_for_nobody_any_more_is_forgotten_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deliveries, "MAX_PAST", 1)
-    post = OutboxStory(config(BOTH))
-    post.happens(announced(0, "note_1", "alert", channels=("phone",)))
-    post.happens(announced(1, "note_2", "alert", channels=("phone",)))
+    story = OutboxStory(config(BOTH))
+    story.happens(announced(0, "note_1", "alert", channels=("phone",)))
+    story.happens(announced(1, "note_2", "alert", channels=("phone",)))
 
-    reloaded = post.restored(config(recipients=(alice(),)))
+    reloaded = story.restored(config(recipients=(alice(),)))
 
     assert reloaded.outbox.note("note_1") is None
     assert reloaded.outbox.note("note_2") is not None
 
 
 def test_a_report_from_a_channel_that_is_gone_changes_nothing_else() -> None:
-    post = OutboxStory(config(BOTH))
-    post.asks(0)
-    mail, phone = post.ticks(60)
-    post.tells(61, mail, phone)
-    reloaded = post.restored(config(recipients=(alice(),)))
+    story = OutboxStory(config(BOTH))
+    story.asks(0)
+    mail, phone = story.ticks(60)
+    story.tells(61, mail, phone)
+    reloaded = story.restored(config(recipients=(alice(),)))
 
     assert reloaded.tells(62, phone, state="delivered") == []
     found = reloaded.outbox.find(phone.delivery)
@@ -180,10 +180,10 @@ def test_a_report_from_a_channel_that_is_gone_changes_nothing_else() -> None:
 
 
 def test_who_can_be_told_now_hears_what_nobody_knew() -> None:
-    post = OutboxStory(TellingConfig())
-    unknown = post.asks(0, "p1")
+    story = OutboxStory(TellingConfig())
+    unknown = story.asks(0, "p1")
 
-    reloaded = post.restored(config(BOTH))
+    reloaded = story.restored(config(BOTH))
 
     (mail, phone) = reloaded.ticks(MINUTE)
     assert refs(mail) == refs(phone) == [unknown]
@@ -191,78 +191,78 @@ def test_who_can_be_told_now_hears_what_nobody_knew() -> None:
 
 
 def test_who_can_be_told_now_hears_nothing_that_others_know_or_will_know() -> None:
-    post = OutboxStory(config(min_urgency="normal"))
-    post.asks(0, "calm", urgency="low")
-    post.asks(0, "told")
-    post.tells_at(60)
-    put_off = post.asks(61, "put_off")
-    post.happens(Deferred(at=at(62), t=62.0, request_id=put_off, by="bob", until=at(DAY)))
-    under_way = post.asks(63, "under_way")
-    post.ticks(123)
-    waits = post.asks(124, "waits")
+    story = OutboxStory(config(min_urgency="normal"))
+    story.asks(0, "calm", urgency="low")
+    story.asks(0, "told")
+    story.tells_at(60)
+    put_off = story.asks(61, "put_off")
+    story.happens(Deferred(at=at(62), t=62.0, request_id=put_off, by="bob", until=at(DAY)))
+    under_way = story.asks(63, "under_way")
+    story.ticks(123)
+    waits = story.asks(124, "waits")
 
-    reloaded = post.restored(
+    reloaded = story.restored(
         config(BOTH, recipients=(alice(), BOB), min_urgency="normal", batch_interval_s=30.0)
     )
     dues = reloaded.ticks(200)
 
     assert dues == []
-    assert [row[:3] for row in reloaded.waiting()] == [("alice", "mail", 1)]
+    assert [each[:3] for each in reloaded.waiting()] == [("alice", "mail", 1)]
     assert under_way != waits
 
 
 def test_what_lost_its_only_channel_is_told_on_a_new_one() -> None:
-    post = OutboxStory()
-    ref = post.asks(0)
+    story = OutboxStory()
+    ref = story.asks(0)
 
-    reloaded = post.restored(config({"phone": "sms"}))
+    reloaded = story.restored(config({"phone": "sms"}))
 
     (due,) = reloaded.ticks(1)
     assert (due.channel, refs(due)) == ("phone", [ref])
 
 
 def test_an_end_that_is_told_twice_ends_nothing_else() -> None:
-    post = OutboxStory()
-    ref = post.asks(0)
-    post.happens(Cancelled(at=at(1), t=1.0, request_id="req_unknown", by="bob", via="cli"))
-    assert len(post.ticks(60)) == 1
+    story = OutboxStory()
+    ref = story.asks(0)
+    story.happens(Cancelled(at=at(1), t=1.0, request_id="req_unknown", by="bob", via="cli"))
+    assert len(story.ticks(60)) == 1
 
-    post.happens(Cancelled(at=at(61), t=61.0, request_id=ref, by="bob", via="cli"))
+    story.happens(Cancelled(at=at(61), t=61.0, request_id=ref, by="bob", via="cli"))
 
-    assert len(list(post.outbox.deliveries())) == 1
+    assert len(list(story.outbox.deliveries())) == 1
 
 
 def test_what_the_queue_does_not_take_for_an_end_is_none() -> None:
-    post = OutboxStory()
-    ref = post.asks(0)
+    story = OutboxStory()
+    ref = story.asks(0)
 
-    post.outbox.observe(Cancelled(at=at(1), t=1.0, request_id=ref, by="bob", via="cli"))
+    story.outbox.observe(Cancelled(at=at(1), t=1.0, request_id=ref, by="bob", via="cli"))
 
-    assert len(post.ticks(60)) == 1
+    assert len(story.ticks(60)) == 1
 
 
 def test_there_is_an_end_to_what_is_told_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "MAX_LATE", 2)
-    post = OutboxStory()
+    monkeypatch.setattr(reminders, "MAX_LATE", 2)
+    story = OutboxStory()
     for n in range(4):
-        post.asks(NIGHT + n, f"p{n}", f"a{n}", wait=True, lasts=HOUR)
-    post.happens(tick(NIGHT + 2 * HOUR))
+        story.asks(NIGHT + n, f"p{n}", f"a{n}", wait=True, lasts=HOUR)
+    story.happens(tick(NIGHT + 2 * HOUR))
 
-    (due,) = post.ticks(MORNING + MINUTE)
+    (due,) = story.ticks(MORNING + MINUTE)
 
     assert kinds([due]) == ["expired"] * 2
 
 
 def test_what_expired_so_long_ago_that_nobody_remembers_is_not_shown() -> None:
-    post = OutboxStory()
-    post.asks(NIGHT, wait=True, lasts=HOUR)
-    post.happens(tick(NIGHT + HOUR))
+    story = OutboxStory()
+    story.asks(NIGHT, wait=True, lasts=HOUR)
+    story.happens(tick(NIGHT + HOUR))
     for n in range(1_000):
-        ref = post.asks(NIGHT + 2 * HOUR, f"p{n}", f"a{n}")
-        post.answers(NIGHT + 2 * HOUR, ref, "denied")
+        ref = story.asks(NIGHT + 2 * HOUR, f"p{n}", f"a{n}")
+        story.answers(NIGHT + 2 * HOUR, ref, "denied")
 
-    (due,) = post.ticks(MORNING + MINUTE)
+    (due,) = story.ticks(MORNING + MINUTE)
 
-    delivery = post.outbox.find(due.delivery)
+    delivery = story.outbox.find(due.delivery)
     assert delivery is not None
-    assert (kinds([due]), due.urgency, post.outbox.pending(delivery)) == (["expired"], "low", ())
+    assert (kinds([due]), due.urgency, story.outbox.pending(delivery)) == (["expired"], "low", ())

@@ -41,11 +41,11 @@ class Step(NamedTuple):
     number: int = 0
 
 
-class Office:
-    """A post room, what was due in it, and what must always be true of it."""
+class OutboxModel:
+    """An outbox, what was due in it, and what must always be true of it."""
 
     def __init__(self, telling: TellingConfig) -> None:
-        self.post = OutboxStory(telling)
+        self.story = OutboxStory(telling)
         self.t = 0.0
         self.asked: list[str] = []
         self.dues: list[Due] = []
@@ -62,10 +62,10 @@ class Office:
         self.check()
 
     def happens(self, *events: Event) -> None:
-        self.new = self.post.dues(*events)
+        self.new = self.story.dues(*events)
 
     def pending(self, ref: str) -> bool:
-        request = self.post.approvals.find(ref)
+        request = self.story.approvals.find(ref)
         return request is not None and request.pending
 
     def ask(self, number: int) -> None:
@@ -73,8 +73,8 @@ class Office:
         lasts = (None, 10 * MINUTE, HOUR, 12 * HOUR)[number // 4 % 4]
         agent = ("code", "ops")[number // 16 % 2]
         fields = {"urgency": urgency, "lasts": lasts, "inferred": number > 40, "wait": number > 30}
-        self.new = self.post.asked(self.t, f"p{len(self.asked)}", agent, **fields)
-        (*_, request) = self.post.approvals.pending()
+        self.new = self.story.asked(self.t, f"p{len(self.asked)}", agent, **fields)
+        (*_, request) = self.story.approvals.pending()
         self.asked.append(request.id)
 
     def storm(self, number: int) -> None:
@@ -85,7 +85,7 @@ class Office:
         self.new = everything
 
     def answer(self, number: int) -> None:
-        self.new = self.post.answers(self.t, self.some(number)) if self.asked else []
+        self.new = self.story.answers(self.t, self.some(number)) if self.asked else []
 
     def cancel(self, number: int) -> None:
         fields = {"request_id": self.some(number), "by": "bob", "via": "cli"}
@@ -107,7 +107,7 @@ class Office:
         self.happens(*(not_told(self.t, due, state) for due in self.under_way(number)))
 
     def under_way(self, number: int) -> list[Due]:
-        ids = {d.id for d in self.post.outbox.deliveries() if d.under_way or d.state == "accepted"}
+        ids = {d.id for d in self.story.outbox.deliveries() if d.under_way or d.state == "accepted"}
         dues = [due for due in self.dues if due.delivery in ids]
         return [dues[number % len(dues)]] if dues else []
 
@@ -115,7 +115,7 @@ class Office:
         self.happens(*(told(self.t, due) for due in self.dues))
 
     def unpark(self, number: int) -> None:
-        ids = tuple(delivery.id for delivery in self.post.outbox.deliveries("parked"))
+        ids = tuple(delivery.id for delivery in self.story.outbox.deliveries("parked"))
         self.happens(Unparked(at=at(self.t), t=self.t, deliveries=ids, by="bob"))
 
     def move(self, number: int) -> None:
@@ -142,31 +142,31 @@ class Office:
         self.happens(tick(self.t))
 
     def restart(self, number: int) -> None:
-        journal, seq = self.post.journal, self.post.seq
-        self.post = self.post.restored()
-        self.post.journal, self.post.seq, self.new = journal, seq, []
+        journal, seq = self.story.journal, self.story.seq
+        self.story = self.story.restored()
+        self.story.journal, self.story.seq, self.new = journal, seq, []
 
     def check(self) -> None:
-        """No lane has two batches under way, and no two of them come too soon."""
-        under_way = [d for d in self.post.outbox.deliveries() if d.under_way and batch(d)]
-        lanes = [(d.recipient, d.channel) for d in under_way]
-        assert len(lanes) == len(set(lanes))
+        """No queue has two batches under way, and no two of them come too soon."""
+        under_way = [d for d in self.story.outbox.deliveries() if d.under_way and batch(d)]
+        queues = [(d.recipient, d.channel) for d in under_way]
+        assert len(queues) == len(set(queues))
         last: dict[tuple[str, str], Due] = {}
         for due in filter(batch, self.dues):
-            lane = due.recipient, due.channel
-            apart = (due.at - last[lane].at).total_seconds() if lane in last else INTERVAL
+            queue = due.recipient, due.channel
+            apart = (due.at - last[queue].at).total_seconds() if queue in last else INTERVAL
             assert apart >= INTERVAL
-            last[lane] = due
+            last[queue] = due
 
     def ends(self) -> None:
         """The journal gives the same, and so does a checkpoint; and so does what comes next."""
-        post = self.post
-        replayed, restored = post.replayed(), post.restored()
-        assert replayed.state() == post.state() == restored.state()
+        story = self.story
+        replayed, restored = story.replayed(), story.restored()
+        assert replayed.state() == story.state() == restored.state()
         for later in (MINUTE, HOUR):
-            caused = [each.happens(tick(self.t + later)) for each in (post, replayed, restored)]
+            caused = [each.happens(tick(self.t + later)) for each in (story, replayed, restored)]
             assert caused[0] == caused[1] == caused[2]
-        assert replayed.state() == post.state() == restored.state()
+        assert replayed.state() == story.state() == restored.state()
 
 
 def batch(due: Due | Delivery) -> bool:
@@ -250,14 +250,14 @@ ONE_NIGHT = [
 @example(config(BOTH, recipients=PEOPLE), ONE_NIGHT)
 @example(config(BOTH, recipients=PEOPLE, batch_mode="leading"), OUTAGE + ONE_NIGHT)
 def test_nobody_is_flooded_and_the_journal_knows_everything(
-    telling: TellingConfig, story: Sequence[Step]
+    telling: TellingConfig, steps: Sequence[Step]
 ) -> None:
-    office = Office(telling)
+    model = OutboxModel(telling)
 
-    for step in story:
-        office.does(step)
+    for step in steps:
+        model.does(step)
 
-    office.ends()
+    model.ends()
 
 
 @pytest.mark.req("S3.29", "K4")
@@ -271,26 +271,26 @@ def test_nobody_is_flooded_and_the_journal_knows_everything(
 def test_whoever_hears_of_an_agent_hears_of_each_of_its_requests_on_every_channel(
     asks: list[tuple[float, int]], mode: str
 ) -> None:
-    office = Office(config(BOTH, recipients=PEOPLE, batch_mode=mode))
+    model = OutboxModel(config(BOTH, recipients=PEOPLE, batch_mode=mode))
     for after, number in asks:
-        office.does(Step("ask", after, number))
+        model.does(Step("ask", after, number))
 
     for _ in range(40):
-        office.does(Step("tick", 15.0))
-        office.does(Step("tell_all", 0.0))
+        model.does(Step("tick", 15.0))
+        model.does(Step("tell_all", 0.0))
 
-    lanes = {("alice", "mail"), ("alice", "phone"), ("bob", "phone")}
-    for ref in filter(office.pending, office.asked):
-        found = office.post.outbox.told(ref)
-        assert {(delivery.recipient, delivery.channel) for delivery in found} == lanes
+    queues = {("alice", "mail"), ("alice", "phone"), ("bob", "phone")}
+    for ref in filter(model.pending, model.asked):
+        found = model.story.outbox.told(ref)
+        assert {(delivery.recipient, delivery.channel) for delivery in found} == queues
 
 
 def test_stories_reach_every_kind_of_event() -> None:
-    office = Office(config(BOTH, recipients=PEOPLE, strategy="sequential"))
+    model = OutboxModel(config(BOTH, recipients=PEOPLE, strategy="sequential"))
 
     for step in OUTAGE + ONE_NIGHT:
-        office.does(step)
+        model.does(step)
 
-    assert any(due.digest for due in office.dues)
-    assert any(due.channel == "phone" for due in office.dues)
-    assert any(b'"event":"climbed"' in line for line in office.post.journal)
+    assert any(due.digest for due in model.dues)
+    assert any(due.channel == "phone" for due in model.dues)
+    assert any(b'"event":"climbed"' in line for line in model.story.journal)

@@ -15,7 +15,7 @@ WEEK: Final = 7 * DAY
 STEP: Final = 10 * MINUTE
 
 
-def asked_in_a_week(post: OutboxStory) -> list[Due]:
+def asked_in_a_week(story: OutboxStory) -> list[Due]:
     """Let requests come all week long; return the messages that were due."""
     dues = list[Due]()
     steps = int(WEEK / STEP)
@@ -23,36 +23,36 @@ def asked_in_a_week(post: OutboxStory) -> list[Due]:
     for step in range(steps):
         t = step * STEP
         while asked < MANY * (step + 1) / steps:
-            dues += post.asked(t, f"p{asked}", f"a{asked % AGENTS}", lasts=30 * DAY)
+            dues += story.asked(t, f"p{asked}", f"a{asked % AGENTS}", lasts=30 * DAY)
             asked += 1
-        dues += post.ticks(t + MINUTE)
+        dues += story.ticks(t + MINUTE)
     return dues
 
 
-def told_for_a_day(post: OutboxStory, open_: list[Due]) -> list[Due]:
+def told_for_a_day(story: OutboxStory, open_: list[Due]) -> list[Due]:
     """Let every message arrive within a second; return those that were due."""
     after = list[Due]()
     for second in range(int(DAY)):
         t = WEEK + second
-        open_ = [*post.tells(t, *open_), *post.ticks(t)]
+        open_ = [*story.tells(t, *open_), *story.ticks(t)]
         after += open_
     return after
 
 
 @pytest.mark.req("S3.37")
 def test_after_a_week_without_mail_thousands_of_requests_come_in_a_few_messages() -> None:
-    post = OutboxStory(config())
+    story = OutboxStory(config())
 
     with untraced():
-        during = asked_in_a_week(post)
-        after = told_for_a_day(post, during)
+        during = asked_in_a_week(story)
+        after = told_for_a_day(story, during)
 
     assert len(during) == 1  # which was tried all the time
-    assert post.approvals.pending_count() == MANY
+    assert story.approvals.pending_count() == MANY
     first = after[0]
     each = MANY // AGENTS
     assert (len(first.items), first.more) == (20, 20 * (each - 1))  # of twenty agents, by number
     assert first.left == MANY - len(during[0].items) - 20 * each
     print(f"{len(after)} messages in the day after, with all reminders of {MANY} open requests")
     assert len(after) < 60
-    assert post.outbox.unnotified(at(WEEK + DAY)) == 0
+    assert story.outbox.unnotified(at(WEEK + DAY)) == 0

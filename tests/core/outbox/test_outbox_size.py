@@ -19,15 +19,15 @@ LATER: Final = config(BOTH, batch_interval_s=30 * DAY)
 
 
 def filled(count: int) -> OutboxStory:
-    """Return a post room in which so many requests wait, of many agents."""
-    post = OutboxStory(LATER)
+    """Return an outbox in which so many requests wait, of many agents."""
+    story = OutboxStory(LATER)
     with untraced():
         for n in range(count):
-            post.seq += 1
-            event = decided(n / count, post.seq, f"p{n}", f"a{n % 1000}", lasts=None)
-            post.approvals.observe(event)
-            post.outbox.observe(event)
-    return post
+            story.seq += 1
+            event = decided(n / count, story.seq, f"p{n}", f"a{n % 1000}", lasts=None)
+            story.approvals.observe(event)
+            story.outbox.observe(event)
+    return story
 
 
 def fastest(act: Callable[[], object], times: int = 20) -> float:
@@ -46,10 +46,10 @@ def many() -> OutboxStory:
     return filled(MANY)
 
 
-def asks_and_answers(post: OutboxStory) -> Callable[[], object]:
+def asks_and_answers(story: OutboxStory) -> Callable[[], object]:
     def act() -> None:
-        ref = post.asks(2.0, f"new{post.seq}", "new", lasts=None)
-        post.answers(2.0, ref, "denied")
+        ref = story.asks(2.0, f"new{story.seq}", "new", lasts=None)
+        story.answers(2.0, ref, "denied")
 
     return act
 
@@ -71,13 +71,13 @@ def test_to_ask_and_to_answer_costs_about_the_same_for_many_as_for_few(many: Out
 
 
 def test_many_requests_of_few_agents_are_a_message_of_which_a_restart_knows() -> None:
-    post = filled(20_000)
+    story = filled(20_000)
 
-    dues = post.ticks(30 * DAY + 8 * 3600)
+    dues = story.ticks(30 * DAY + 8 * 3600)
 
     # Of twenty agents that asked twenty times each; there are a thousand.
     assert [(len(due.items), due.more, due.left) for due in dues] == [(20, 380, 19_600)] * 2
-    assert post.restored().outbox.save()() == post.outbox.save()()
+    assert story.restored().outbox.save()() == story.outbox.save()()
 
 
 def test_to_freeze_what_many_requests_wait_for_takes_a_moment(many: OutboxStory) -> None:

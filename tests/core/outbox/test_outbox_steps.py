@@ -33,10 +33,10 @@ Known = Literal["before", "after", "never"]
 
 
 class Stepping:
-    """A post room whose seconds pass one by one, by a clock that is not always right."""
+    """An outbox whose seconds pass one by one, by a clock that is not always right."""
 
     def __init__(self, *, urgent: bool = False) -> None:
-        self.post = OutboxStory(config(recipients=(alice(quiet=AWAKE),)))
+        self.story = OutboxStory(config(recipients=(alice(quiet=AWAKE),)))
         self.urgent = urgent
         self.ahead = 0.0
         self.asked: dict[str, float] = {}
@@ -47,7 +47,7 @@ class Stepping:
     def at(self, t: float, event: Event) -> None:
         """Let something happen at a steady second, whatever the wall clock shows then."""
         event.at, event.t = at(t + self.ahead), t
-        for due in self.post.dues(event):
+        for due in self.story.dues(event):
             self.under_way.append(due)
             self.sent.append(t)
             for item in due.items:
@@ -57,7 +57,7 @@ class Stepping:
         name = f"a{len(self.asked)}"
         urgency: Urgency = "high" if self.urgent else "normal"
         wall = t + self.ahead
-        event = decided(wall, self.post.seq + 1, "p", name, urgency=urgency, lasts=30 * DAY)
+        event = decided(wall, self.story.seq + 1, "p", name, urgency=urgency, lasts=30 * DAY)
         assert event.asks is not None
         self.asked[event.asks.request_id] = t
         self.at(t, event)
@@ -109,7 +109,7 @@ def test_nobody_waits_longer_for_a_message_because_the_clock_stepped(
 
     assert set(life.asked) <= set(life.told)
     assert max(life.waits) <= INTERVAL + 2.0
-    assert life.post.replayed().state() == life.post.state()
+    assert life.story.replayed().state() == life.story.state()
 
 
 @pytest.mark.parametrize("seconds", STEPS)
@@ -138,55 +138,55 @@ def test_what_is_urgent_is_told_at_once_although_the_clock_stepped(
 
 @pytest.mark.parametrize("seconds", STEPS)
 def test_reminders_come_as_long_after_the_request_as_ever(seconds: float) -> None:
-    post = OutboxStory(config(recipients=(alice(quiet=AWAKE),)))
-    post.asks(0, lasts=30 * DAY)
-    post.tells_at(60)
-    post.happens(ClockStepped(at=at(70 + seconds), t=70.0, seconds=seconds))
+    story = OutboxStory(config(recipients=(alice(quiet=AWAKE),)))
+    story.asks(0, lasts=30 * DAY)
+    story.tells_at(60)
+    story.happens(ClockStepped(at=at(70 + seconds), t=70.0, seconds=seconds))
 
     minutes = [
         minute
         for minute in range(2, 300)
-        if "reminder" in kinds(post.tells_at(minute * MINUTE + seconds))
+        if "reminder" in kinds(story.tells_at(minute * MINUTE + seconds))
     ]
 
     assert minutes == [16, 61, 241]
-    assert post.replayed().state() == post.state() == post.restored().state()
+    assert story.replayed().state() == story.state() == story.restored().state()
 
 
 @pytest.mark.parametrize("seconds", [HOUR, -HOUR, DAY, -DAY])
 def test_that_nobody_was_told_is_known_as_soon_as_ever(seconds: float) -> None:
-    post = OutboxStory()
-    post.asks(0)
-    post.happens(ClockStepped(at=at(10 + seconds), t=10.0, seconds=seconds))
+    story = OutboxStory()
+    story.asks(0)
+    story.happens(ClockStepped(at=at(10 + seconds), t=10.0, seconds=seconds))
 
-    assert post.outbox.unnotified(at(3 * MINUTE + seconds)) == 0
-    assert post.outbox.unnotified(at(3 * MINUTE + 1 + seconds)) == 1
+    assert story.outbox.unnotified(at(3 * MINUTE + seconds)) == 0
+    assert story.outbox.unnotified(at(3 * MINUTE + 1 + seconds)) == 1
 
 
 def test_an_alert_is_told_again_after_the_clock_was_put_back() -> None:
-    post = OutboxStory()
-    (first,) = post.dues(stop(0))
-    post.tells(1, first)
-    post.happens(ClockStepped(at=at(2 - DAY), t=2.0, seconds=-DAY))
+    story = OutboxStory()
+    (first,) = story.dues(stop(0))
+    story.tells(1, first)
+    story.happens(ClockStepped(at=at(2 - DAY), t=2.0, seconds=-DAY))
 
-    assert len(post.dues(stop(3 - DAY, epoch=2))) == 1
+    assert len(story.dues(stop(3 - DAY, epoch=2))) == 1
 
 
 def test_an_agent_that_asks_too_much_is_told_of_after_the_clock_was_put_back() -> None:
-    post = OutboxStory(config(batch_interval_s=0.0))
+    story = OutboxStory(config(batch_interval_s=0.0))
     for n in range(12):
-        post.tells(n, *post.asked(n, f"p{n}"))
+        story.tells(n, *story.asked(n, f"p{n}"))
 
-    (due,) = post.asked(20 - DAY, "last")
+    (due,) = story.asked(20 - DAY, "last")
 
     assert len(due.items) >= 1
 
 
 def test_summaries_of_another_time_are_not_counted() -> None:
-    post = OutboxStory(config(batch_mode="leading", batch_interval_s=0.0))
+    story = OutboxStory(config(batch_mode="leading", batch_interval_s=0.0))
     for n in range(6):
-        post.tells(n, *post.dues(transcribed(n)))
+        story.tells(n, *story.dues(transcribed(n)))
 
-    dues = post.dues(transcribed(9 - DAY))
+    dues = story.dues(transcribed(9 - DAY))
 
     assert kinds(dues) == ["summary"]

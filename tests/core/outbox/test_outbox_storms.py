@@ -6,16 +6,16 @@ from tests.story import at
 
 
 def test_an_agent_that_asks_too_much_gets_one_message_in_five_minutes() -> None:
-    post = OutboxStory()
-    asked = [post.asks(n, f"p{n}") for n in range(10)]
-    post.tells_at(60)
-    other = post.asks(61, "q", "ops")
-    storm = [post.asks(62 + n, f"s{n}") for n in range(3)]
+    story = OutboxStory()
+    asked = [story.asks(n, f"p{n}") for n in range(10)]
+    story.tells_at(60)
+    other = story.asks(61, "q", "ops")
+    storm = [story.asks(62 + n, f"s{n}") for n in range(3)]
 
-    (others,) = post.ticks(125)
-    post.tells(126, others)
-    assert post.ticks(359) == []
-    (due,) = post.ticks(360)
+    (others,) = story.ticks(125)
+    story.tells(126, others)
+    assert story.ticks(359) == []
+    (due,) = story.ticks(360)
 
     assert refs(others) == [other]
     assert refs(due) == storm
@@ -23,101 +23,101 @@ def test_an_agent_that_asks_too_much_gets_one_message_in_five_minutes() -> None:
 
 
 def test_a_storm_of_urgent_requests_is_held_as_well() -> None:
-    post = OutboxStory()
+    story = OutboxStory()
     for n in range(10):
-        post.asks(n, f"p{n}")
-    post.tells_at(60)
+        story.asks(n, f"p{n}")
+    story.tells_at(60)
 
-    assert post.asked(61, "p10", urgency="high") == []
-    assert post.ticks(359) == []
-    assert [due.urgency for due in post.ticks(360)] == ["high"]
+    assert story.asked(61, "p10", urgency="high") == []
+    assert story.ticks(359) == []
+    assert [due.urgency for due in story.ticks(360)] == ["high"]
 
 
 def test_a_storm_from_the_first_moment_on_waits_for_its_batch() -> None:
-    post = OutboxStory()
-    asked = [post.asks(n / 10, f"p{n}") for n in range(12)]
+    story = OutboxStory()
+    asked = [story.asks(n / 10, f"p{n}") for n in range(12)]
 
-    (due,) = post.ticks(62)
+    (due,) = story.ticks(62)
 
     assert refs(due) == asked
-    assert post.outbox.unnotified(at(4 * MINUTE)) == 10
+    assert story.outbox.unnotified(at(4 * MINUTE)) == 10
 
 
 def test_a_storm_is_over_in_time() -> None:
-    post = OutboxStory()
+    story = OutboxStory()
     for n in range(11):
-        post.asks(n, f"p{n}")
-    post.tells_at(61)
-    post.tells_at(361)
-    post.asks(420, "p11")
-    post.asks(421, "p12", "ops")
+        story.asks(n, f"p{n}")
+    story.tells_at(61)
+    story.tells_at(361)
+    story.asks(420, "p11")
+    story.asks(421, "p12", "ops")
 
-    assert len(post.ticks(481)[0].items) == 2
+    assert len(story.ticks(481)[0].items) == 2
 
 
 def test_people_are_asked_of_a_paused_agent_though_it_asked_too_much() -> None:
-    post = OutboxStory()
+    story = OutboxStory()
     for n in range(10):
-        post.asks(n, f"p{n}")
-    post.tells_at(61)
-    post.asks(62, "p10")
+        story.asks(n, f"p{n}")
+    story.tells_at(61)
+    story.asks(62, "p10")
     pause = Paused(at=at(100), t=100.0, agent="code", source="anomaly", by="safetyd")
     again = Paused(at=at(101), t=101.0, agent="code", source="anomaly", by="safetyd")
     by_hand = Paused(at=at(102), t=102.0, agent="code", source="operator", by="bob")
-    post.happens(pause, again, by_hand)
+    story.happens(pause, again, by_hand)
 
-    (due,) = post.ticks(160)
+    (due,) = story.ticks(160)
 
-    (request,) = [r for r in post.approvals.pending() if r.asked.type == "unpause"]
+    (request,) = [r for r in story.approvals.pending() if r.asked.type == "unpause"]
     assert refs(due) == [request.id]
     assert due.expires is None
 
 
 def test_what_is_held_in_a_storm_is_not_held_longer_by_other_messages() -> None:
-    post = OutboxStory()
+    story = OutboxStory()
     for n in range(10):
-        post.asks(n, f"p{n}")
-    post.tells_at(60)
-    held = post.asks(61, "p10")
-    post.asks(350, "p11")
+        story.asks(n, f"p{n}")
+    story.tells_at(60)
+    held = story.asks(61, "p10")
+    story.asks(350, "p11")
 
-    (due,) = post.ticks(360)
-    post.tells(361, due)
+    (due,) = story.ticks(360)
+    story.tells(361, due)
 
     assert refs(due) == [held]
-    assert len(post.ticks(420)) == 1
+    assert len(story.ticks(420)) == 1
 
 
 def test_messages_of_calmer_times_do_not_move_what_a_storm_left() -> None:
-    post = OutboxStory()
+    story = OutboxStory()
     for n in range(10):
-        post.asks(n, f"p{n}")
-    post.tells_at(60)
-    held = post.asks(200, "p10")
-    urgent = [post.asked(400 + n * 100, f"q{n}", urgency="high") for n in range(3)]
+        story.asks(n, f"p{n}")
+    story.tells_at(60)
+    held = story.asks(200, "p10")
+    urgent = [story.asked(400 + n * 100, f"q{n}", urgency="high") for n in range(3)]
 
     assert [len(dues) for dues in urgent] == [2, 1, 1]
     assert refs(urgent[0][1]) == [held]
 
 
 def test_an_agent_cannot_hold_back_what_it_asked_in_a_storm() -> None:
-    post = OutboxStory()
+    story = OutboxStory()
     for n in range(10):
-        post.asks(n, f"p{n}")
-    (first,) = post.tells_at(60)
-    post.asks(61, "p10")
+        story.asks(n, f"p{n}")
+    (first,) = story.tells_at(60)
+    story.asks(61, "p10")
 
-    (second,) = post.ticks(361)
+    (second,) = story.ticks(361)
 
     assert (len(first.items), len(second.items)) == (10, 1)
 
 
 def test_what_an_agent_asks_at_once_is_one_message_however_much_it_is() -> None:
-    post = OutboxStory()
+    story = OutboxStory()
     for n in range(20):
-        post.asks(n, f"p{n}")
+        story.asks(n, f"p{n}")
 
-    (due,) = post.tells_at(61)
+    (due,) = story.tells_at(61)
 
     assert len(due.items) == 20
-    assert post.ticks(122) == []
+    assert story.ticks(122) == []

@@ -1,4 +1,4 @@
-"""Who has a place in a message that has no room for all, and what becomes of the others."""
+"""Who has a slot in a message that has no room for all, and what becomes of the others."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from safetyd.core.approvals.request import UNPAUSE, request_id
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.notification_events import Due
 from safetyd.core.messages.proposal import Urgency
-from safetyd.core.outbox import bundling as postroom
+from safetyd.core.outbox import bundling
 from safetyd.core.outbox.delivery_queue import Slot
 from safetyd.core.policy import Policy
 from tests.core.approvals.queue_story import QueueStory
@@ -34,62 +34,62 @@ SHOWN = 20
 AWAKE_ALICE = config(recipients=(alice(quiet=AWAKE),))
 
 
-def flood(post: OutboxStory, names: int = 130, t: float = 0, **fields: object) -> list[str]:
+def flood(story: OutboxStory, names: int = 130, t: float = 0, **fields: object) -> list[str]:
     """Ask under names that somebody made up."""
-    return [post.asks(t, "p", f"made-up-{n}", keyless=True, **fields) for n in range(names)]
+    return [story.asks(t, "p", f"made-up-{n}", keyless=True, **fields) for n in range(names)]
 
 
-def minutes(post: OutboxStory, count: int, begin: float = MINUTE) -> list[Due]:
+def minutes(story: OutboxStory, count: int, begin: float = MINUTE) -> list[Due]:
     """Let so many batches come and be told."""
-    return [due for n in range(count) for due in post.tells_at(begin + n * MINUTE)]
+    return [due for n in range(count) for due in story.tells_at(begin + n * MINUTE)]
 
 
-def test_names_without_a_key_take_no_place_from_an_agent_with_one() -> None:
-    post = OutboxStory()
-    flood(post)
-    asked = post.asks(1, "p", "deployer")
+def test_names_without_a_key_take_no_slot_from_an_agent_with_one() -> None:
+    story = OutboxStory()
+    flood(story)
+    asked = story.asks(1, "p", "deployer")
 
-    (due,) = post.ticks(MINUTE)
+    (due,) = story.ticks(MINUTE)
 
     assert due.items[0] == requested(asked)
     assert (len(due.items), due.more, due.left) == (SHOWN, 0, 111)
 
 
 def test_what_is_not_shown_is_not_told_until_it_is() -> None:
-    post = OutboxStory()
-    made_up = flood(post)
+    story = OutboxStory()
+    made_up = flood(story)
 
-    (first,) = minutes(post, 1)
-    assert {refs(first).count(ref) + len(post.outbox.told(ref)) for ref in made_up} == {0, 2}
-    assert post.outbox.unnotified(at(3 * MINUTE + 1)) == 110
+    (first,) = minutes(story, 1)
+    assert {refs(first).count(ref) + len(story.outbox.told(ref)) for ref in made_up} == {0, 2}
+    assert story.outbox.unnotified(at(3 * MINUTE + 1)) == 110
 
-    dues = [first, *minutes(post, 8, begin=2 * MINUTE)]
+    dues = [first, *minutes(story, 8, begin=2 * MINUTE)]
     assert sorted(ref for due in dues for ref in refs(due)) == sorted(made_up)
     assert [due.left for due in dues] == [110, 90, 70, 50, 30, 10, 0]
-    assert post.outbox.unnotified(at(HOUR)) == 0
-    assert post.replayed().state() == post.state() == post.restored().state()
+    assert story.outbox.unnotified(at(HOUR)) == 0
+    assert story.replayed().state() == story.state() == story.restored().state()
 
 
-def test_nobody_has_a_second_place_before_everybody_has_one() -> None:
-    post = OutboxStory()
-    eager = [post.asks(n / 10, f"p{n}", "eager") for n in range(5)]
-    urgent = post.asks(1, "high", "eager", urgency="high", inferred=True)
-    others = [post.asks(2 + n / 100, "p", f"a{n}") for n in range(17)]
+def test_nobody_has_a_second_slot_before_everybody_has_one() -> None:
+    story = OutboxStory()
+    eager = [story.asks(n / 10, f"p{n}", "eager") for n in range(5)]
+    urgent = story.asks(1, "high", "eager", urgency="high", inferred=True)
+    others = [story.asks(2 + n / 100, "p", f"a{n}") for n in range(17)]
 
-    (due,) = post.ticks(MINUTE)
+    (due,) = story.ticks(MINUTE)
 
     assert urgent not in refs(due)  # it went out at once
     assert refs(due) == [eager[0], *others, *eager[1:3]]
 
 
 def test_what_is_about_an_agent_without_a_key_comes_after_all_others() -> None:
-    post = OutboxStory(AWAKE_ALICE)
+    story = OutboxStory(AWAKE_ALICE)
     pause = Paused(at=at(0), t=0.0, agent="made-up", source="anomaly", by="safetyd", reason="odd")
-    post.happens(pause, transcribed(0), found(1, "medium", agent="made-up"))
+    story.happens(pause, transcribed(0), found(1, "medium", agent="made-up"))
     unpaused = request_id("made-up", UNPAUSE, 1)
-    asked = post.asks(2, "p", "deployer")
+    asked = story.asks(2, "p", "deployer")
 
-    (due,) = post.ticks(MINUTE)
+    (due,) = story.ticks(MINUTE)
 
     assert refs(due) == [asked, "note_2", unpaused]  # the note is of `code`
 
@@ -109,71 +109,71 @@ def test_the_engine_knows_who_has_a_key() -> None:
 
 
 def test_what_was_forgotten_comes_last() -> None:
-    post = OutboxStory()
-    asked = post.asks(0, "p", "deployer")
-    lane = post.outbox._state.lanes["alice/mail"]
-    lane.put(requested("req_gone"), Slot("batch", "batch", at(MINUTE)), at(0))
+    story = OutboxStory()
+    asked = story.asks(0, "p", "deployer")
+    queue = story.outbox._state.lanes["alice/mail"]
+    queue.put(requested("req_gone"), Slot("batch", "batch", at(MINUTE)), at(0))
 
-    (due,) = post.ticks(MINUTE)
+    (due,) = story.ticks(MINUTE)
 
     assert (refs(due), due.urgency) == ([asked, "req_gone"], "normal")
 
 
 def test_of_an_agent_with_very_many_the_rest_is_told_by_number() -> None:
-    post = OutboxStory(config())
-    many = [post.asks(n / 100, f"p{n}", "busy") for n in range(30)]
-    few = [post.asks(1, f"p{n}", "calm") for n in range(3)]
+    story = OutboxStory(config())
+    many = [story.asks(n / 100, f"p{n}", "busy") for n in range(30)]
+    few = [story.asks(1, f"p{n}", "calm") for n in range(3)]
 
-    (due,) = post.tells_at(MINUTE)
+    (due,) = story.tells_at(MINUTE)
 
     assert (len(due.items), due.more, due.left) == (SHOWN, 13, 0)
     assert set(few) <= set(refs(due))
-    assert all(post.outbox.told(ref) for ref in many)
-    assert post.outbox.unnotified(at(HOUR)) == 0
-    assert post.replayed().state() == post.state()
+    assert all(story.outbox.told(ref) for ref in many)
+    assert story.outbox.unnotified(at(HOUR)) == 0
+    assert story.replayed().state() == story.state()
 
 
 def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
-    post = OutboxStory(AWAKE_ALICE)
-    flood(post, 40, lasts=None)
-    minutes(post, 3)
-    post.ticks(15 * MINUTE)
-    post.happens(*(transcribed(15 * MINUTE) for _ in range(3)))
+    story = OutboxStory(AWAKE_ALICE)
+    flood(story, 40, lasts=None)
+    minutes(story, 3)
+    story.ticks(15 * MINUTE)
+    story.happens(*(transcribed(15 * MINUTE) for _ in range(3)))
 
-    dues = post.tells_at(16 * MINUTE)
+    dues = story.tells_at(16 * MINUTE)
 
     assert [(len(due.items), due.more, due.left) for due in dues] == [(SHOWN, 23, 0)]
     assert {*kinds(dues)} == {"reminder", "summary"}
 
 
-def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
-    post = OutboxStory(AWAKE_ALICE)
-    flood(post, 30, lasts=None)
-    (due,) = post.ticks(MINUTE)
-    (rest,) = post.fails(2 * MINUTE, due)
-    post.fails(3 * MINUTE, rest)
-    post.ticks(15 * MINUTE)
+def test_a_reminder_of_what_nobody_knows_waits_for_its_slot() -> None:
+    story = OutboxStory(AWAKE_ALICE)
+    flood(story, 30, lasts=None)
+    (due,) = story.ticks(MINUTE)
+    (rest,) = story.fails(2 * MINUTE, due)
+    story.fails(3 * MINUTE, rest)
+    story.ticks(15 * MINUTE)
 
-    (again,) = post.ticks(16 * MINUTE)
+    (again,) = story.ticks(16 * MINUTE)
 
     assert (len(again.items), again.more, again.left) == (SHOWN, 0, 10)
 
 
 def test_of_very_many_names_the_first_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postroom, "MAX_LOOKED", 25)
-    post = OutboxStory()
-    made_up = flood(post, 40)
-    asked = post.asks(1, "p", "deployer")
+    monkeypatch.setattr(bundling, "MAX_LOOKED", 25)
+    story = OutboxStory()
+    made_up = flood(story, 40)
+    asked = story.asks(1, "p", "deployer")
 
-    dues = minutes(post, 3)
+    dues = minutes(story, 3)
 
     assert [due.left for due in dues] == [21, 1, 0]
     assert sorted(ref for due in dues for ref in refs(due)) == sorted([*made_up, asked])
 
 
 def test_what_an_older_journal_counted_is_told_now() -> None:
-    post = OutboxStory()
-    asked = [post.asks(n / 100, "p", f"a{n}") for n in range(25)]
+    story = OutboxStory()
+    asked = [story.asks(n / 100, "p", f"a{n}") for n in range(25)]
     old = Due(
         at=at(MINUTE),
         t=MINUTE,
@@ -184,9 +184,9 @@ def test_what_an_older_journal_counted_is_told_now() -> None:
         items=tuple(map(requested, asked[:SHOWN])),
         more=5,
     )
-    post.happens(old, told(MINUTE + 1, old))
+    story.happens(old, told(MINUTE + 1, old))
 
-    (due,) = post.ticks(2 * MINUTE)
+    (due,) = story.ticks(2 * MINUTE)
 
     assert refs(due) == asked[SHOWN:]
 
@@ -204,11 +204,11 @@ asks = st.lists(
 
 
 @given(asks)
-def test_what_agents_with_keys_see_of_theirs_does_not_depend_on_others(story: list[Ask]) -> None:
+def test_what_agents_with_keys_see_of_theirs_does_not_depend_on_others(asked: list[Ask]) -> None:
     alone, crowded = OutboxStory(), OutboxStory()
-    for number, ask in enumerate(story):
+    for number, ask in enumerate(asked):
         name = f"{'made-up' if ask.keyless else 'a'}-{ask.agent}"
-        for post in (crowded,) if ask.keyless else (alone, crowded):
+        for story in (crowded,) if ask.keyless else (alone, crowded):
             event = decided(
                 number / 100,
                 number,
@@ -217,12 +217,12 @@ def test_what_agents_with_keys_see_of_theirs_does_not_depend_on_others(story: li
                 urgency=ask.urgency,
                 keyless=ask.keyless,
             )
-            post.happens(event)
+            story.happens(event)
 
     assert keyed(alone) == keyed(crowded)
 
 
-def keyed(post: OutboxStory) -> list[str]:
+def keyed(story: OutboxStory) -> list[str]:
     """Return what the next message shows of agents with keys."""
-    shown = [post.approvals.find(ref) for due in post.ticks(2 * MINUTE) for ref in refs(due)]
+    shown = [story.approvals.find(ref) for due in story.ticks(2 * MINUTE) for ref in refs(due)]
     return [request.id for request in shown if request and not request.asked.keyless]

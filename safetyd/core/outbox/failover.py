@@ -1,0 +1,81 @@
+"""Failover: what one channel does not take, the next one has to tell."""
+
+from safetyd.core.events.event import Event
+from safetyd.core.events.notification_events import Item
+from safetyd.core.outbox.deliveries import Deliveries, Delivery
+from safetyd.core.outbox.delivery_queue import DeliveryQueue, DeliveryQueues
+from safetyd.core.outbox.reminders import Reminders
+from safetyd.core.outbox.routing import Routing
+from safetyd.core.outbox.slots import Slots
+
+
+class Failover:
+    """Moves requests to the next queue of their recipient, and returns these."""
+
+    def __init__(
+        self,
+        reminders: Reminders,
+        queues: DeliveryQueues,
+        deliveries: Deliveries,
+        routing: Routing,
+        slots: Slots,
+    ) -> None:
+        self._reminders = reminders
+        self._queues = queues
+        self._deliveries = deliveries
+        self._routing = routing
+        self._slots = slots
+
+    def undeliverable(self, request_id: str) -> bool:
+        """Say whether every channel on which it could be told refused it or is down."""
+        found = self._reminders.find(request_id)
+        if found is None or any(each.arrived for each in self._deliveries.about(request_id)):
+            return False
+        return self._routing.unreachable(found.request.agent, found.state.refused)
+
+    def refused(self, event: Event, delivery: Delivery) -> list[DeliveryQueue]:
+        """Let what a channel did not take go on, where there is another."""
+        touched = list[DeliveryQueue]()
+        for item in delivery.items:
+            touched += self._move(event, delivery.recipient, item)
+        return touched
+
+    def down(self, event: Event, channel: str) -> list[DeliveryQueue]:
+        """Let the requests of a channel that is down go on, where there is another."""
+        touched = list[DeliveryQueue]()
+        for queue in self._queues:
+            if queue.channel == channel:
+                touched += self._leave(event, queue)
+        return touched
+
+    def _leave(self, event: Event, queue: DeliveryQueue) -> list[DeliveryQueue]:
+        touched = list[DeliveryQueue]()
+        waiting = [item for batch in queue.rows.values() for item in batch.items.values()]
+        for item in waiting:
+            if moved := self._move(event, queue.recipient, item):
+                queue.drop(item.ref)
+                touched += moved
+        for delivery in self._deliveries.under_way():
+            if delivery.queue == queue.key:
+                for item in delivery.items:
+                    touched += self._move(event, queue.recipient, item)
+        return touched
+
+    def _move(self, event: Event, recipient: str, item: Item) -> list[DeliveryQueue]:
+        """Let the next channel have it, unless it had it before."""
+        found = self._reminders.find(item.ref)
+        if found is None:
+            return []
+        queue = self._routing.next(recipient, found.state.refused)
+        if queue is None or self._has(queue, item.ref):
+            return []
+        slot = self._slots.request(queue, found.request, event, soon=True)
+        queue.put(item, slot, event.at)
+        return [queue]
+
+    def _has(self, queue: DeliveryQueue, ref: str) -> bool:
+        """Say whether something is told in a queue, or is about to be."""
+        if queue.holds(ref):
+            return True
+        known = (each for each in self._deliveries.about(ref) if each.queue == queue.key)
+        return any(each.under_way or each.arrived for each in known)

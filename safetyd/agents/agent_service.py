@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
+from safetyd.agents.agent_settings import AgentSettings
 from safetyd.agents.claims import ClaimResult, claim, not_granted, read_claim
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import HeldReplies, HeldReply
-from safetyd.agents.intake import LINE_BYTES, Intake
+from safetyd.agents.intake import LINE_BYTES
 from safetyd.agents.path_resolution import resolved
 from safetyd.agents.permissions import (
     PermissionAsk,
@@ -17,11 +18,9 @@ from safetyd.agents.permissions import (
     read_ask,
     result,
 )
-from safetyd.agents.pricing import PriceList
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry, shown
-from safetyd.bus.flood_gate import FloodGate, KeylessGate
 from safetyd.bus.publisher import Publisher
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine import Engine
@@ -32,7 +31,6 @@ from safetyd.core.messages.binding import shown_paths
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
-from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import CommandEnvelope, EventEnvelope, Mailbox, QuestionEnvelope
 from safetyd.monitoring.metrics import Metrics
 
@@ -40,27 +38,6 @@ NOBODY: Final = "unknown"
 STALE_S: Final = 3.0
 # Health is asked for once per burst of messages, not for each.
 LOOK_S: Final = 0.005
-
-
-class AgentSettings(Protocol):
-    """What is configured now; a reload changes it."""
-
-    @property
-    def intake(self) -> Intake: ...
-
-    @property
-    def keyless_gate(self) -> KeylessGate: ...
-
-    @property
-    def flood_gate(self) -> FloodGate: ...
-
-    @property
-    def prices(self) -> PriceList: ...
-
-    @property
-    def policy(self) -> Policy: ...
-
-    def has_key(self, agent: str) -> bool: ...
 
 
 class AgentService:

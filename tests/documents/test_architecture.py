@@ -1,0 +1,120 @@
+"""Whatever docs/architecture.md and CONTRIBUTING.md name is there, and the tree is as they say."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.checkout import ROOT
+
+SAFETYD: Final = ROOT / "safetyd"
+DOCUMENTS: Final = ("docs/architecture.md", "CONTRIBUTING.md")
+# Where a path of these documents may begin.
+BEGINS: Final = (
+    ROOT,
+    SAFETYD,
+    SAFETYD / "core",
+    SAFETYD / "core/guards",
+    SAFETYD / "console",
+    SAFETYD / "notify",
+)
+ROOMS: Final = {
+    *("agents", "bus", "client", "console", "core", "daemon"),
+    *("journal", "monitoring", "notify", "operators", "web"),
+}
+MAX_MODULES: Final = 15
+MAX_LINES: Final = 400
+MAX_METHODS: Final = 15
+
+_SPAN: Final = re.compile(r"`([^`\n]+)`")
+_PLACE: Final = re.compile(r"((?:[\w.-]+/)*[\w-]+\.(?:py|md|toml|txt)|(?:[\w-]+/)+)(?:: ([\w.]+))?")
+_CLASS: Final = re.compile(r"(?:[A-Z][a-z]+){1,}")
+
+MODULES: Final = sorted(SAFETYD.rglob("*.py"))
+PACKAGES: Final = sorted(path.parent for path in SAFETYD.rglob("__init__.py"))
+
+
+def named() -> Iterator[tuple[str, str, str]]:
+    """Yield the document, path and symbol of everything that is named as a place."""
+    for document in DOCUMENTS:
+        for span in _SPAN.findall((ROOT / document).read_text()):
+            if found := _PLACE.fullmatch(span):
+                yield document, found[1], found[2] or ""
+
+
+def classes_named() -> Iterator[tuple[str, str]]:
+    for document in DOCUMENTS:
+        for span in _SPAN.findall((ROOT / document).read_text()):
+            if _CLASS.fullmatch(span):
+                yield document, span
+
+
+@cache
+def definitions(path: Path) -> dict[str, ast.AST]:
+    """Return what a module defines, methods as Class.method."""
+    found: dict[str, ast.AST] = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{method.name}": method for method in methods(node)}
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found[node.name] = node
+    return found
+
+
+def methods(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [part for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+@pytest.mark.parametrize(("document", "path", "symbol"), sorted(set(named())))
+def test_every_place_that_is_named_is_there(document: str, path: str, symbol: str) -> None:
+    there = [begin / path for begin in BEGINS if (begin / path).exists()]
+
+    assert there, f"{document} names {path}"
+    if symbol:
+        assert symbol in definitions(there[0]), f"{document} names {symbol} of {path}"
+
+
+@pytest.mark.parametrize(("document", "name"), sorted(set(classes_named())))
+def test_every_class_that_is_named_is_there(document: str, name: str) -> None:
+    assert any(name in definitions(path) for path in MODULES), f"{document} names {name}"
+
+
+def test_the_rooms_are_those_of_the_document() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+
+    assert {path.name for path in SAFETYD.iterdir() if (path / "__init__.py").exists()} == ROOMS
+    assert {path.stem for path in SAFETYD.glob("[!_]*.py")} == {"clock", "host"}
+    assert all(f"`{room}/`" in text for room in ROOMS)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_folder_says_what_it_is_for_and_is_not_full(package: Path) -> None:
+    said = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+
+    assert len([path for path in package.glob("*.py") if path.stem != "__init__"]) <= MAX_MODULES
+    if package != SAFETYD:
+        assert len(said.splitlines()) >= 3, "what it is for, and what others may import"
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    names = Counter(path.stem for path in MODULES if not path.stem.startswith("__"))
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_and_no_class_is_too_large(path: Path) -> None:
+    text = path.read_text()
+
+    assert len(text.splitlines()) <= MAX_LINES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            names = (method.name for method in methods(node))
+            # Those that begin with on_ or action_ are called by textual.
+            public = [name for name in names if not name.startswith(("_", "on_", "action_"))]
+            assert len(public) <= MAX_METHODS, (node.name, public)

@@ -50,9 +50,9 @@ def test_agents_shows_what_each_was_told(daemon):
     rows = [line.split() for line in daemon.safetyd("agents").stdout.splitlines()]
 
     counted = next(row for row in rows if row[0] == "counted")
-    assert rows[0][:2] == ["agent", "state"]
-    assert rows[0][-6:] == ["key", "allowed", "asked", "blocked", "failed", "open"]
-    assert counted[-6:] == ["no", "1", "0", "1", "0", "1"]
+    assert rows[0][:2] == ["AGENT", "STATE"]
+    assert rows[0][-6:] == ["KEY", "ALLOWED", "ASKED", "BLOCKED", "FAILED", "OPEN"]
+    assert counted[-6:] == ["no", "1", "0", "1", "0", "0"]
 
 
 def test_a_stopped_agent_is_marked(daemon):

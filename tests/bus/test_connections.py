@@ -30,8 +30,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_link_is_heard_once_its_canary_came_back(server: Embedded) -> None:
     async with singing(server, []) as link:
-        assert link.heard
-        assert link.deaf_s < 2.0
+        await until(lambda: link.heard)
 
 
 async def test_link_without_a_canary_is_not_heard(server: Embedded) -> None:
@@ -66,14 +65,14 @@ async def test_dead_server_is_noticed_and_its_successor_is_found(
     with caplog.at_level(logging.INFO, "safetyd.bus"):
         async with singing(server, ended) as link:
             server.kill()
-            await until(lambda: not link.heard)
+            await until(lambda: "bus test: disconnected" in caplog.messages)
+            assert not link.heard
             await server.ended()
 
             server.start()
+            await until(lambda: "bus test: connected again" in caplog.messages)
             await until(lambda: link.heard)
 
-    assert "bus test: disconnected" in caplog.messages
-    assert "bus test: connected again" in caplog.messages
     assert ended == []
 
 

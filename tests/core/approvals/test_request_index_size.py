@@ -5,7 +5,6 @@ import random
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -24,13 +23,12 @@ from safetyd.operators.views.request_view import (
     request,
 )
 from tests.core.approvals.queue_story import push
+from tests.cost import ratio
 from tests.story import at, propose, tick
 from tests.tracing import untraced
 
-pytestmark = pytest.mark.alone
-
 MANY: Final = 100_000
-SOON_S: Final = 0.05
+WALKS: Final = 10  # over all requests: what one question may cost
 WORDS: Final = [f"{a}{b}" for a in ("push", "move", "read", "send") for b in range(100)]
 MOMENT: Final = Moment(at(1), 1.0)
 ROOMY: Final = Policy(approvals=ApprovalsConfig(max_pending_per_agent=1_000_000))
@@ -63,17 +61,6 @@ def engine() -> Engine:
     return engine
 
 
-def fastest(act: Callable[[], object], times: int = 5) -> float:
-    """Return how long it takes when nothing else happens on the machine."""
-    took = []
-    with untraced():
-        for _ in range(times):
-            begun = time.perf_counter()
-            act()
-            took.append(time.perf_counter() - begun)
-    return min(took)
-
-
 def last(engine: Engine, count: int) -> Request:
     return list(engine.approvals.pending())[-count]
 
@@ -95,7 +82,7 @@ def last(engine: Engine, count: int) -> Request:
     ids=["list", "after", "agent", "show", "prefix", "history", "own", "tick", "decide", "save"],
 )
 def test_nobody_waits_long_for_what_is_asked_of_many_requests(engine: Engine, ask) -> None:
-    assert fastest(lambda: ask(engine)) < SOON_S
+    assert ratio(lambda: ask(engine), lambda: list(engine.approvals.pending()), rounds=5) < WALKS
 
 
 def test_decisions_go_on_while_a_checkpoint_of_many_requests_is_written(engine: Engine) -> None:
@@ -111,8 +98,9 @@ def test_decisions_go_on_while_a_checkpoint_of_many_requests_is_written(engine: 
             gaps.append(now - before)
             before = now
 
-    # A neighbour on the machine may take one moment; the encoding itself must take none.
-    assert sorted(gaps)[-3] < SOON_S
+    # A neighbour on the machine may take some moments; the encoding itself must take none.
+    assert number > 100
+    assert sorted(gaps)[-3] < sum(gaps) / 5
 
 
 def test_many_requests_come_back_from_a_checkpoint(engine: Engine) -> None:

@@ -1,9 +1,7 @@
-"""What a look of the gate may cost. The figures are in the report of a run with `-rP`."""
+"""What a look of the gate may cost, beside work of the same run."""
 
 import random
 import string
-import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -11,25 +9,10 @@ import pytest
 from safetyd.core.guards.gate.gate import ConfidenceConfig, Gate, GateConfig
 from safetyd.core.messages.proposal import MAX_TEXT_BYTES, Target
 from tests.core.guards.gate.gate_rig import kinds
+from tests.cost import ratio, reading
 from tests.story import propose
 
-pytestmark = pytest.mark.alone
-
 chance = random.Random(4)
-
-
-def best_s(work: Callable[[], object], times: int, rounds: int = 9) -> float:
-    """Return the time of one call in the best round, which other processes disturbed least."""
-    fastest = float("inf")
-    traced = sys.gettrace()
-    sys.settrace(None)  # a tool that counts lines would be measured as well
-    for _ in range(rounds):
-        began = time.perf_counter()
-        for _ in range(times):
-            work()
-        fastest = min(fastest, (time.perf_counter() - began) / times)
-    sys.settrace(traced)
-    return fastest
 
 
 def full(text: str) -> str:
@@ -59,33 +42,36 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("profile", ["strict", "coding"])
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_takes_less_than_two_milliseconds(name: str, profile: str) -> None:
+PLAIN = full("make the tests pass and say what was wrong ")
+ROUNDS = 9
+
+
+def look(profile: str, text: str) -> Callable[[], object]:
+    """Return a look at a text, with another end each time so that nothing is remembered of it."""
     gate = Gate(GateConfig(), ConfidenceConfig(), profile, {})
     kind = kinds(profile).of(propose(0, type="run_shell").proposal)
-    # Another last character each time, so that nothing is remembered of the text.
-    proposals = [
-        propose(0, type="run_shell", text=HOSTILE[name][:-1] + end) for end in "abcdefghijkl"
-    ]
-    turns = iter(proposals)
+    ends = string.ascii_lowercase[:ROUNDS]
+    turns = iter([propose(0, type="run_shell", text=text[:-1] + end) for end in ends])
+    return lambda: gate.check(next(turns), kind)
 
-    took_s = best_s(lambda: gate.check(next(turns), kind), times=1, rounds=len(proposals))
 
-    print(f"{name}, {profile}: {took_s * 1000:.2f} ms")
-    assert took_s < 0.002
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_costs_no_more_than_some_plain_ones_of_its_length(
+    name: str, profile: str
+) -> None:
+    times = ratio(look(profile, HOSTILE[name]), look(profile, PLAIN), rounds=ROUNDS)
+
+    assert times < 80
 
 
 @pytest.mark.req("S4.7")
-def test_a_plain_proposal_takes_microseconds() -> None:
+def test_a_look_at_a_plain_proposal_costs_about_as_much_as_to_read_it() -> None:
     gate = Gate(GateConfig(), ConfidenceConfig(), "strict", {})
     proposed = propose(0, type="run_shell", text="make test")
     kind = kinds().of(proposed.proposal)
 
-    took_s = best_s(lambda: gate.check(proposed, kind), times=2000)
-
-    print(f"plain: {took_s * 1e6:.1f} µs")
-    assert took_s < 0.000_02
+    assert ratio(lambda: gate.check(proposed, kind), reading, times=100) < 4
 
 
 def test_a_thousand_patterns_cost_hardly_more_than_ten() -> None:
@@ -100,10 +86,8 @@ def test_a_thousand_patterns_cost_hardly_more_than_ten() -> None:
     )
     kind = kinds().of(proposed.proposal)
 
-    ratios = []
-    for _ in range(5):
-        few_s = best_s(lambda: few.check(proposed, kind), times=500)
-        ratios.append(best_s(lambda: many.check(proposed, kind), times=500) / few_s)
+    times = ratio(
+        lambda: many.check(proposed, kind), lambda: few.check(proposed, kind), times=100, rounds=45
+    )
 
-    print(f"1000 patterns: {min(ratios):.2f} times the cost of 10")
-    assert min(ratios) < 1.3
+    assert times < 1.5

@@ -9,7 +9,10 @@ UV     ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
           --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --group build
 
-.PHONY: run demo test check bench docs lock coverage-of-seeds clean
+# Every process of a run would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run demo test quick fuzz style check bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -19,15 +22,23 @@ demo: $(READY)
 
 test: check
 	@./tests/system-packages
-	$(BIN)/python -m pytest --cov --cov-report= --cov-fail-under=0 -m 'not alone' -n 2 --dist loadfile $(ARGS)
-	$(BIN)/python -m pytest --cov --cov-append --cov-report=term -m alone $(ARGS)
-	$(BIN)/coverage report --include='safetyd/core/*' --fail-under=100
+	@./tests/run $(ARGS)
 
-check: $(TOOLS)
+# The inner loop: under a minute, once mypy has its cache.
+quick: style
+	$(BIN)/python -m pytest -q -n 2 --hypothesis-profile=quick -m 'not large' tests/core $(ARGS)
+
+# Many more examples of every property than a change is judged by.
+fuzz: $(TOOLS)
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz -m hypothesis $(ARGS)
+
+style: $(TOOLS)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: style
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python -m tests.locks
 

@@ -16,15 +16,17 @@ from hypothesis import HealthCheck, settings
 from safetyd.host import ENDPOINT, Endpoint
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
 
-# How fast examples are made says something about the machine, not about what is tested. Half as
-# many as usual, because every test must be over in a few minutes on two cores.
-settings.register_profile(
-    "any machine",
-    deadline=None,
-    max_examples=50,
-    derandomize="CI" in os.environ,  # a change is judged by the same examples as the one before
-    suppress_health_check=[HealthCheck.too_slow],
-)
+# How fast examples are made says something about the machine, not about what is tested. So many
+# examples are shown in the inner loop, before a change is taken in, and in a search for mistakes.
+for profile, most in {"quick": 5, "any machine": 50, "fuzz": 2_000}.items():
+    settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=most,
+        # A change is judged by the same examples as the one before.
+        derandomize="CI" in os.environ and profile != "fuzz",
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile("any machine")
 
 READY_S: Final = 30.0

@@ -3,7 +3,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.bus.codec import Malformed, read_command, read_proposal, read_telemetry
@@ -329,7 +329,6 @@ def test_text_is_bounded_in_bytes() -> None:
     assert reason == "text has 8194 bytes; at most 8192 are taken"
 
 
-@settings(max_examples=50)
 @given(FIELDS)
 def test_whatever_is_taken_fits_on_one_line_and_is_read_the_same_again(
     fields: dict[str, Any],

@@ -12,6 +12,8 @@ import pytest
 from safetyd.core.recipients import Day, QuietHours, awake_until, quiet_until
 from tests.tracing import untraced
 
+pytestmark = pytest.mark.large
+
 FROM = datetime(2025, 1, 1, tzinfo=UTC)
 STEP = timedelta(days=5)
 STEPS = 3 * 366 // 5

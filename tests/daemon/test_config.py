@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.action_types import TypeConfig
@@ -233,7 +233,6 @@ _values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(_keys, _values))
 def test_any_table_is_taken_or_refused_with_words(table: dict[str, object]):
     text = "\n".join(f"{_toml(key)} = {_toml(value)}" for key, value in table.items())

@@ -1,7 +1,7 @@
 import tomllib
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.console.subcommands.show_config import encode
@@ -17,7 +17,6 @@ TABLES = st.recursive(
 )
 
 
-@settings(max_examples=50)
 @given(TABLES)
 def test_tables_come_back_as_they_were(table):
     assert tomllib.loads(encode(table)) == table

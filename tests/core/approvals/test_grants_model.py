@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.engine.engine import Engine
@@ -11,6 +11,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Granted, GrantRevoked, GrantUsed
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import QueueStory
+from tests.examples import examples
 from tests.story import at, propose, resume, stop, tick
 
 RESET = "gate.blocklist:reset"
@@ -72,7 +73,7 @@ class Story(QueueStory):
         return [others[what]]
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(st.lists(steps, max_size=30))
 def test_no_grant_is_used_up_twice_and_a_replay_knows_what_is_left(story) -> None:
     queue = Story()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.engine.engine import Engine
@@ -206,7 +206,6 @@ def accounts(agents: Agents) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.req("S1.38")
-@settings(max_examples=40, deadline=None)
 @given(st.lists(steps, max_size=10))
 def test_no_words_fill_the_memory_and_no_limit_is_forgotten(story) -> None:
     agents = Agents()

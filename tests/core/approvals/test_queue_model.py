@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -17,6 +16,7 @@ from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
 from safetyd.core.events.request_events import Allowed, Answered, Cancelled, Deferred
 from safetyd.core.messages.decision import Decision
 from safetyd.core.policy import Policy
+from tests.examples import examples
 from tests.story import at, propose, resume, stop, tick
 
 POLICY = Policy(
@@ -238,5 +238,5 @@ def found(engine: Engine) -> list[object]:
     return [known, actions, unused, list(approvals.pending()), approvals.answered()]
 
 
-Office.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+Office.TestCase.settings = examples(0.3, stateful_step_count=25)
 TestOffice = pytest.mark.req("S3.17", "S3.22", "S3.23")(Office.TestCase)

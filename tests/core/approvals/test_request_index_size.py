@@ -27,6 +27,8 @@ from tests.cost import ratio
 from tests.story import at, propose, tick
 from tests.tracing import untraced
 
+pytestmark = pytest.mark.large
+
 MANY: Final = 100_000
 WALKS: Final = 10  # over all requests: what one question may cost
 WORDS: Final = [f"{a}{b}" for a in ("push", "move", "read", "send") for b in range(100)]

@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -15,6 +14,7 @@ from safetyd.core.guards.gate.gate import GateConfig
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, SessionEnded
 from safetyd.core.policy import Configured, Policy
+from tests.examples import examples
 from tests.story import at, outcome, propose, report, resume, stop, tick
 
 agents = st.sampled_from(["code", "ops", "shop"])
@@ -159,5 +159,5 @@ class Story(RuleBasedStateMachine):
         assert self.replayed().save()() == self.engine.save()()
 
 
-Story.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+Story.TestCase.settings = examples(0.2, stateful_step_count=30)
 TestStory = pytest.mark.req("S1.38")(Story.TestCase)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from safetyd.core.engine.engine import Checkpoint, Engine
@@ -29,6 +29,7 @@ from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.telemetry import Outcome, SessionStarted
 from safetyd.core.party import KEYLESS, party
 from safetyd.core.policy import Policy
+from tests.examples import examples
 from tests.story import at, play, propose, tick
 
 # What two agents may take together is half of what all may.
@@ -196,7 +197,6 @@ CALLS = [
 @example([crowd("outcome")] * 3 + [FAILS] * 3 + EDITS)
 @example([crowd("edit_file"), *EDITS])
 @example([Crowd(1000, 1001, "read_file", shared=False, cost_usd=0.0, ok=True), *CALLS])
-@settings(max_examples=60)
 def test_no_stream_of_events_without_a_key_changes_what_an_agent_with_one_hears(
     story: list[Step],
 ) -> None:
@@ -206,7 +206,7 @@ def test_no_stream_of_events_without_a_key_changes_what_an_agent_with_one_hears(
 
 
 @given(stories)
-@settings(max_examples=20)
+@examples(0.4)
 def test_a_crowded_engine_is_rebuilt_from_its_journal_and_its_checkpoint(
     story: list[Step],
 ) -> None:

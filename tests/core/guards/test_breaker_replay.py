@@ -1,12 +1,13 @@
 """For any story: breakers move along their diagram, and a replayed guard is the same guard."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.events.guard_events import BreakerMoved
 from safetyd.core.guards.breaker import BreakerGuard
 from safetyd.core.guards.circuit import BreakerConfig
 from tests.core.guards.guard_rig import KINDS, GuardRig, decided, settled
+from tests.examples import examples
 from tests.story import propose, tick
 
 KEYLESS = "kim"  # who has no key
@@ -52,7 +53,7 @@ def happen(breakers: GuardRig[BreakerGuard], t: float, step) -> list[BreakerMove
 
 
 @given(st.lists(st.tuples(st.floats(0, 6), steps), max_size=60))
-@settings(max_examples=300)
+@examples(2)
 def test_breakers_move_along_their_diagram_with_few_probes_out(story) -> None:
     breakers = GuardRig(lambda: BreakerGuard(CONFIG))
     states: dict[tuple[str, str | None, bool], str] = {}

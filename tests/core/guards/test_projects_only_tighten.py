@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.action_types import Kinds
@@ -136,7 +136,6 @@ class Pair:
 
 
 @pytest.mark.req("S3.60")
-@settings(max_examples=200)
 @given(policies, projects, st.lists(st.tuples(fields, st.booleans()), min_size=1, max_size=8))
 def test_an_agent_that_is_not_listed_gains_nothing_by_naming_a_project(policy, project, story):
     pair = Pair(policy, project)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.events.decision_events import Decided, Settled
@@ -14,6 +14,7 @@ from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.messages.verdict import ALLOWED, Severity
 from tests.core.guards.guard_rig import KINDS, GuardRig, decided, settled
 from tests.core.guards.safe_mode_rig import enter, errors, guarded, leave, overdue, state
+from tests.examples import examples
 from tests.story import propose
 
 AGENTS = ("code", "ops", "new")
@@ -65,7 +66,7 @@ def happening(held: GuardRig[SafeMode], t: float, step) -> Event:
 @pytest.mark.req("S0.11")
 @pytest.mark.req("S0.14")
 @given(stories, types)
-@settings(max_examples=200)
+@examples(2)
 def test_safe_mode_begins_by_an_entry_ends_by_an_exit_and_reading_never_stops(story, type_) -> None:
     held, t = small(), 0.0
     for gap, step in story:

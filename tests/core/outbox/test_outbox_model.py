@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from safetyd.core.events.event import Event
@@ -26,6 +26,7 @@ from tests.core.outbox.outbox_story import (
     not_told,
     told,
 )
+from tests.examples import examples
 from tests.story import at, resume, stop, tick
 
 BOB = Recipient(name="bob", channels=("phone",), agents=("code",))
@@ -244,7 +245,6 @@ ONE_NIGHT = [
 
 
 @pytest.mark.req("S3.37", "S3.38", "S3.63", "K4")
-@settings(max_examples=120)
 @given(configs, stories)
 @example(config(BOTH, recipients=PEOPLE, strategy="sequential"), OUTAGE)
 @example(config(BOTH, recipients=PEOPLE), ONE_NIGHT)
@@ -261,7 +261,7 @@ def test_nobody_is_flooded_and_the_journal_knows_everything(
 
 
 @pytest.mark.req("S3.29", "K4")
-@settings(max_examples=40)
+@examples(0.5)
 @given(
     st.lists(st.tuples(st.sampled_from([0.0, 1.0, 20.0, 61.0]), st.integers(0, 3)), max_size=25),
     st.sampled_from(["trailing", "leading"]),

@@ -9,6 +9,8 @@ from tests.core.outbox.outbox_story import DAY, MINUTE, OutboxStory, config
 from tests.story import at
 from tests.tracing import untraced
 
+pytestmark = pytest.mark.large
+
 MANY: Final = 10_000
 AGENTS: Final = 500
 WEEK: Final = 7 * DAY

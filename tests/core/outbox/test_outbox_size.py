@@ -10,6 +10,8 @@ from tests.cost import ratio
 from tests.story import tick
 from tests.tracing import untraced
 
+pytestmark = pytest.mark.large
+
 FEW: Final = 1_000
 MANY: Final = 20_000
 LATER: Final = config(BOTH, batch_interval_s=30 * DAY)

@@ -4,11 +4,12 @@ import itertools
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.notify.channel import Limits, Rate
 from safetyd.notify.delivery.channel_worker import ChannelState
+from tests.examples import examples
 from tests.notify.delivery.fake_channel import (
     PATIENCE_S,
     FakeChannel,
@@ -461,7 +462,7 @@ STEPS = st.one_of(
 WORDS: list[Word] = ["takes", "refuses", "loses", "rejects", "locked"]
 
 
-@settings(max_examples=100)
+@examples(2)
 @given(st.lists(STEPS, max_size=40), st.lists(st.sampled_from(WORDS), max_size=30))
 def test_whatever_happens_each_message_has_one_end(steps, words) -> None:
     story = round_of(

@@ -1,6 +1,6 @@
 """For any story: a fresh guard that heard only what was journalled is the same guard."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.events.event import Event
@@ -108,7 +108,6 @@ def happen(
     ),
     proposals,
 )
-@settings(deadline=None)
 def test_a_replayed_guard_is_the_same_guard(config, story, last) -> None:
     watch = AnomalyRig(config, HUMAN)
     t = 0.0
@@ -127,7 +126,6 @@ def test_a_replayed_guard_is_the_same_guard(config, story, last) -> None:
     st.sampled_from(CONFIGS),
     st.lists(st.tuples(st.floats(0, 300), steps, decisions, st.booleans()), max_size=80),
 )
-@settings(deadline=None)
 def test_no_finding_of_one_severity_is_raised_twice_within_ten_minutes(config, story) -> None:
     watch = AnomalyRig(config, HUMAN)
     raised: dict[tuple[str, str | None, str], float] = {}
@@ -143,7 +141,6 @@ def test_no_finding_of_one_severity_is_raised_twice_within_ten_minutes(config, s
 
 
 @given(st.lists(st.tuples(st.floats(0, 12), proposals), min_size=5, max_size=60))
-@settings(deadline=None)
 def test_what_blocks_a_proposal_is_what_it_raises(story) -> None:
     watch = AnomalyRig(CONFIGS[1], HumanConfig())
     t = 0.0

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -23,6 +22,7 @@ from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import SessionEnded
 from safetyd.core.messages.verdict import Severity
 from tests.core.guards.budget.budget_rig import BudgetRig, cost, unpause
+from tests.examples import examples
 from tests.story import NOON, propose, report, tick
 
 CONFIG = BudgetConfig(
@@ -328,5 +328,5 @@ class Story(RuleBasedStateMachine):
         assert len(today) == len(set(today))
 
 
-Story.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+Story.TestCase.settings = examples(0.2, stateful_step_count=30)
 TestStory = pytest.mark.req("S1.19")(Story.TestCase)

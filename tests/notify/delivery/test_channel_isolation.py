@@ -2,40 +2,40 @@
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
-import pytest
+import anyio.lowlevel
 
 from safetyd.clock import uptime
 from safetyd.notify.channel import Limits
 from safetyd.notify.delivery.channel_worker import ChannelWorker
+from tests.cost import ratio
 from tests.notify.delivery.fake_channel import FakeChannel, FakeOffice, Word, WorkerRound, at_work
 from tests.servers import until
-
-pytestmark = pytest.mark.alone
 
 HASTY = Limits(deadline_s=0.2, concurrency=4, delays_s=(0.01,))
 MESSAGES = 100
 MANY = 10_000
 
 
-class Lag:
-    """By how much the event loop was late, at worst."""
+class Turns:
+    """How many messages came to an end in one turn of the event loop, at most."""
 
-    def __init__(self) -> None:
-        self.worst_s = 0.0
+    def __init__(self, dispatcher: FakeOffice) -> None:
+        self.most = 0
+        self._ended = dispatcher.reports
 
     async def watch(self) -> None:
         while True:
-            before = uptime()
-            await anyio.sleep(0.002)
-            self.worst_s = max(self.worst_s, uptime() - before - 0.002)
+            before = len(self._ended)
+            await anyio.lowlevel.checkpoint()
+            self.most = max(self.most, len(self._ended) - before)
 
 
-async def times_beside(*others: Word | BaseException) -> tuple[list[float], float]:
-    """Return the seconds from put to arrival on a healthy channel, and the worst lag."""
-    dispatcher, lag = FakeOffice(), Lag()
+async def times_beside(*others: Word | BaseException) -> tuple[list[float], int]:
+    """Return the seconds from put to arrival on a healthy channel, and the most of one turn."""
+    turns = Turns(dispatcher := FakeOffice())
     healthy = FakeChannel("takes", limits=HASTY)
     channels = [FakeChannel(word, limits=HASTY) for word in others]
     worker = ChannelWorker(healthy, dispatcher, uptime)
@@ -43,7 +43,7 @@ async def times_beside(*others: Word | BaseException) -> tuple[list[float], floa
     began: list[float] = []
 
     async with at_work(worker, *workers), anyio.create_task_group() as tasks:
-        tasks.start_soon(lag.watch)
+        tasks.start_soon(turns.watch)
         for number in range(MESSAGES):
             _flood(workers, number)
             began.append(uptime())
@@ -53,7 +53,7 @@ async def times_beside(*others: Word | BaseException) -> tuple[list[float], floa
         tasks.cancel_scope.cancel()
 
     assert all(channel.tried for channel in channels)
-    return [end - start for start, end in zip(began, healthy.times, strict=True)], lag.worst_s
+    return [end - start for start, end in zip(began, healthy.times, strict=True)], turns.most
 
 
 def _flood(workers: Sequence[ChannelWorker], number: int) -> None:
@@ -66,50 +66,43 @@ def _flood(workers: Sequence[ChannelWorker], number: int) -> None:
 async def test_a_healthy_channel_does_not_notice_four_sick_ones() -> None:
     alone, _ = await times_beside("takes", "takes", "takes", "takes")
 
-    beside, lag_s = await times_beside("hangs", "refuses", "drips", RuntimeError("broken"))
+    beside, most = await times_beside("hangs", "refuses", "drips", RuntimeError("broken"))
 
-    p99, p99_alone = (statistics.quantiles(times, n=100)[-1] for times in (beside, alone))
-    print(f"p99 {p99 * 1e3:.1f} ms, all healthy {p99_alone * 1e3:.1f} ms, lag {lag_s * 1e3:.1f} ms")
-    assert p99 - p99_alone < 0.1
-    assert lag_s < 0.05
+    assert statistics.median(beside) < 20 * statistics.median(alone)
+    assert most <= 5 * HASTY.concurrency
 
 
-def wake_up_us(waiting: int) -> float:
-    """Return what it costs to look whose turn it is while none of so many may go."""
+def wake_up(waiting: int) -> Callable[[], object]:
+    """Return the look whose turn it is, while none of so many may go."""
     story = WorkerRound(FakeChannel("takes", limits=HASTY))
     story.put(*map(str, range(waiting)))
     story.worker._breaker.park()
     turns = story.worker._turns
     turns.take(story.t)
 
-    began = uptime()
-    for _ in range(1_000):
+    def look() -> None:
         assert turns.take(story.t) is None
         turns.next_at(story.t)
-    return (uptime() - began) * 1e3
+
+    return look
 
 
 def test_waking_up_costs_the_same_with_ten_thousand_that_wait() -> None:
-    few = min(wake_up_us(10) for _ in range(5))
-
-    many = min(wake_up_us(MANY) for _ in range(5))
-
-    print(f"a wake-up takes {few:.1f} us with 10 that wait, {many:.1f} us with {MANY}")
-    assert many < 3 * few
+    assert ratio(wake_up(MANY), wake_up(10), times=200) < 3
 
 
 async def test_ten_thousand_that_have_no_use_any_more_do_not_hold_up_the_loop() -> None:
-    story, lag = WorkerRound(FakeChannel("takes", limits=HASTY)), Lag()
+    story = WorkerRound(FakeChannel("takes", limits=HASTY))
+    turns = Turns(story.dispatcher)
     deliveries = [str(number) for number in range(MANY)]
     story.dispatcher.answers = dict.fromkeys(deliveries, "cancelled")
     story.put(*deliveries)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lag.watch)
+        tasks.start_soon(turns.watch)
         async with at_work(story.worker):
             await story.rest()
         tasks.cancel_scope.cancel()
 
-    print(f"lag {lag.worst_s * 1e3:.1f} ms")
     assert len(story.dispatcher.reports) == MANY
-    assert lag.worst_s < 0.05
+    assert turns.most <= HASTY.concurrency

@@ -29,9 +29,9 @@ for profile, most in {"quick": 5, "any machine": 50, "fuzz": 2_000}.items():
     )
 settings.load_profile("any machine")
 
-READY_S: Final = 30.0
-STOP_S: Final = 15.0
-COMMAND_S: Final = 60.0
+READY_S: Final = 60.0
+STOP_S: Final = 60.0
+COMMAND_S: Final = 120.0
 WEB: Final = "\n[web]\nport = 0\n"
 # No limit of the rate says no, for tests that send as much as they can.
 UNLIMITED: Final = """
@@ -44,6 +44,7 @@ burst = 1_000_000_000
 tokens_per_minute = 1_000_000_000
 burst = 1_000_000_000
 """
+MEASURED: Final = "COVERAGE_PROCESS_CONFIG"
 LAST_WORD: Final = b"Ctrl-C stops it."
 
 _OURS: Final = (
@@ -53,10 +54,8 @@ _OURS: Final = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let journeys run alone: they say how long things take, and kill and starve daemons."""
-    for item in items:
-        if "journeys" in item.path.parts or item.get_closest_marker("journey"):
-            item.add_marker("alone")
+    """Let journeys begin first: they last longest, and nobody should wait for the last of them."""
+    items.sort(key=lambda item: "journeys" not in item.path.parts)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -217,6 +216,24 @@ def start_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartDaem
 def start_module_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartDaemon]:
     """The same, ended with the module."""
     yield from _factory(tmp_path_factory)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def process_config() -> Iterator[str]:
+    """Processes that tests start are not measured, for that takes half of their time again."""
+    with pytest.MonkeyPatch.context() as patch:
+        config = os.environ.get(MEASURED, "")
+        patch.delenv(MEASURED, raising=False)
+        yield config
+
+
+@pytest.fixture(scope="module")
+def measured(process_config: str) -> Iterator[None]:
+    """But those of a module that asks for this are: nothing but a process reaches its code."""
+    with pytest.MonkeyPatch.context() as patch:
+        if process_config:
+            patch.setenv(MEASURED, process_config)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]
     bus.stop()
 
 
-async def until(happens: Callable[[], object], patience_s: float = 15.0) -> None:
+async def until(happens: Callable[[], object], patience_s: float = 60.0) -> None:
     """Return once something outside is so, which nobody announces."""
     with anyio.fail_after(patience_s):
         while not happens():  # noqa: ASYNC110 - see above

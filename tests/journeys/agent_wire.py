@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 import nkeys
 
-GREETING_S: Final = 1.0
+GREETING_S: Final = 10.0
 
 
 class Refused(Exception):

@@ -17,6 +17,7 @@ from tests.conftest import UNLIMITED
 from tests.journeys.agent_wire import AgentWire, Message, Refused
 
 UNBOUNDED: Final = UNLIMITED
+PATIENCE_S: Final = 60.0  # with what never comes
 LOST_S: Final = 0.5
 PAUSE_S: Final = 0.01
 
@@ -70,9 +71,9 @@ class History:
             self._heard.append(heard)
             self._news.notify_all()
 
-    def until(self, wanted: Callable[[Heard], object], within_s: float = 10.0) -> Heard:
+    def until(self, wanted: Callable[[Heard], object]) -> Heard:
         """Return the first from now on that is wanted."""
-        end, seen = time.monotonic() + within_s, len(self.heard)
+        end, seen = time.monotonic() + PATIENCE_S, len(self.heard)
         with self._news:
             while True:
                 for heard in self._heard[seen:]:
@@ -81,12 +82,12 @@ class History:
                 seen = len(self._heard)
                 if not self._news.wait(end - time.monotonic()):
                     last = self._heard[-1] if self._heard else None
-                    raise AssertionError(f"not heard within {within_s} s; the last was {last}")
+                    raise AssertionError(f"not heard within {PATIENCE_S} s; the last was {last}")
 
-    def until_allowed(self, within_s: float = 10.0) -> Heard:
+    def until_allowed(self) -> Heard:
         """Return the next allow whose question was sent from now on."""
         now = time.monotonic()
-        return self.until(lambda h: h.decision.allowed and self.sent[h.id] > now, within_s)
+        return self.until(lambda h: h.decision.allowed and self.sent[h.id] > now)
 
 
 class Agent:
@@ -184,10 +185,9 @@ def crowd(url: str, *names: str, asks_again: bool = False) -> Iterator[History]:
         yield history
 
 
-def until(claim: Callable[[], object], within_s: float = 10.0) -> float:
-    """Return how many seconds it took until the claim was true."""
+def until(claim: Callable[[], object]) -> None:
+    """Return once the claim is true."""
     begun = time.monotonic()
     while not claim():
-        assert time.monotonic() - begun < within_s, f"not true within {within_s} s"
+        assert time.monotonic() - begun < PATIENCE_S, f"not true within {PATIENCE_S} s"
         time.sleep(0.01)
-    return time.monotonic() - begun

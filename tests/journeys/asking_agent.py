@@ -53,6 +53,31 @@ class Asker:
         return self.peer.ask(f"safety.v1.{verb}.{self.name}", payload).fields
 
 
+def request_of(peer: Peer, name: str, **fields: object) -> str:
+    """Propose what a person is asked about, under a name, and return the request."""
+    payload = msgspec.json.encode({**PUSH, "id": "p1", **fields})
+    decision: Reply = peer.ask(f"safety.v1.propose.{name}", payload).fields
+    assert decision["status"] == "pending", decision
+    return str(decision["request_id"])
+
+
+def requests_with_key(
+    daemon: RunningDaemon, name: str, count: int = 1, **fields: object
+) -> list[str]:
+    """Let an agent with a key ask so often, each time about something else."""
+    key = daemon.data_dir / "keys" / "agents" / f"{name}.nk"
+    texts = {f"p{number}": f"git push origin {name} p{number}" for number in range(count)}
+    with Peer(daemon.endpoint.bus, key, f"_INBOX.agent.{name}") as peer:
+        return [request_of(peer, name, id=i, text=text, **fields) for i, text in texts.items()]
+
+
+def requests_of_many(daemon: RunningDaemon, count: int, **fields: object) -> list[str]:
+    """Ask under so many names that somebody made up."""
+    with Asker(daemon) as asker:
+        names = (f"made-up-{number}" for number in range(count))
+        return [request_of(asker.peer, name, **fields) for name in names]
+
+
 def review(
     daemon: RunningDaemon,
     command: str,

@@ -1,14 +1,12 @@
-"""Journeys measure times, and being measured themselves would slow the daemon down."""
-
 from collections.abc import Iterator
 
 import pytest
 
-MEASURED = "COVERAGE_PROCESS_CONFIG"
+from tests.journeys.delivery_targets import Targets, targets
 
 
-@pytest.fixture(autouse=True, scope="package")
-def unmeasured() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(MEASURED, raising=False)
-        yield
+@pytest.fixture
+def everywhere() -> Iterator[Targets]:
+    """Everywhere that people can be told."""
+    with targets() as found:
+        yield found

@@ -223,19 +223,19 @@ def test_agent_can_neither_answer_nor_see_what_others_ask(start_daemon: StartDae
     assert [row["id"] for row in waiting(daemon)] == [asked["request_id"]]
 
 
-def test_who_waits_has_the_answer_within_100_ms_of_it(start_daemon: StartDaemon) -> None:
-    daemon, took = start_daemon(UNLIMITED), []
+def test_who_waits_has_the_answer_about_when_its_reviewer_has(start_daemon: StartDaemon) -> None:
+    daemon, reviewer, agent = start_daemon(UNLIMITED), [], []
     with Asker(daemon) as asker:
         for number in range(5):
             heard = asker.wait_for(f"p{number}")
             (row,) = waiting(daemon)
             begun = perf_counter()
-            review(daemon, "approve", row["id"])  # with its own way there and back
+            review(daemon, "approve", row["id"])
+            reviewer.append(perf_counter() - begun)
             assert asker.peer.heard(heard).fields["cause"] == "human_approved"
-            took.append(perf_counter() - begun)
+            agent.append(perf_counter() - begun)
 
-    print(f"answered after {min(took) * 1000:.1f} to {max(took) * 1000:.1f} ms")
-    assert min(took) < 0.1
+    assert min(agent) < 3 * min(reviewer)
 
 
 def test_hundreds_are_answered_at_once_though_no_batch_could_hold_them(

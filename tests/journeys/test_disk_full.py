@@ -16,7 +16,7 @@ import pytest
 
 from safetyd.agents.stop_reserve import StopReserve
 from tests.conftest import LAST_WORD, READY_S, WEB, RunningDaemon, environment, safetyd
-from tests.journeys.agents import UNBOUNDED, Heard, History, crowd, until
+from tests.journeys.agents import PATIENCE_S, UNBOUNDED, Heard, History, crowd, until
 from tests.journeys.audit_record import assert_recorded, assert_verifies
 from tests.journeys.people import control, query
 from tests.journeys.processes import gone, server_pid
@@ -24,10 +24,8 @@ from tests.journeys.processes import gone, server_pid
 IN_NAMESPACE: Final = "TESTS_IN_NAMESPACE"
 SIZE: Final = "48m"
 FILES: Final = 500
-NOTICED_S: Final = 5.0
 LOOKED_AT_S: Final = 1.0
 WATCHDOG_S: Final = 1.0
-RECOVERS_S: Final = 20.0
 ENOUGH_KIB: Final = 1100
 
 
@@ -109,7 +107,7 @@ class Watchdog:
                 pass
 
     def hears(self) -> bool:
-        ready, _, _ = select.select([self._socket], [], [], WATCHDOG_S)
+        ready, _, _ = select.select([self._socket], [], [], PATIENCE_S)
         return bool(ready) and self._socket.recv(64) == b"WATCHDOG=1"
 
 
@@ -151,7 +149,7 @@ def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
     with crowd(daemon.endpoint.bus, "a", "b") as history:
         history.until_allowed()
         fill(filler)
-        closed = history.until(unwritable, NOTICED_S)
+        closed = history.until(unwritable)
         history.until(lambda h: h.t > closed.t + LOOKED_AT_S)
         assert not [heard for heard in history.allows if heard.t > closed.t]
 
@@ -164,7 +162,7 @@ def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
 
         filler.unlink()
         freed = time.monotonic()
-        back = history.until(lambda h: recorded(h) and history.sent[h.id] > freed, RECOVERS_S)
+        back = history.until(lambda h: recorded(h) and history.sent[h.id] > freed)
         print(f"recovered after {back.t - freed:.2f} s")
         assert not [heard for heard in history.allows if heard.t > closed.t]
         assert query(daemon, "status")["stop"]["active"]
@@ -295,7 +293,7 @@ def stop_on_a_full_disk(daemon: RunningDaemon, *, agent: str | None, files_too: 
         fill(daemon.data_dir / "filler")
         if files_too:
             fill_with_files(daemon.data_dir / "files")
-        history.until(unwritable, NOTICED_S)
+        history.until(unwritable)
 
         assert control(daemon, "stop", reason="drill", agent=agent)["journalled"]
     kill_both(daemon)

@@ -2,7 +2,6 @@
 
 import statistics
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import Asker, review
-from tests.journeys.delivery_targets import CHANNELS, Helper, Targets, outbox, targets, until
+from tests.journeys.delivery_targets import CHANNELS, Helper, Targets, outbox, until
 
 AT_ONCE: Final = """
 [notifications]
@@ -20,12 +19,7 @@ quiet_end = "00:00"
 """
 ARRIVED: Final = {"accepted", "delivered"}
 ROUNDS: Final = 8
-
-
-@pytest.fixture
-def everywhere() -> Iterator[Targets]:
-    with targets() as found:
-        yield found
+TIMES: Final = 10  # what hangs would take a hundred times as long
 
 
 @pytest.fixture
@@ -112,7 +106,7 @@ def test_killed_after_it_was_recorded_a_message_does_not_come_again(
 
 
 def test_channels_that_hang_or_refuse_move_neither_the_others_nor_decisions(
-    daemon: RunningDaemon, everywhere: Targets, capsys: pytest.CaptureFixture[str]
+    daemon: RunningDaemon, everywhere: Targets
 ) -> None:
     well = rounds(daemon, everywhere, "well")
     everywhere.set("deaf", "email", "sms")
@@ -120,14 +114,9 @@ def test_channels_that_hang_or_refuse_move_neither_the_others_nor_decisions(
     everywhere.set("mute", "team")
     sick = rounds(daemon, everywhere, "sick")
 
-    with capsys.disabled():
-        print(
-            f"\n  to arrive: {well[0] * 1000:.0f} ms with all channels well, "
-            f"{sick[0] * 1000:.0f} ms with four of five sick; "
-            f"to decide: {well[1] * 1000:.1f} and {sick[1] * 1000:.1f} ms"
-        )
-    assert sick[0] - well[0] < 0.1
-    assert sick[1] - well[1] < 0.01
+    # To arrive, and to decide.
+    assert sick[0] < TIMES * well[0]
+    assert sick[1] < TIMES * well[1]
 
 
 def rounds(daemon: RunningDaemon, everywhere: Targets, name: str) -> tuple[float, float]:

@@ -1,18 +1,15 @@
 """Many names without a key ask; an agent with a key has its place in every message."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.request import urlopen
 
-import msgspec
 import pytest
 
-from tests.bus.peer import Peer
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.journeys.asking_agent import PUSH, Asker
-from tests.journeys.delivery_targets import CHANNELS, Helper, Targets, targets, until
+from tests.journeys.asking_agent import requests_of_many, requests_with_key
+from tests.journeys.delivery_targets import CHANNELS, Helper, Targets, until
 
 NAMES: Final = 130
 CONFIG: Final = f"""
@@ -27,44 +24,18 @@ helper = true
 
 
 @pytest.fixture
-def everywhere() -> Iterator[Targets]:
-    with targets() as found:
-        yield found
-
-
-@pytest.fixture
 def daemon(start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path) -> RunningDaemon:
     daemon = start_daemon(CONFIG + everywhere.configure(tmp_path))
     assert daemon.safetyd("agent", "add", "deployer").returncode == 0
     return daemon
 
 
-def flood(daemon: RunningDaemon) -> list[str]:
-    """Ask under many names that somebody made up; return the requests."""
-    with Asker(daemon) as asker:
-        names = (f"made-up-{n}" for n in range(NAMES))
-        return [_asked(asker.peer, name) for name in names]
-
-
-def ask_with_key(daemon: RunningDaemon) -> str:
-    key = daemon.data_dir / "keys" / "agents" / "deployer.nk"
-    with Peer(daemon.endpoint.bus, key, "_INBOX.agent.deployer") as peer:
-        return _asked(peer, "deployer")
-
-
-def _asked(peer: Peer, name: str) -> str:
-    payload = msgspec.json.encode({**PUSH, "id": "p1"})
-    decision: dict[str, Any] = peer.ask(f"safety.v1.propose.{name}", payload).fields
-    assert decision["status"] == "pending", decision
-    return str(decision["request_id"])
-
-
 def test_names_that_are_made_up_take_no_place_from_an_agent_with_a_key(
     daemon: RunningDaemon, everywhere: Targets
 ) -> None:
     with Helper(daemon) as helper:
-        made_up = flood(daemon)
-        asked = ask_with_key(daemon)
+        made_up = requests_of_many(daemon, NAMES)
+        (asked,) = requests_with_key(daemon, "deployer")
 
         until(lambda: all(told(everywhere, name) for name in CHANNELS), "deployer on every channel")
         until(lambda: "deployer" in shown(helper), "deployer on the desktop")

@@ -1,9 +1,8 @@
-"""Whatever bytes a peer sends, the next good message is answered within a second."""
+"""Whatever bytes a peer sends, the next good message is answered."""
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from time import monotonic
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,7 +15,6 @@ from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 
 pytestmark = pytest.mark.journey
 
-NEXT_S: Final = 1.0
 FREE: Final = UNLIMITED
 GOOD: Final = b'{"type":"read_file","text":"notes.txt"}'
 NOT_UTF8: Final = b"\xff\xfe"
@@ -157,9 +155,7 @@ def way(daemon: RunningDaemon, who: str, stack: ExitStack) -> Door:
 def assert_next_is_answered(door: Door, peer: Peer) -> None:
     """Ask a good question where the poison was put, and where it could have spread."""
     for asker in (peer, door.connect()):
-        begun = monotonic()
-        answer = asker.ask(door.subject.decode(), door.question, NEXT_S)
-        assert monotonic() - begun < NEXT_S
+        answer = asker.ask(door.subject.decode(), door.question)
         assert door.is_good(answer.fields), answer.fields
 
 
@@ -193,7 +189,7 @@ def test_bytes_in_headers(daemon: RunningDaemon, door: Door, headers: bytes) -> 
 
     peer.send(hpub(door.subject, headers, door.question, inbox.encode()))
 
-    assert door.is_good(peer.heard(sid, NEXT_S).fields)  # headers are not even looked at
+    assert door.is_good(peer.heard(sid).fields)  # headers are not even looked at
     assert_next_is_answered(door, peer)
     assert_undisturbed(daemon, before)
 
@@ -204,7 +200,7 @@ def test_malformed_proposal_is_blocked_with_the_reason(
 ) -> None:
     before, peer = daemon.log(), agents_door.connect()
 
-    decision = peer.ask(agents_door.subject.decode(), payload, NEXT_S).fields
+    decision = peer.ask(agents_door.subject.decode(), payload).fields
 
     assert (decision["decision"], decision["cause"]) == ("block", "malformed")
     assert decision["agent"] == agents_door.subject.decode().rpartition(".")[2]
@@ -222,7 +218,7 @@ def test_malformed_command_is_refused_with_the_reason(
         door = way(daemon, verb, stack)
         peer = door.connect()
 
-        answer = peer.ask(door.subject.decode(), payload, NEXT_S).fields
+        answer = peer.ask(door.subject.decode(), payload).fields
 
         assert (answer["ok"], answer["code"]) == (False, "malformed")
         assert answer["error"]
@@ -235,7 +231,7 @@ def test_command_that_stands_twice_is_refused(daemon: RunningDaemon, verb: str) 
         door = way(daemon, verb, stack)
         twice = door.question.replace(b"{", b'{"command":"help",')
 
-        answer = door.connect().ask(door.subject.decode(), twice, NEXT_S).fields
+        answer = door.connect().ask(door.subject.decode(), twice).fields
 
         assert answer["code"] == "malformed"
         assert 'the key "command" twice' in answer["error"]
@@ -247,7 +243,7 @@ def test_malformed_telemetry_is_refused_with_the_reason(
 ) -> None:
     peer, subject = agents_door.connect(), agents_door.subject.decode()
 
-    noted = peer.ask(subject.replace("propose", "telemetry"), payload, NEXT_S).fields
+    noted = peer.ask(subject.replace("propose", "telemetry"), payload).fields
 
     assert (noted["ok"], noted["code"]) == (False, "malformed")
     assert noted["error"]
@@ -260,7 +256,7 @@ def test_key_that_stands_twice_is_malformed_wherever_an_agent_speaks(
 ) -> None:
     peer, subject = agents_door.connect(), agents_door.subject.decode()
 
-    answer = peer.ask(subject.replace("propose", verb), payload, NEXT_S).fields
+    answer = peer.ask(subject.replace("propose", verb), payload).fields
 
     assert "malformed" in answer.values()
     assert "twice" in answer[said_in]
@@ -271,11 +267,11 @@ def test_name_that_is_none_is_blocked_with_what_would_be_one(
     daemon: RunningDaemon, name: str
 ) -> None:
     with Peer(daemon.endpoint.bus) as peer:
-        decision = peer.ask(f"safety.v1.propose.{name}", GOOD, NEXT_S).fields
+        decision = peer.ask(f"safety.v1.propose.{name}", GOOD).fields
 
         assert (decision["cause"], decision["agent"]) == ("malformed", "unknown")
         assert "is not a name of an agent: use 1 to 64 of A-Z a-z 0-9 _ -" in decision["reason"]
-        assert peer.ask("safety.v1.propose.raw", GOOD, NEXT_S).fields["decision"] == "allow"
+        assert peer.ask("safety.v1.propose.raw", GOOD).fields["decision"] == "allow"
 
 
 def test_more_than_the_server_takes_costs_the_sender_its_connection(door: Door) -> None:

@@ -1,11 +1,8 @@
 """What any web page can ask for without end, and what agents notice of it."""
 
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection
-from statistics import median
+from time import monotonic
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,16 +10,13 @@ import pytest
 
 from safetyd.bus.keyring import Keyring
 from tests.bus.peer import Peer
-from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
+from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
+from tests.journeys.flood_round import FLOOD_S, Round, assert_hardly_slower, flood, measure
 from tests.journeys.proposer import Proposer, introduce
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.alone, pytest.mark.journey]
 
-CALM_S: Final = 2.0  # before it, and again after it
-LOOPS_S: Final = 3.0
-TIMES: Final = 4  # what a median wait may grow by
-ROUNDS: Final = 3
 NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -35,32 +29,24 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
     return started
 
 
-@contextmanager
-def looping(url: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.journeys.scrape_flood", url, str(LOOPS_S)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as loops:
-        yield
-        answers = int(loops.communicate()[0])
-        print(f"{answers / LOOPS_S:.0f} answers a second")
-        assert answers
-
-
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nowhere"])
 def test_no_page_that_is_asked_for_without_end_slows_agents(
     daemon: RunningDaemon, path: str
 ) -> None:
-    with Proposer(daemon.endpoint.bus, daemon.data_dir / "keys" / "agents" / "code.nk") as agent:
-        for _ in range(ROUNDS):
-            calm = agent.propose(CALM_S)
-            with looping(daemon.endpoint.web + path):
-                during = agent.propose(LOOPS_S)
-            calm += agent.propose(CALM_S)
-            times = median(during) / median(calm)
-            print(f"{median(calm) * 1000:.2f} ms, asked {median(during) * 1000:.2f} ms")
-            if times <= TIMES:  # another program's burst may spoil a round
-                break
+    key = daemon.data_dir / "keys" / "agents" / "code.nk"
 
-    assert times <= TIMES
+    def measured(_number: int) -> Round:
+        with Proposer(daemon.endpoint.bus, key) as proposer:
+
+            def during() -> Sequence[float]:
+                with flood("scrape_flood", daemon.endpoint.web + path) as answers:
+                    waits = proposer.propose(FLOOD_S)
+                assert int(answers[0])
+                return waits
+
+            return measure(proposer.propose, during)
+
+    assert_hardly_slower(measured)
 
 
 def test_any_page_may_ask_how_it_is_and_only_programs_what_agents_do(daemon: RunningDaemon) -> None:
@@ -81,9 +67,11 @@ def test_metrics_are_made_once_a_second_and_hold_nothing_that_moves_a_cursor(
         peer.ask("safety.v1.telemetry.escape", b'{"type":"outcome","id":"e1","ok":true}')
 
     until(lambda: b"x1b[31m" in get(daemon, "/metrics")[1])
+    begun = monotonic()
     texts = [get(daemon, "/metrics")[1] for _ in range(10)]
+    seconds = int(monotonic() - begun) + 1
 
-    assert len(set(texts)) <= 2  # a second may end meanwhile
+    assert len(set(texts)) <= 1 + seconds
     assert b"\x1b" not in b"".join(texts)
 
 

@@ -36,9 +36,9 @@ quiet_end = "00:00"
 [notifications.desktop]
 helper = true
 """
-WAIT_S = 15.0
+WAIT_S = 60.0
 
-pytestmark = [pytest.mark.alone, pytest.mark.req("S3.26")]
+pytestmark = pytest.mark.req("S3.26")
 
 
 class Helper:

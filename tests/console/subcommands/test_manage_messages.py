@@ -18,7 +18,7 @@ from tests.console.console_rig import Said, told
 from tests.notify.email.mail_servers import HANG, Login, MailServer, mail_server
 
 PASSWORD = "pw-of-nobody"
-WAIT_S = 15.0
+WAIT_S = 60.0
 AWAKE = """
 [notifications]
 quiet_start = "00:00"

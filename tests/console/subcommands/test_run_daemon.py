@@ -7,8 +7,6 @@ import pytest
 from tests.conftest import RunningDaemon, StartDaemon, environment, safetyd
 from tests.console.console_rig import here
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:

@@ -84,7 +84,6 @@ async def test_who_took_it_is_not_told_again_when_another_is() -> None:
     assert (len(good.posts), len(bad.posts)) == (1, 2)
 
 
-@pytest.mark.alone
 async def test_hanging_addresses_are_killed_and_hold_up_no_other() -> None:
     async with receiving(Reaction(hangs=True)) as hanging, receiving() as good:
         hung_ones = [f"{target(hanging)}&n={n}" for n in range(12)]

@@ -89,7 +89,6 @@ async def test_an_error_keeps_little_of_the_answer_and_no_secret() -> None:
     assert refused.value.__cause__ is None
 
 
-@pytest.mark.alone
 async def test_a_hanging_server_may_have_taken_the_message() -> None:
     async with receiving(Reaction(hangs=True)) as receiver:
         with anyio.fail_after(5), pytest.raises(Unavailable, match=r"within 0.5 s") as late:
@@ -130,7 +129,6 @@ async def test_a_server_that_is_not_there_took_nothing() -> None:
     assert "s3cret" not in str(away.value)
 
 
-@pytest.mark.alone
 async def test_a_server_that_does_not_even_accept_took_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         address = deaf.getsockname()

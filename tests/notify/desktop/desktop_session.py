@@ -28,7 +28,7 @@ PACKAGES: Final = {
     "dunst": "dunst",
     "xdotool": "xdotool",
 }
-WAIT_S: Final = 10.0
+WAIT_S: Final = 60.0
 
 BUS: Final = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">

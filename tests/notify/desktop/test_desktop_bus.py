@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from time import monotonic
 from xml.etree import ElementTree as ET
 
 import anyio
@@ -22,7 +21,7 @@ ACTIONS = ((DEFAULT, "Review"), ("approve", "Approve"), ("deny", "Deny"))
 REFUSED = "one too many"
 QUESTION = DesktopNotification("req_1", "push by code", "git push", ACTIONS, "high", stays=True)
 
-pytestmark = [pytest.mark.alone, pytest.mark.req("S3.26")]
+pytestmark = pytest.mark.req("S3.26")
 
 
 class Watcher:
@@ -158,14 +157,13 @@ async def test_text_is_not_taken_for_markup(session: Session, watcher: Watcher) 
 async def test_desktop_that_stands_still_is_unavailable_and_works_again_afterwards(
     session: Session, watcher: Watcher
 ) -> None:
-    with session.standing_still():
-        begun = monotonic()
-        with pytest.raises(Unavailable, match="did not answer") as refused:
-            await watcher.desktop_bus.show(QUESTION)
-        took_s = monotonic() - begun
+    with (
+        session.standing_still(),
+        pytest.raises(Unavailable, match="did not answer") as refused,
+    ):
+        await watcher.desktop_bus.show(QUESTION)
     await watcher.desktop_bus.show(QUESTION)
 
-    assert took_s < 3
     assert refused.value.ambiguous
     await in_thread(session.wait_for_count, 1)
 
@@ -258,12 +256,9 @@ async def test_dead_bus_is_unavailable_and_the_next_one_is_used(
 
 
 async def test_bus_that_stands_still_is_unavailable(session: Session, watcher: Watcher) -> None:
-    begun = monotonic()
-
     with session.standing_still("dbus-daemon"), pytest.raises(Unavailable, match="did not answer"):
         await watcher.desktop_bus.show(QUESTION)
 
-    assert monotonic() - begun < 3
     assert await watcher.desktop_bus.show(QUESTION) > 0
 
 

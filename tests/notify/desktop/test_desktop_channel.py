@@ -6,7 +6,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
-from time import monotonic
 from xml.etree import ElementTree as ET
 
 import anyio
@@ -15,7 +14,14 @@ import pytest
 
 from safetyd.notify.channel import Rate, Receipt, Unavailable
 from safetyd.notify.channel_config import DesktopConfig
-from safetyd.notify.desktop.desktop_channel import LIMITS, Desktop, DesktopHelpers, keep
+from safetyd.notify.desktop.desktop_bus import PATIENCE_S
+from safetyd.notify.desktop.desktop_channel import (
+    HELPER_S,
+    LIMITS,
+    Desktop,
+    DesktopHelpers,
+    keep,
+)
 from safetyd.notify.desktop.desktop_content import (
     MAX_BODY,
     MAX_SUMMARY,
@@ -304,7 +310,6 @@ async def desktop(session: Session, person: Person) -> AsyncIterator[Desktop]:
     await desktop.close()
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(("label", "approve"), [("Approve", True), ("Deny", False)])
 async def test_pressed_button_answers_the_request(
     session: Session, desktop: Desktop, person: Person, label: str, *, approve: bool
@@ -318,7 +323,6 @@ async def test_pressed_button_answers_the_request(
     assert person.answers == [(REQUEST, approve, DIGEST)]
 
 
-@pytest.mark.alone
 async def test_click_on_a_message_opens_its_page(
     session: Session, desktop: Desktop, person: Person
 ) -> None:
@@ -330,7 +334,6 @@ async def test_click_on_a_message_opens_its_page(
     assert (person.opened, person.answers) == ([LINK], [])
 
 
-@pytest.mark.alone
 async def test_closed_message_is_no_answer(
     session: Session, desktop: Desktop, person: Person
 ) -> None:
@@ -342,7 +345,6 @@ async def test_closed_message_is_no_answer(
     assert person.answers == []
 
 
-@pytest.mark.alone
 async def test_reminder_takes_the_place_of_the_question(session: Session, desktop: Desktop) -> None:
     await desktop.send(notice())
 
@@ -351,7 +353,6 @@ async def test_reminder_takes_the_place_of_the_question(session: Session, deskto
     await in_thread(session.wait_for_count, 1)
 
 
-@pytest.mark.alone
 async def test_outcome_takes_the_place_of_the_question(session: Session, desktop: Desktop) -> None:
     await desktop.send(notice())
 
@@ -364,7 +365,6 @@ async def test_outcome_takes_the_place_of_the_question(session: Session, desktop
     ]
 
 
-@pytest.mark.alone
 async def test_question_that_was_answered_elsewhere_goes(
     session: Session, desktop: Desktop
 ) -> None:
@@ -375,7 +375,6 @@ async def test_question_that_was_answered_elsewhere_goes(
     await in_thread(session.wait_for_count, 0)
 
 
-@pytest.mark.alone
 async def test_questions_go_with_the_daemon(session: Session, desktop: Desktop) -> None:
     await desktop.send(notice())
 
@@ -384,7 +383,6 @@ async def test_questions_go_with_the_daemon(session: Session, desktop: Desktop) 
     await in_thread(session.wait_for_count, 0)
 
 
-@pytest.mark.alone
 async def test_hostile_text_is_shown_as_text(session: Session, desktop: Desktop) -> None:
     hostile = harmless('</b><a href="https://evil.example">&amp; Approve</a>', 500).text
 
@@ -443,15 +441,15 @@ async def test_message_is_delivered_when_a_helper_shows_it() -> None:
     assert published == [payload(notice())]
 
 
-@pytest.mark.alone
 async def test_message_without_a_helper_is_unavailable() -> None:
     helpers = DesktopHelpers(lambda _told: None)
-    begun = monotonic()
 
     with pytest.raises(Unavailable, match="run `safetyd desktop`"):
         await helpers.send(notice())
 
-    assert monotonic() - begun < 3
+
+def test_a_try_has_time_to_say_what_is_wrong() -> None:
+    assert max(HELPER_S, PATIENCE_S) < LIMITS.deadline_s
 
 
 async def test_helper_that_answers_late_does_not_speak_for_the_next_try() -> None:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import trustme
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 HANG = "hang"  # instead of an answer
 
 Security = Literal["starttls", "tls", "none"]

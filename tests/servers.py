@@ -11,6 +11,7 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM
 from tests.nats_process import NatsProcess
 
+PATIENCE_S = 60.0  # with what never comes
 CONFIG = 'max_payload: 256KB\njetstream {{ store_dir: "{}", sync_interval: always }}\n'
 
 
@@ -23,7 +24,7 @@ def jetstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]
     bus.stop()
 
 
-async def until(happens: Callable[[], object], patience_s: float = 60.0) -> None:
+async def until(happens: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     """Return once something outside is so, which nobody announces."""
     with anyio.fail_after(patience_s):
         while not happens():  # noqa: ASYNC110 - see above
@@ -51,7 +52,7 @@ async def client(jetstream: NatsProcess) -> AsyncIterator[HardenedClient]:
     """A connection to a server that holds no journal yet."""
     async with connected(jetstream.url) as client:
         with suppress(nats.js.errors.NotFoundError):
-            await client.jetstream().delete_stream(STREAM)
+            await client.jetstream(timeout=PATIENCE_S).delete_stream(STREAM)
         # The server removes files after its answer, and until then may fail to make new ones.
         removed = jetstream.directory / "jetstream" / "$G" / "streams" / f".{STREAM}"
         await until(lambda: not removed.exists())

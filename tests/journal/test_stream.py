@@ -9,7 +9,7 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.journal.stream import Displaced, Journal, JournalUnusable
 from tests.nats_process import NatsProcess
-from tests.servers import connected, down, frozen, until
+from tests.servers import PATIENCE_S, connected, down, frozen, until
 
 MAX_BYTES = 16 * 1024 * 1024
 SUBJECTS = Subjects()
@@ -368,7 +368,9 @@ async def test_stream_that_would_forget_is_refused(
         "discard": js_api.DiscardPolicy.NEW,
         "deny_delete": True,
     }
-    await client.jetstream().add_stream(js_api.StreamConfig(**{**config, **changes}))
+    await client.jetstream(timeout=PATIENCE_S).add_stream(
+        js_api.StreamConfig(**{**config, **changes})
+    )
 
     with pytest.raises(JournalUnusable) as caught:
         await opened(client)

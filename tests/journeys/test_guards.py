@@ -47,7 +47,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
     return start_module_daemon(CONFIG)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def people(daemon: RunningDaemon) -> Iterator[Listener]:
     with Listener(daemon) as listener:
         yield listener

@@ -332,6 +332,8 @@ class ReviewScreen(App[None]):
         self._part("#keys", Static).update(keys(offered, self.size.width - 2))
 
     def _draw_card(self) -> None:
+        if not self._open:  # a card that was asked for may come when the screen has gone
+            return
         pane = self._part("#text", Static)
         if self._card is None:
             pane.update(Content("" if self._rows else "Nothing waits for you."))

@@ -16,6 +16,8 @@ from tests.console.console_rig import at_a_terminal, here
 
 CONFIRM = re.compile(r"\bconfirm\(.*?\)", re.DOTALL)
 
+pytestmark = pytest.mark.usefixtures("measured")
+
 Said = subprocess.CompletedProcess[str]
 
 

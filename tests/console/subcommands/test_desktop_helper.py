@@ -38,7 +38,7 @@ helper = true
 """
 WAIT_S = 60.0
 
-pytestmark = pytest.mark.req("S3.26")
+pytestmark = [pytest.mark.usefixtures("measured"), pytest.mark.req("S3.26")]
 
 
 class Helper:

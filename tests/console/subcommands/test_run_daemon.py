@@ -7,6 +7,8 @@ import pytest
 from tests.conftest import RunningDaemon, StartDaemon, environment, safetyd
 from tests.console.console_rig import here
 
+pytestmark = pytest.mark.usefixtures("measured")
+
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:

@@ -159,5 +159,5 @@ class Story(RuleBasedStateMachine):
         assert self.replayed().save()() == self.engine.save()()
 
 
-Story.TestCase.settings = examples(0.2, stateful_step_count=30)
+Story.TestCase.settings = examples(0.1, stateful_step_count=30)
 TestStory = pytest.mark.req("S1.38")(Story.TestCase)

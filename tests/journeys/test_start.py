@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import WEB, RunningDaemon, StartDaemon
 from tests.journeys.agents import until
-from tests.journeys.mortal_server import made
+from tests.journeys.failing_server import made
 
 # What the daemon says when it looks for its journal, when it reads it, and when it listens.
 OPENS: Final = "$JS.API.STREAM.INFO"
@@ -25,7 +25,7 @@ def killed(start_daemon: StartDaemon) -> RunningDaemon:
     return daemon
 
 
-def mortal(daemon: RunningDaemon, moment: str) -> str:
+def failing(daemon: RunningDaemon, moment: str) -> str:
     return f'[bus]\nnats_server = "{made(daemon.directory, moment)}"\n{WEB}'
 
 
@@ -34,7 +34,7 @@ def mortal(daemon: RunningDaemon, moment: str) -> str:
 def test_server_that_dies_during_the_start_ends_it_with_a_sentence(
     killed: RunningDaemon, moment: str
 ) -> None:
-    killed.config_path.write_text(mortal(killed, moment))
+    killed.config_path.write_text(failing(killed, moment))
 
     killed.launch()
     code = killed.wait()
@@ -48,7 +48,7 @@ def test_server_that_dies_during_the_start_ends_it_with_a_sentence(
 
 @pytest.mark.journey
 def test_server_that_dies_when_the_daemon_listens_is_started_again(killed: RunningDaemon) -> None:
-    killed.config_path.write_text(mortal(killed, LISTENS))
+    killed.config_path.write_text(failing(killed, LISTENS))
 
     killed.start()
 

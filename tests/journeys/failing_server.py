@@ -24,10 +24,10 @@ CHUNK: Final = 1 << 16
 
 def made(directory: Path, trigger: str) -> Path:
     """Return the path of such a server."""
-    path = directory / "mortal-nats-server"
+    path = directory / "failing-nats-server"
     path.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
-        f"from tests.journeys.mortal_server import serve\nserve({trigger.encode()!r})\n"
+        f"from tests.journeys.failing_server import serve\nserve({trigger.encode()!r})\n"
     )
     path.chmod(0o700)
     return path

@@ -20,6 +20,11 @@ import msgspec
 ENDPOINT: Final = "endpoint.json"
 LOCALTIME: Final = "/etc/localtime"
 THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # as it is usually called from within
+# A start writes some 100 KiB in some 30 files; with less than this it would soon stand still.
+START_BYTES: Final = 1024 * 1024
+
+START_FILES: Final = 64
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -164,12 +169,6 @@ def system_zone() -> str:
 def watchdog_s() -> float:
     """Return how often systemd wants to hear from us, 0.0 if it does not."""
     return int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
-
-
-# A start writes some 100 KiB in some 30 files; with less than this it would soon stand still.
-START_BYTES: Final = 1024 * 1024
-START_FILES: Final = 64
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Unusable(Exception):

@@ -25,6 +25,21 @@ from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
+LOOK_S: Final = 0.1
+SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
+_OFF: Final = frozenset({"false", "0", "no", "off"})
+_READ_BYTES: Final = 4096
+Given = Annotated[str, Meta(min_length=1)]
+
+_NONE: Final = {
+    "active": False,
+    "epoch": 0,
+    "reason": "",
+    "by": "",
+    "since": None,
+    "agent": None,
+}
+
 
 class StopFlag:
     """Which stops are in force, by source and scope."""
@@ -64,13 +79,6 @@ class StopFlag:
             stop = self._stops.get((agent, source))
             if stop is not None and stop.epoch < epoch:
                 del self._stops[agent, source]
-
-
-LOOK_S: Final = 0.1
-SWITCHES: Final = ("SAFETYD_ENABLED", "AI_COMPANY_ENABLED")
-_OFF: Final = frozenset({"false", "0", "no", "off"})
-_READ_BYTES: Final = 4096
-Given = Annotated[str, Meta(min_length=1)]
 
 
 class StopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -241,16 +249,6 @@ class EmergencyStop:
             self.stop(ENVIRONMENT, "environment", off)
         elif not off and self.stop_flag.has(ENVIRONMENT):
             self.resume((ENVIRONMENT,), "environment", "no longer switched off")
-
-
-_NONE: Final = {
-    "active": False,
-    "epoch": 0,
-    "reason": "",
-    "by": "",
-    "since": None,
-    "agent": None,
-}
 
 
 def _lasts(source: str) -> bool:

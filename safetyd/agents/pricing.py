@@ -31,6 +31,12 @@ _PICO_IN_NANO: Final = 1000
 _SPECIAL: Final = re.compile(r"([*?[])")
 UsdPerMillion = Annotated[float, Meta(ge=0, le=1e6)]
 NotFree = Annotated[float, Meta(ge=0.01, le=1e6)]
+MAX_REMEMBERED: Final = 4096  # models and providers are the agents' words
+_MILLION: Final = 1_000_000
+_THOUSAND: Final = 1_000
+
+# Makes the package take "openai/gpt-5" apart, and otherwise go by the model alone.
+_ANY_PROVIDER: Final = "litellm"
 
 
 class PriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,14 +148,6 @@ def line_to_add(model: str, unknown: UnknownPriceConfig) -> str:
 
 def _glob(glob: str) -> Callable[[str], object]:
     return re.compile(translate(glob), re.IGNORECASE).match
-
-
-MAX_REMEMBERED: Final = 4096  # models and providers are the agents' words
-_MILLION: Final = 1_000_000
-_THOUSAND: Final = 1_000
-
-# Makes the package take "openai/gpt-5" apart, and otherwise go by the model alone.
-_ANY_PROVIDER: Final = "litellm"
 
 
 class ShippedPrices:

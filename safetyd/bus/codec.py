@@ -36,6 +36,39 @@ _A_TIME: Final = "a time such as 2026-02-08T14:30:22Z"
 _SAID: Final = re.compile(r"\A(.*?)(?: - at `\$([^`]*)`)?\Z", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
+# As a number, which is found ten times as fast as a text: most messages have none.
+_BACKSLASH: Final = ord("\\")
+
+_encode = msgspec.json.Encoder().encode
+Fields = dict[str, object]
+
+# A number of any length may stand in a parser's complaint.
+REASON_CHARS: Final = 200
+
+# No number is more than so many times as long in canonical form.
+GROWTH: Final = 5
+
+_KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
+
+_PARTS = {
+    "target": frozenset(Target.__struct_fields__),
+    "observation": frozenset(Observation.__struct_fields__),
+    "scores": frozenset(Scores.__struct_fields__),
+    "tokens": frozenset(Tokens.__struct_fields__),
+}
+
+# An escape, not the six characters after an escaped backslash.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+# The kinds of value that hold others, as a tuple: a union is slow to look into.
+_NESTED = (dict, list)
+
+_TELEMETRY_TAGS = [kind.__struct_config__.tag for kind in get_args(AnyTelemetry)]
+_TELEMETRY_CHOICES = {".type": f"one of {', '.join(map(str, _TELEMETRY_TAGS))}"}
+_decode_fields = msgspec.json.Decoder(Fields, float_hook=shortest).decode
+_decode_plain = msgspec.json.Decoder(Fields).decode
+_decode_proposal = msgspec.json.Decoder(Proposal).decode
+_decode_telemetry = msgspec.json.Decoder(AnyTelemetry).decode
 
 
 def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
@@ -90,12 +123,6 @@ def _is(fields: Mapping[str, object], path: str) -> str:
     return f" is {shown(value)}" if followed else " is wrong"
 
 
-# As a number, which is found ten times as fast as a text: most messages have none.
-_BACKSLASH: Final = ord("\\")
-
-_encode = msgspec.json.Encoder().encode
-
-
 class _Twice(Exception):
     """Ends the search."""
 
@@ -125,34 +152,7 @@ def _once(pairs: list[tuple[str, object]]) -> None:
         seen.add(key)
 
 
-Fields = dict[str, object]
-
-# A number of any length may stand in a parser's complaint.
-REASON_CHARS: Final = 200
-
-# No number is more than so many times as long in canonical form.
-GROWTH: Final = 5
-_KNOWN = frozenset(Proposal.__struct_fields__) - {"extra"}
-
-_PARTS = {
-    "target": frozenset(Target.__struct_fields__),
-    "observation": frozenset(Observation.__struct_fields__),
-    "scores": frozenset(Scores.__struct_fields__),
-    "tokens": frozenset(Tokens.__struct_fields__),
-}
-
-# An escape, not the six characters after an escaped backslash.
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-
-# The kinds of value that hold others, as a tuple: a union is slow to look into.
-_NESTED = (dict, list)
 _PROPOSAL_CHOICES = choices(Proposal)
-_TELEMETRY_TAGS = [kind.__struct_config__.tag for kind in get_args(AnyTelemetry)]
-_TELEMETRY_CHOICES = {".type": f"one of {', '.join(map(str, _TELEMETRY_TAGS))}"}
-_decode_fields = msgspec.json.Decoder(Fields, float_hook=shortest).decode
-_decode_plain = msgspec.json.Decoder(Fields).decode
-_decode_proposal = msgspec.json.Decoder(Proposal).decode
-_decode_telemetry = msgspec.json.Decoder(AnyTelemetry).decode
 
 
 class Malformed(Exception):

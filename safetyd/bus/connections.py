@@ -40,6 +40,9 @@ Prefix = Annotated[
 ]
 
 log = logging.getLogger("safetyd.bus")
+CONNECT_S: Final = 20.0
+AGAIN_S: Final = 0.05
+links_log = logging.getLogger("safetyd.links")
 
 
 class BusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,11 +160,6 @@ class Connection:
 
 def _expected(_why: str) -> None:
     """Take note of nothing: the daemon itself closes the connection."""
-
-
-CONNECT_S: Final = 20.0
-AGAIN_S: Final = 0.05
-links_log = logging.getLogger("safetyd.links")
 
 
 class Connections:

@@ -25,6 +25,8 @@ AGAIN_S: Final = 1.0
 _FLOOD: Final = Refill(FLOOD_BYTES_PER_S, FLOOD_BYTES)
 
 log = logging.getLogger("safetyd.bus")
+# Names beyond this are counted together.
+MAX_KNOWN: Final = 4096
 
 
 class KeylessGate:
@@ -69,10 +71,6 @@ async def until_turned(turn: Callable[[], Sequence[str]]) -> None:
     while problems := turn():
         log.warning("the server does not take it on: %s", "; ".join(problems))
         await anyio.sleep(AGAIN_S)
-
-
-# Names beyond this are counted together.
-MAX_KNOWN: Final = 4096
 
 
 class FloodBounds(msgspec.Struct, frozen=True, kw_only=True):

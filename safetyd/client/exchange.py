@@ -39,6 +39,9 @@ BEHIND_S: Final = 0.5
 # Beyond a request's deadline, for the word that it is over.
 GRACE_S: Final = 2.0
 _read = msgspec.json.Decoder(Decision).decode
+T = TypeVar("T")
+AGAIN_S: Final = 0.5
+Read = Callable[[bytes], T | None]
 
 
 class Exchange(ABC, Generic[A]):
@@ -196,11 +199,6 @@ def _lasts_s(pending: Decision) -> float:
     if pending.expires_at is None or pending.at is None:
         return math.inf
     return (pending.expires_at - pending.at).total_seconds() + GRACE_S
-
-
-T = TypeVar("T")
-AGAIN_S: Final = 0.5
-Read = Callable[[bytes], T | None]
 
 
 async def answer_to(

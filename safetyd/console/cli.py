@@ -23,7 +23,7 @@ class ReaderGone(Exception):
 
 
 class Commands(click.Group):
-    """The commands of the table above."""
+    """The commands of the table."""
 
     def make_context(
         self,

@@ -16,6 +16,7 @@ from safetyd.host import write_whole
 NAME: Final = "EMERGENCY_STOP"
 _OURS: Final = re.compile(r"Stopped by: [^\n]*\nTime: [^\n]*\nReason: [^\n]*\n?")
 _READ_BYTES: Final = 64 * 1024
+View = Mapping[str, Any]
 
 
 def write(path: Path, by: str, at: datetime, reason: str) -> None:
@@ -58,9 +59,6 @@ def text_of(path: Path) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-View = Mapping[str, Any]
 
 
 def told_of(stops: Sequence[View]) -> Iterator[tuple[str, str]]:

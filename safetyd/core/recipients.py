@@ -29,6 +29,13 @@ TimeOfDay = Annotated[
         extra_json_schema={"description": 'a time of day such as "23:00"'},
     ),
 ]
+# A year of time is the most that can be configured, and with eight hours awake it takes three.
+MAX_DAYS: Final = 3 * 366
+
+_KEPT: Final = 4 * MAX_DAYS
+_SECOND: Final = timedelta(seconds=1)
+_DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+Window = tuple[datetime, datetime]
 
 
 class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,14 +73,6 @@ class TellingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     alert_batch_s: float = 600.0
     summaries: Summaries = "each"
     quiet_bypass: Literal["high", "none"] = "high"
-
-
-# A year of time is the most that can be configured, and with eight hours awake it takes three.
-MAX_DAYS: Final = 3 * 366
-_KEPT: Final = 4 * MAX_DAYS
-_SECOND: Final = timedelta(seconds=1)
-_DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-Window = tuple[datetime, datetime]
 
 
 def quiet_until(hours: QuietHours, at: datetime) -> datetime | None:

@@ -179,8 +179,9 @@ class App:
             appended=self._metrics.appended,
             flush=self._flush,
         )
-        self._compaction = Compaction(self._loop, of.journal, of.audit, of.checkpoints, of.bucket)
-        self._compaction.begin(restored.checkpoint)
+        self._compaction = Compaction(
+            self._loop, of.journal, of.audit, of.checkpoints, of.bucket, restored.checkpoint
+        )
         self.health = Health(
             bus=lambda: of.connections.problem,
             journal=lambda: self._loop.problem,
@@ -213,7 +214,7 @@ class App:
                 await self._hear_agents(self._of.connections.open, keyless=True)
             await self._site.start()
             await self._of.connections.first_canaries()
-        self.health.serving = True
+        self.health.begin()
         return host.Endpoint(
             bus=url,
             web=self._site.web,
@@ -224,7 +225,7 @@ class App:
 
     async def drain(self) -> None:
         """Answer what waits, save, and say goodbye."""
-        self.health.serving = False
+        self.health.end()
         host.notify("STOPPING=1")
         host.remove_endpoint(self._of.data_dir)
         self._of.ticker.count_refusals()

@@ -26,7 +26,7 @@ from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.circuit import BreakerConfig
-from safetyd.core.guards.classify import rule_checks as rule_problems
+from safetyd.core.guards.classify import rule_checks
 from safetyd.core.guards.cooldown import CooldownConfig
 from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, problems
 from safetyd.core.guards.iterations import IterationsConfig
@@ -39,7 +39,7 @@ from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
 from safetyd.core.sessions import SessionsConfig
 from safetyd.journal.audit import AuditConfig
-from safetyd.notify import address_book as telling_problems
+from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
 from safetyd.web.http_server import WebConfig, web_problems
@@ -161,7 +161,7 @@ def parse_project(text: str) -> ProjectSettings:
     errors = list(_struct_errors(ProjectSettings, table, ""))
     if not errors:
         settings = msgspec.convert(table, ProjectSettings)
-        errors = [f"{key}: {why}" for key, why in rule_problems.file_problems(settings.rules)]
+        errors = [f"{key}: {why}" for key, why in rule_checks.file_problems(settings.rules)]
         errors += [f"gate.{key}: {why}" for key, why in problems(settings.gate)]
     if errors:
         raise ConfigError(errors)
@@ -197,7 +197,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     except ValueError as exc:
         yield str(exc)
     else:
-        for key, problem in rule_problems.problems(config.rules, config.projects, kinds):
+        for key, problem in rule_checks.problems(config.rules, config.projects, kinds):
             yield f"{key}: {problem}"
     yield from web_problems(config.web)
     yield from _telling_errors(config)
@@ -205,7 +205,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
 
 
 def _telling_errors(config: Config) -> Iterator[str]:
-    for key, problem in telling_problems.problems(config.tables):
+    for key, problem in address_book.problems(config.tables):
         yield f"{key} {problem}"
     if config.notifications.timezone not in {"", *available_timezones()}:
         shown = _shown(config.notifications.timezone)

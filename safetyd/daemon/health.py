@@ -28,6 +28,14 @@ class Health:
         self._unwritten_stops = unwritten_stops
         self.serving = False
 
+    def begin(self) -> None:
+        """Take note that the start is over."""
+        self.serving = True
+
+    def end(self) -> None:
+        """Take note that the daemon is about to end."""
+        self.serving = False
+
     def problem(self) -> str:
         """Return what a restart would help against, or nothing."""
         if deaf := self._bus():

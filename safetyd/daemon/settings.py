@@ -169,10 +169,6 @@ class Settings:
             shut_agents=self.flood_gate.shut,
         )
 
-    def reload(self) -> None:
-        """Take on the file as it is now; raise `ConfigError` and change nothing if it is wrong."""
-        self.adopt(self.read())
-
     def read(self) -> Config:
         """Return what the file says now, and change nothing."""
         return load(self.path)

@@ -27,7 +27,7 @@ log = logging.getLogger("safetyd.keeper")
 
 
 class Compaction:
-    """Saves the engine now and then."""
+    """Saves the engine now and then; `saved` is the checkpoint that the start used."""
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Compaction:
         audit: Audit,
         checkpoints: Checkpoints,
         bucket: CheckpointBucket | None = None,
+        saved: SavedCheckpoint | None = None,
     ) -> None:
         self._loop = loop
         self._mailbox: Mailbox = loop.mailbox
@@ -44,17 +45,11 @@ class Compaction:
         self._checkpoints = checkpoints
         self._bucket = bucket
         self._older = 0  # stream sequence of the checkpoint before the newest
-        self._newest = 0  # and of the newest
+        self._newest = 0 if saved is None else saved.stream_seq  # and of the newest
         self._saving = anyio.Lock()
-        self._saved_seq = 0
+        self._saved_seq = 0 if saved is None else saved.engine.seq
         self._saved_at = uptime()
         self._measured_seq = 0
-
-    def begin(self, saved: SavedCheckpoint | None) -> None:
-        """Go on from the checkpoint that the start used."""
-        if saved is not None:
-            self._newest = saved.stream_seq
-            self._saved_seq = saved.engine.seq
 
     async def run(self) -> None:
         while True:

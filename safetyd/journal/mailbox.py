@@ -14,6 +14,14 @@ from safetyd.core.events.event import Event, Moment
 MAX_ENVELOPES: Final = 4096
 MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0
+Answer_co = TypeVar("Answer_co", covariant=True)  # what whoever gave a command is told
+Make = Callable[[Engine, Moment], Event | None]
+
+# Pauses where others may have their turn, goes on with the time as it is then, returns the answer.
+Slices = Generator[None, Moment, msgspec.Struct]
+
+Ask = Callable[[Engine, Moment], msgspec.Struct | Slices]
+_encode = msgspec.json.Encoder().encode
 
 
 class Envelope(Protocol):
@@ -106,10 +114,6 @@ class Mailbox:
             await self._asked.wait()
 
 
-Answer_co = TypeVar("Answer_co", covariant=True)  # what whoever gave a command is told
-Make = Callable[[Engine, Moment], Event | None]
-
-
 class Carried(NamedTuple, Generic[Answer_co]):
     """What a command makes happen, and what whoever gave it is told."""
 
@@ -118,11 +122,6 @@ class Carried(NamedTuple, Generic[Answer_co]):
 
 
 Plan = Callable[[Engine, Moment], Carried[Answer_co]]
-
-# Pauses where others may have their turn, goes on with the time as it is then, returns the answer.
-Slices = Generator[None, Moment, msgspec.Struct]
-Ask = Callable[[Engine, Moment], msgspec.Struct | Slices]
-_encode = msgspec.json.Encoder().encode
 
 
 class EventEnvelope:

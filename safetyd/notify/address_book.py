@@ -38,6 +38,8 @@ KINDS: Final[dict[str, ChannelKind]] = {
     "webhook": "webhook",
     "ntfy": "chat",
 }
+NEEDED: Final = "is empty; with enabled = true it is needed"
+Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
 
 
 class Tables(NamedTuple):
@@ -148,10 +150,6 @@ def _quiet(settings: NotificationsConfig, person: RecipientConfig, zone: str) ->
 
 def _list(to: To) -> tuple[str, ...]:
     return ((to,) if to else ()) if isinstance(to, str) else to
-
-
-NEEDED: Final = "is empty; with enabled = true it is needed"
-Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
 
 
 def problems(tables: Tables) -> Problems:

@@ -61,12 +61,12 @@ class Composer:
         self,
         engine: Engine,
         links: MakesLinks,
-        box: Callable[[str, str], Destination],
+        destination: Callable[[str, str], Destination],
         machine: str = "",
     ) -> None:
         self._engine = engine
         self._links = links
-        self._box = box  # of a recipient and a channel
+        self._destination = destination  # of a recipient and a channel
         self._machine = machine or gethostname()
 
     def compose(self, delivery: str, at: datetime, *, again: bool) -> Notice | NotNow | None:
@@ -90,14 +90,14 @@ class Composer:
         """Return what a delivery says of these items."""
         recipient = self._recipient(delivery.recipient)
         zone = ZoneInfo(recipient.quiet.timezone)
-        box = self._box(delivery.recipient, delivery.channel)
-        topics = tuple(self._topics(delivery, items, zone, box))
+        destination = self._destination(delivery.recipient, delivery.channel)
+        topics = tuple(self._topics(delivery, items, zone, destination))
         asked = [topic for topic in topics if topic.link]
         return Notice(
             delivery=delivery.id,
             channel=delivery.channel,
             recipient=delivery.recipient,
-            address=box.address,
+            address=destination.address,
             urgency=delivery.urgency,
             topics=topics,
             more=len(items) - len(topics) + delivery.left,
@@ -109,7 +109,7 @@ class Composer:
             list_link=self.link(delivery.id, "", delivery.recipient) if len(asked) > 1 else "",
             here_only=self._links.here_only,
             machine=self._machine,
-            privacy=box.privacy,
+            privacy=destination.privacy,
         )
 
     def _quiet(self, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:
@@ -123,14 +123,14 @@ class Composer:
         return next(person for person in known if person.name == name)
 
     def _topics(
-        self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, box: Destination
+        self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, destination: Destination
     ) -> Iterator[Topic]:
         engine = self._engine
         others = Counter(map(self._agent, items[SHOWN:]))
         for item in items[:SHOWN]:
             request, note = engine.approvals.find(item.ref), engine.outbox.note(item.ref)
             if request is not None:
-                topic = self._asked(delivery, item, request, zone, box)
+                topic = self._asked(delivery, item, request, zone, destination)
                 yield _with_others(topic, others.pop(request.agent, 0))
             elif note is not None:
                 tested = note.kind == "test"
@@ -142,7 +142,12 @@ class Composer:
         return "" if request is None else request.agent
 
     def _asked(
-        self, delivery: Delivery, item: Item, request: Request, zone: tzinfo, box: Destination
+        self,
+        delivery: Delivery,
+        item: Item,
+        request: Request,
+        zone: tzinfo,
+        destination: Destination,
     ) -> Topic:
         asked, proposal, facts = request.asked, request.asked.proposal, facts_of(request)
         text, why = _said(request)
@@ -173,19 +178,19 @@ class Composer:
             digest=short_digest(facts.digest),
             count=request.repeats + 1,
         )
-        return self._with_ways(topic, delivery, request, box) if request.pending else topic
+        return self._with_ways(topic, delivery, request, destination) if request.pending else topic
 
     def _with_ways(
-        self, topic: Topic, delivery: Delivery, request: Request, box: Destination
+        self, topic: Topic, delivery: Delivery, request: Request, destination: Destination
     ) -> Topic:
         """Add how a request can be answered."""
         ways = self._engine.approve_via(request)
-        may = box.codes and approvable(request, "link", ways)
+        may = destination.codes and approvable(request, "link", ways)
         return msgspec.structs.replace(
             topic,
             link=self.link(delivery.id, request.id, delivery.recipient),
             code=self._links.code(request.id, delivery.recipient) if may else "",
-            by_reply=len(delivery.items) == 1 and _by_reply(request, ways, box.reply_risk),
+            by_reply=len(delivery.items) == 1 and _by_reply(request, ways, destination.reply_risk),
             commands=facts_of(request).commands,
         )
 

@@ -81,7 +81,6 @@ class Notifier:
         self._public_url = public_url.rstrip("/")
         self._mailbox = mailbox
         self._clock = clock
-        self._engine = engine
         self._publish = publish
         self.links = LinkIssuer(
             data_dir / "keys" / "links.json",
@@ -129,9 +128,9 @@ class Notifier:
     def renew(self, by: str) -> None:
         """Take on changed channels and keys; what waited for a channel to be mended is tried."""
         self.links.renew()
-        parked = tuple(delivery.id for delivery in self._engine.outbox.deliveries("parked"))
 
-        def made(_engine: Engine, moment: Moment) -> Event | None:
+        def made(engine: Engine, moment: Moment) -> Event | None:
+            parked = tuple(delivery.id for delivery in engine.outbox.deliveries("parked"))
             if not parked:
                 return None
             return Unparked(at=moment.at, t=moment.t, deliveries=parked, by=by)

@@ -34,6 +34,41 @@ from safetyd.operators.replies import Done, Refusal, refused
 from safetyd.operators.views.paging import fitting
 from safetyd.operators.views.request_facts import ProposalFacts, RequestFacts
 
+log = logging.getLogger("safetyd.notify")
+MAX_STEPS: Final = 6  # steps that are shown
+GIVEN: Final = timedelta(hours=1)
+CODE: Final = "4821"
+
+_FACTS: Final = RequestFacts(
+    id="req_5a3f1e5a3f1e",
+    agent="nightly",
+    type="push",
+    digest="9f3c1a20b7d4",
+    risk="high",
+    reversibility="irreversible",
+    proposal=ProposalFacts(cost_usd=0.02),
+)
+
+_TOPIC: Final = Topic(
+    kind="request",
+    ref=_FACTS.id,
+    title=f"{_FACTS.type} by {_FACTS.agent}",
+    urgency="normal",
+    action=_FACTS.type,
+    target="origin",
+    text="git push origin main",
+    agent=_FACTS.agent,
+    session="s-12",
+    why="All tests pass, and the fix is wanted in today's release.",
+    rules=("classify.requires_permission: push needs a person",),
+    risk=_FACTS.risk,
+    reversibility=_FACTS.undoing,
+    cost=_FACTS.cost,
+    silence=_FACTS.silence,
+    digest=_FACTS.digest,
+    commands=_FACTS.commands,
+)
+
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     text: str
@@ -74,41 +109,6 @@ def _mail(notice: Notice, settings: NotificationsConfig) -> Preview:
         size=f"{len(message.as_bytes())} bytes",
         html=page,
     )
-
-
-log = logging.getLogger("safetyd.notify")
-MAX_STEPS: Final = 6  # steps that are shown
-GIVEN: Final = timedelta(hours=1)
-CODE: Final = "4821"
-
-_FACTS: Final = RequestFacts(
-    id="req_5a3f1e5a3f1e",
-    agent="nightly",
-    type="push",
-    digest="9f3c1a20b7d4",
-    risk="high",
-    reversibility="irreversible",
-    proposal=ProposalFacts(cost_usd=0.02),
-)
-_TOPIC: Final = Topic(
-    kind="request",
-    ref=_FACTS.id,
-    title=f"{_FACTS.type} by {_FACTS.agent}",
-    urgency="normal",
-    action=_FACTS.type,
-    target="origin",
-    text="git push origin main",
-    agent=_FACTS.agent,
-    session="s-12",
-    why="All tests pass, and the fix is wanted in today's release.",
-    rules=("classify.requires_permission: push needs a person",),
-    risk=_FACTS.risk,
-    reversibility=_FACTS.undoing,
-    cost=_FACTS.cost,
-    silence=_FACTS.silence,
-    digest=_FACTS.digest,
-    commands=_FACTS.commands,
-)
 
 
 class PreviewQuestion(msgspec.Struct, kw_only=True):

@@ -1,4 +1,4 @@
 """What people with a key reach: commands, answers to requests, and questions.
 
-Others import `commands` and `reviews`, and the views to show the same elsewhere.
+Others import `commands`, `replies` and `reviews` to offer the same by other ways, and the views.
 """

@@ -11,7 +11,7 @@ from aiohttp import web
 from safetyd.core.text.visible_text import marked
 from safetyd.host import is_this_machine
 from safetyd.web.link_answers import Form, Said
-from safetyd.web.pages import result_pages as outcomes
+from safetyd.web.pages import result_pages
 from safetyd.web.pages.result_pages import ResultPage
 
 COOKIE: Final = "__Host-safetyd-device"
@@ -51,7 +51,7 @@ async def read_fields(request: web.Request) -> dict[str, str]:
     try:
         fields = parse_qs(body.decode(errors="replace"), max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise FormRefused(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
+        raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST)) from None
     return {name: values[0] for name, values in fields.items()}
 
 
@@ -62,11 +62,11 @@ async def _body(request: web.Request) -> bytes:
             async for chunk in request.content.iter_any():
                 body += chunk
                 if len(body) > MAX_BODY:
-                    raise FormRefused(outcomes.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+                    raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
     except TimeoutError:
-        raise FormRefused(outcomes.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None
+        raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None
     except (ConnectionError, web.RequestPayloadError):  # nobody is there, or it is not packed so
-        raise FormRefused(outcomes.malformed(HTTPStatus.BAD_REQUEST)) from None
+        raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST)) from None
     return body
 
 
@@ -86,7 +86,7 @@ def caller(request: web.Request, *, proxied: bool) -> str:
 def answer_form(request: web.Request, fields: dict[str, str], address: str) -> Form:
     said = _SAID.get(fields.get("v", ""))
     if said is None:
-        raise FormRefused(outcomes.malformed(HTTPStatus.BAD_REQUEST))
+        raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST))
     return Form(
         said=said,
         nonce=fields.get("n", ""),

@@ -27,7 +27,7 @@ from safetyd.web.engine_gateway import Answer, EngineGateway, Unanswered
 from safetyd.web.forms import COOKIE, FormRefused, answer_form, caller, is_foreign, read_fields
 from safetyd.web.link_answers import Form, LinkAnswers, paired
 from safetyd.web.link_view import LinkView
-from safetyd.web.pages import result_pages as outcomes
+from safetyd.web.pages import result_pages
 from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.pages.result_pages import ResultPage, pairing_page, told_page
 from safetyd.web.throttle import Throttle
@@ -111,11 +111,11 @@ class LinkHandler:
         try:
             view = await self._gateway.ask(self._links.look(token_id))
         except Unanswered:
-            raise FormRefused(outcomes.unavailable(under_way=False)) from None
+            raise FormRefused(result_pages.unavailable(under_way=False)) from None
         if not isinstance(view, LinkView):
             raise self._stranger()
         nonce = self._signer.nonce(token_id, view.at)
-        return self._page(outcomes.looked(view, nonce, request.query.get("i", "")))
+        return self._page(result_pages.looked(view, nonce, request.query.get("i", "")))
 
     async def _decide(self, request: web.Request) -> web.Response:
         token = request.match_info["token"]
@@ -124,7 +124,7 @@ class LinkHandler:
             raise self._stranger()
         _allowed(self._throttle.answer(token_id or token.encode()))
         if is_foreign(request, self._origin):
-            raise FormRefused(outcomes.foreign())
+            raise FormRefused(result_pages.foreign())
         fields = await read_fields(request)
         if token_id is None:
             return await self._pair(token, fields, self._caller(request))
@@ -144,11 +144,11 @@ class LinkHandler:
         try:
             answer, view = await self._gateway.carry_out(noted, self._links.look(token_id))
         except Unanswered:
-            raise FormRefused(outcomes.unavailable(under_way=bool(begun))) from None
+            raise FormRefused(result_pages.unavailable(under_way=bool(begun))) from None
         if answer["outcome"] == "recorded" and isinstance(view, LinkView):
-            return outcomes.recorded(view)
+            return result_pages.recorded(view)
         if answer["outcome"] == "tested":
-            return outcomes.tested()
+            return result_pages.tested()
         log.info("an answer by link %s was not taken: %s", _short(token_id), answer["outcome"])
         if answer["outcome"] == "unknown" or not isinstance(view, LinkView):
             raise self._stranger()
@@ -157,11 +157,11 @@ class LinkHandler:
     def _refused(self, answer: Answer, view: LinkView, form: Form, token_id: bytes) -> ResultPage:
         nonce = self._signer.nonce(token_id, view.at)
         if answer["outcome"] == "unfit":
-            return outcomes.malformed(HTTPStatus.BAD_REQUEST)
+            return result_pages.malformed(HTTPStatus.BAD_REQUEST)
         if view.link.test or not view.link.request_id:
-            return outcomes.looked(view, nonce)
+            return result_pages.looked(view, nonce)
         if view.standing != "pending":
-            return outcomes.over(view, form.said)
+            return result_pages.over(view, form.said)
         match answer["outcome"]:
             case "stale":
                 why = "This page was open for too long. Look again, and answer once more."
@@ -171,7 +171,7 @@ class LinkHandler:
                 why = "To approve, type the code that the message shows."
             case _:
                 why = "A link cannot approve this."
-        return outcomes.again(view, nonce, why, form.words)
+        return result_pages.again(view, nonce, why, form.words)
 
     def _look_at_pairing(self, token: str) -> web.Response:
         recipient = self._recipient_of(token)
@@ -186,13 +186,13 @@ class LinkHandler:
         if recipient is None:
             raise self._stranger()
         if not self._signer.nonce_ok(token.encode(), fields.get("n", ""), now):
-            raise FormRefused(outcomes.foreign())
+            raise FormRefused(result_pages.foreign())
         self._use_up(token)
         try:
             await self._gateway.carry_out(paired(recipient, address), lambda _engine, _moment: None)
         except Unanswered:
             self._paired.pop(token, None)
-            raise FormRefused(outcomes.unavailable(under_way=False)) from None
+            raise FormRefused(result_pages.unavailable(under_way=False)) from None
         page = told_page("Paired", f"This browser may answer for {recipient} now.", tone="good")
         response = self._page(ResultPage(HTTPStatus.OK, page))
         response.set_cookie(
@@ -220,7 +220,7 @@ class LinkHandler:
 
     def _stranger(self) -> FormRefused:
         _allowed(self._throttle.stranger())
-        return FormRefused(outcomes.nobody())
+        return FormRefused(result_pages.nobody())
 
     def _page(self, told: ResultPage) -> web.Response:
         wait = {"Retry-After": str(math.ceil(told.retry_s))} if told.retry_s else {}
@@ -234,7 +234,7 @@ class LinkHandler:
 
 def _allowed(wait_s: float) -> None:
     if wait_s:
-        raise FormRefused(outcomes.too_often(wait_s))
+        raise FormRefused(result_pages.too_often(wait_s))
 
 
 def _short(token_id: bytes) -> str:

@@ -37,16 +37,16 @@ class Counter:
     def __init__(self, data_dir: Path, config: Config = FOR_FREE, *, keyless: bool = False) -> None:
         Keyring(data_dir / "keys").make_own()
         self.settings = Settings(config, None, data_dir)
-        self.ear = CapturedPublisher(keyless=keyless)
+        self.captured = CapturedPublisher(keyless=keyless)
         self.mailbox = Mailbox()
         self.stop_flag = StopFlag()
         self.refusals = Refusals()
         self.metrics = Metrics("1")
         self.engine = Engine(Policy())
         self.problem = ""
-        self.answers = HeldReplies(self.engine, {keyless: self.ear.publisher}, self.stop_flag)
+        self.answers = HeldReplies(self.engine, {keyless: self.captured.publisher}, self.stop_flag)
         self.service = AgentService(
-            self.ear.publisher,
+            self.captured.publisher,
             self.mailbox,
             self.settings,
             self.stop_flag,
@@ -73,7 +73,7 @@ class Counter:
         """Return the answer to a proposal."""
         self.propose(agent, payload, **fields)
         self.write()
-        return self.ear.answer()
+        return self.captured.answer()
 
 
 @pytest.fixture
@@ -83,11 +83,11 @@ def counter(tmp_path: Path) -> Counter:
 
 async def test_proposal_is_answered_once_it_is_written(counter: Counter) -> None:
     counter.propose(id="p1")
-    before = counter.ear.said()
+    before = counter.captured.said()
 
     counter.write()
 
-    decision, reply = counter.ear.said()
+    decision, reply = counter.captured.said()
     assert before == []
     assert decision.subject == "safety.v1.decision.code.p1"
     assert reply.subject == REPLY.decode()
@@ -112,14 +112,14 @@ async def test_blocked_proposal_is_answered_however_late(counter: Counter) -> No
 
     counter.write(late=True)
 
-    assert counter.ear.answer()["decision"] == "block"
+    assert counter.captured.answer()["decision"] == "block"
 
 
 async def test_late_allow_is_withheld_and_recorded(counter: Counter) -> None:
     counter.propose(id="p1")
 
     counter.write(late=True)
-    answer = counter.ear.answer()
+    answer = counter.captured.answer()
     (withheld,) = counter.write()
 
     assert (answer["decision"], answer["cause"]) == ("block", "unavailable")
@@ -135,14 +135,14 @@ async def test_allow_that_waited_too_long_since_receipt_is_withheld(counter: Cou
 
     counter.write()
 
-    assert counter.ear.answer()["cause"] == "unavailable"
+    assert counter.captured.answer()["cause"] == "unavailable"
 
 
 async def test_retry_of_a_withheld_allow_finds_it(counter: Counter) -> None:
     counter.propose(id="p1")
     counter.write(late=True)
     counter.write()
-    counter.ear.said()
+    counter.captured.said()
 
     answer = counter.asked(id="p1")
 
@@ -154,7 +154,7 @@ async def test_allow_is_withheld_when_a_stop_came_meanwhile(counter: Counter) ->
     counter.stop_flag.set(A_STOP)
 
     counter.write()
-    answer = counter.ear.answer()
+    answer = counter.captured.answer()
     (withheld,) = counter.write()
 
     assert (answer["decision"], answer["cause"]) == ("block", "stopped")
@@ -236,7 +236,7 @@ async def test_endless_spam_is_not_answered_at_all(tmp_path: Path) -> None:
     counter.propose(id="one-too-many")
     counter.write()
 
-    assert counter.ear.said() == []
+    assert counter.captured.said() == []
 
 
 async def test_malformed_spam_is_refused_for_its_rate(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ async def test_full_mailbox_refuses_new_proposals(counter: Counter) -> None:
 
     counter.propose(id="p2")
 
-    assert counter.ear.answer()["cause"] == "unavailable"
+    assert counter.captured.answer()["cause"] == "unavailable"
     assert len(counter.mailbox) == 1
 
 
@@ -303,12 +303,12 @@ async def test_keyless_agent_cannot_use_a_name_that_has_a_key(tmp_path: Path) ->
 
 async def test_telemetry_is_acknowledged_once_it_is_written(counter: Counter) -> None:
     counter.tell(payload=b'{"type": "outcome", "id": "p1", "ok": true}')
-    before = counter.ear.said()
+    before = counter.captured.said()
 
     (reported,) = counter.write()
 
     assert before == []
-    assert counter.ear.answer() == {"ok": True}
+    assert counter.captured.answer() == {"ok": True}
     assert isinstance(reported, Reported)
     assert (reported.agent, reported.keyless) == ("code", False)
 
@@ -317,7 +317,7 @@ async def test_telemetry_is_acknowledged_once_it_is_written(counter: Counter) ->
 async def test_malformed_telemetry_is_refused_and_counted(counter: Counter, payload: bytes) -> None:
     counter.tell(payload=payload)
 
-    answer = counter.ear.answer()
+    answer = counter.captured.answer()
     assert (answer["ok"], answer["code"]) == (False, "malformed")
     assert answer["error"]
     assert counter.refusals.total == {"malformed": 1}
@@ -326,7 +326,7 @@ async def test_malformed_telemetry_is_refused_and_counted(counter: Counter, payl
 async def test_telemetry_of_an_impossible_name_is_refused(counter: Counter) -> None:
     counter.tell("a b")
 
-    assert "is not a name" in counter.ear.answer()["error"]
+    assert "is not a name" in counter.captured.answer()["error"]
     assert [r.agent for r in counter.refusals.take(Clock().now())] == ["unknown"]
 
 
@@ -337,7 +337,7 @@ async def test_telemetry_under_a_name_with_a_key_is_refused(tmp_path: Path) -> N
 
     counter.tell("code")
 
-    assert "has a key" in counter.ear.answer()["error"]
+    assert "has a key" in counter.captured.answer()["error"]
 
 
 async def test_too_much_telemetry_is_a_matter_of_rate_not_of_form(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ async def test_too_much_telemetry_is_a_matter_of_rate_not_of_form(tmp_path: Path
 
     counter.tell()
 
-    assert "try again in" in counter.ear.answers()[-1]["error"]
+    assert "try again in" in counter.captured.answers()[-1]["error"]
     assert counter.refusals.total == {"rate_limit": 1}
 
 
@@ -356,7 +356,7 @@ async def test_telemetry_is_not_taken_when_it_cannot_be_written(counter: Counter
 
     counter.tell()
 
-    answer = counter.ear.answer()
+    answer = counter.captured.answer()
     assert answer == {"ok": False, "error": "the disk is full", "code": "unavailable"}
     assert counter.refusals.total == {"unavailable": 1}
 
@@ -367,7 +367,7 @@ async def test_telemetry_is_not_taken_when_too_much_waits(counter: Counter) -> N
 
     counter.tell()
 
-    assert "more waits" in counter.ear.answer()["error"]
+    assert "more waits" in counter.captured.answer()["error"]
 
 
 async def test_agent_without_a_key_is_not_counted_under_a_name_that_has_one(
@@ -398,10 +398,10 @@ async def test_flood_is_not_read_and_answered_only_to_who_asks(tmp_path: Path) -
     for _ in range(40):
         counter.propose(payload=large)
     counter.write()
-    counter.ear.said()
+    counter.captured.said()
 
     counter.service.propose(b"safety.v1.open.propose.code", b"", large)
-    unasked = counter.ear.said()
+    unasked = counter.captured.said()
     answer = counter.asked(payload=large)
 
     assert unasked == []

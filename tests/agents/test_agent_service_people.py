@@ -23,7 +23,7 @@ class Window(Counter):
         act = getattr(self.service, verb)
         act(f"safety.v1.{verb}.{agent}".encode(), REPLY, payload)
         self.write()
-        return self.ear.answer()
+        return self.captured.answer()
 
     def approve(self, request_id: str) -> None:
         request = self.engine.approvals.find(request_id)
@@ -64,12 +64,12 @@ async def test_ask_that_waits_is_answered_by_the_person(window: Window) -> None:
     ask = {"action": "push", "id": "a1", "wait": True}
     window.service.permission(b"safety.v1.permission.code", REPLY, msgspec.json.encode(ask))
     window.write()
-    assert window.ear.answers() == []
+    assert window.captured.answers() == []
 
     (request,) = window.engine.approvals.pending()
     window.approve(request.id)
 
-    assert window.ear.answer() == {"approved": True, "message": "go"}
+    assert window.captured.answer() == {"approved": True, "message": "go"}
 
 
 async def test_agent_asks_about_its_own_requests(window: Window) -> None:
@@ -81,7 +81,7 @@ async def test_agent_asks_about_its_own_requests(window: Window) -> None:
     assert window.send("permission", {"open": True}, agent="ops") == {"requests": []}
 
     window.approve(queued["request_id"])
-    window.ear.said()
+    window.captured.said()
 
     approved = {"approved": True, "message": "go"}
     assert window.send("permission", {"request_id": queued["request_id"]}) == approved
@@ -119,13 +119,13 @@ async def test_claim_is_granted_once_it_is_written(window: Window) -> None:
     claim = {"id": "p1", "digest": asked["digest"], "claimant": "x"}
     assert window.send("claim", claim)["cause"] == "not_approved"
     window.approve(asked["request_id"])
-    window.ear.said()
+    window.captured.said()
 
     window.service.claim(b"safety.v1.claim.code", REPLY, msgspec.json.encode(claim))
-    assert window.ear.said() == []
+    assert window.captured.said() == []
     written = window.write()
 
-    assert window.ear.answer()["granted"]
+    assert window.captured.answer()["granted"]
     assert [e.claimant for e in written if isinstance(e, Claimed)] == ["x"]
     assert window.send("claim", {**claim, "claimant": "y"})["cause"] == "already_claimed"
 
@@ -133,7 +133,7 @@ async def test_claim_is_granted_once_it_is_written(window: Window) -> None:
 async def test_another_agent_cannot_claim(window: Window) -> None:
     asked = window.asked(**PUSH, id="p1")
     window.approve(asked["request_id"])
-    window.ear.said()
+    window.captured.said()
 
     claim = {"id": "p1", "digest": asked["digest"]}
 

@@ -16,7 +16,7 @@ from tests.captured_connection import CapturedPublisher, Said, work_off
 from tests.story import ask, play, propose, resume, stop
 
 
-class House:
+class StopRig:
     """A halt over a real engine, its journal always at hand."""
 
     def __init__(self, engine: Engine | None = None) -> None:
@@ -44,21 +44,21 @@ def switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_stop_holds_before_anything_is_written() -> None:
-    house = House()
+    rig = StopRig()
 
-    house.halt.stop("operator", "alice", "drill")
+    rig.halt.stop("operator", "alice", "drill")
 
-    assert house.stop_flag.holds("code") is not None
-    assert house.engine.stop.stops == ()
-    assert house.stop_flag.unwritten == 1
+    assert rig.stop_flag.holds("code") is not None
+    assert rig.engine.stop.stops == ()
+    assert rig.stop_flag.unwritten == 1
 
 
 async def test_stop_is_told_at_once_with_its_epoch() -> None:
-    house = House()
+    rig = StopRig()
 
-    epoch = house.halt.stop("operator", "alice", "drill", agent="code")
+    epoch = rig.halt.stop("operator", "alice", "drill", agent="code")
 
-    global_state, stop_ = house.said()
+    global_state, stop_ = rig.said()
     assert global_state.fields["active"] is False
     assert stop_.subject == "safety.v1.state.stop"
     assert stop_.fields.pop("since")
@@ -72,119 +72,119 @@ async def test_stop_is_told_at_once_with_its_epoch() -> None:
 
 
 async def test_stop_is_written_before_what_already_waits() -> None:
-    house = House()
-    house.halt.resume(["anomaly"], "alice", "")
+    rig = StopRig()
+    rig.halt.resume(["anomaly"], "alice", "")
 
-    house.halt.stop("operator", "alice", "drill")
+    rig.halt.stop("operator", "alice", "drill")
 
-    assert [type(event) for event in house.write()] == [Stopped, Resumed]
+    assert [type(event) for event in rig.write()] == [Stopped, Resumed]
 
 
 async def test_whoever_stopped_hears_when_it_is_written() -> None:
-    house, written = House(), list[str]()
+    rig, written = StopRig(), list[str]()
 
-    house.halt.stop("operator", "alice", "drill", written=lambda: written.append("yes"))
+    rig.halt.stop("operator", "alice", "drill", written=lambda: written.append("yes"))
     before = list(written)
-    house.write()
+    rig.write()
 
     assert (before, written) == ([], ["yes"])
-    assert house.stop_flag.unwritten == 0
-    assert ask(house.engine, propose(1)).cause == "stopped"
+    assert rig.stop_flag.unwritten == 0
+    assert ask(rig.engine, propose(1)).cause == "stopped"
 
 
 async def test_resume_lets_go_only_when_it_is_written() -> None:
-    house, written = House(), list[str]()
-    house.halt.stop("operator", "alice", "drill")
-    house.write()
-    house.said()
+    rig, written = StopRig(), list[str]()
+    rig.halt.stop("operator", "alice", "drill")
+    rig.write()
+    rig.said()
 
-    house.halt.resume(["operator"], "alice", "over", written=lambda: written.append("yes"))
-    held = house.stop_flag.holds("code")
-    house.write()
+    rig.halt.resume(["operator"], "alice", "over", written=lambda: written.append("yes"))
+    held = rig.stop_flag.holds("code")
+    rig.write()
 
     assert held is not None
-    assert house.stop_flag.holds("code") is None
+    assert rig.stop_flag.holds("code") is None
     assert written == ["yes"]
-    assert [said.fields["active"] for said in house.said()] == [False]
-    assert ask(house.engine, propose(1)).allowed
+    assert [said.fields["active"] for said in rig.said()] == [False]
+    assert ask(rig.engine, propose(1)).allowed
 
 
 async def test_resume_of_one_agent_is_told_to_that_agent() -> None:
-    house = House()
-    house.halt.stop("operator", "alice", "drill", "code")
-    house.write()
-    house.said()
+    rig = StopRig()
+    rig.halt.stop("operator", "alice", "drill", "code")
+    rig.write()
+    rig.said()
 
-    house.halt.resume(["operator"], "alice", "over", "code")
-    house.write()
+    rig.halt.resume(["operator"], "alice", "over", "code")
+    rig.write()
 
-    told = [(said.fields["active"], said.fields["agent"]) for said in house.said()]
+    told = [(said.fields["active"], said.fields["agent"]) for said in rig.said()]
     assert told == [(False, "code"), (False, None)]
 
 
 async def test_stop_pressed_while_a_resume_waits_holds_for_good() -> None:
-    house = House()
-    house.halt.stop("operator", "alice", "first")
-    house.write()
-    house.halt.resume(["operator"], "alice", "over")
+    rig = StopRig()
+    rig.halt.stop("operator", "alice", "first")
+    rig.write()
+    rig.halt.resume(["operator"], "alice", "over")
 
-    house.halt.stop("operator", "bob", "no, wait")
-    house.write()
+    rig.halt.stop("operator", "bob", "no, wait")
+    rig.write()
 
-    assert house.stop_flag.holds("code") is not None
-    assert [stop.by for stop in house.engine.stop.stops] == ["bob"]
+    assert rig.stop_flag.holds("code") is not None
+    assert [stop.by for stop in rig.engine.stop.stops] == ["bob"]
 
 
 async def test_stop_pressed_while_a_resume_is_being_written_holds_for_good() -> None:
-    house = House()
-    house.halt.stop("operator", "alice", "first")
-    house.write()
-    house.halt.resume(["operator"], "alice", "over")
-    envelope = house.mailbox.take()
+    rig = StopRig()
+    rig.halt.stop("operator", "alice", "first")
+    rig.write()
+    rig.halt.resume(["operator"], "alice", "over")
+    envelope = rig.mailbox.take()
     assert envelope is not None
-    envelope.open(house.engine, Clock().now())
+    envelope.open(rig.engine, Clock().now())
 
-    house.halt.stop("operator", "bob", "no, wait")
+    rig.halt.stop("operator", "bob", "no, wait")
     envelope.deliver(late=False)
 
-    assert house.stop_flag.holds("code") is not None
+    assert rig.stop_flag.holds("code") is not None
 
 
 async def test_older_stop_that_is_written_later_does_not_undo_the_newer() -> None:
-    house = House()
-    house.halt.stop("operator", "alice", "first")
-    house.halt.resume(["operator"], "alice", "over")
-    house.halt.stop("operator", "bob", "no, wait")
+    rig = StopRig()
+    rig.halt.stop("operator", "alice", "first")
+    rig.halt.resume(["operator"], "alice", "over")
+    rig.halt.stop("operator", "bob", "no, wait")
 
-    house.write()
+    rig.write()
 
-    assert ask(house.engine, propose(1)).cause == "stopped"
-    assert house.stop_flag.holds("code") is not None
+    assert ask(rig.engine, propose(1)).cause == "stopped"
+    assert rig.stop_flag.holds("code") is not None
 
 
 async def test_file_that_appears_stops_and_says_who_and_why(tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
     path.write_text("Stopped by: alice\nREASON: it: deletes things\n\x00junk")
 
-    house.halt.look([path])
+    rig.halt.look([path])
 
-    (stopped,) = house.write()
+    (stopped,) = rig.write()
     assert isinstance(stopped, Stopped)
     assert (stopped.by, stopped.reason) == ("alice", "it: deletes things")
     assert stopped.source == f"file:{path}"
 
 
 async def test_file_that_stays_stops_once(tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
     path.touch()
 
-    house.halt.look([path])
-    house.halt.look([path])
-    house.write()
-    house.halt.look([path])
+    rig.halt.look([path])
+    rig.halt.look([path])
+    rig.write()
+    rig.halt.look([path])
 
-    assert len(house.mailbox) == 0
-    assert house.engine.stop.epoch == 1
+    assert len(rig.mailbox) == 0
+    assert rig.engine.stop.epoch == 1
 
 
 def make_empty(path: Path) -> None:
@@ -234,138 +234,138 @@ def make_huge(path: Path) -> None:
     ],
 )
 async def test_anything_at_the_path_stops(make, tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
     make(path)
 
-    house.halt.look([path])
+    rig.halt.look([path])
 
-    (stopped,) = house.write()
+    (stopped,) = rig.write()
     assert isinstance(stopped, Stopped)
     assert (stopped.by, stopped.reason) == ("file", f"{path} is there")
 
 
 async def test_path_that_cannot_be_looked_at_stops(tmp_path: Path) -> None:
-    house = House()
+    rig = StopRig()
     (tmp_path / "file").touch()
 
-    house.halt.look([tmp_path / "file" / "EMERGENCY_STOP", tmp_path / ("x" * 300)])
+    rig.halt.look([tmp_path / "file" / "EMERGENCY_STOP", tmp_path / ("x" * 300)])
 
-    assert len(house.write()) == 2
+    assert len(rig.write()) == 2
 
 
 async def test_path_in_a_missing_directory_stops_nothing(tmp_path: Path) -> None:
-    house = House()
+    rig = StopRig()
 
-    house.halt.look([tmp_path / "missing" / "EMERGENCY_STOP"])
+    rig.halt.look([tmp_path / "missing" / "EMERGENCY_STOP"])
 
-    assert house.stop_flag.stops == ()
+    assert rig.stop_flag.stops == ()
 
 
 async def test_removed_file_resumes_once_however_long_writing_takes(tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
     path.touch()
-    house.halt.look([path])
-    house.write()
+    rig.halt.look([path])
+    rig.write()
     path.unlink()
 
     for _ in range(5):
-        house.halt.look([path])
+        rig.halt.look([path])
 
-    (resumed,) = house.write()
+    (resumed,) = rig.write()
     assert isinstance(resumed, Resumed)
     assert resumed.sources == (f"file:{path}",)
-    house.halt.look([path])
-    assert house.stop_flag.stops == ()
-    assert len(house.mailbox) == 0
+    rig.halt.look([path])
+    assert rig.stop_flag.stops == ()
+    assert len(rig.mailbox) == 0
 
 
 async def test_file_that_comes_back_while_the_resume_waits_stops_again(tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
     path.touch()
-    house.halt.look([path])
-    house.write()
+    rig.halt.look([path])
+    rig.write()
     path.unlink()
-    house.halt.look([path])
+    rig.halt.look([path])
     path.touch()
 
-    house.halt.look([path])
-    house.write()
+    rig.halt.look([path])
+    rig.write()
 
-    assert house.stop_flag.holds("code") is not None
-    assert ask(house.engine, propose(1)).cause == "stopped"
+    assert rig.stop_flag.holds("code") is not None
+    assert ask(rig.engine, propose(1)).cause == "stopped"
 
 
 async def test_removed_file_does_not_resume_before_its_stop_is_written(tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
     path.touch()
-    house.halt.look([path])
+    rig.halt.look([path])
     path.unlink()
 
-    house.halt.look([path])
-    (stopped,) = house.write()
-    house.halt.look([path])
+    rig.halt.look([path])
+    (stopped,) = rig.write()
+    rig.halt.look([path])
 
     assert isinstance(stopped, Stopped)
-    assert [type(event) for event in house.write()] == [Resumed]
+    assert [type(event) for event in rig.write()] == [Resumed]
 
 
 async def test_removing_a_file_leaves_an_operators_stop(tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
     path.touch()
-    house.halt.look([path])
-    house.halt.stop("operator", "alice", "drill")
-    house.write()
+    rig.halt.look([path])
+    rig.halt.stop("operator", "alice", "drill")
+    rig.write()
     path.unlink()
 
-    house.halt.look([path])
-    house.write()
+    rig.halt.look([path])
+    rig.write()
 
-    assert [stop.source for stop in house.engine.stop.stops] == ["operator"]
+    assert [stop.source for stop in rig.engine.stop.stops] == ["operator"]
 
 
 async def test_file_is_noticed_while_the_daemon_runs(tmp_path: Path) -> None:
-    house, path = House(), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(), tmp_path / "EMERGENCY_STOP"
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(house.halt.watch, [path])
+        tasks.start_soon(rig.halt.watch, [path])
         await anyio.lowlevel.checkpoint()
         path.touch()
         with anyio.fail_after(LOOK_S * 300):
-            await house.mailbox.wait()
+            await rig.mailbox.wait()
         tasks.cancel_scope.cancel()
 
-    assert house.stop_flag.holds("code") is not None
+    assert rig.stop_flag.holds("code") is not None
 
 
 async def test_start_holds_what_the_journal_holds() -> None:
     engine = Engine(Policy())
     play(engine, stop(0, epoch=4), stop(1, agent="code", epoch=5))
-    house = House(engine)
+    rig = StopRig(engine)
 
-    house.halt.take_over(engine, [])
+    rig.halt.take_over(engine, [])
 
-    assert len(house.stop_flag.stops) == 2
-    assert house.stop_flag.next_epoch() == 6
-    assert house.write() == []
+    assert len(rig.stop_flag.stops) == 2
+    assert rig.stop_flag.next_epoch() == 6
+    assert rig.write() == []
 
 
 async def test_start_goes_on_counting_epochs_after_a_resume() -> None:
     engine = Engine(Policy())
     play(engine, stop(0, epoch=4), resume(1, epoch=5))
-    house = House(engine)
+    rig = StopRig(engine)
 
-    house.halt.take_over(engine, [])
+    rig.halt.take_over(engine, [])
 
-    assert house.halt.stop("operator", "alice", "") == 6
+    assert rig.halt.stop("operator", "alice", "") == 6
 
 
 async def test_start_finds_a_file_that_was_put_there_meanwhile(tmp_path: Path) -> None:
-    house = House()
+    rig = StopRig()
     (tmp_path / "EMERGENCY_STOP").touch()
 
-    house.halt.take_over(house.engine, [tmp_path / "EMERGENCY_STOP"])
+    rig.halt.take_over(rig.engine, [tmp_path / "EMERGENCY_STOP"])
 
-    assert house.stop_flag.holds("code") is not None
+    assert rig.stop_flag.holds("code") is not None
 
 
 async def test_start_lets_go_of_a_file_that_is_gone_and_no_longer_configured(
@@ -373,12 +373,12 @@ async def test_start_lets_go_of_a_file_that_is_gone_and_no_longer_configured(
 ) -> None:
     engine = Engine(Policy())
     play(engine, stop(0, f"file:{tmp_path}/OLD_NAME"))
-    house = House(engine)
+    rig = StopRig(engine)
 
-    house.halt.take_over(engine, [tmp_path / "EMERGENCY_STOP"])
-    house.write()
+    rig.halt.take_over(engine, [tmp_path / "EMERGENCY_STOP"])
+    rig.write()
 
-    assert house.stop_flag.stops == ()
+    assert rig.stop_flag.stops == ()
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -387,12 +387,12 @@ async def test_start_with_a_switch_off_stops_everything(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    house = House()
+    rig = StopRig()
 
-    house.halt.take_over(house.engine, [])
-    house.write()
+    rig.halt.take_over(rig.engine, [])
+    rig.write()
 
-    decision = ask(house.engine, propose(1))
+    decision = ask(rig.engine, propose(1))
     assert (decision.cause, decision.reason) == ("disabled", f"disabled: {name}={value}")
 
 
@@ -409,21 +409,21 @@ async def test_restart_with_the_switch_still_off_writes_nothing_new(
     monkeypatch.setenv("SAFETYD_ENABLED", "false")
     engine = Engine(Policy())
     play(engine, stop(0, "environment"))
-    house = House(engine)
+    rig = StopRig(engine)
 
-    house.halt.take_over(engine, [])
+    rig.halt.take_over(engine, [])
 
-    assert house.write() == []
-    assert house.stop_flag.holds("code") is not None
+    assert rig.write() == []
+    assert rig.stop_flag.holds("code") is not None
 
 
 async def test_restart_with_the_switch_on_again_resumes() -> None:
     engine = Engine(Policy())
     play(engine, stop(0, "environment"))
-    house = House(engine)
+    rig = StopRig(engine)
 
-    house.halt.take_over(engine, [])
-    house.write()
+    rig.halt.take_over(engine, [])
+    rig.write()
 
-    assert house.stop_flag.stops == ()
+    assert rig.stop_flag.stops == ()
     assert ask(engine, propose(1)).allowed

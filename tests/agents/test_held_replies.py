@@ -16,12 +16,14 @@ class Room:
 
     def __init__(self, *, keyless: bool = False) -> None:
         self.queue = QueueStory()
-        self.ear = CapturedPublisher(keyless=keyless)
+        self.captured = CapturedPublisher(keyless=keyless)
         self.stop_flag = StopFlag()
-        self.answers = HeldReplies(self.queue.engine, {keyless: self.ear.publisher}, self.stop_flag)
+        self.answers = HeldReplies(
+            self.queue.engine, {keyless: self.captured.publisher}, self.stop_flag
+        )
 
     def hold(self, id_: str = "p1", reply: bytes = REPLY) -> bool:
-        return self.answers.hold("code", id_, HeldReply(self.ear.publisher, reply))
+        return self.answers.hold("code", id_, HeldReply(self.captured.publisher, reply))
 
     def denies(self, request_id: str | None, by: str = "alice") -> None:
         self.tells(lambda: self.queue.answers(1, request_id, "denied", by=by))
@@ -40,7 +42,7 @@ async def test_who_waits_is_told_and_so_is_the_bus() -> None:
 
     room.denies(asked.request_id)
 
-    on_bus, reply = room.ear.said()
+    on_bus, reply = room.captured.said()
     assert on_bus.subject == "safety.v1.decision.code.p1"
     assert (reply.subject, reply.fields["cause"]) == (REPLY.decode(), "human_denied")
 
@@ -50,21 +52,21 @@ async def test_who_waits_is_told_once() -> None:
     asked = room.queue.asks(0, wait=True)
     room.hold()
     room.denies(asked.request_id)
-    room.ear.said()
+    room.captured.said()
 
     room.denies(asked.request_id, by="bob")
 
-    assert room.ear.said() == []
+    assert room.captured.said() == []
 
 
 async def test_a_reply_has_the_shape_that_was_asked_for() -> None:
     room = Room()
     asked = room.queue.asks(0, wait=True)
-    room.answers.hold("code", "p1", HeldReply(room.ear.publisher, REPLY, result))
+    room.answers.hold("code", "p1", HeldReply(room.captured.publisher, REPLY, result))
 
     room.tells(lambda: room.queue.answers(1, asked.request_id, words="go", waits=True))
 
-    assert room.ear.answer() == {"approved": True, "message": "go"}
+    assert room.captured.answer() == {"approved": True, "message": "go"}
 
 
 async def test_repeats_that_wait_are_told_that_another_took_their_place() -> None:
@@ -76,7 +78,7 @@ async def test_repeats_that_wait_are_told_that_another_took_their_place() -> Non
 
     room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
 
-    told = {said.subject: said.fields["cause"] for said in room.ear.said()}
+    told = {said.subject: said.fields["cause"] for said in room.captured.said()}
     assert told["_R_.first"] == "superseded"
     assert told["_R_.second"] == "human_approved"
 
@@ -100,7 +102,7 @@ async def test_of_too_many_replies_the_newest_are_told() -> None:
 
     room.denies(asked.request_id)
 
-    told = [said.subject for said in room.ear.said() if said.subject.startswith("_R_")]
+    told = [said.subject for said in room.captured.said() if said.subject.startswith("_R_")]
     assert told == [f"_R_.{n}" for n in range(1, MAX_HELD + 1)]
 
 
@@ -135,7 +137,7 @@ async def test_what_has_no_connection_is_told_to_nobody(keyless: bool) -> None: 
 
     room.denies(asked.request_id)
 
-    assert len(room.ear.said()) == (0 if keyless else 1)
+    assert len(room.captured.said()) == (0 if keyless else 1)
 
 
 async def test_a_decision_knows_its_request() -> None:
@@ -154,6 +156,6 @@ async def test_an_allow_that_a_stop_overtook_does_not_leave() -> None:
 
     room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
 
-    assert {said.fields["decision"] for said in room.ear.said()} == {"block"}
+    assert {said.fields["decision"] for said in room.captured.said()} == {"block"}
     room.stop_flag.clear(["operator"], 2)
     assert room.queue.asks(3, wait=True).allowed, "the same id finds it again"

@@ -30,7 +30,7 @@ def reserve(tmp_path: Path) -> StopReserve:
     return made
 
 
-class House:
+class StopRig:
     """A halt over a real engine and a real reserve, whose journal takes nothing by itself."""
 
     def __init__(self, directory: Path, engine: Engine | None = None) -> None:
@@ -124,50 +124,50 @@ def test_a_start_keeps_what_an_earlier_one_could_not_write(reserve, tmp_path):
 
 
 async def test_stop_is_kept_when_the_journal_is_late_and_let_go_when_it_has_it(tmp_path):
-    house, kept = House(tmp_path), anyio.Event()
+    rig, kept = StopRig(tmp_path), anyio.Event()
 
-    async with house.keeping():
-        house.halt.stop("operator", "alice", "drill", "code", kept.set)
+    async with rig.keeping():
+        rig.halt.stop("operator", "alice", "drill", "code", kept.set)
         with anyio.fail_after(JOURNAL_S * 200):
             await kept.wait()
         (stop,) = StopReserve(tmp_path).found()
         assert (stop.by, stop.reason, stop.agent) == ("alice", "drill", "code")
 
-        house.write()
+        rig.write()
         await until((tmp_path / FREE).exists)
 
 
 async def test_stop_that_the_journal_takes_at_once_leaves_the_reserve_alone(tmp_path):
-    house = House(tmp_path)
+    rig = StopRig(tmp_path)
     before = (tmp_path / FREE).stat().st_ctime_ns
 
-    async with house.keeping():
-        house.halt.stop("operator", "alice", "drill")
-        house.write()
+    async with rig.keeping():
+        rig.halt.stop("operator", "alice", "drill")
+        rig.write()
         await anyio.sleep(JOURNAL_S * 2)
 
     assert (tmp_path / FREE).stat().st_ctime_ns == before
 
 
 async def test_stop_that_can_be_kept_nowhere_is_not_said_to_be(tmp_path, caplog):
-    house, kept = House(tmp_path), list[str]()
+    rig, kept = StopRig(tmp_path), list[str]()
     (tmp_path / HELD).mkdir()
 
-    async with house.keeping():
-        house.halt.stop("operator", "alice", "drill", written=lambda: kept.append("yes"))
+    async with rig.keeping():
+        rig.halt.stop("operator", "alice", "drill", written=lambda: kept.append("yes"))
         await until(lambda: "cannot be used" in caplog.text)
 
     assert kept == []
-    assert house.stop_flag.holds("code")
+    assert rig.stop_flag.holds("code")
 
 
 async def test_stop_of_a_file_or_the_environment_needs_no_reserve(tmp_path):
-    house, path = House(tmp_path), tmp_path / "EMERGENCY_STOP"
+    rig, path = StopRig(tmp_path), tmp_path / "EMERGENCY_STOP"
     path.touch()
 
-    async with house.keeping():
-        house.halt.look([path])
-        house.halt.stop("operator", "alice", "drill", "code")
+    async with rig.keeping():
+        rig.halt.look([path])
+        rig.halt.stop("operator", "alice", "drill", "code")
         await until((tmp_path / HELD).exists)
         await until(lambda: StopReserve(tmp_path).found()[0].agent)
 
@@ -177,26 +177,26 @@ async def test_stop_of_a_file_or_the_environment_needs_no_reserve(tmp_path):
 async def test_start_holds_what_is_in_reserve_and_writes_it_down(tmp_path):
     StopReserve(tmp_path).hold([a_stop(1, "code")])
 
-    house = House(tmp_path)
+    rig = StopRig(tmp_path)
 
-    assert house.stop_flag.holds("code")
-    assert not house.stop_flag.holds("other")
-    async with house.keeping():
-        house.write()
+    assert rig.stop_flag.holds("code")
+    assert not rig.stop_flag.holds("other")
+    async with rig.keeping():
+        rig.write()
         await until((tmp_path / FREE).exists)
-    assert [stop.agent for stop in house.engine.stop.stops] == ["code"]
+    assert [stop.agent for stop in rig.engine.stop.stops] == ["code"]
 
 
 async def test_start_does_not_stop_again_for_what_the_journal_took_and_resumed(tmp_path):
-    before = House(tmp_path)
+    before = StopRig(tmp_path)
     before.halt.stop("operator", "alice", "drill")
     before.write()
     StopReserve(tmp_path).hold(before.engine.stop.stops)
     before.halt.resume(["operator"], "alice", "over")
     before.write()
 
-    house = House(tmp_path, before.engine)
+    rig = StopRig(tmp_path, before.engine)
 
-    assert house.stop_flag.stops == ()
-    async with house.keeping():
+    assert rig.stop_flag.stops == ()
+    async with rig.keeping():
         await until((tmp_path / FREE).exists)

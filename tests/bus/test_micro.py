@@ -7,9 +7,9 @@ from tests.story import NOON
 
 
 async def asked(subject: bytes) -> dict[str, Any]:
-    ear = CapturedPublisher()
+    captured = CapturedPublisher()
     micro = Micro(
-        ear.publisher,
+        captured.publisher,
         Subjects(),
         version="0.1.0",
         boot_id="b00t",
@@ -17,7 +17,7 @@ async def asked(subject: bytes) -> dict[str, Any]:
         decisions=lambda: 42,
     )
     micro.answer(subject, REPLY, b"")
-    return ear.answer()
+    return captured.answer()
 
 
 async def test_ping_is_answered_with_who_we_are() -> None:

@@ -169,7 +169,7 @@ class Said(NamedTuple):
     payload: bytes
 
 
-class Ears:
+class Listeners:
     """A client that listens both ways, and a peer on the same server."""
 
     def __init__(self, client: HardenedClient, bus: NatsProcess) -> None:
@@ -204,142 +204,146 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]:
 
 
 @pytest.fixture
-async def ears(bus: NatsProcess) -> AsyncIterator[Ears]:
+async def listeners(bus: NatsProcess) -> AsyncIterator[Listeners]:
     async with connected(bus.url) as client:
-        ears = Ears(client, bus)
-        await ears.listen()
-        yield ears
+        listeners = Listeners(client, bus)
+        await listeners.listen()
+        yield listeners
 
 
 @pytest.mark.parametrize("white", [b"\x0b", b"\x0c", NOT_UTF8])
-async def test_no_subject_or_reply_makes_it_deaf(ears: Ears, white: bytes) -> None:
-    with Peer(ears.bus.url) as peer:
+async def test_no_subject_or_reply_makes_it_deaf(listeners: Listeners, white: bytes) -> None:
+    with Peer(listeners.bus.url) as peer:
         for to in (b"handed", b"received"):
             peer.send(raw_pub(b"%b.x%b1" % (to, white), b"spam"))
             peer.send(raw_pub(b"%b.x" % to, b"spam", reply=b"r%b1" % white))
         peer.settle()
 
-    await ears.hear_next()
-    assert [said.subject for said in ears.handed[:2]] == [b"handed.x%b1" % white, b"handed.x"]
-    assert ears.handed[1].reply == b"r%b1" % white
-    assert ears.client.stats["reconnects"] == 0
+    await listeners.hear_next()
+    assert [said.subject for said in listeners.handed[:2]] == [b"handed.x%b1" % white, b"handed.x"]
+    assert listeners.handed[1].reply == b"r%b1" % white
+    assert listeners.client.stats["reconnects"] == 0
 
 
-async def test_what_nats_py_cannot_read_is_dropped_and_counted(ears: Ears) -> None:
-    with Peer(ears.bus.url) as peer:
+async def test_what_nats_py_cannot_read_is_dropped_and_counted(listeners: Listeners) -> None:
+    with Peer(listeners.bus.url) as peer:
         peer.send(raw_pub(b"received." + NOT_UTF8, b"spam"))
         peer.send(raw_pub(b"received.x", b"spam", reply=NOT_UTF8))
         peer.settle()
 
-    await ears.hear_next()
-    assert ears.received == [b"good"]
-    assert ears.client.unreadable == 2
+    await listeners.hear_next()
+    assert listeners.received == [b"good"]
+    assert listeners.client.unreadable == 2
 
 
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
-async def test_no_header_makes_it_deaf(ears: Ears, headers: bytes) -> None:
-    with Peer(ears.bus.url) as peer:
+async def test_no_header_makes_it_deaf(listeners: Listeners, headers: bytes) -> None:
+    with Peer(listeners.bus.url) as peer:
         for to in (b"handed.x", b"received.x"):
             peer.send(hpub(to, headers, b"spam"))
         peer.settle()
 
-    await ears.hear_next()
-    assert ears.handed[0].payload == b"spam"
-    assert ears.client.stats["reconnects"] == 0
+    await listeners.hear_next()
+    assert listeners.handed[0].payload == b"spam"
+    assert listeners.client.stats["reconnects"] == 0
 
 
-async def test_late_pong_of_a_flush_that_was_given_up_does_no_harm(ears: Ears) -> None:
-    with frozen(ears.bus):
+async def test_late_pong_of_a_flush_that_was_given_up_does_no_harm(listeners: Listeners) -> None:
+    with frozen(listeners.bus):
         for _ in range(3):
             with pytest.raises(nats.errors.TimeoutError):
-                await ears.client.flush(timeout=0.05)  # type: ignore[arg-type]
+                await listeners.client.flush(timeout=0.05)  # type: ignore[arg-type]
 
-    await ears.client.flush()
-    await ears.hear_next()
-    assert ears.client.stats["reconnects"] == 0
-
-
-async def test_pong_that_nobody_waits_for_does_no_harm(ears: Ears) -> None:
-    await ears.client._process_pong()
-
-    await ears.hear_next()
+    await listeners.client.flush()
+    await listeners.hear_next()
+    assert listeners.client.stats["reconnects"] == 0
 
 
-async def test_flush_returns_when_everything_before_it_is_known_to_the_server(ears: Ears) -> None:
+async def test_pong_that_nobody_waits_for_does_no_harm(listeners: Listeners) -> None:
+    await listeners.client._process_pong()
+
+    await listeners.hear_next()
+
+
+async def test_flush_returns_when_everything_before_it_is_known_to_the_server(
+    listeners: Listeners,
+) -> None:
     heard: list[bytes] = []
-    with Peer(ears.bus.url) as peer:
+    with Peer(listeners.bus.url) as peer:
         for number in range(100):
-            await ears.client.handle(f"barrier.{number}", lambda *said: heard.append(said[0]))
-            await ears.client.flush()
+            await listeners.client.handle(f"barrier.{number}", lambda *said: heard.append(said[0]))
+            await listeners.client.flush()
             peer.publish(f"barrier.{number}")
         peer.settle()
-        await ears.client.flush()
+        await listeners.client.flush()
 
     assert heard == [b"barrier.%d" % number for number in range(100)]
 
 
-async def test_request_that_nobody_answers_fails_at_once(ears: Ears) -> None:
+async def test_request_that_nobody_answers_fails_at_once(listeners: Listeners) -> None:
     with pytest.raises(nats.errors.NoRespondersError):
-        await ears.client.request("nobody.listens", b"", timeout=5)
+        await listeners.client.request("nobody.listens", b"", timeout=5)
 
 
-async def test_queue_shares_what_comes(ears: Ears) -> None:
+async def test_queue_shares_what_comes(listeners: Listeners) -> None:
     heard: list[bytes] = []
     for _ in range(2):
-        await ears.client.handle("shared", lambda *said: heard.append(said[2]), queue="workers")
-    await ears.client.flush()
+        await listeners.client.handle(
+            "shared", lambda *said: heard.append(said[2]), queue="workers"
+        )
+    await listeners.client.flush()
 
-    ears.client.send(pub(b"shared", b"once"))
-    await ears.client.flush()
+    listeners.client.send(pub(b"shared", b"once"))
+    await listeners.client.flush()
 
     assert heard == [b"once"]
 
 
-async def test_nothing_is_queued_while_there_is_no_connection(ears: Ears) -> None:
-    with down(ears.bus):
-        await until(lambda: not ears.client.is_connected)
-        sent = ears.client.send(pub(b"handed.stale", b"allow"))
+async def test_nothing_is_queued_while_there_is_no_connection(listeners: Listeners) -> None:
+    with down(listeners.bus):
+        await until(lambda: not listeners.client.is_connected)
+        sent = listeners.client.send(pub(b"handed.stale", b"allow"))
         with pytest.raises(nats.errors.OutboundBufferLimitError):
-            await ears.client.publish("handed.stale", b"allow")
+            await listeners.client.publish("handed.stale", b"allow")
 
-    await until(lambda: ears.client.is_connected)
-    await ears.client.flush()
-    await ears.hear_next()
+    await until(lambda: listeners.client.is_connected)
+    await listeners.client.flush()
+    await listeners.hear_next()
     assert not sent
-    assert b"handed.stale" not in {said.subject for said in ears.handed}
+    assert b"handed.stale" not in {said.subject for said in listeners.handed}
 
 
 async def test_before_the_first_connection_nothing_is_sent() -> None:
     assert not HardenedClient().send(pub(b"a", b""))
 
 
-async def test_frozen_server_does_not_fill_the_memory(ears: Ears) -> None:
+async def test_frozen_server_does_not_fill_the_memory(listeners: Listeners) -> None:
     chunk, taken = pub(b"spam", b"x" * 500_000), 0
-    with frozen(ears.bus):
-        while ears.client.send(chunk):
+    with frozen(listeners.bus):
+        while listeners.client.send(chunk):
             taken += len(chunk)
             assert taken < 4 * MAX_UNSENT_BYTES
 
-    await until(lambda: ears.client.send(pub(b"handed.again", b"")))
-    await ears.hear_next()
+    await until(lambda: listeners.client.send(pub(b"handed.again", b"")))
+    await listeners.hear_next()
     assert taken >= MAX_UNSENT_BYTES
 
 
-async def test_what_a_frozen_server_has_not_read_reaches_nobody_later(ears: Ears) -> None:
-    with Peer(ears.bus.url) as peer:
+async def test_what_a_frozen_server_has_not_read_reaches_nobody_later(listeners: Listeners) -> None:
+    with Peer(listeners.bus.url) as peer:
         peer.subscribe("numbered")
         peer.settle()
-        with frozen(ears.bus):
+        with frozen(listeners.bus):
             for number in range(40):
-                ears.client.send(pub(b"numbered", b"%03d" % number + b"x" * 500_000))
-            await ears.client._process_op_err(nats.errors.StaleConnectionError())
-        await until(lambda: ears.client.is_connected)
-        await ears.client.flush()
+                listeners.client.send(pub(b"numbered", b"%03d" % number + b"x" * 500_000))
+            await listeners.client._process_op_err(nats.errors.StaleConnectionError())
+        await until(lambda: listeners.client.is_connected)
+        await listeners.client.flush()
 
         arrived = [message.payload[:3] for message in peer.settle()]
 
     assert b"039" not in arrived
-    await ears.hear_next()
+    await listeners.hear_next()
 
 
 async def test_client_that_was_closed_is_not_reconnected(bus: NatsProcess) -> None:
@@ -352,33 +356,33 @@ async def test_client_that_was_closed_is_not_reconnected(bus: NatsProcess) -> No
         assert not client.send(b"PING\r\n")
 
 
-async def test_connection_with_a_pace_rests_until_it_is_hung_up(ears: Ears) -> None:
+async def test_connection_with_a_pace_rests_until_it_is_hung_up(listeners: Listeners) -> None:
     rested = asyncio.Event()
 
     def pace(_size: int) -> float:
         rested.set()
         return 0.2
 
-    ears.client.pace = pace
-    with Peer(ears.bus.url) as peer:
+    listeners.client.pace = pace
+    with Peer(listeners.bus.url) as peer:
         for number in range(1000):
             peer.publish("handed.many", b"%d" % number)
         peer.settle()
     await rested.wait()
-    heard = len(ears.handed)
-    ears.client.hang_up()
-    await until(lambda: ears.client.stats["reconnects"])
+    heard = len(listeners.handed)
+    listeners.client.hang_up()
+    await until(lambda: listeners.client.stats["reconnects"])
 
     assert heard < 3
-    ears.client.pace = None
-    await ears.hear_next()
+    listeners.client.pace = None
+    await listeners.hear_next()
 
 
-async def test_listener_hears_what_is_marked_and_no_answer(ears: Ears) -> None:
+async def test_listener_hears_what_is_marked_and_no_answer(listeners: Listeners) -> None:
     heard: list[bytes] = []
-    await ears.client.listen("events", lambda _subject, _reply, payload: heard.append(payload))
-    await ears.client.flush()
-    with Peer(ears.bus.url) as peer:
+    await listeners.client.listen("events", lambda _subject, _reply, payload: heard.append(payload))
+    await listeners.client.flush()
+    with Peer(listeners.bus.url) as peer:
         peer.publish("events", b"bare")
         peer.send(hpub(b"events", b"NATS/1.0 503\r\n\r\n", b"status"))
         peer.send(hpub(b"events", b"NATS/1.0\r\nX: Safetyd-Notice: 1\r\n\r\n", b"quoted"))

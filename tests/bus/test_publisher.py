@@ -22,11 +22,11 @@ CHOSEN_REPLIES = [
 
 
 def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
-    ear = CapturedPublisher()
+    captured = CapturedPublisher()
 
-    ear.publisher.decide(REPLY, DECISION)
+    captured.publisher.decide(REPLY, DECISION)
 
-    published, answered = ear.said()
+    published, answered = captured.said()
     assert published.subject == "safety.v1.decision.code.p1"
     assert answered.subject == REPLY.decode()
     assert published.fields == answered.fields
@@ -34,21 +34,21 @@ def test_decision_goes_to_its_subject_and_to_whoever_asked() -> None:
 
 
 def test_keyless_agents_hear_on_subjects_of_their_own() -> None:
-    ear = CapturedPublisher(keyless=True)
+    captured = CapturedPublisher(keyless=True)
 
-    ear.publisher.decide(b"", DECISION)
+    captured.publisher.decide(b"", DECISION)
 
-    assert [said.subject for said in ear.said()] == ["safety.v1.open.decision.code.p1"]
+    assert [said.subject for said in captured.said()] == ["safety.v1.open.decision.code.p1"]
 
 
 @pytest.mark.parametrize("reply", CHOSEN_REPLIES)
 async def test_reply_that_a_sender_chose_is_not_used(reply: bytes) -> None:
-    ear = CapturedPublisher()
+    captured = CapturedPublisher()
 
-    ear.publisher.answer(reply, {"ok": True})
-    ear.publisher.decide(reply, DECISION)
+    captured.publisher.answer(reply, {"ok": True})
+    captured.publisher.decide(reply, DECISION)
 
-    assert [said.subject for said in ear.said()] == ["safety.v1.decision.code.p1"]
+    assert [said.subject for said in captured.said()] == ["safety.v1.decision.code.p1"]
 
 
 async def test_what_is_said_in_one_step_leaves_in_one_go_when_it_is_over() -> None:
@@ -69,21 +69,21 @@ def test_nothing_to_say_sends_nothing() -> None:
 
 
 async def test_answer_that_the_server_would_not_take_becomes_an_error() -> None:
-    ear = CapturedPublisher()
+    captured = CapturedPublisher()
 
-    ear.publisher.answer(REPLY, {"lines": "x" * MAX_ANSWER_BYTES})
+    captured.publisher.answer(REPLY, {"lines": "x" * MAX_ANSWER_BYTES})
 
-    answer = ear.answer()
+    answer = captured.answer()
     assert (answer["ok"], answer["code"]) == (False, "too_large")
     assert f"at most {MAX_ANSWER_BYTES}" in answer["error"]
 
 
 def test_muted_publisher_drops_what_would_leave() -> None:
     muted = [True]
-    ear = CapturedPublisher(muted=lambda: muted[0])
-    ear.publisher.decide(REPLY, DECISION)
-    first = ear.said()
+    captured = CapturedPublisher(muted=lambda: muted[0])
+    captured.publisher.decide(REPLY, DECISION)
+    first = captured.said()
 
     muted[0] = False
 
-    assert first == ear.said() == []
+    assert first == captured.said() == []

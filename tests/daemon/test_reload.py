@@ -19,7 +19,7 @@ from safetyd.daemon.ticker import Ticker
 from safetyd.journal.mailbox import Mailbox
 
 
-class House:
+class ReloadRig:
     """What a reload needs, and an engine that opens the envelopes it writes."""
 
     def __init__(self, directory: Path, toml: str = "", *, embedded: bool = True) -> None:
@@ -44,114 +44,116 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReloadRig:
     monkeypatch.setattr("safetyd.daemon.reload.WRITTEN_S", 0.01)
-    return House(tmp_path)
+    return ReloadRig(tmp_path)
 
 
-async def test_new_rules_are_written_down(house: House) -> None:
-    house.path.write_text('mode = "development"\n')
+async def test_new_rules_are_written_down(rig: ReloadRig) -> None:
+    rig.path.write_text('mode = "development"\n')
 
-    assert await house.reload.run("alice") == []
+    assert await rig.reload.run("alice") == []
 
-    (configured,) = (e for e in house.journalled() if isinstance(e, Configured))
+    (configured,) = (e for e in rig.journalled() if isinstance(e, Configured))
     assert (configured.policy.mode, configured.why) == ("development", "reload")
-    assert house.reload.problem == ""
+    assert rig.reload.problem == ""
 
 
-async def test_wrong_file_is_remembered_until_it_is_mended(house: House) -> None:
-    house.path.write_text("mode = 1\nprofile = 2\n")
+async def test_wrong_file_is_remembered_until_it_is_mended(rig: ReloadRig) -> None:
+    rig.path.write_text("mode = 1\nprofile = 2\n")
 
-    errors = await house.reload.run("alice")
+    errors = await rig.reload.run("alice")
 
     assert len(errors) == 2
-    assert house.reload.problem == "; ".join(errors)
-    assert house.reload.problem
-    assert any(isinstance(event, ConfigRejected) for event in house.journalled())
-    house.path.write_text("")
-    assert await house.reload.run("alice") == []
-    assert house.reload.problem == ""
+    assert rig.reload.problem == "; ".join(errors)
+    assert rig.reload.problem
+    assert any(isinstance(event, ConfigRejected) for event in rig.journalled())
+    rig.path.write_text("")
+    assert await rig.reload.run("alice") == []
+    assert rig.reload.problem == ""
 
 
-async def test_who_may_connect_is_written_down_when_it_changes(house: House) -> None:
-    house.settings.keyring.add("agents", "code")
-    await house.reload.run("alice")
+async def test_who_may_connect_is_written_down_when_it_changes(rig: ReloadRig) -> None:
+    rig.settings.keyring.add("agents", "code")
+    await rig.reload.run("alice")
 
-    (added,) = (e for e in house.journalled() if isinstance(e, KeysChanged))
+    (added,) = (e for e in rig.journalled() if isinstance(e, KeysChanged))
     assert added.by == "alice"
     assert added.added[0].startswith("agent code U")
-    house.settings.keyring.revoke("agents", "code")
-    await house.reload.run("bob")
-    (removed,) = (e for e in house.journalled() if isinstance(e, KeysChanged))
+    rig.settings.keyring.revoke("agents", "code")
+    await rig.reload.run("bob")
+    (removed,) = (e for e in rig.journalled() if isinstance(e, KeysChanged))
     assert (removed.removed, removed.added) == (added.added, ())
 
 
-async def test_key_that_is_none_is_named_and_nothing_changes(house: House, tmp_path: Path) -> None:
+async def test_key_that_is_none_is_named_and_nothing_changes(
+    rig: ReloadRig, tmp_path: Path
+) -> None:
     before = (tmp_path / "nats" / "nats.conf").read_bytes()
     directory = tmp_path / "keys" / "agents"
     directory.mkdir(exist_ok=True)
     (directory / "zed.pub").write_text("garbage\n")
 
-    (error,) = await house.reload.run("alice")
+    (error,) = await rig.reload.run("alice")
 
     assert "zed.pub holds no public key" in error
     assert (tmp_path / "nats" / "nats.conf").read_bytes() == before
 
 
 async def test_good_file_is_not_taken_on_with_keys_that_are_none(
-    house: House, tmp_path: Path
+    rig: ReloadRig, tmp_path: Path
 ) -> None:
-    house.path.write_text('mode = "development"\n')
+    rig.path.write_text('mode = "development"\n')
     directory = tmp_path / "keys" / "agents"
     directory.mkdir(exist_ok=True)
     (directory / "zed.pub").write_text("garbage\n")
 
-    await house.reload.run("alice")
+    await rig.reload.run("alice")
 
-    assert house.settings.config.mode == "production"
+    assert rig.settings.config.mode == "production"
 
 
-async def test_what_the_server_refuses_is_not_taken_on(house: House, tmp_path: Path) -> None:
+async def test_what_the_server_refuses_is_not_taken_on(rig: ReloadRig, tmp_path: Path) -> None:
     before = (tmp_path / "nats" / "nats.conf").read_bytes()
     directory = tmp_path / "keys" / "agents"
     directory.mkdir(exist_ok=True)
     # It looks like a key, but its checksum is wrong.
     (directory / "zed.pub").write_text("U" + "A" * 55)
 
-    (error,) = await house.reload.run("alice")
+    (error,) = await rig.reload.run("alice")
 
     assert "nats-server refuses its configuration" in error
     assert (tmp_path / "nats" / "nats.conf").read_bytes() == before
 
 
-async def test_long_refusals_are_cut_for_the_journal(house: House) -> None:
-    house.path.write_text("".join(f"k{n}{'x' * 600} = 1\n" for n in range(30)))
+async def test_long_refusals_are_cut_for_the_journal(rig: ReloadRig) -> None:
+    rig.path.write_text("".join(f"k{n}{'x' * 600} = 1\n" for n in range(30)))
 
-    await house.reload.run("alice")
+    await rig.reload.run("alice")
 
-    (rejected,) = (e for e in house.journalled() if isinstance(e, ConfigRejected))
+    (rejected,) = (e for e in rig.journalled() if isinstance(e, ConfigRejected))
     assert len(rejected.errors) == SHOWN_ERRORS
     assert max(map(len, rejected.errors)) == SHOWN_CHARS
 
 
 def test_without_a_server_of_our_own_only_the_names_are_read(tmp_path: Path) -> None:
-    house = House(tmp_path, embedded=False)
-    house.settings.keyring.add("agents", "code")
+    rig = ReloadRig(tmp_path, embedded=False)
+    rig.settings.keyring.add("agents", "code")
 
-    assert house.reload.take_on_keys("alice") == []
-    assert house.settings.has_key("code")
+    assert rig.reload.take_on_keys("alice") == []
+    assert rig.settings.has_key("code")
 
 
-def test_who_floods_is_shut_out_and_nothing_else_changes(house: House, tmp_path: Path) -> None:
-    house.settings.keyring.add("observers", "wall")
-    house.reload.take_on_keys("alice")
+def test_who_floods_is_shut_out_and_nothing_else_changes(rig: ReloadRig, tmp_path: Path) -> None:
+    rig.settings.keyring.add("observers", "wall")
+    rig.reload.take_on_keys("alice")
     before = (tmp_path / "nats" / "nats.conf").read_text()
-    house.settings.keyring.add("agents", "code")  # waits for a reload
-    house.settings.question_limits.charge("wall", 1000.0)
+    rig.settings.keyring.add("agents", "code")  # waits for a reload
+    rig.settings.question_limits.charge("wall", 1000.0)
     for _ in range(10 * int(question_limits.BOUNDS.flood)):  # some are forgiven meanwhile
-        house.settings.question_limits.admit("wall", 30)
+        rig.settings.question_limits.admit("wall", 30)
 
-    assert house.reload.shut_out() == []
+    assert rig.reload.shut_out() == []
 
     after = (tmp_path / "nats" / "nats.conf").read_text()
     gone = set(before.splitlines()) - set(after.splitlines())
@@ -159,38 +161,38 @@ def test_who_floods_is_shut_out_and_nothing_else_changes(house: House, tmp_path:
     assert set(after.splitlines()) < set(before.splitlines())
 
 
-def test_agent_that_floods_is_not_let_in_and_keeps_its_key(house: House, tmp_path: Path) -> None:
-    house.settings.keyring.add("agents", "code")
-    house.settings.keyring.add("operators", "code")
-    house.reload.take_on_keys("alice")
+def test_agent_that_floods_is_not_let_in_and_keeps_its_key(rig: ReloadRig, tmp_path: Path) -> None:
+    rig.settings.keyring.add("agents", "code")
+    rig.settings.keyring.add("operators", "code")
+    rig.reload.take_on_keys("alice")
     before = (tmp_path / "nats" / "nats.conf").read_text()
     for _ in range(2 * int(intake.BOUNDS.flood)):
-        house.settings.flood_gate.turned_away("code", 30)
+        rig.settings.flood_gate.turned_away("code", 30)
 
-    assert house.reload.shut_out() == []
+    assert rig.reload.shut_out() == []
 
     after = (tmp_path / "nats" / "nats.conf").read_text()
     (gone,) = set(before.splitlines()) - set(after.splitlines())
     assert "safety.v1.propose.code" in gone
-    assert house.settings.has_key("code")
+    assert rig.settings.has_key("code")
 
 
-def test_full_disk_shuts_nobody_out_and_says_so(house: House, tmp_path: Path) -> None:
+def test_full_disk_shuts_nobody_out_and_says_so(rig: ReloadRig, tmp_path: Path) -> None:
     (tmp_path / "nats" / "nats.conf.new").mkdir()
 
-    (problem,) = house.reload.shut_out()
+    (problem,) = rig.reload.shut_out()
 
     assert problem.startswith("who floods is not shut out: ")
 
 
 def test_on_a_bus_elsewhere_nobody_is_shut_out(tmp_path: Path) -> None:
-    house = House(tmp_path, embedded=False)
+    rig = ReloadRig(tmp_path, embedded=False)
 
-    assert house.reload.shut_out() == []
+    assert rig.reload.shut_out() == []
 
 
-def test_server_that_ends_at_once_says_why(house: House, tmp_path: Path) -> None:
-    server = house.server
+def test_server_that_ends_at_once_says_why(rig: ReloadRig, tmp_path: Path) -> None:
+    server = rig.server
     assert server is not None
     assert server.end == ""
     (tmp_path / "nats" / "jetstream").write_text("no directory")

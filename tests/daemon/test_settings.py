@@ -88,7 +88,7 @@ def test_reload_takes_on_the_file_as_it_is_now(tmp_path: Path) -> None:
     intake = settings.intake
     (tmp_path / "safetyd.toml").write_text('mode = "development"\n')
 
-    settings.reload()
+    settings.adopt(settings.read())
 
     assert settings.config.mode == "development"
     assert settings.intake is not intake
@@ -100,7 +100,7 @@ def test_wrong_file_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "safetyd.toml").write_text('mode = "off"\nnonsense = 1\n')
 
     with pytest.raises(ConfigError) as caught:
-        settings.reload()
+        settings.adopt(settings.read())
 
     assert len(caught.value.errors) == 2
     assert settings.config is config
@@ -114,7 +114,7 @@ def test_what_is_built_once_waits_for_the_next_start_and_says_so(
     (tmp_path / "safetyd.toml").write_text('mode = "hybrid"\n[web]\nport = 1\n')
 
     with caplog.at_level(logging.WARNING):
-        settings.reload()
+        settings.adopt(settings.read())
 
     assert settings.config.mode == "hybrid"
     assert settings.config.web.port == Config().web.port
@@ -124,7 +124,7 @@ def test_what_is_built_once_waits_for_the_next_start_and_says_so(
 def test_without_a_file_reload_keeps_the_defaults(tmp_path: Path) -> None:
     settings = Settings(Config(), None, tmp_path)
 
-    settings.reload()
+    settings.adopt(settings.read())
 
     assert settings.config == Config()
 
@@ -193,7 +193,7 @@ def test_files_of_projects_are_read_at_start_and_at_reload(
     file.write_text("[budget]\nchain = 1\n")
 
     with caplog.at_level(logging.WARNING):
-        settings.reload()
+        settings.adopt(settings.read())
 
     assert before.from_file is not None
     assert settings.policy.projects["web"].from_file is None

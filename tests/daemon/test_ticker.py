@@ -30,7 +30,7 @@ class Clockwork:
         self.refusals = Refusals()
         self.ticker = Ticker(self.mailbox, self.clock, self.refusals)
 
-    async def until_a_letter(self, task) -> None:
+    async def until_an_envelope(self, task) -> None:
         """Run a task until it has put something into the mailbox."""
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
@@ -54,7 +54,7 @@ async def test_time_passes_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("safetyd.daemon.ticker.TICK_S", 0.0)
     clockwork = Clockwork()
 
-    await clockwork.until_a_letter(clockwork.ticker.tick)
+    await clockwork.until_an_envelope(clockwork.ticker.tick)
 
     assert clockwork.events()[0] == Ticked(at=at(9), t=9.0)
     assert clockwork.ticker.lag_s >= 0.0
@@ -66,7 +66,7 @@ async def test_refusals_are_counted_into_the_journal(monkeypatch: pytest.MonkeyP
     for _ in range(3):
         clockwork.refusals.count("code", "malformed", "not JSON")
 
-    await clockwork.until_a_letter(clockwork.ticker.count)
+    await clockwork.until_an_envelope(clockwork.ticker.count)
 
     assert clockwork.events() == [
         Refused(at=at(9), t=9.0, agent="code", cause="malformed", count=3, example="not JSON")

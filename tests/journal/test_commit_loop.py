@@ -51,7 +51,7 @@ class FullDisk(Audit):
         super().append(lines, last_seq)
 
 
-class Scribe:
+class LoopRig:
     """A loop over a real journal and a real audit file, and what came of its envelopes."""
 
     def __init__(self, journal: Journal, directory: Path) -> None:
@@ -119,11 +119,11 @@ class Scribe:
 
 
 @pytest.fixture
-async def scribe(client: HardenedClient, tmp_path: Path) -> Scribe:
+async def rig(client: HardenedClient, tmp_path: Path) -> LoopRig:
     journal = Journal(client, Subjects(), "b00t")
     await journal.open(MAX_BYTES)
     await client.flush()
-    return Scribe(journal, tmp_path)
+    return LoopRig(journal, tmp_path)
 
 
 async def batches(journal: Journal) -> list[list[Event]]:
@@ -136,26 +136,26 @@ async def steps(count: int = 20) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def test_nobody_is_told_before_journal_and_audit_file_have_it(scribe: Scribe) -> None:
-    async with scribe.at_work():
-        scribe.put(stop(0))
-        await scribe.done()
+async def test_nobody_is_told_before_journal_and_audit_file_have_it(rig: LoopRig) -> None:
+    async with rig.at_work():
+        rig.put(stop(0))
+        await rig.done()
 
-    assert scribe.story == ["told: journal 1, audit 2"]
-    assert [event.seq for event in (await batches(scribe.journal))[0]] == [1, 2]
-    assert len(tail(scribe.directory, 9)) == 2
+    assert rig.story == ["told: journal 1, audit 2"]
+    assert [event.seq for event in (await batches(rig.journal))[0]] == [1, 2]
+    assert len(tail(rig.directory, 9)) == 2
 
 
 async def test_step_of_the_wall_clock_is_known_before_anything_that_happens_after_it(
-    scribe: Scribe,
+    rig: LoopRig,
 ) -> None:
-    scribe.clock._wall_minus_steady -= 100.0  # as if the clock had been put forward since
+    rig.clock._wall_minus_steady -= 100.0  # as if the clock had been put forward since
 
-    async with scribe.at_work():
-        scribe.put(stop(0))
-        await scribe.done()
+    async with rig.at_work():
+        rig.put(stop(0))
+        await rig.done()
 
-    (written, *_), events = await batches(scribe.journal), tail(scribe.directory, 9)
+    (written, *_), events = await batches(rig.journal), tail(rig.directory, 9)
     stepped = written[0]
     assert isinstance(stepped, ClockStepped)
     assert 99.0 < stepped.seconds < 101.0
@@ -164,69 +164,67 @@ async def test_step_of_the_wall_clock_is_known_before_anything_that_happens_afte
 
 
 async def test_while_the_journal_does_not_answer_nothing_is_mirrored_or_told(
-    scribe: Scribe, jetstream: NatsProcess
+    rig: LoopRig, jetstream: NatsProcess
 ) -> None:
-    async with scribe.at_work():
+    async with rig.at_work():
         with frozen(jetstream):
-            scribe.put(stop(0))
+            rig.put(stop(0))
             await steps()
-            assert scribe.story == []
-            assert scribe.audit.seq == 0
-            assert scribe.loop.unwritten_s > 0
-        await scribe.done()
+            assert rig.story == []
+            assert rig.audit.seq == 0
+            assert rig.loop.unwritten_s > 0
+        await rig.done()
 
-    assert scribe.story == ["told: journal 1, audit 2"]
-    assert scribe.loop.unwritten_s == 0.0
+    assert rig.story == ["told: journal 1, audit 2"]
+    assert rig.loop.unwritten_s == 0.0
 
 
 async def test_while_the_audit_file_cannot_be_written_nobody_is_told(
-    scribe: Scribe, monkeypatch: pytest.MonkeyPatch
+    rig: LoopRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.commit_loop.AUDIT_AGAIN_S", 0.01)
-    scribe.audit.full = True
+    rig.audit.full = True
 
-    async with scribe.at_work():
-        scribe.put(stop(0))
-        await until(lambda: scribe.loop.problem)
-        problem, journalled, told = scribe.loop.problem, scribe.journal.last, list(scribe.story)
-        scribe.audit.full = False
-        await scribe.done()
+    async with rig.at_work():
+        rig.put(stop(0))
+        await until(lambda: rig.loop.problem)
+        problem, journalled, told = rig.loop.problem, rig.journal.last, list(rig.story)
+        rig.audit.full = False
+        await rig.done()
 
     assert "No space left on device" in problem
     assert (journalled, told) == (1, [])
-    assert scribe.story == ["told: journal 1, audit 2"]
-    assert scribe.loop.problem == ""
+    assert rig.story == ["told: journal 1, audit 2"]
+    assert rig.loop.problem == ""
 
 
-async def test_batch_fills_while_another_is_under_way(
-    scribe: Scribe, jetstream: NatsProcess
-) -> None:
-    async with scribe.at_work():
+async def test_batch_fills_while_another_is_under_way(rig: LoopRig, jetstream: NatsProcess) -> None:
+    async with rig.at_work():
         with frozen(jetstream):
-            scribe.put(stop(0), "first")
+            rig.put(stop(0), "first")
             await steps()
             for number in range(1, 10):
-                scribe.put(stop(number, epoch=number + 1), f"{number}")
+                rig.put(stop(number, epoch=number + 1), f"{number}")
             await steps()
-        await scribe.done()
+        await rig.done()
 
-    assert scribe.sizes == [2, 18]
-    assert [said.partition(":")[0] for said in scribe.story] == ["first", *map(str, range(1, 10))]
+    assert rig.sizes == [2, 18]
+    assert [said.partition(":")[0] for said in rig.story] == ["first", *map(str, range(1, 10))]
 
 
 async def test_engine_stops_deciding_when_batches_are_full(
-    scribe: Scribe, jetstream: NatsProcess
+    rig: LoopRig, jetstream: NatsProcess
 ) -> None:
-    async with scribe.at_work():
+    async with rig.at_work():
         with frozen(jetstream):
             for number in range(12):
-                scribe.propose(large(number), [])
+                rig.propose(large(number), [])
             await steps(200)
-            waiting = len(scribe.mailbox)
-        await scribe.done()
+            waiting = len(rig.mailbox)
+        await rig.done()
 
     assert waiting > 0
-    assert scribe.loop.engine.seq >= 12
+    assert rig.loop.engine.seq >= 12
 
 
 def large(number: int) -> Proposed:
@@ -242,80 +240,80 @@ def large(number: int) -> Proposed:
     return Proposed(at=propose(0).at, t=0.0, agent="code", proposal=proposal, digest=digest)
 
 
-async def test_largest_proposals_make_batches_that_the_server_takes(scribe: Scribe) -> None:
+async def test_largest_proposals_make_batches_that_the_server_takes(rig: LoopRig) -> None:
     late: list[bool] = []
 
-    async with scribe.at_work():
+    async with rig.at_work():
         for number in range(20):
-            scribe.propose(large(number), late)
-        await scribe.done()
+            rig.propose(large(number), late)
+        await rig.done()
 
-    sizes = [len(batch) async for _, batch in scribe.journal.replay(0)]
+    sizes = [len(batch) async for _, batch in rig.journal.replay(0)]
     assert len(late) == 20
     assert max(sizes) <= MAX_BATCH_BYTES
     assert len(sizes) > 5
 
 
-async def test_decision_that_left_in_time_is_not_late(scribe: Scribe) -> None:
+async def test_decision_that_left_in_time_is_not_late(rig: LoopRig) -> None:
     late: list[bool] = []
 
-    async with scribe.at_work():
-        scribe.propose(propose(0), late)
-        await scribe.done()
+    async with rig.at_work():
+        rig.propose(propose(0), late)
+        await rig.done()
 
     assert late == [False]
 
 
 async def test_decision_that_took_too_long_to_write_is_late(
-    scribe: Scribe, monkeypatch: pytest.MonkeyPatch
+    rig: LoopRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.commit_loop.ALLOW_LEAVES_WITHIN_S", -1.0)
     late: list[bool] = []
 
-    async with scribe.at_work():
-        scribe.propose(propose(0), late)
-        await scribe.done()
+    async with rig.at_work():
+        rig.propose(propose(0), late)
+        await rig.done()
 
     assert late == [True]
 
 
-async def test_question_is_answered_after_what_it_saw_is_durable(scribe: Scribe) -> None:
+async def test_question_is_answered_after_what_it_saw_is_durable(rig: LoopRig) -> None:
     answers: list[object] = []
 
-    async with scribe.at_work():
-        scribe.put(stop(0))
-        scribe.mailbox.put(
+    async with rig.at_work():
+        rig.put(stop(0))
+        rig.mailbox.put(
             QuestionEnvelope(
                 lambda engine, _moment: engine.seq,
-                lambda seq: answers.append((seq, scribe.audit.seq)),
+                lambda seq: answers.append((seq, rig.audit.seq)),
             )
         )
-        await scribe.done()
+        await rig.done()
 
     assert answers == [(2, 2)]
 
 
 @pytest.mark.req("S1.26")
-async def test_outlets_hear_of_events_after_the_answers_left(scribe: Scribe) -> None:
-    async with scribe.at_work():
-        scribe.put(stop(0))
-        await scribe.done()
+async def test_outlets_hear_of_events_after_the_answers_left(rig: LoopRig) -> None:
+    async with rig.at_work():
+        rig.put(stop(0))
+        await rig.done()
 
-    assert scribe.heard[:3] == ["told: journal 1, audit 2", "flushed", "2 events"]
-
-
-async def test_envelopes_without_events_write_nothing(scribe: Scribe) -> None:
-    async with scribe.at_work():
-        scribe.put(Ticked(at=stop(0).at, t=0.0), "first tick")  # by which a person is seen
-        await scribe.done()
-        scribe.put(Ticked(at=stop(0).at, t=0.0))
-        await scribe.done()
-
-    assert scribe.story == ["first tick: journal 1, audit 1", "told: journal 1, audit 1"]
-    assert scribe.sizes == [1]
+    assert rig.heard[:3] == ["told: journal 1, audit 2", "flushed", "2 events"]
 
 
-async def frozen_state(scribe: Scribe) -> tuple[int, Frozen]:
+async def test_envelopes_without_events_write_nothing(rig: LoopRig) -> None:
+    async with rig.at_work():
+        rig.put(Ticked(at=stop(0).at, t=0.0), "first tick")  # by which a person is seen
+        await rig.done()
+        rig.put(Ticked(at=stop(0).at, t=0.0))
+        await rig.done()
+
+    assert rig.story == ["first tick: journal 1, audit 1", "told: journal 1, audit 1"]
+    assert rig.sizes == [1]
+
+
+async def frozen_state(rig: LoopRig) -> tuple[int, Frozen]:
     """Ask for the state at the next batch boundary and wait for it."""
     taken: list[tuple[int, Frozen]] = []
     heard = anyio.Event()
@@ -324,46 +322,46 @@ async def frozen_state(scribe: Scribe) -> tuple[int, Frozen]:
         taken.append((stream_seq, state))
         heard.set()
 
-    scribe.loop.freeze_next(take)
-    scribe.mailbox.put(EventEnvelope(lambda _engine, _moment: None, lambda: None))
+    rig.loop.freeze_next(take)
+    rig.mailbox.put(EventEnvelope(lambda _engine, _moment: None, lambda: None))
     with anyio.fail_after(10):
         await heard.wait()
     return taken[0]
 
 
-async def test_frozen_state_equals_what_replay_up_to_that_batch_gives(scribe: Scribe) -> None:
-    async with scribe.at_work():
+async def test_frozen_state_equals_what_replay_up_to_that_batch_gives(rig: LoopRig) -> None:
+    async with rig.at_work():
         for number in range(50):
-            scribe.propose(propose(number, id=f"p{number}"), [])
-            scribe.put(outcome(number, f"p{number}"))
+            rig.propose(propose(number, id=f"p{number}"), [])
+            rig.put(outcome(number, f"p{number}"))
             await anyio.lowlevel.checkpoint()
-        stream_seq, state = await frozen_state(scribe)
+        stream_seq, state = await frozen_state(rig)
         for number in range(50, 100):
-            scribe.propose(propose(number, id=f"p{number}"), [])
-        await scribe.done()
+            rig.propose(propose(number, id=f"p{number}"), [])
+        await rig.done()
 
     replayed = Engine(Policy())
-    async for sequence, batch in scribe.journal.replay(0):
+    async for sequence, batch in rig.journal.replay(0):
         if sequence <= stream_seq:
             replayed.replay(decode_batch(batch))
     checkpoint = state.encode_engine()
     assert checkpoint == replayed.save()()
-    assert checkpoint.seq < scribe.loop.engine.seq
+    assert checkpoint.seq < rig.loop.engine.seq
 
 
-async def test_state_of_an_idle_daemon_is_frozen_at_the_newest_batch(scribe: Scribe) -> None:
-    async with scribe.at_work():
-        scribe.put(stop(0))
-        await scribe.done()
-        stream_seq, state = await frozen_state(scribe)
+async def test_state_of_an_idle_daemon_is_frozen_at_the_newest_batch(rig: LoopRig) -> None:
+    async with rig.at_work():
+        rig.put(stop(0))
+        await rig.done()
+        stream_seq, state = await frozen_state(rig)
 
-    assert stream_seq == scribe.journal.last == 1
+    assert stream_seq == rig.journal.last == 1
     assert state.encode_engine().seq == 2
     assert state.t >= 0.0
 
 
 async def test_loop_ends_when_another_daemon_writes(
-    scribe: Scribe, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
+    rig: LoopRig, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.2)
     async with connected(jetstream.url) as theirs:
@@ -373,48 +371,48 @@ async def test_loop_ends_when_another_daemon_writes(
         await other.append(b"{}")
 
     with pytest.raises(ExceptionGroup) as caught:  # noqa: PT012 - it rises out of the tasks
-        async with scribe.at_work():
-            scribe.put(stop(0))
-            await scribe.done()
+        async with rig.at_work():
+            rig.put(stop(0))
+            await rig.done()
 
     assert caught.group_contains(Displaced)
-    assert scribe.story == []
-    assert scribe.audit.seq == 0
+    assert rig.story == []
+    assert rig.audit.seq == 0
 
 
 async def test_stall_names_what_is_wrong(
-    scribe: Scribe, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
+    rig: LoopRig, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.journal.stream.ANSWER_S", 0.1)
     monkeypatch.setattr("safetyd.journal.commit_loop.STALLED_S", 0.0)
-    well = scribe.loop.stalled
+    well = rig.loop.stalled
 
-    async with scribe.at_work():
+    async with rig.at_work():
         with frozen(jetstream):
-            scribe.put(stop(0))
+            rig.put(stop(0))
             await steps()
-            waiting = scribe.loop.stalled
-            await until(lambda: scribe.journal.problem)
-            known = scribe.loop.stalled
-        await scribe.done()
+            waiting = rig.loop.stalled
+            await until(lambda: rig.journal.problem)
+            known = rig.loop.stalled
+        await rig.done()
 
     assert well == ""
     assert waiting.startswith("the journal has not answered for")
     assert known == "the journal's server does not answer"
 
 
-async def test_what_comes_between_two_slices_of_a_question_is_decided_first(scribe: Scribe) -> None:
+async def test_what_comes_between_two_slices_of_a_question_is_decided_first(rig: LoopRig) -> None:
     def slices(engine: Engine, _moment: Moment) -> Slices:
-        scribe.put(stop(0), "stop")
+        rig.put(stop(0), "stop")
         yield
         return Noted(ok=bool(engine.stop.stops))
 
     answers: list[bytes] = []
-    scribe.mailbox.put_question(
+    rig.mailbox.put_question(
         InquiryEnvelope(slices, lambda answer: answers.append(bytes(answer)), lambda _: None)
     )
-    async with scribe.at_work():
+    async with rig.at_work():
         await until(lambda: answers)
 
     assert answers == [b'{"ok":true}']
-    assert scribe.story == ["stop: journal 1, audit 2"]
+    assert rig.story == ["stop: journal 1, audit 2"]

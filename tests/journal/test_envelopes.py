@@ -16,7 +16,7 @@ from tests.story import stop
 MOMENT = Clock().now()
 
 
-def proposal_letter(sent: list[tuple[ProposalEnvelope, bool]]) -> ProposalEnvelope:
+def proposal_envelope(sent: list[tuple[ProposalEnvelope, bool]]) -> ProposalEnvelope:
     return ProposalEnvelope(
         "code",
         Proposal(type="read_file", id="p1"),
@@ -31,7 +31,7 @@ def proposal_letter(sent: list[tuple[ProposalEnvelope, bool]]) -> ProposalEnvelo
 
 
 def test_proposal_is_decided_at_the_moment_its_envelope_is_opened() -> None:
-    envelope = proposal_letter([])
+    envelope = proposal_envelope([])
 
     (decided,) = envelope.open(Engine(Policy()), MOMENT)
 
@@ -44,7 +44,7 @@ def test_proposal_is_decided_at_the_moment_its_envelope_is_opened() -> None:
 @pytest.mark.parametrize("late", [True, False])
 def test_whoever_sends_the_answer_hears_whether_it_is_late(late: bool) -> None:  # noqa: FBT001
     sent: list[tuple[ProposalEnvelope, bool]] = []
-    envelope = proposal_letter(sent)
+    envelope = proposal_envelope(sent)
 
     envelope.deliver(late=late)
 

@@ -18,7 +18,7 @@ from tests.story import ask, play, propose, resume, stop
 MAX_BYTES = 16 * 1024 * 1024
 
 
-class House:
+class RecoveryRig:
     """A daemon's memory: journal, audit file and checkpoints, as a start finds them."""
 
     def __init__(self, journal: Journal, directory: Path) -> None:
@@ -60,189 +60,189 @@ class House:
 
 
 @pytest.fixture
-async def house(client: HardenedClient, tmp_path: Path) -> House:
+async def rig(client: HardenedClient, tmp_path: Path) -> RecoveryRig:
     journal = Journal(client, Subjects(), "b00t")
     await journal.open(MAX_BYTES)
     await client.flush()
-    return House(journal, tmp_path)
+    return RecoveryRig(journal, tmp_path)
 
 
-def same(restored: Restored, house: House) -> bool:
-    return restored.engine.save()() == house.engine.save()()
+def same(restored: Restored, rig: RecoveryRig) -> bool:
+    return restored.engine.save()() == rig.engine.save()()
 
 
-async def test_first_start_finds_nothing_and_knows_nothing(house: House) -> None:
-    restored = await house.start()
+async def test_first_start_finds_nothing_and_knows_nothing(rig: RecoveryRig) -> None:
+    restored = await rig.start()
 
     assert (restored.engine.seq, restored.replayed, restored.t) == (0, 0, 0.0)
     assert restored.checkpoint is None
 
 
-async def test_journal_alone_rebuilds_everything(house: House) -> None:
-    await house.live(propose(0), stop(1), resume(2), propose(3, id="p2"))
+async def test_journal_alone_rebuilds_everything(rig: RecoveryRig) -> None:
+    await rig.live(propose(0), stop(1), resume(2), propose(3, id="p2"))
 
-    restored = await house.start()
+    restored = await rig.start()
 
-    assert same(restored, house)
-    assert restored.replayed == house.engine.seq
+    assert same(restored, rig)
+    assert restored.replayed == rig.engine.seq
     assert restored.t == 3.0
 
 
-async def test_checkpoint_spares_the_replay_of_what_it_knows(house: House) -> None:
-    await house.live(propose(0), stop(1))
-    house.save()
-    await house.live(resume(60), propose(61, id="p2"))
+async def test_checkpoint_spares_the_replay_of_what_it_knows(rig: RecoveryRig) -> None:
+    await rig.live(propose(0), stop(1))
+    rig.save()
+    await rig.live(resume(60), propose(61, id="p2"))
 
-    restored = await house.start()
+    restored = await rig.start()
 
-    assert same(restored, house)
+    assert same(restored, rig)
     assert restored.replayed == 3
     assert restored.checkpoint is not None
     assert restored.checkpoint.engine.seq == 3
     assert restored.t == 61.0
 
 
-async def test_checkpoint_at_the_journals_end_needs_no_replay(house: House) -> None:
-    await house.live(propose(0), stop(1))
-    house.save()
+async def test_checkpoint_at_the_journals_end_needs_no_replay(rig: RecoveryRig) -> None:
+    await rig.live(propose(0), stop(1))
+    rig.save()
 
-    restored = await house.start()
+    restored = await rig.start()
 
-    assert same(restored, house)
+    assert same(restored, rig)
     assert (restored.replayed, restored.t) == (0, 50.0)
 
 
-async def test_restored_engine_decides_as_the_old_one(house: House) -> None:
-    await house.live(propose(0), stop(1))
-    house.save()
+async def test_restored_engine_decides_as_the_old_one(rig: RecoveryRig) -> None:
+    await rig.live(propose(0), stop(1))
+    rig.save()
 
-    restored = await house.start()
+    restored = await rig.start()
 
     again = propose(5, id="p9")
-    assert ask(restored.engine, again) == ask(house.engine, propose(5, id="p9"))
+    assert ask(restored.engine, again) == ask(rig.engine, propose(5, id="p9"))
 
 
 async def test_damaged_checkpoint_is_reported_and_the_one_before_used(
-    house: House, caplog: pytest.LogCaptureFixture
+    rig: RecoveryRig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await house.live(propose(0))
-    house.save()
-    await house.live(stop(1))
-    house.save()
-    house.checkpoints.paths()[0].write_bytes(b"damaged")
+    await rig.live(propose(0))
+    rig.save()
+    await rig.live(stop(1))
+    rig.save()
+    rig.checkpoints.paths()[0].write_bytes(b"damaged")
 
     with caplog.at_level(logging.ERROR):
-        restored = await house.start()
+        restored = await rig.start()
 
-    assert same(restored, house)
+    assert same(restored, rig)
     assert restored.replayed == 2
     assert "checkpoint left out, the one before is used" in caplog.text
 
 
-async def test_without_any_good_checkpoint_the_whole_journal_is_replayed(house: House) -> None:
-    await house.live(propose(0), stop(1))
-    house.save()
-    house.checkpoints.paths()[0].write_bytes(b"damaged")
+async def test_without_any_good_checkpoint_the_whole_journal_is_replayed(rig: RecoveryRig) -> None:
+    await rig.live(propose(0), stop(1))
+    rig.save()
+    rig.checkpoints.paths()[0].write_bytes(b"damaged")
 
-    assert same(await house.start(), house)
+    assert same(await rig.start(), rig)
 
 
-async def test_journal_trimmed_above_every_good_checkpoint_is_refused(house: House) -> None:
-    await house.live(propose(0), stop(1), resume(2))
-    await house.journal.trim(3)
+async def test_journal_trimmed_above_every_good_checkpoint_is_refused(rig: RecoveryRig) -> None:
+    await rig.live(propose(0), stop(1), resume(2))
+    await rig.journal.trim(3)
 
     with pytest.raises(JournalTrimmed, match="goes on with event 4"):
-        await house.start()
+        await rig.start()
 
 
 async def test_journal_that_ends_before_the_audit_file_is_refused(
-    house: House, client: HardenedClient
+    rig: RecoveryRig, client: HardenedClient
 ) -> None:
-    await house.live(propose(0), stop(1))
-    audit = house.audit()
-    events = play(house.engine, resume(2))
+    await rig.live(propose(0), stop(1))
+    audit = rig.audit()
+    events = play(rig.engine, resume(2))
     audit.append([encode(event) for event in events], events[-1].seq)
     audit.close()
 
     with pytest.raises(JournalLost, match="the audit file ends with event 5"):
-        await house.start()
+        await rig.start()
     assert client.is_connected
 
 
 async def test_checkpoint_newer_than_the_journal_is_refused(
-    house: House, client: HardenedClient, tmp_path: Path
+    rig: RecoveryRig, client: HardenedClient, tmp_path: Path
 ) -> None:
-    await house.live(propose(0), stop(1))
-    house.save()
+    await rig.live(propose(0), stop(1))
+    rig.save()
     for path in files(tmp_path / "audit"):
         path.unlink()
     await client.jetstream().delete_stream("SAFETY_JOURNAL")
     fresh = Journal(client, Subjects(), "next")
     await fresh.open(MAX_BYTES)
-    house.journal = fresh
+    rig.journal = fresh
 
     with pytest.raises(JournalLost):
-        await house.start()
+        await rig.start()
 
 
-async def test_audit_file_catches_up_from_the_journal(house: House) -> None:
-    await house.live(propose(0))
-    await house.live(stop(1), resume(2), mirrored=False)
+async def test_audit_file_catches_up_from_the_journal(rig: RecoveryRig) -> None:
+    await rig.live(propose(0))
+    await rig.live(stop(1), resume(2), mirrored=False)
 
-    await house.start()
+    await rig.start()
 
-    assert house.audit_seqs == house.engine.seq == 5
-
-
-async def test_audit_file_catches_up_on_what_the_checkpoint_already_knows(house: House) -> None:
-    await house.live(propose(0))
-    await house.live(stop(1), resume(2), mirrored=False)
-    house.save()
-    await house.live(propose(3, id="p2"), mirrored=False)
-
-    await house.start()
-
-    assert house.audit_seqs == house.engine.seq == 6
+    assert rig.audit_seqs == rig.engine.seq == 5
 
 
-async def test_audit_file_that_holds_half_a_batch_gets_the_rest(house: House) -> None:
-    await house.live(propose(0))
-    events = play(house.engine, stop(1))
+async def test_audit_file_catches_up_on_what_the_checkpoint_already_knows(rig: RecoveryRig) -> None:
+    await rig.live(propose(0))
+    await rig.live(stop(1), resume(2), mirrored=False)
+    rig.save()
+    await rig.live(propose(3, id="p2"), mirrored=False)
+
+    await rig.start()
+
+    assert rig.audit_seqs == rig.engine.seq == 6
+
+
+async def test_audit_file_that_holds_half_a_batch_gets_the_rest(rig: RecoveryRig) -> None:
+    await rig.live(propose(0))
+    events = play(rig.engine, stop(1))
     lines = [encode(event) for event in events]
-    await house.journal.append(b"\n".join(lines))
-    audit = house.audit()
+    await rig.journal.append(b"\n".join(lines))
+    audit = rig.audit()
     audit.append(lines[:1], 2)
     audit.close()
 
-    await house.start()
+    await rig.start()
 
-    assert house.audit_seqs == 3
-    assert len(tail(house.directory / "audit", 9)) == 3
+    assert rig.audit_seqs == 3
+    assert len(tail(rig.directory / "audit", 9)) == 3
 
 
 async def test_events_that_only_another_machine_has_audited_are_declared_missing(
-    house: House, tmp_path: Path
+    rig: RecoveryRig, tmp_path: Path
 ) -> None:
-    await house.live(propose(0), stop(1))
-    house.save()
-    await house.live(resume(2))
-    await house.journal.trim(3)
+    await rig.live(propose(0), stop(1))
+    rig.save()
+    await rig.live(resume(2))
+    await rig.journal.trim(3)
     for path in files(tmp_path / "audit"):
         path.unlink()
 
-    await house.start()
+    await rig.start()
 
     found = verify(tmp_path / "audit")
     assert (found.missing, found.last_seq) == (3, 5)
 
 
-async def test_restoring_twice_gives_the_same(house: House) -> None:
-    await house.live(propose(0), stop(1))
-    house.save()
-    await house.live(resume(2))
+async def test_restoring_twice_gives_the_same(rig: RecoveryRig) -> None:
+    await rig.live(propose(0), stop(1))
+    rig.save()
+    await rig.live(resume(2))
 
-    first, second = await house.start(), await house.start()
+    first, second = await rig.start(), await rig.start()
 
     assert first.engine.save()() == second.engine.save()()
-    assert house.audit_seqs == 5
-    assert same(second, house)
+    assert rig.audit_seqs == 5
+    assert same(second, rig)

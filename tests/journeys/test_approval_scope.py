@@ -294,7 +294,7 @@ def test_whatever_the_way_an_approval_comes_it_is_judged_alike(
         assert review(daemon, "deny", asked["request_id"], via=via)["ok"] is not taken
 
 
-def test_a_bubble_approves_only_what_it_can_show_whole(daemon: RunningDaemon) -> None:
+def test_a_notification_approves_only_what_it_can_show_whole(daemon: RunningDaemon) -> None:
     with Asker(daemon, name()) as agent:
         short = agent.propose("p1", text="git push")
         long = agent.propose("p2", text="git push " + "x" * 400)

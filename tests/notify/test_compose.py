@@ -67,7 +67,7 @@ def test_a_request_is_told_with_what_who_why_how_urgent_until_when_and_how_to_an
     assert (notice.thread, notice.list_link, notice.more) == (ref, "", 0)
 
 
-def test_a_message_goes_to_the_address_of_its_lane_in_the_recipients_own_time() -> None:
+def test_a_message_goes_to_the_address_of_its_queue_in_the_recipients_own_time() -> None:
     berlin = QuietHours(start="00:00", end="00:00", timezone="Europe/Berlin")
     wired = ComposeRig(telling("email", quiet=berlin))
 
@@ -249,7 +249,7 @@ def test_no_code_is_where_others_may_read_it() -> None:
         {"text": "", "description": "Push"},
     ],
 )
-def test_what_has_more_than_its_text_is_not_approved_by_bubble_or_reply(
+def test_what_has_more_than_its_text_is_not_approved_by_notification_or_reply(
     fields: dict[str, Any],
 ) -> None:
     wired = ComposeRig(telling("sms"))
@@ -274,7 +274,7 @@ def test_what_has_more_than_its_text_is_not_approved_by_bubble_or_reply(
         ({"extra": msgspec.Raw(b'{"to":"x"}')}, "fields that safetyd does not know"),
     ],
 )
-def test_bubble_and_reply_approve_only_what_is_all_in_its_text_and_messages_name_the_rest(
+def test_notification_and_reply_approve_only_what_is_all_in_its_text_and_messages_name_the_rest(
     beside: dict[str, Any], named: str
 ) -> None:
     wired = ComposeRig(telling("sms"))

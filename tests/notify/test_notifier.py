@@ -61,18 +61,18 @@ def opens(notifier: Notifier, token: str) -> str | None:
 @pytest.mark.req("S3.54")
 async def test_a_request_reaches_somebody_by_mail_with_a_link_that_opens_it(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = NotifierRig(tmp_path, mail_table(server))
+        rig = NotifierRig(tmp_path, mail_table(server))
 
-        async with house.at_work():
-            ref = house.wired.asks()
-            house.wired.passes()
-            await house.wired.rest()
+        async with rig.at_work():
+            ref = rig.wired.asks()
+            rig.wired.passes()
+            await rig.wired.rest()
 
     (mail,) = server.received
     assert mail.recipients == ("alice@example.com",)
-    assert opens(house.notifier, token_in(mail.text)) == ref
-    assert house.notifier.links.code(ref, "operator") in mail.text
-    assert house.asks("outbox")["deliveries"][0]["state"] == "accepted"
+    assert opens(rig.notifier, token_in(mail.text)) == ref
+    assert rig.notifier.links.code(ref, "operator") in mail.text
+    assert rig.asks("outbox")["deliveries"][0]["state"] == "accepted"
 
 
 @pytest.mark.req("S3.29")
@@ -81,27 +81,27 @@ async def test_everybody_is_told_on_every_channel_that_is_enabled(tmp_path: Path
     (tmp_path / "token").write_text(AUTH_TOKEN)
     with mail_server("none") as server:
         async with twilio() as phones:
-            house = NotifierRig(tmp_path, mail_table(server), sms_table(phones.url), TEAM)
+            rig = NotifierRig(tmp_path, mail_table(server), sms_table(phones.url), TEAM)
 
-            async with house.at_work():
-                house.wired.asks()
-                house.wired.passes()
-                await house.wired.rest()
+            async with rig.at_work():
+                rig.wired.asks()
+                rig.wired.passes()
+                await rig.wired.rest()
 
     told = sorted(mail.recipients[0] for mail in server.received)
     assert told == ["alice@example.com", "bob@example.com"]
     assert [got.form["To"] for got in phones.got] == ["+15550100"]
-    assert [row["name"] for row in house.asks("channels")["recipients"]] == ["alice", "bob"]
+    assert [row["name"] for row in rig.asks("channels")["recipients"]] == ["alice", "bob"]
 
 
 async def test_a_channel_says_no_more_than_its_privacy_allows(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = NotifierRig(tmp_path, mail_table(server, 'privacy = "minimal"'))
+        rig = NotifierRig(tmp_path, mail_table(server, 'privacy = "minimal"'))
 
-        async with house.at_work():
-            house.wired.asks(text="git push origin secret-project")
-            house.wired.passes()
-            await house.wired.rest()
+        async with rig.at_work():
+            rig.wired.asks(text="git push origin secret-project")
+            rig.wired.passes()
+            await rig.wired.rest()
 
     assert "secret-project" not in server.received[0].message.as_string()
 
@@ -117,13 +117,13 @@ def test_links_begin_with_the_public_address_if_there_is_one(tmp_path: Path) -> 
 
 
 def test_a_code_is_as_short_as_it_can_be(tmp_path: Path) -> None:
-    house = NotifierRig(tmp_path)
-    ref = house.wired.asks()
+    rig = NotifierRig(tmp_path)
+    ref = rig.wired.asks()
 
-    code = house.notifier.links.code(ref, "alice")
+    code = rig.notifier.links.code(ref, "alice")
 
     assert len(code) == 4
-    assert house.notifier.links.signer.code_ok(ref, "alice", code)
+    assert rig.notifier.links.signer.code_ok(ref, "alice", code)
 
 
 async def test_links_work_after_a_restart(tmp_path: Path) -> None:
@@ -149,26 +149,26 @@ async def test_a_secret_that_is_mended_is_read_anew(tmp_path: Path, how: str) ->
     password = tmp_path / "password"
     with mail_server("none", login=Login("safetyd", "right")) as server:
         lines = ('username = "safetyd"', 'password_file = "password"')
-        house = NotifierRig(tmp_path, mail_table(server, *lines))
+        rig = NotifierRig(tmp_path, mail_table(server, *lines))
 
-        async with house.at_work():
-            await house.wired.rest()
-            down = house.wired.engine.outbox.down
-            (state,) = house.notifier.dispatch.states()
-            house.wired.asks()
-            (delivery,) = house.wired.passes()
+        async with rig.at_work():
+            await rig.wired.rest()
+            down = rig.wired.engine.outbox.down
+            (state,) = rig.notifier.dispatch.states()
+            rig.wired.asks()
+            (delivery,) = rig.wired.passes()
             password.write_text("right\n")
             if how == "reload":
-                house.notifier.renew("carol")
+                rig.notifier.renew("carol")
             else:
-                house.notifier.dispatch.retry([delivery])
+                rig.notifier.dispatch.retry([delivery])
             await until(lambda: server.received)
-            await house.wired.rest()
+            await rig.wired.rest()
 
     assert down == ("email",)
     assert state.last_error == f"{password} cannot be read: No such file or directory"
     assert delivery.state == "accepted"
-    assert house.wired.engine.outbox.down == ()
+    assert rig.wired.engine.outbox.down == ()
 
 
 async def test_a_reload_tries_what_was_parked(tmp_path: Path) -> None:
@@ -176,19 +176,19 @@ async def test_a_reload_tries_what_was_parked(tmp_path: Path) -> None:
     password.write_text("wrong\n")
     with mail_server("none", login=Login("safetyd", "right")) as server:
         lines = ('username = "safetyd"', 'password_file = "password"')
-        house = NotifierRig(tmp_path, mail_table(server, *lines))
+        rig = NotifierRig(tmp_path, mail_table(server, *lines))
 
-        async with house.at_work():
-            house.wired.asks()
-            (delivery,) = house.wired.passes()
-            await until(lambda: house.wired.journalled(NotTold))
+        async with rig.at_work():
+            rig.wired.asks()
+            (delivery,) = rig.wired.passes()
+            await until(lambda: rig.wired.journalled(NotTold))
             parked, error = delivery.state, delivery.error
             password.write_text("right\n")
-            house.notifier.renew("carol")
+            rig.notifier.renew("carol")
             await until(lambda: server.received)
-            await house.wired.rest()
+            await rig.wired.rest()
 
-    (unparked,) = house.wired.journalled(Unparked)
+    (unparked,) = rig.wired.journalled(Unparked)
     assert isinstance(unparked, Unparked)
     assert (parked, delivery.state) == ("parked", "accepted")
     assert (unparked.deliveries, unparked.by) == ((delivery.id,), "carol")
@@ -197,13 +197,13 @@ async def test_a_reload_tries_what_was_parked(tmp_path: Path) -> None:
 
 async def test_a_reload_with_nothing_parked_writes_nothing(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = NotifierRig(tmp_path, mail_table(server))
+        rig = NotifierRig(tmp_path, mail_table(server))
 
-        async with house.at_work():
-            house.notifier.renew("carol")
-            await house.wired.rest()
+        async with rig.at_work():
+            rig.notifier.renew("carol")
+            await rig.wired.rest()
 
-    assert house.wired.queue.journal == []
+    assert rig.wired.queue.journal == []
 
 
 async def test_credentials_of_systemd_come_before_files_in_the_data_dir(
@@ -215,12 +215,12 @@ async def test_credentials_of_systemd_come_before_files_in_the_data_dir(
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     with mail_server("none", login=Login("safetyd", "credentials")) as server:
         lines = ('username = "safetyd"', 'password_file = "password"')
-        house = NotifierRig(tmp_path / "data", mail_table(server, *lines))
+        rig = NotifierRig(tmp_path / "data", mail_table(server, *lines))
 
-        async with house.at_work():
-            house.wired.asks()
-            house.wired.passes()
-            await house.wired.rest()
+        async with rig.at_work():
+            rig.wired.asks()
+            rig.wired.passes()
+            await rig.wired.rest()
 
     assert len(server.received) == 1
 
@@ -233,14 +233,14 @@ async def test_an_sms_says_where_to_report_if_that_is_public_and_is_asked_about_
     monkeypatch.setattr("safetyd.notify.sms.delivery_reports.LOOK_S", 0.01)
     (tmp_path / "token").write_text(AUTH_TOKEN)
     async with twilio() as phones:
-        house = NotifierRig(tmp_path, public, sms_table(phones.url))
+        rig = NotifierRig(tmp_path, public, sms_table(phones.url))
 
-        async with house.at_work():
-            house.wired.asks()
-            (delivery,) = house.wired.passes()
-            await house.wired.rest()
+        async with rig.at_work():
+            rig.wired.asks()
+            (delivery,) = rig.wired.passes()
+            await rig.wired.rest()
             phones.statuses[delivery.provider_id] = "delivered"
-            house.wired.clock.t += 60
+            rig.wired.clock.t += 60
             await until(lambda: delivery.state == "delivered")
 
     callback = "https://safety.example.com/hooks/sms/status" if public else None
@@ -248,16 +248,16 @@ async def test_an_sms_says_where_to_report_if_that_is_public_and_is_asked_about_
 
 
 async def test_a_helper_that_shows_a_message_has_delivered_it(tmp_path: Path) -> None:
-    house = NotifierRig(tmp_path, desktop="[notifications.desktop]\nhelper = true\n")
+    rig = NotifierRig(tmp_path, desktop="[notifications.desktop]\nhelper = true\n")
 
-    async with house.at_work():
-        (lane,) = house.does("notify_test")["lanes"]
-        await until(lambda: house.told)
-        shown = house.does("notify_shown", delivery=house.told[0]["delivery"])
-        await house.wired.rest()
+    async with rig.at_work():
+        (lane,) = rig.does("notify_test")["lanes"]
+        await until(lambda: rig.told)
+        shown = rig.does("notify_shown", delivery=rig.told[0]["delivery"])
+        await rig.wired.rest()
 
     assert (lane["channel"], shown) == ("desktop", {"ok": True})
-    assert house.asks("outbox")["deliveries"][0]["state"] == "delivered"
+    assert rig.asks("outbox")["deliveries"][0]["state"] == "delivered"
 
 
 def test_without_helpers_nobody_hears_that_something_is_shown(tmp_path: Path) -> None:
@@ -268,14 +268,14 @@ def test_a_browser_is_paired_for_the_first_recipient_or_the_one_who_is_named(
     tmp_path: Path,
 ) -> None:
     with mail_server("none") as server:
-        house = NotifierRig(tmp_path, mail_table(server), TEAM)
+        rig = NotifierRig(tmp_path, mail_table(server), TEAM)
 
-    first, named = house.does("pair"), house.does("pair", recipient="bob")
-    unknown = house.does("pair", recipient="dave")
+    first, named = rig.does("pair"), rig.does("pair", recipient="bob")
+    unknown = rig.does("pair", recipient="dave")
 
     assert (first["recipient"], named["recipient"]) == ("alice", "bob")
     token = named["link"].partition("/d/")[2]
-    assert house.notifier.links.signer.pairing_of(token, house.wired.at) == "bob"
+    assert rig.notifier.links.signer.pairing_of(token, rig.wired.at) == "bob"
     assert unknown["error"] == "'dave' is not one of alice, bob"
 
 
@@ -290,18 +290,18 @@ async def test_links_work_after_a_new_key_unless_they_are_revoked(
     tmp_path: Path, *, revoked: bool
 ) -> None:
     with mail_server("none") as server:
-        house = NotifierRig(tmp_path, mail_table(server))
-        async with house.at_work():
-            ref = house.wired.asks()
-            house.wired.passes()
-            await house.wired.rest()
+        rig = NotifierRig(tmp_path, mail_table(server))
+        async with rig.at_work():
+            ref = rig.wired.asks()
+            rig.wired.passes()
+            await rig.wired.rest()
             old = token_in(server.received[0].text)
 
-            answer = house.does("rotate_links", revoke_now=revoked)
+            answer = rig.does("rotate_links", revoke_now=revoked)
 
     assert answer == {"ok": True}
-    assert opens(house.notifier, old) == (None if revoked else ref)
-    assert house.notifier.links.link("d", "", "a").partition("/d/")[2][:2] == "1b"
+    assert opens(rig.notifier, old) == (None if revoked else ref)
+    assert rig.notifier.links.link("d", "", "a").partition("/d/")[2][:2] == "1b"
 
 
 def test_keys_that_cannot_be_used_stop_the_start_and_say_what_to_do(tmp_path: Path) -> None:
@@ -312,28 +312,28 @@ def test_keys_that_cannot_be_used_stop_the_start_and_say_what_to_do(tmp_path: Pa
 
 
 def test_a_new_key_that_cannot_be_made_is_refused_and_the_old_one_goes_on(tmp_path: Path) -> None:
-    house = NotifierRig(tmp_path)
-    link = house.notifier.links.link("d", "", "a")
+    rig = NotifierRig(tmp_path)
+    link = rig.notifier.links.link("d", "", "a")
     _break_keys(tmp_path)
 
-    answer = house.does("rotate_links")
+    answer = rig.does("rotate_links")
 
     assert answer["code"] == "unusable"
     assert "links.json cannot be used" in answer["error"]
-    assert house.notifier.links.link("d", "", "a") == link
+    assert rig.notifier.links.link("d", "", "a") == link
 
 
 def test_a_reload_with_keys_that_cannot_be_used_keeps_the_old_ones_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = NotifierRig(tmp_path)
-    link = house.notifier.links.link("d", "", "a")
+    rig = NotifierRig(tmp_path)
+    link = rig.notifier.links.link("d", "", "a")
     _break_keys(tmp_path)
 
     with caplog.at_level(logging.ERROR, "safetyd"):
-        house.notifier.renew("carol")
+        rig.notifier.renew("carol")
 
-    assert house.notifier.links.link("d", "", "a") == link
+    assert rig.notifier.links.link("d", "", "a") == link
     assert any(said.startswith("links keep their keys: ") for said in caplog.messages)
 
 
@@ -346,11 +346,11 @@ async def test_keys_that_are_due_are_changed_while_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.notify.links.link_issuer.KEYS_LOOK_S", 0.01)
-    house = NotifierRig(tmp_path)
+    rig = NotifierRig(tmp_path)
 
-    async with house.at_work():
+    async with rig.at_work():
         LinkKeys(tmp_path / "keys" / "links.json").rotate(at(0) + timedelta(seconds=20))
-        await until(lambda: house.notifier.links.link("d", "", "a").partition("/d/")[2][:2] == "1b")
+        await until(lambda: rig.notifier.links.link("d", "", "a").partition("/d/")[2][:2] == "1b")
 
     assert (tmp_path / "keys" / "links.json").stat().st_mode & 0o077 == 0
 
@@ -360,9 +360,9 @@ def test_twilio_is_believed_by_the_token_in_the_file_and_numbers_are_those_of_re
     tmp_path: Path,
 ) -> None:
     (tmp_path / "token").write_text(AUTH_TOKEN)
-    house = NotifierRig(tmp_path, PUBLIC, sms_table(), TEAM)
+    rig = NotifierRig(tmp_path, PUBLIC, sms_table(), TEAM)
 
-    known = house.notifier.twilio()
+    known = rig.notifier.twilio()
 
     assert (known.auth_token, known.base_url) == (AUTH_TOKEN, "https://safety.example.com")
     assert known.recipient_of("+15550100") == "alice"
@@ -379,18 +379,18 @@ def test_twilio_is_not_believed_without_sms_or_without_its_token(tmp_path: Path)
 
 def test_a_link_that_led_back_is_seen_in_the_outbox(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = NotifierRig(tmp_path, mail_table(server))
-    house.does("notify_test")
-    (row,) = house.asks("outbox")["deliveries"]
+        rig = NotifierRig(tmp_path, mail_table(server))
+    rig.does("notify_test")
+    (row,) = rig.asks("outbox")["deliveries"]
 
-    house.notifier.link_used(row["id"], at(99))
+    rig.notifier.link_used(row["id"], at(99))
 
-    (after,) = house.asks("outbox")["deliveries"]
+    (after,) = rig.asks("outbox")["deliveries"]
     assert (row["opened_at"], after["opened_at"]) == (None, "2026-03-01T12:01:39Z")
 
 
 def test_a_message_that_nobody_remembers_has_no_link(tmp_path: Path) -> None:
-    house = NotifierRig(tmp_path)
+    rig = NotifierRig(tmp_path)
     gone = Due(
         at=at(0),
         t=0.0,
@@ -401,16 +401,16 @@ def test_a_message_that_nobody_remembers_has_no_link(tmp_path: Path) -> None:
         items=(),
     )
 
-    house.notifier.observe([gone])
+    rig.notifier.observe([gone])
 
-    assert len(house.notifier.links.sent_links) == 0
+    assert len(rig.notifier.links.sent_links) == 0
 
 
 def test_a_preview_goes_by_the_tables_in_force(tmp_path: Path) -> None:
     with mail_server("none") as server:
-        house = NotifierRig(tmp_path, mail_table(server))
+        rig = NotifierRig(tmp_path, mail_table(server))
 
-    (row,) = house.asks("preview")["previews"]
+    (row,) = rig.asks("preview")["previews"]
 
     assert row["channel"] == "email"
     assert "http://127.0.0.1:8787/d/1" in row["text"]
@@ -431,17 +431,17 @@ def test_a_topic_that_others_may_read_has_codes_only_if_they_are_wanted(
 ) -> None:
     wanted = f"include_code = {str(included).lower()}\n"
     table = '[notifications.ntfy]\nenabled = true\nurl = "https://ntfy.example.com/alerts"\n'
-    house = NotifierRig(tmp_path, table + wanted)
+    rig = NotifierRig(tmp_path, table + wanted)
 
-    box = house.notifier._destination("default", "ntfy")
+    box = rig.notifier._destination("default", "ntfy")
 
     assert (box.codes, box.reply_risk) == (included, None)
 
 
 def test_a_reply_may_approve_only_by_sms_and_up_to_its_risk(tmp_path: Path) -> None:
-    house = NotifierRig(tmp_path, TEAM + sms_table() + 'max_risk = "medium"\n')
+    rig = NotifierRig(tmp_path, TEAM + sms_table() + 'max_risk = "medium"\n')
 
-    sms, mail = (house.notifier._destination("alice", name) for name in ("sms", "email"))
+    sms, mail = (rig.notifier._destination("alice", name) for name in ("sms", "email"))
 
     assert (sms.codes, sms.reply_risk) == (True, "medium")
     assert (mail.codes, mail.reply_risk) == (True, None)

@@ -33,7 +33,7 @@ def test_an_sms_asks_for_a_reply_only_if_its_sender_can_be_answered(sender: str,
     assert said in preview(notice(whole_topic(), channel="sms"), settings).text
 
 
-def test_a_bubble_is_shown_with_its_buttons() -> None:
+def test_a_notification_is_shown_with_its_buttons() -> None:
     shown = preview(notice(whole_topic(), channel="desktop"), SETTINGS)
 
     assert shown.text.endswith("\n[review] [approve] [deny]")

@@ -52,7 +52,7 @@ class Around:
         return [line for line in self.lines if id_.encode() in line]
 
 
-class Office:
+class OperatorRig:
     """A service over a real engine."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path) -> None:
@@ -60,10 +60,10 @@ class Office:
         self.mailbox = Mailbox()
         self.stop_flag = StopFlag()
         self.around = Around()
-        self.ear = CapturedPublisher()
+        self.captured = CapturedPublisher()
         self.clock = Clock()
         emergency_stop = EmergencyStop(
-            self.stop_flag, self.mailbox, self.ear.publisher, Subjects(), self.clock
+            self.stop_flag, self.mailbox, self.captured.publisher, Subjects(), self.clock
         )
         self.emergency_stop = emergency_stop
         settings = self.settings = Settings(Config(), None, directory)
@@ -80,7 +80,7 @@ class Office:
         )
         tasks.start_soon(notifier.run)
         self.service = OperatorService(
-            self.ear.publisher,
+            self.captured.publisher,
             self.mailbox,
             emergency_stop,
             Surroundings(self.around.facts, self.around.reload, self.around.search),
@@ -107,7 +107,7 @@ class Office:
         with anyio.fail_after(5):
             while True:
                 self.write()
-                if answers := self.ear.answers():
+                if answers := self.captured.answers():
                     return answers[0]
                 await anyio.lowlevel.checkpoint()
 
@@ -117,121 +117,123 @@ def _nobody_waits(_request: Request) -> bool:
 
 
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
+async def rig(tmp_path: Path) -> AsyncIterator[OperatorRig]:
     async with anyio.create_task_group() as tasks:
-        yield Office(tasks, tmp_path)
+        yield OperatorRig(tasks, tmp_path)
         tasks.cancel_scope.cancel()
 
 
-async def test_stop_holds_before_the_command_is_answered(office: Office) -> None:
-    office.control("stop", reason="drill")
+async def test_stop_holds_before_the_command_is_answered(rig: OperatorRig) -> None:
+    rig.control("stop", reason="drill")
 
-    held = office.stop_flag.holds("code")
+    held = rig.stop_flag.holds("code")
     assert held is not None
     assert (held.by, held.reason, held.source) == ("alice", "drill", "operator")
-    assert await office.answer() == {"ok": True, "epoch": 1, "journalled": True}
-    assert [s.by for s in office.engine.stop.stops] == ["alice"]
+    assert await rig.answer() == {"ok": True, "epoch": 1, "journalled": True}
+    assert [s.by for s in rig.engine.stop.stops] == ["alice"]
 
 
 async def test_stop_that_cannot_be_written_is_still_confirmed(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    rig: OperatorRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safetyd.operators.operator_service.WRITTEN_S", 0.01)
 
-    office.control("stop")
+    rig.control("stop")
 
     confirmed = {"ok": True, "epoch": 1, "journalled": False}
-    await until(lambda: confirmed in office.ear.answers())
+    await until(lambda: confirmed in rig.captured.answers())
 
 
-async def test_one_agent_is_stopped_alone(office: Office) -> None:
-    office.control("stop", agent="code")
+async def test_one_agent_is_stopped_alone(rig: OperatorRig) -> None:
+    rig.control("stop", agent="code")
 
-    await office.answer()
+    await rig.answer()
 
-    assert office.stop_flag.holds("code") is not None
-    assert office.stop_flag.holds("ops") is None
+    assert rig.stop_flag.holds("code") is not None
+    assert rig.stop_flag.holds("ops") is None
 
 
-async def test_resume_clears_what_operators_stopped_and_names_what_is_left(office: Office) -> None:
-    office.control("stop")
-    office.emergency_stop.stop("file:/x", "file", "there")
-    await office.answer()
+async def test_resume_clears_what_operators_stopped_and_names_what_is_left(
+    rig: OperatorRig,
+) -> None:
+    rig.control("stop")
+    rig.emergency_stop.stop("file:/x", "file", "there")
+    await rig.answer()
 
-    office.control("resume", reason="over")
-    (resumed, _) = office.write()
+    rig.control("resume", reason="over")
+    (resumed, _) = rig.write()
 
-    assert await office.answer() == {"ok": True, "cleared": ["operator"], "left": ["file:/x"]}
+    assert await rig.answer() == {"ok": True, "cleared": ["operator"], "left": ["file:/x"]}
     assert isinstance(resumed, Resumed)
     assert (resumed.by, resumed.reason) == ("alice", "over")
 
 
-async def test_resume_of_nothing_writes_nothing(office: Office) -> None:
-    office.control("resume")
+async def test_resume_of_nothing_writes_nothing(rig: OperatorRig) -> None:
+    rig.control("resume")
 
-    assert await office.answer() == {"ok": True, "cleared": [], "left": []}
-    assert office.engine.seq == 0
-
-
-async def test_resume_of_one_agent_leaves_the_rest_stopped(office: Office) -> None:
-    office.control("stop")
-    office.control("stop", agent="code")
-    await office.answer()
-
-    office.control("resume", agent="code")
-    await office.answer()
-
-    assert [s.agent for s in office.stop_flag.stops] == [None]
+    assert await rig.answer() == {"ok": True, "cleared": [], "left": []}
+    assert rig.engine.seq == 0
 
 
-async def test_stop_right_after_a_resume_wins(office: Office) -> None:
-    office.control("stop")
-    await office.answer()
+async def test_resume_of_one_agent_leaves_the_rest_stopped(rig: OperatorRig) -> None:
+    rig.control("stop")
+    rig.control("stop", agent="code")
+    await rig.answer()
 
-    office.control("resume")
-    office.control("stop", reason="no, wait")
-    events = office.write()
+    rig.control("resume", agent="code")
+    await rig.answer()
+
+    assert [s.agent for s in rig.stop_flag.stops] == [None]
+
+
+async def test_stop_right_after_a_resume_wins(rig: OperatorRig) -> None:
+    rig.control("stop")
+    await rig.answer()
+
+    rig.control("resume")
+    rig.control("stop", reason="no, wait")
+    events = rig.write()
 
     assert {type(event) for event in events} >= {Resumed, Stopped}
-    assert office.stop_flag.holds("code") is not None
-    assert [s.reason for s in office.engine.stop.stops] == ["no, wait"]
+    assert rig.stop_flag.holds("code") is not None
+    assert [s.reason for s in rig.engine.stop.stops] == ["no, wait"]
 
 
-async def test_reset_forgets_what_it_names(office: Office) -> None:
-    office.control("reset", agent="code", session="s-1", episode="e-1")
-    (forgotten,) = office.write()
+async def test_reset_forgets_what_it_names(rig: OperatorRig) -> None:
+    rig.control("reset", agent="code", session="s-1", episode="e-1")
+    (forgotten,) = rig.write()
 
-    assert await office.answer() == {"ok": True}
+    assert await rig.answer() == {"ok": True}
     assert isinstance(forgotten, Forgotten)
     assert (forgotten.agent, forgotten.by) == ("code", "alice")
     assert (forgotten.session, forgotten.episode) == ("s-1", "e-1")
 
 
-async def test_reload_is_carried_out_for_whoever_asked(office: Office) -> None:
-    office.control("reload")
+async def test_reload_is_carried_out_for_whoever_asked(rig: OperatorRig) -> None:
+    rig.control("reload")
 
-    assert await office.answer() == {"ok": True, "next_start": ["web"]}
-    assert office.around.reloaded_by == "alice"
+    assert await rig.answer() == {"ok": True, "next_start": ["web"]}
+    assert rig.around.reloaded_by == "alice"
 
 
-async def test_status_does_not_wait_for_a_journal_that_is_stuck(office: Office) -> None:
-    office.around.problem = "the journal has not answered for 3.0 s"
+async def test_status_does_not_wait_for_a_journal_that_is_stuck(rig: OperatorRig) -> None:
+    rig.around.problem = "the journal has not answered for 3.0 s"
 
-    office.query("status")
+    rig.query("status")
 
-    assert await office.answer() == {
+    assert await rig.answer() == {
         "ok": False,
         "error": "nothing is allowed: the journal has not answered for 3.0 s",
         "code": "unavailable",
     }
 
 
-async def test_refused_configuration_names_every_error(office: Office) -> None:
-    office.around.wrong = ["mode is wrong", "web.port is wrong"]
+async def test_refused_configuration_names_every_error(rig: OperatorRig) -> None:
+    rig.around.wrong = ["mode is wrong", "web.port is wrong"]
 
-    office.control("reload")
+    rig.control("reload")
 
-    assert await office.answer() == {
+    assert await rig.answer() == {
         "ok": False,
         "error": "mode is wrong\nweb.port is wrong",
         "code": "config_rejected",
@@ -262,15 +264,15 @@ async def test_refused_configuration_names_every_error(office: Office) -> None:
     ],
 )
 async def test_wrong_command_is_refused_and_changes_nothing(
-    office: Office, payload: bytes, code: str
+    rig: OperatorRig, payload: bytes, code: str
 ) -> None:
-    office.service.control(b"safety.v1.control.alice", REPLY, payload)
+    rig.service.control(b"safety.v1.control.alice", REPLY, payload)
 
-    answer = await office.answer()
+    answer = await rig.answer()
     assert (answer["ok"], answer["code"]) == (False, code)
     assert answer["error"]
-    assert office.stop_flag.stops == ()
-    assert office.engine.seq == 0
+    assert rig.stop_flag.stops == ()
+    assert rig.engine.seq == 0
 
 
 @pytest.mark.parametrize(
@@ -283,115 +285,115 @@ async def test_wrong_command_is_refused_and_changes_nothing(
         (b'{"command": "safe_mode", "agent": "a b"}', "invalid"),
     ],
 )
-async def test_wrong_question_is_refused(office: Office, payload: bytes, code: str) -> None:
-    office.service.query(b"safety.v1.query.alice", REPLY, payload)
+async def test_wrong_question_is_refused(rig: OperatorRig, payload: bytes, code: str) -> None:
+    rig.service.query(b"safety.v1.query.alice", REPLY, payload)
 
-    assert (await office.answer())["code"] == code
+    assert (await rig.answer())["code"] == code
 
 
-async def test_status_has_the_engines_state_and_the_daemons_facts(office: Office) -> None:
-    play(office.engine, stop(0))
+async def test_status_has_the_engines_state_and_the_daemons_facts(rig: OperatorRig) -> None:
+    play(rig.engine, stop(0))
 
-    office.query("status")
+    rig.query("status")
 
-    answer = await office.answer()
+    answer = await rig.answer()
     assert answer["ok"]
     assert answer["version"] == "1.2.3"
     assert answer["stop"]["active"]
 
 
-async def test_agents_are_listed(office: Office) -> None:
-    play(office.engine, propose(0))
+async def test_agents_are_listed(rig: OperatorRig) -> None:
+    play(rig.engine, propose(0))
 
-    office.query("agents")
+    rig.query("agents")
 
-    assert [a["agent"] for a in (await office.answer())["agents"]] == ["code"]
+    assert [a["agent"] for a in (await rig.answer())["agents"]] == ["code"]
 
 
-async def test_who_asks_too_much_is_told_when_to_ask_again(office: Office) -> None:
-    office.settings.question_limits.charge("alice", SAVED_S + 0.1)
+async def test_who_asks_too_much_is_told_when_to_ask_again(rig: OperatorRig) -> None:
+    rig.settings.question_limits.charge("alice", SAVED_S + 0.1)
 
-    office.query("status")
-    answer = await office.answer()
+    rig.query("status")
+    answer = await rig.answer()
 
     assert (answer["ok"], answer["code"]) == (False, "rate_limit")
     assert answer["error"].startswith("alice asks more than is answered; try again in ")
     assert answer["retry_after_s"] == pytest.approx(2.0, abs=0.2)
 
 
-async def test_only_some_questions_of_one_person_wait_for_a_stuck_journal(office: Office) -> None:
+async def test_only_some_questions_of_one_person_wait_for_a_stuck_journal(rig: OperatorRig) -> None:
     for _ in range(MAX_WAITING + 1):
-        office.query("safe_mode")
+        rig.query("safe_mode")
 
-    (refused,) = office.ear.answers()
+    (refused,) = rig.captured.answers()
 
     assert refused["code"] == "rate_limit"
-    office.write()
-    assert [answer["ok"] for answer in office.ear.answers()] == [True] * MAX_WAITING
+    rig.write()
+    assert [answer["ok"] for answer in rig.captured.answers()] == [True] * MAX_WAITING
 
 
-async def test_who_is_shut_out_is_not_even_answered(office: Office) -> None:
-    office.settings.question_limits.charge("alice", 1000.0)
+async def test_who_is_shut_out_is_not_even_answered(rig: OperatorRig) -> None:
+    rig.settings.question_limits.charge("alice", 1000.0)
     for _ in range(2000):
-        office.query("status")
-    office.ear.answers()
+        rig.query("status")
+    rig.captured.answers()
 
-    office.query("status")
+    rig.query("status")
 
-    assert office.ear.answers() == []
+    assert rig.captured.answers() == []
 
 
-async def test_one_explanation_is_looked_for_at_a_time(office: Office) -> None:
-    office.query("explain", id="p1")
-    office.query("explain", id="p2")
+async def test_one_explanation_is_looked_for_at_a_time(rig: OperatorRig) -> None:
+    rig.query("explain", id="p1")
+    rig.query("explain", id="p2")
 
-    refused, found = await office.answer(), await office.answer()
+    refused, found = await rig.answer(), await rig.answer()
 
     assert (refused["code"], found["code"]) == ("rate_limit", "not_found")
-    office.query("explain", id="p2")
-    assert (await office.answer())["code"] == "not_found"
+    rig.query("explain", id="p2")
+    assert (await rig.answer())["code"] == "not_found"
 
 
-async def test_questions_wait_their_turn(office: Office) -> None:
-    office.control("stop")
-    office.query("status")
+async def test_questions_wait_their_turn(rig: OperatorRig) -> None:
+    rig.control("stop")
+    rig.query("status")
 
-    assert office.ear.answers() == []
-    office.write()
-    assert office.ear.answer()["stop"]["active"]
+    assert rig.captured.answers() == []
+    rig.write()
+    assert rig.captured.answer()["stop"]["active"]
 
 
-async def test_decision_is_explained_from_the_audit_lines(office: Office) -> None:
-    office.around.lines = [encode(event) for event in play(office.engine, propose(0))]
+async def test_decision_is_explained_from_the_audit_lines(rig: OperatorRig) -> None:
+    rig.around.lines = [encode(event) for event in play(rig.engine, propose(0))]
 
-    office.query("explain", id="p1")
+    rig.query("explain", id="p1")
 
-    answer = await office.answer()
+    answer = await rig.answer()
     assert answer["ok"]
     assert answer["decisions"][0]["agent"] == "code"
 
 
 async def test_guards_that_did_not_restrict_are_asked_where_they_stand_today(
-    office: Office,
+    rig: OperatorRig,
 ) -> None:
-    office.around.lines = [encode(event) for event in play(office.engine, propose(0), stop(1))]
+    rig.around.lines = [encode(event) for event in play(rig.engine, propose(0), stop(1))]
 
-    office.query("explain", id="p1")
+    rig.query("explain", id="p1")
 
-    guards = (await office.answer())["decisions"][0]["guards"]
+    guards = (await rig.answer())["decisions"][0]["guards"]
     assert "alice: drill" in guards[0]["now"]
 
 
-async def test_what_was_decided_is_explained_while_nothing_can_be_written(office: Office) -> None:
-    office.around.lines = [encode(event) for event in play(office.engine, propose(0))]
-    office.around.problem = "the disk is full"
+async def test_what_was_decided_is_explained_while_nothing_can_be_written(rig: OperatorRig) -> None:
+    rig.around.lines = [encode(event) for event in play(rig.engine, propose(0))]
+    rig.around.problem = "the disk is full"
 
-    office.query("explain", id="p1")
+    rig.query("explain", id="p1")
 
     heard: list[dict[str, Any]] = []
 
     def answered() -> bool:
-        heard.extend(office.ear.answers())
+        heard.extend(rig.captured.answers())
         return bool(heard)
 
     await until(answered)
@@ -399,59 +401,59 @@ async def test_what_was_decided_is_explained_while_nothing_can_be_written(office
     assert (decided["decision"], decided["guards"][0]["now"]) == ("allow", "")
 
 
-async def test_unknown_decision_is_not_found(office: Office) -> None:
-    office.query("explain", id="p1")
+async def test_unknown_decision_is_not_found(rig: OperatorRig) -> None:
+    rig.query("explain", id="p1")
 
-    answer = await office.answer()
+    answer = await rig.answer()
     assert (answer["ok"], answer["code"]) == (False, "not_found")
     assert "'p1'" in answer["error"]
 
 
-async def test_answer_that_the_bus_cannot_carry_is_an_error_instead(office: Office) -> None:
-    now = office.clock.now()
+async def test_answer_that_the_bus_cannot_carry_is_an_error_instead(rig: OperatorRig) -> None:
+    now = rig.clock.now()
     for number in range(4000):
         name = f"agent-{number:058}"
-        play(office.engine, SafeModeEntered(at=now.at, t=now.t, agent=name, by="alice"))
+        play(rig.engine, SafeModeEntered(at=now.at, t=now.t, agent=name, by="alice"))
 
-    office.query("safe_mode")
+    rig.query("safe_mode")
 
-    answer = await office.answer()
+    answer = await rig.answer()
     assert (answer["ok"], answer["code"]) == (False, "too_large")
 
 
-async def test_audit_files_that_cannot_be_read_are_an_answer(office: Office) -> None:
-    office.around.unreadable = True
+async def test_audit_files_that_cannot_be_read_are_an_answer(rig: OperatorRig) -> None:
+    rig.around.unreadable = True
 
-    office.query("explain", id="p1")
+    rig.query("explain", id="p1")
 
-    answer = await office.answer()
+    answer = await rig.answer()
     assert (answer["ok"], answer["code"]) == (False, "unreadable")
 
 
-async def test_command_is_answered_only_when_it_is_written(office: Office) -> None:
-    office.control("pause", agent="code")
+async def test_command_is_answered_only_when_it_is_written(rig: OperatorRig) -> None:
+    rig.control("pause", agent="code")
 
-    assert office.ear.answers() == []
-    office.write()
-    assert office.ear.answer()["ok"]
+    assert rig.captured.answers() == []
+    rig.write()
+    assert rig.captured.answer()["ok"]
 
 
 @pytest.mark.parametrize(
     "question", ["budgets", "breakers", "anomalies", "types", "grants", "suggestions"]
 )
-async def test_what_guards_know_can_be_asked_for(office: Office, question: str) -> None:
-    office.query(question)
+async def test_what_guards_know_can_be_asked_for(rig: OperatorRig, question: str) -> None:
+    rig.query(question)
 
-    answer = await office.answer()
+    answer = await rig.answer()
     assert answer["ok"]
     assert len(answer) > 1
 
 
-async def test_safe_mode_of_one_agent_can_be_asked_for(office: Office) -> None:
-    office.control("safe_mode_enter", agent="code")
+async def test_safe_mode_of_one_agent_can_be_asked_for(rig: OperatorRig) -> None:
+    rig.control("safe_mode_enter", agent="code")
     for fields in ({"agent": "ops"}, {"agent": "*"}, {}):
-        office.query("safe_mode", **fields)
-    office.write()
+        rig.query("safe_mode", **fields)
+    rig.write()
 
-    _, ops, everybody, all_ = office.ear.answers()
+    _, ops, everybody, all_ = rig.captured.answers()
     assert (ops["active"], everybody["active"], all_["active"]) == (False, False, True)

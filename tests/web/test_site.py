@@ -49,7 +49,7 @@ class Heard(NamedTuple):
 
 
 class SiteRig:
-    """A front over a house at which nobody has anything to deliver."""
+    """A front over a rig at which nobody has anything to deliver."""
 
     def __init__(self, data_dir: Path, web: str = "", token: str = "t" * 43) -> None:
         (data_dir / "token").write_text(AUTH_TOKEN)
@@ -59,14 +59,14 @@ class SiteRig:
         table = f"[web]\nport = 0\nlinks_port = 0\n{web}"
         if "port" in web:
             table = f"[web]\n{web}"
-        self.house = NotifierRig(data_dir, table, TABLES)
-        self.wired = self.house.wired
+        self.rig = NotifierRig(data_dir, table, TABLES)
+        self.wired = self.rig.wired
         self.front = Site(
-            self.house.settings.config.web,
-            self.house.settings.keyring.bearer,
+            self.rig.settings.config.web,
+            self.rig.settings.keyring.bearer,
             Metrics("1"),
             EngineGateway(self.wired.mailbox, str, lambda: False),
-            self.house.notifier,
+            self.rig.notifier,
             self.wired.clock,
             waits=lambda _request: False,
             alive=str,
@@ -77,7 +77,7 @@ class SiteRig:
     async def at_work(self) -> AsyncIterator["SiteRig"]:
         try:
             await self.front.start()
-            async with self.house.writing(), aiohttp.ClientSession() as self._browser:
+            async with self.rig.writing(), aiohttp.ClientSession() as self._browser:
                 yield self
         finally:
             await self.front.stop()
@@ -93,7 +93,7 @@ class SiteRig:
     def link(self, ref: str) -> str:
         """Return the path of a link to what somebody was just sent."""
         (delivery, *_) = self.wired.engine.outbox.told(ref)
-        return f"/d/{self.house.notifier.links.signer.token(delivery.id, ref, 'alice')}"
+        return f"/d/{self.rig.notifier.links.signer.token(delivery.id, ref, 'alice')}"
 
 
 @contextmanager
@@ -195,14 +195,14 @@ async def test_the_page_of_a_link_records_the_answer(tmp_path: Path) -> None:
 
 async def test_the_link_of_a_test_message_leads_back(tmp_path: Path) -> None:
     async with SiteRig(tmp_path).at_work() as site:
-        note = site.house.does("notify_test", channels=["email"])["note"]
+        note = site.rig.does("notify_test", channels=["email"])["note"]
         url = site.front.web + site.link(note)
         page = await site.get(url)
         nonce = re.search(r'name="n" value="([^"]*)"', page.text)
         assert nonce is not None
-        seen = site.house.asks("outbox", ref=note)["deliveries"][0]["opened_at"]
+        seen = site.rig.asks("outbox", ref=note)["deliveries"][0]["opened_at"]
         await site.post(url, {"v": "test", "n": nonce[1]})
-        used = site.house.asks("outbox", ref=note)["deliveries"][0]["opened_at"]
+        used = site.rig.asks("outbox", ref=note)["deliveries"][0]["opened_at"]
 
     assert (page.status, seen) == (200, None)
     assert datetime.fromisoformat(used) == site.wired.at
@@ -213,7 +213,7 @@ async def test_a_reply_by_sms_is_heard_where_twilio_calls(tmp_path: Path) -> Non
     async with SiteRig(tmp_path, PUBLIC).at_work() as site:
         ref = site.wired.asks()
         site.wired.passes()
-        code = site.house.notifier.links.code(ref, "alice")
+        code = site.rig.notifier.links.code(ref, "alice")
         status, said = await send_inbound(
             f"{site.front.links}/hooks/sms",
             f"A {code}",

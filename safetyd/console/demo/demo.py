@@ -26,6 +26,34 @@ READY_S: Final = 30.0
 STOP_S: Final = 10.0
 LAST_WORD: Final = b"Ctrl-C stops it."
 _OURS: Final = ("SAFETYD_", "AI_COMPANY_", "STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_")
+FASTER: Final = 20  # how many times shorter than by default waiting is
+
+CONFIG: Final = """\
+[web]
+port = 0
+
+[safe_mode]
+cooldown_ms = 3000
+
+[breaker]
+open_s = 1.5
+probe_interval_s = 0.25
+
+[cooldown]
+dispatch_s = 3.0
+
+[agents.burster]
+burst = 5
+tokens_per_minute = 3
+
+[anomaly.rapid_identical]
+severity = "high"
+"""
+
+OPENING: Final = (
+    "This is a daemon of its own, in a directory of its own, with the defaults, except that\n"
+    f"waiting times are divided by {FASTER}, and where a scene says otherwise."
+)
 
 
 def forget_environment() -> None:
@@ -83,36 +111,6 @@ def tidy(directory: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         elif path.is_file():
             path.unlink()
-
-
-FASTER: Final = 20  # how many times shorter than by default waiting is
-
-CONFIG: Final = """\
-[web]
-port = 0
-
-[safe_mode]
-cooldown_ms = 3000
-
-[breaker]
-open_s = 1.5
-probe_interval_s = 0.25
-
-[cooldown]
-dispatch_s = 3.0
-
-[agents.burster]
-burst = 5
-tokens_per_minute = 3
-
-[anomaly.rapid_identical]
-severity = "high"
-"""
-
-OPENING: Final = (
-    "This is a daemon of its own, in a directory of its own, with the defaults, except that\n"
-    f"waiting times are divided by {FASTER}, and where a scene says otherwise."
-)
 
 
 @click.command()

@@ -24,6 +24,10 @@ from safetyd.daemon.file_ownership import problems, user_name
 from safetyd.daemon.project_files import with_files
 
 Level = Literal["ok", "note", "wrong"]
+OTHERS: Final = 0o077
+_MEND: Final = "no start or reload succeeds with it: delete it or put it right"
+_is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
+_ROLES: Final[tuple[Role, ...]] = ("agents", "operators", "observers")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -42,12 +46,6 @@ def note(check: str, text: str) -> Finding:
 
 def wrong(check: str, text: str) -> Finding:
     return Finding(check, "wrong", text)
-
-
-OTHERS: Final = 0o077
-_MEND: Final = "no start or reload succeeds with it: delete it or put it right"
-_is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
-_ROLES: Final[tuple[Role, ...]] = ("agents", "operators", "observers")
 
 
 def data_dir(path: Path) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
 """What commands print: pure functions from an answer to lines.
 
-The commands and the review screen import these.
+Every command, the doctor, the demo and the review screen import these.
 """

@@ -30,6 +30,7 @@ _find_label = re.compile(r" *\S+(?: \S+)* {2,}").match  # what stands before a f
 _BEGINS: Final = "  | "
 _GOES_ON: Final = "  + "
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
+NEWEST: Final = 10
 
 
 def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -227,9 +228,6 @@ def _document(value: object, without: str) -> str:
     if isinstance(value, Mapping):
         value = {name: said for name, said in value.items() if name != without}
     return document(value, indent=2) if value else ""
-
-
-NEWEST: Final = 10
 
 
 def sessions(data_dir: Path) -> str:

@@ -192,7 +192,7 @@ class Helper:
         self._tasks.start_soon(_open, str(reply["link"]))
 
     async def _answer(self, notice: DesktopNotice, command: str) -> None:
-        """Answer, and show in the same location what came of it.
+        """Answer, and show in the same place what came of it.
 
         An approval names the digest that was shown, so that nothing else is approved.
         """

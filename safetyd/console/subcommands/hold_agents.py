@@ -10,13 +10,15 @@ from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render import guard_tables as render_guards
+from safetyd.console.render import guard_tables
 from safetyd.console.render.guard_tables import EVERYBODY
 from safetyd.console.render.status_page import pending
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.party import KEYLESS
 from safetyd.operators.budget_commands import RAISED
+
+RELOAD_S: Final = 15.0
 
 
 @click.command()
@@ -39,7 +41,7 @@ def unpause(location: Location, agent: str) -> None:
     Every source of the pause is cleared: operators, anomalies, the budget.
     """
     reply, stranger = anyio.run(_about, location, "unpause", agent, "")
-    said = render_guards.unpaused(agent, reply)
+    said = guard_tables.unpaused(agent, reply)
     click.echo(f"{stranger} It was not paused." if stranger and not reply["cleared"] else said)
 
 
@@ -78,7 +80,7 @@ def safe_mode(  # noqa: PLR0913 - one option each
         )
         return _exit(reply, agent, as_json=as_json)
     answer = query(location, "safe_mode", agent=None if agent == EVERYBODY else agent)
-    click.echo(document(answer) if as_json else render_guards.safe_mode(answer))
+    click.echo(document(answer) if as_json else guard_tables.safe_mode(answer))
     return 0
 
 
@@ -108,7 +110,7 @@ def _enter(location: Location, agent: str | None, reason: str, *, as_json: bool)
 
 
 def _exit(reply: Reply, agent: str | None, *, as_json: bool) -> int:
-    click.echo(document(reply) if as_json else render_guards.left(agent, reply))
+    click.echo(document(reply) if as_json else guard_tables.left(agent, reply))
     return BLOCKED if reply["more"] else 0
 
 
@@ -130,7 +132,7 @@ def budgets(location: Location, *, as_json: bool) -> None:
     """Show what is spent and set aside, and the limits; or raise one."""
     if click.get_current_context().invoked_subcommand is None:
         answer = query(location, "budgets")
-        click.echo(document(answer) if as_json else render_guards.budgets(answer))
+        click.echo(document(answer) if as_json else guard_tables.budgets(answer))
 
 
 @budgets.command("raise")
@@ -150,7 +152,7 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
     if not 0 < usd <= MAX_USD:
         raise WrongUsage(f"AMOUNT is more than 0 and at most {MAX_USD:,.0f} US dollars")
     reply = control(location, "budget_raise", scope=kind, name=name, usd=usd, reason=reason)
-    click.echo(document(reply) if as_json else render_guards.raised(scope, reply))
+    click.echo(document(reply) if as_json else guard_tables.raised(scope, reply))
     return BLOCKED if reply["used"] >= reply["limit"] else 0
 
 
@@ -160,7 +162,7 @@ def budgets_raise(location: Location, scope: str, usd: float, reason: str, *, as
 def breakers(location: Location, *, as_json: bool) -> None:
     """Show the breakers and how their calls went."""
     answer = query(location, "breakers")
-    shown = render_guards.breakers(answer["breakers"], answer["left_out"])
+    shown = guard_tables.breakers(answer["breakers"], answer["left_out"])
     click.echo(document(answer) if as_json else shown)
 
 
@@ -170,7 +172,7 @@ def breakers(location: Location, *, as_json: bool) -> None:
 def types(location: Location, *, as_json: bool) -> None:
     """Show the known types of action, and which are not known."""
     answer = query(location, "types")
-    click.echo(document(answer) if as_json else render_guards.types(answer))
+    click.echo(document(answer) if as_json else guard_tables.types(answer))
 
 
 async def _about(location: Location, command: str, agent: str, reason: str) -> tuple[Reply, str]:
@@ -186,9 +188,6 @@ def _end(stranger: str, anyway: str, *, err: bool = False) -> int:
         return 0
     click.echo(f"{stranger} {anyway}", err=err)
     return BLOCKED
-
-
-RELOAD_S: Final = 15.0
 
 
 @click.command()

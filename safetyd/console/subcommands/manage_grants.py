@@ -9,7 +9,7 @@ from safetyd.console.failure import BLOCKED
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render import grant_list as render_grants
+from safetyd.console.render import grant_list
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.console.time_input import until
@@ -21,7 +21,7 @@ from safetyd.console.time_input import until
 def grants(location: Location, *, as_json: bool) -> None:
     """Show the grants in force, and what is left of each."""
     answer = query(location, "grants")
-    click.echo(document(answer) if as_json else render_grants.grants(answer))
+    click.echo(document(answer) if as_json else grant_list.grants(answer))
 
 
 @click.group()
@@ -90,4 +90,4 @@ def suggestions(location: Location, *, as_json: bool) -> None:
     by itself.
     """
     answer = query(location, "suggestions")
-    click.echo(document(answer) if as_json else render_grants.suggestions(answer))
+    click.echo(document(answer) if as_json else grant_list.suggestions(answer))

@@ -10,7 +10,7 @@ from safetyd.console.failure import BLOCKED, Failure
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render import delivery_tables as render_notify
+from safetyd.console.render import delivery_tables
 from safetyd.console.terminal_text import document, plain, several
 
 TEST_S: Final = 45.0  # no channel takes longer for one try
@@ -53,9 +53,11 @@ def test(
     if as_json:
         click.echo(document({"deliveries": rows}))
     else:
-        click.echo(render_notify.tested(rows, waited_for_click=wait_click is not None))
+        click.echo(delivery_tables.tested(rows, waited_for_click=wait_click is not None))
     return (
-        0 if all(render_notify.went_well(row, wait_click is not None) for row in rows) else BLOCKED
+        0
+        if all(delivery_tables.went_well(row, wait_click is not None) for row in rows)
+        else BLOCKED
     )
 
 
@@ -67,7 +69,7 @@ async def _test(
         wanted, note = len(begun["lanes"]), begun["note"]
         click.echo(f"Sending {several(wanted, 'test message')}.", err=True)
         rows = await _until(operator, note, TEST_S, lambda rows: _sent(rows, wanted))
-        if click_s is not None and any(render_notify.arrived(row) for row in rows):
+        if click_s is not None and any(delivery_tables.arrived(row) for row in rows):
             click.echo(f"Open a link within {click_s} s and press the button there.", err=True)
             rows = await _until(operator, note, click_s, _opened)
         return await _waiting_for_mending(operator, rows)
@@ -131,7 +133,7 @@ def preview(
     answer = query(location, "preview", request=request_id, **wanted)
     if out is not None:
         _write_page(out, answer["previews"])
-    click.echo(document(answer) if as_json else render_notify.previews(answer))
+    click.echo(document(answer) if as_json else delivery_tables.previews(answer))
 
 
 def _write_page(out: Path, previews: list[Reply]) -> None:
@@ -151,7 +153,7 @@ def _write_page(out: Path, previews: list[Reply]) -> None:
 def outbox(location: Location, state: str | None, *, as_json: bool) -> None:
     """List messages, the newest first, and what waits to become one."""
     answer = query(location, "outbox", state=state)
-    click.echo(document(answer) if as_json else render_notify.outbox(answer))
+    click.echo(document(answer) if as_json else delivery_tables.outbox(answer))
 
 
 @notify.command()
@@ -160,7 +162,7 @@ def outbox(location: Location, state: str | None, *, as_json: bool) -> None:
 def channels(location: Location, *, as_json: bool) -> None:
     """Show how every channel is, and who is told on which."""
     answer = query(location, "channels")
-    click.echo(document(answer) if as_json else render_notify.channels(answer))
+    click.echo(document(answer) if as_json else delivery_tables.channels(answer))
 
 
 @notify.command()

@@ -18,7 +18,7 @@ from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render import layout as render
+from safetyd.console.render import layout
 from safetyd.console.render.agent_table import agents as listed
 from safetyd.console.render.explanation import account
 from safetyd.console.render.status_page import status as shown
@@ -31,6 +31,7 @@ from safetyd.operators.explain import story, untold
 
 SEARCH_S: Final = 30.0  # through all audit files
 SHOWN_BYTES: Final = 1024 * 1024
+RUN_S: Final = 5.0
 
 
 @click.command()
@@ -95,9 +96,6 @@ def _from_files(location: Location, id_: str, missing: NotReachable) -> Reply:
     return dict(to_builtins(explained(told, untold, SHOWN_BYTES)))
 
 
-RUN_S: Final = 5.0
-
-
 @click.command()
 @json_option
 def version(*, as_json: bool) -> None:
@@ -139,7 +137,7 @@ def watch(location: Location, *, as_json: bool) -> None:
 async def _watch(location: Location, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
     def heard(payload: bytes) -> None:
         event: dict[str, Any] = msgspec.json.decode(payload)
-        click.echo(document(event) if as_json else render.event(event))
+        click.echo(document(event) if as_json else layout.event(event))
 
     async with connected(location) as operator:
         await operator.listen(heard)

@@ -24,7 +24,7 @@ from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE,
 from safetyd.console.locations import KEY_VARIABLE, Location
 from safetyd.console.operator_connection import query
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render import layout as render
+from safetyd.console.render import layout
 from safetyd.console.render.explanation import way_out
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.proposal import (
@@ -37,6 +37,12 @@ from safetyd.core.messages.proposal import (
     without_nulls,
 )
 from safetyd.core.messages.telemetry import Unreported
+
+DEADLINE_S: Final = 5.0
+PERSON_S: Final = 3600.0
+_EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
+_NOT_ASKED: Final = {USAGE: "no_key", NOT_REACHABLE: "not_reachable"}
+_read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
 
 
 def unknown_fields(proposal: Mapping[str, object]) -> Iterator[str]:
@@ -62,13 +68,6 @@ def _struct(kind: object) -> type[msgspec.Struct] | None:
     """Return the struct of `Target | None`."""
     kinds = (k for k in get_args(kind) if isinstance(k, type) and issubclass(k, msgspec.Struct))
     return next(kinds, None)
-
-
-DEADLINE_S: Final = 5.0
-PERSON_S: Final = 3600.0
-_EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
-_NOT_ASKED: Final = {USAGE: "no_key", NOT_REACHABLE: "not_reachable"}
-_read_object = msgspec.json.Decoder(dict[str, object], float_hook=shortest).decode
 
 
 class _AgentThenType(click.Command):
@@ -109,7 +108,7 @@ def check(  # noqa: PLR0913 - the options of a command
     if as_json:
         click.echo(document(_told(answer)))
     else:
-        shown = render.decision(answer, kind, dry_run=dry_run)
+        shown = layout.decision(answer, kind, dry_run=dry_run)
         click.echo("\n".join((shown, *_way_out(location, answer))))
     return _exit_code(answer)
 

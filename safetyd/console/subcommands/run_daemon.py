@@ -19,7 +19,7 @@ from safetyd.daemon.lifecycle import Daemon
 from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed
 from safetyd.journal.recovery import JournalLost, JournalTrimmed
 from safetyd.journal.stream import Displaced, JournalUnusable
-from safetyd.monitoring import event_log as log
+from safetyd.monitoring import event_log
 
 # What an operator can mend; anything else is ours and shows where it happened.
 _EXPECTED = (
@@ -41,7 +41,7 @@ _EXPECTED = (
 @click.option("--verbose", is_flag=True, help="Log every decision, allowed ones too.")
 def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> None:
     """Run the daemon in the foreground until Ctrl-C."""
-    log.set_up(verbose=verbose)
+    event_log.set_up(verbose=verbose)
     where = data_dir(directory)
     make_private(where)
     try:

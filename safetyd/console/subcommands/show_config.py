@@ -29,6 +29,27 @@ from safetyd.notify.registry import missing_secrets, secret_directories
 Table = Mapping[str, object]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 _WIDTH: Final = 90
+MAX_WARNING_CHARS: Final = 2000
+file_argument = click.argument("file", required=False, type=click.Path(path_type=Path))
+
+ACCOUNTS_HEAD: Final = f"""\
+# Accounts and permissions for safetyd on a nats-server of your own. Include this file in the
+# configuration of every server, and print it again whenever a key is added or revoked.
+#
+# It is not enough by itself. Set besides, on every server:
+#
+#   jetstream {{
+#     store_dir: "/var/lib/nats"
+#     max_file: {MAX_STORE_BYTES}      # at least, for the journal
+#     sync_interval: always       # without it a power cut takes decisions that were answered
+#   }}
+#   max_payload: 256KB            # at least; the journal's batches have up to 192 KB
+#   tls {{ ... }}                   # unless nobody else shares the network
+#
+# JetStream must be on in account SAFETY and in no other that agents can use. If the server has a
+# system account already, leave `system_account` and SYS out. Agents need keys here: there is no
+# open user. In the daemon's own file set bus.url and bus.key_file.
+"""
 
 
 def encode(table: Table) -> str:
@@ -81,10 +102,6 @@ def _escaped(char: str) -> str:
 
 def _key(name: str) -> str:
     return name if _BARE.match(name) else _string(name)
-
-
-MAX_WARNING_CHARS: Final = 2000
-file_argument = click.argument("file", required=False, type=click.Path(path_type=Path))
 
 
 @click.group()
@@ -168,26 +185,6 @@ def _loaded(file: Path | None) -> Config:
         return load(file)
     except ConfigError as exc:
         raise Failure(str(exc), "config", exc.errors) from exc
-
-
-ACCOUNTS_HEAD: Final = f"""\
-# Accounts and permissions for safetyd on a nats-server of your own. Include this file in the
-# configuration of every server, and print it again whenever a key is added or revoked.
-#
-# It is not enough by itself. Set besides, on every server:
-#
-#   jetstream {{
-#     store_dir: "/var/lib/nats"
-#     max_file: {MAX_STORE_BYTES}      # at least, for the journal
-#     sync_interval: always       # without it a power cut takes decisions that were answered
-#   }}
-#   max_payload: 256KB            # at least; the journal's batches have up to 192 KB
-#   tls {{ ... }}                   # unless nobody else shares the network
-#
-# JetStream must be on in account SAFETY and in no other that agents can use. If the server has a
-# system account already, leave `system_account` and SYS out. Agents need keys here: there is no
-# open user. In the daemon's own file set bus.url and bus.key_file.
-"""
 
 
 @click.command()

@@ -1,4 +1,5 @@
 """Requests to people: asked, answered, over; and grants, which answer beforehand.
 
-Others import the structs of requests and grants, and `assurance`, which judges every answer.
+`Approvals` is the actor. Others import the structs of requests and grants, hints for grants, and
+`assurance`, which judges every answer.
 """

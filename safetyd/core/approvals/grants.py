@@ -37,6 +37,8 @@ PLACED: Final = frozenset(
 )
 
 Look = Callable[[str, frozenset[str]], Verdict]  # what a guard says if some rules were not there
+MAX_GRANTS: Final = 1_000
+MAX_PER_TICK: Final = 64
 
 
 class Grant(msgspec.Struct):
@@ -120,10 +122,6 @@ def cost(event: Proposed | Decided) -> int | None:
     known = [nano(said)] if said is not None else []
     known += [] if event.priced_nano is None else [event.priced_nano]
     return max(known, default=None)
-
-
-MAX_GRANTS: Final = 1_000
-MAX_PER_TICK: Final = 64
 
 
 class GrantsState(msgspec.Struct):

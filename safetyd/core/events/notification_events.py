@@ -38,7 +38,7 @@ class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     kind: ItemKind
     ref: str
-    step: int = 0  # of the ladder
+    step: int = 0  # of its escalation
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -1,7 +1,7 @@
 """The chain: every guard is asked, the strictest wins, of equals the first gives the reason.
 
-A file or a folder for each guard, named as the first word of its rules. Others import
-configuration structs and this chain, never a guard's state.
+A file or a folder for each guard, named as the first word of its rules. Others import structs of
+configuration, what a guard shows of itself, and this chain.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

@@ -11,6 +11,7 @@ from safetyd.core.messages.verdict import after
 MAX_CALLS: Final = 256
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Calling = Annotated[int, Meta(ge=1, le=MAX_CALLS)]
+State = Literal["closed", "half_open", "open"]
 
 
 class BreakerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,9 +81,6 @@ class Calls(msgspec.Struct):
 
     def _last_failed(self, count: int) -> bool:
         return len(self.calls) >= count and not any(call.ok for call in self.calls[-count:])
-
-
-State = Literal["closed", "half_open", "open"]
 
 
 class Move(NamedTuple):

@@ -21,6 +21,14 @@ import msgspec
 
 from safetyd.core.party import KEYLESS
 
+EVERYBODY: Final = "*"  # no agent can have this name
+
+# Names known by their outcomes alone: of one more without a key nothing is counted until it
+# proposes.
+MAX_UNPROPOSED: Final = 1_000
+
+HEARD_S: Final = 3600.0
+
 
 class State(enum.StrEnum):
     READY = "ready"
@@ -118,14 +126,6 @@ class Kernel(msgspec.Struct, gc=False):
 def shown(states: Iterable[State]) -> State:
     """Return the state that stands for many."""
     return min(states, key=_SHOWN.index, default=_READY)
-
-
-EVERYBODY: Final = "*"  # no agent can have this name
-
-# Names known by their outcomes alone: of one more without a key nothing is counted until it
-# proposes.
-MAX_UNPROPOSED: Final = 1_000
-HEARD_S: Final = 3600.0
 
 
 class SafeModeEntry(msgspec.Struct, frozen=True, gc=False):

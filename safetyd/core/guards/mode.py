@@ -18,6 +18,9 @@ from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 
+_ELSEWHERE: Final = "in production or hybrid mode"
+Glob = Annotated[str, Meta(min_length=1, max_length=128)]
+
 
 def _listed(globs: str) -> tuple[str, ...]:
     return tuple(globs.split())
@@ -48,9 +51,6 @@ CLOUD_MODELS: Final = (
         xai/*
     """),
 )
-
-_ELSEWHERE: Final = "in production or hybrid mode"
-Glob = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class ModesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

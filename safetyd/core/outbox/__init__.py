@@ -1,4 +1,5 @@
 """Who is told what, when, on which channel; and again, and whom else, if nobody answers.
 
-`Outbox` is the actor. Others import `Delivery` and ask the outbox about it.
+`Outbox` is the actor and has all the others as its parts. Others import `Delivery`, and the
+steps of `escalation` to show them.
 """

@@ -68,8 +68,8 @@ class ItemFacts:
     def first(self, items: Iterable[Item], most: int) -> tuple[Item, ...]:
         """Return what a message shows that has no room for all.
 
-        Names without a key are free, so they take no slot from agents with one; and nobody has a
-        second slot before everybody else has one.
+        Names without a key are free, so they take no place from agents with one; and nobody has a
+        second place before everybody else has one.
         """
         of_agent: dict[AgentFacts, list[Item]] = {}
         for item in items:

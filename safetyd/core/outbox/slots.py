@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from safetyd.core import recipients as quiet
+from safetyd.core import recipients
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Note
@@ -38,7 +38,7 @@ class Slots:
 
     def quiet_until(self, recipient: str, at: datetime) -> datetime | None:
         """Return when the quiet hours are over that somebody has now, if they have any."""
-        return quiet.quiet_until(self._hours.get(recipient, _NEVER), at)
+        return recipients.quiet_until(self._hours.get(recipient, _NEVER), at)
 
     def too_calm(self, urgency: Urgency) -> bool:
         """Say whether something is less urgent than what people want to be told of."""

@@ -1,4 +1,4 @@
 """What is told of all that happens: SafetyEvents, transcripts of sessions, summaries.
 
-The engine has these actors. Others import nothing but what they read in the journal.
+The engine has these actors. Others import `session_summary`, to put a session into words.
 """

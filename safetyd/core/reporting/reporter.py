@@ -42,6 +42,17 @@ from safetyd.core.messages.verdict import BLOCK, strictest
 from safetyd.core.policy import Configured
 
 Facts = dict[str, str | int | float | bool | None]
+WINDOW_S: Final = 10.0
+MAX_PER_TICK: Final = 64
+_NAMESPACE: Final = uuid.UUID("5afe7d00-0000-4000-8000-000000000001")
+
+# Refusals that have an event type of their own.
+_BLOCKED: Final[dict[str, str]] = {
+    "rate_limit": "RATE_LIMIT_BLOCK",
+    "mode_violation": "MODE_VIOLATION",
+}
+
+_WINDOWED: Final = frozenset({"ACTION_BLOCKED", *_BLOCKED.values()})
 
 
 def news(event: Event) -> tuple[str, str, Facts]:
@@ -179,19 +190,6 @@ def _of_the_daemon(event: Event) -> tuple[str, str, Facts]:
 def _changes(event: KeysChanged) -> str:
     changes = [f"added {key}" for key in event.added] + [f"removed {key}" for key in event.removed]
     return "; ".join(changes)
-
-
-WINDOW_S: Final = 10.0
-MAX_PER_TICK: Final = 64
-_NAMESPACE: Final = uuid.UUID("5afe7d00-0000-4000-8000-000000000001")
-
-# Refusals that have an event type of their own.
-_BLOCKED: Final[dict[str, str]] = {
-    "rate_limit": "RATE_LIMIT_BLOCK",
-    "mode_violation": "MODE_VIOLATION",
-}
-
-_WINDOWED: Final = frozenset({"ACTION_BLOCKED", *_BLOCKED.values()})
 
 
 class RefusalWindow(msgspec.Struct):

@@ -1,4 +1,5 @@
 """Delivery: for each channel a worker with a queue, retries, rates and a breaker.
 
-The notifier imports `Dispatch`. A channel only sends, and sorts its errors.
+The notifier has `Dispatch`, which tells how channels do. A channel only sends, and sorts its
+errors.
 """

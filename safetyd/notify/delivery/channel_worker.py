@@ -30,6 +30,10 @@ Outcome = Receipt | Unavailable | Undeliverable | Misconfigured
 # No longer scheme is known, and the pattern must not go back and forth in a long word.
 _after_host = re.compile(r"(\b\w[\w+.-]{0,19}://)(?:[^\s/?#]*@)?([^\s/?#@]*)\S*").sub
 daemon_log = logging.getLogger("safetyd")
+log = logging.getLogger("safetyd.notify")
+SLEEP_S: Final = 30.0  # at most, so that a machine that was suspended notices
+Unsent = Literal["cancelled", "expired", "quiet"]
+End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
 
 
 async def attempt(channel: Channel, notice: Notice) -> Outcome:
@@ -62,12 +66,6 @@ def one_line(error: object) -> str:
     """Return an error as a short line, with addresses cut after the host: secrets may follow."""
     said = printable_line(str(error)[: 10 * ERROR_CHARS])
     return _after_host(r"\1\2", said)[:ERROR_CHARS]
-
-
-log = logging.getLogger("safetyd.notify")
-SLEEP_S: Final = 30.0  # at most, so that a machine that was suspended notices
-Unsent = Literal["cancelled", "expired", "quiet"]
-End = Literal["dead", "parked", "cancelled", "expired", "quiet"]
 
 
 class Dispatcher(Protocol):

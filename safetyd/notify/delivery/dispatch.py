@@ -46,10 +46,10 @@ class Dispatch:
         self._composer = composer
         self._open_channels = open_channels
         self._channels: dict[str, Channel] = {}
-        self._ailing: set[str] = set()  # channels that are to be opened anew
+        self._mended: set[str] = set()  # channels that are to be opened anew
         self._workers: dict[str, ChannelWorker] = {}
         self._changed = anyio.Event()
-        self._called = anyio.Event()
+        self._mending = anyio.Event()
 
     async def run(self) -> None:
         """Deliver for ever; begin anew with the channels that are configured after `renew`."""
@@ -70,24 +70,24 @@ class Dispatch:
             for name, worker in self._workers.items():
                 tasks.start_soon(worker.run)
                 _park_broken(worker, self._channels[name])
-            tasks.start_soon(self._nurse)
+            tasks.start_soon(self._mend_channels)
             for delivery in tuple(self._engine.outbox.open()):
                 self._hand_over(delivery, again=True)
             await self._changed.wait()
             tasks.cancel_scope.cancel()
 
-    async def _nurse(self) -> None:
+    async def _mend_channels(self) -> None:
         """Open channels anew that somebody says are mended."""
         while True:
-            self._called = anyio.Event()
-            ailing, self._ailing = self._ailing, set()
-            for name, channel in (await self._open_channels(ailing)).items() if ailing else ():
+            self._mending = anyio.Event()
+            mended, self._mended = self._mended, set()
+            for name, channel in (await self._open_channels(mended)).items() if mended else ():
                 before, self._channels[name] = self._channels[name], channel
                 await _close([before])
                 worker = self._workers[name]
                 worker.replace(channel)
                 worker.mend()
-            await self._called.wait()
+            await self._mending.wait()
 
     def renew(self) -> None:
         """Take on the channels as they are configured now."""
@@ -116,8 +116,8 @@ class Dispatch:
             worker = self._workers[name]
             if worker.failing:
                 worker.forget_error()
-                self._ailing.add(name)
-                self._called.set()
+                self._mended.add(name)
+                self._mending.set()
             else:
                 worker.mend()
 

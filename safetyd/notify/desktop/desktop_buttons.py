@@ -24,6 +24,10 @@ from safetyd.operators.reviews import ApproveCommand, DenyCommand, Review, Revie
 Result = Mapping[str, Any]  # of one answer, as the daemon tells it
 _CHARS: Final = 200
 _DONE: Final = {"approve": "approved", "deny": "denied"}
+MOST: Final = 64  # things to do; of more the oldest are left out
+OPENER: Final = "xdg-open"
+VIA: Final = "desktop"
+Job = Callable[[], Awaitable[object]]
 
 
 class ButtonOutcome(NamedTuple):
@@ -62,12 +66,6 @@ def _who_first(result: Result) -> str:
 
 def _plain(words: object) -> str:
     return one_line(str(words), _CHARS)
-
-
-MOST: Final = 64  # things to do; of more the oldest are left out
-OPENER: Final = "xdg-open"
-VIA: Final = "desktop"
-Job = Callable[[], Awaitable[object]]
 
 
 class Shows(Protocol):

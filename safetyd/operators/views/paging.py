@@ -15,6 +15,9 @@ from safetyd.journal.mailbox import Ask, Slices
 PAGE_BYTES: Final = 200 * 1024  # of rows; what else an answer says comes on top
 Row = TypeVar("Row", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
+FromFields = Callable[[Mapping[str, object]], Ask]
+Questions = Mapping[str, FromFields]  # by their names
+Question = TypeVar("Question")
 
 
 def size_of(row: msgspec.Struct) -> int:
@@ -30,11 +33,6 @@ def fitting(rows: Iterable[Row], room: int = PAGE_BYTES) -> tuple[Row, ...]:
             break
         page.append(row)
     return tuple(page)
-
-
-FromFields = Callable[[Mapping[str, object]], Ask]
-Questions = Mapping[str, FromFields]  # by their names
-Question = TypeVar("Question")
 
 
 def asking(

@@ -11,6 +11,10 @@ from safetyd.web.link_view import LinkRow, LinkView
 from safetyd.web.pages.page_frame import ago, moment, nonce_field, page, seen
 from safetyd.web.pages.request_page import FormDraft, about, request_page
 
+NOBODY: Final = "This link opens nothing"
+NEEDLESS: Final = "It needs no answer any more."
+_ASKED: Final = {"approved": "Approve", "denied": "Deny"}
+
 
 def list_page(view: LinkView) -> str:
     """Return what still waits of what a message told of."""
@@ -78,11 +82,6 @@ def _words(row: LinkRow) -> str:
 
 def _left(deadline: datetime, view: LinkView) -> str:
     return f"{complete((deadline - view.at).total_seconds())} left"
-
-
-NOBODY: Final = "This link opens nothing"
-NEEDLESS: Final = "It needs no answer any more."
-_ASKED: Final = {"approved": "Approve", "denied": "Deny"}
 
 
 class ResultPage(NamedTuple):

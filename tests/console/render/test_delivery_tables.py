@@ -96,7 +96,7 @@ def box(**more: object) -> list[str]:
     return outbox({"deliveries": [], "waiting": [], "unnotified": 0, **more}).splitlines()
 
 
-def test_the_outbox_has_a_line_for_each_message_and_each_lane_that_waits() -> None:
+def test_the_outbox_has_a_line_for_each_message_and_each_queue_that_waits() -> None:
     many = row(items=3, kinds=["reminder", "request"], state="dead", error="x" * 200)
     waiting = {"recipient": "bob", "channel": "sms", "items": 2, "due": AT}
 

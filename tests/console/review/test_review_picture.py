@@ -10,7 +10,7 @@ import anyio
 
 from tests.checkout import ROOT
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
-from tests.console.review.test_review import ask, reviewing
+from tests.console.review.test_screen import ask, reviewing
 
 PICTURE: Final = ROOT / "docs" / "review.svg"
 SIZE: Final = (100, 28)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import told
-from tests.console.review.test_review import ask
+from tests.console.review.test_screen import ask
 
 COLUMNS: Final = 80
 LINES: Final = 24

@@ -39,7 +39,7 @@ claimants = st.sampled_from(["x", "y"])
 Ended = tuple[State, Answer | None]
 
 
-class Office(RuleBasedStateMachine):
+class QueueModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.t = 0.0
@@ -238,5 +238,5 @@ def found(engine: Engine) -> list[object]:
     return [known, actions, unused, list(approvals.pending()), approvals.answered()]
 
 
-Office.TestCase.settings = examples(0.3, stateful_step_count=25)
-TestOffice = pytest.mark.req("S3.17", "S3.22", "S3.23")(Office.TestCase)
+QueueModel.TestCase.settings = examples(0.3, stateful_step_count=25)
+TestOffice = pytest.mark.req("S3.17", "S3.22", "S3.23")(QueueModel.TestCase)

@@ -164,7 +164,7 @@ def test_what_is_over_but_not_yet_said_to_be_is_not_told() -> None:
     assert late not in refs(due)
 
 
-def test_a_lane_with_nothing_but_what_is_over_sends_nothing() -> None:
+def test_a_queue_with_nothing_but_what_is_over_sends_nothing() -> None:
     story = OutboxStory(config(batch_interval_s=600.0))
     story.asks(0, "p1")
     (first,) = story.ticks(600)

@@ -100,7 +100,7 @@ def test_nobody_knows_of_a_message_that_nobody_knows() -> None:
     assert story.outbox.revoked("dlv_x", "req_x")
 
 
-def test_a_parked_message_holds_its_lane_until_it_is_tried_again() -> None:
+def test_a_parked_message_holds_its_queue_until_it_is_tried_again() -> None:
     story = OutboxStory()
     due = first_due(story)
     story.fails(61, due, "parked")

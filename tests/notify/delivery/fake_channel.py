@@ -89,7 +89,7 @@ class Report(NamedTuple):
     error: str = ""
 
 
-class FakeOffice:
+class FakeDispatcher:
     """Has a message for every delivery but those that it has another answer for."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class WorkerRound:
         self.t = 1_000.0
         self.channel = channel
         self.channel.now = lambda: self.t
-        self.dispatcher = FakeOffice()
+        self.dispatcher = FakeDispatcher()
         self.worker = ChannelWorker(
             channel, self.dispatcher, lambda: self.t, up=up, chance=lambda: 0.5
         )

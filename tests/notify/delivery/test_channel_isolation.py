@@ -11,7 +11,13 @@ from safetyd.clock import uptime
 from safetyd.notify.channel import Limits
 from safetyd.notify.delivery.channel_worker import ChannelWorker
 from tests.cost import ratio
-from tests.notify.delivery.fake_channel import FakeChannel, FakeOffice, Word, WorkerRound, at_work
+from tests.notify.delivery.fake_channel import (
+    FakeChannel,
+    FakeDispatcher,
+    Word,
+    WorkerRound,
+    at_work,
+)
 from tests.servers import until
 
 HASTY = Limits(deadline_s=0.2, concurrency=4, delays_s=(0.01,))
@@ -22,7 +28,7 @@ MANY = 10_000
 class Turns:
     """How many messages came to an end in one turn of the event loop, at most."""
 
-    def __init__(self, dispatcher: FakeOffice) -> None:
+    def __init__(self, dispatcher: FakeDispatcher) -> None:
         self.most = 0
         self._ended = dispatcher.reports
 
@@ -35,7 +41,7 @@ class Turns:
 
 async def times_beside(*others: Word | BaseException) -> tuple[list[float], int]:
     """Return the seconds from put to arrival on a healthy channel, and the most of one turn."""
-    turns = Turns(dispatcher := FakeOffice())
+    turns = Turns(dispatcher := FakeDispatcher())
     healthy = FakeChannel("takes", limits=HASTY)
     channels = [FakeChannel(word, limits=HASTY) for word in others]
     worker = ChannelWorker(healthy, dispatcher, uptime)

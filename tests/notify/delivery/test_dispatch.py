@@ -251,7 +251,7 @@ async def test_a_message_that_cannot_be_put_into_words_is_dead_and_others_are_to
             raise LookupError(name)
         return Destination()
 
-    wired.composer._box = box
+    wired.composer._destination = box
     with caplog.at_level(logging.CRITICAL):
         async with wired.at_work(email=mail, sms=channel(name="sms")):
             wired.asks()

@@ -15,6 +15,7 @@ HOUR_S: Final = 3600.0
 SLOT_S: Final = 60.0
 Told = Literal["iterations", "cost", "files", "errors"]
 Count = Annotated[int, Meta(ge=1, le=1000)]
+MAX_BREAKERS: Final = 1_000
 
 
 class Hour(msgspec.Struct):
@@ -171,9 +172,6 @@ class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True)
         if ratio <= self.max:
             return None
         return FoundCondition(self.severity, f"High error rate: {ratio:.1%}")
-
-
-MAX_BREAKERS: Final = 1_000
 
 
 class Trips(msgspec.Struct):

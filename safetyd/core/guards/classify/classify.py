@@ -15,7 +15,7 @@ from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
-from safetyd.core.guards.classify import rule_verdicts as wording
+from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.guards.classify.rule_sets import (
     MAX_SESSIONS,
     MEMORY,
@@ -27,6 +27,8 @@ from safetyd.core.guards.classify.rule_sets import (
 from safetyd.core.guards.projects import ProjectConfig, Sides, sides
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
+
+MAX_UNKNOWN: Final = 256
 
 
 class RuleSets:
@@ -60,16 +62,13 @@ def benches(name: str, project: ProjectConfig, base: RuleSet) -> Sides[RuleSets]
     """Return who judges in a project; where its file is broken, everything is asked about."""
     broken = None
     if project.file_broken:
-        broken = wording.broken_file(name, project.file, project.file_broken)
+        broken = rule_verdicts.broken_file(name, project.file, project.file_broken)
     return sides(
         project,
         base,
         lambda rule_set, settings: rule_set.within(settings.rules, project.root),
         lambda sets: RuleSets(sets, broken),
     )
-
-
-MAX_UNKNOWN: Final = 256
 
 
 class ClassifyState(msgspec.Struct):

@@ -16,7 +16,7 @@ import msgspec
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.events.decision_events import Proposed
-from safetyd.core.guards.classify import rule_verdicts as wording
+from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.guards.rules import ProjectRules, Rule, RuleCase, RuleLists, RulesConfig
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
 from safetyd.core.text.path_globs import (
@@ -63,7 +63,7 @@ class Layer:
         """Return what replaces the table's verdict, if anything here does."""
         kind = case.kind
         if kind.type in self._required:
-            return wording.required(kind)
+            return rule_verdicts.required(kind)
         for rule in self.milder:
             # One that does not name a prohibited type was not written to loosen it.
             if (not _prohibited(kind) or kind.type in rule.types) and rule.matches(case):
@@ -118,7 +118,7 @@ class RuleSet:
         yield from self._misplaced(proposed, kind)
         cap = self._config.memory_per_session
         if kind.type.startswith(MEMORY) and memory_used >= cap:
-            yield wording.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
+            yield rule_verdicts.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
 
     def _ruled(self, case: RuleCase, lifted: AbstractSet[str]) -> Verdict:
         ruling, table = self._ruling(case, lifted), self._table(case)
@@ -133,7 +133,7 @@ class RuleSet:
         if verdict is not ALLOWED:
             return self._with_remedy(verdict, case)
         if case.kind.human and not self._may_speak(case):
-            return wording.human(case, self._config)
+            return rule_verdicts.human(case, self._config)
         return verdict
 
     def _with_remedy(self, verdict: Verdict, case: RuleCase) -> Verdict:
@@ -141,9 +141,9 @@ class RuleSet:
         own = self._setting.kinds.named(case.kind.type)
         ways = (
             verdict.remedy,
-            wording.tamer() if case.kind.raised else "",
+            rule_verdicts.tamer() if case.kind.raised else "",
             "" if self._deletes_at_home(case) else _permitted(own),
-            wording.speaking(case, self._config),
+            rule_verdicts.speaking(case, self._config),
         )
         return msgspec.structs.replace(verdict, remedy=all_of(filter(None, ways)))
 
@@ -160,15 +160,15 @@ class RuleSet:
         if _prohibited(kind):
             by_type = _prohibited(self._setting.kinds.named(kind.type))
             means = Severity(self._config.prohibited_means)
-            return wording.prohibited(kind, means, by_type=by_type)
+            return rule_verdicts.prohibited(kind, means, by_type=by_type)
         if not kind.known:
             return self._unknown.get(kind.type) or self._word_unknown(kind)
         if _passes(kind) or self._deletes_at_home(case):
             return ALLOWED
-        return wording.high(kind)
+        return rule_verdicts.high(kind)
 
     def _word_unknown(self, kind: Kind) -> Verdict:
-        verdict = wording.unknown(kind, self._setting.kinds)
+        verdict = rule_verdicts.unknown(kind, self._setting.kinds)
         if len(self._unknown) < MAX_REMEMBERED:
             self._unknown[kind.type] = verdict
         return verdict
@@ -193,14 +193,14 @@ class RuleSet:
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
         if UNFOLLOWED in proposed.resolved:
-            yield wording.unfollowed(len(proposed.proposal.paths))
+            yield rule_verdicts.unfollowed(len(proposed.proposal.paths))
         for where in self._places(proposed):
             if self._root and where.local is None:
-                yield wording.outside(where, self._root)
+                yield rule_verdicts.outside(where, self._root)
             if glob := self._sensitive.find(where):
-                yield wording.sensitive(where, glob)
+                yield rule_verdicts.sensitive(where, glob)
             elif not kind.read_only and (glob := self._protected.find(where)):
-                yield wording.protected(where, glob)
+                yield rule_verdicts.protected(where, glob)
         if proposed.proposal.text and kind.commands:
             yield from self._named(proposed.proposal.text, kind)
 
@@ -214,9 +214,9 @@ class RuleSet:
             # What is typed may be a secret itself.
             shown = "" if kind.type == "type" else where.given
             if glob := self._sensitive.find(where):
-                yield wording.sensitive_word(shown, glob)
+                yield rule_verdicts.sensitive_word(shown, glob)
             elif glob := self._protected.find(where):
-                yield wording.protected_word(shown, glob)
+                yield rule_verdicts.protected_word(shown, glob)
 
 
 def _over(base: RulesConfig, rules: ProjectRules) -> RulesConfig:
@@ -244,7 +244,11 @@ def _permitted(kind: Kind) -> str:
     """Say what would let a type pass; empty if it does."""
     if _passes(kind):
         return ""
-    return wording.typed(kind) if _prohibited(kind) or not kind.known else wording.listed(kind)
+    return (
+        rule_verdicts.typed(kind)
+        if _prohibited(kind) or not kind.known
+        else rule_verdicts.listed(kind)
+    )
 
 
 def _passes(kind: Kind) -> bool:

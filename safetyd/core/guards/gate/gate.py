@@ -17,7 +17,7 @@ from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events.decision_events import Decided, Proposed, Reported, SessionClosed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Forgotten, NameForgotten
-from safetyd.core.guards.gate import default_patterns as shipped
+from safetyd.core.guards.gate import default_patterns
 from safetyd.core.guards.gate.loops import LoopCounts, Loops, Visit, visit_of
 from safetyd.core.guards.gate.own_resources import OwnConfig, OwnResources
 from safetyd.core.guards.gate.steps import (
@@ -51,7 +51,7 @@ from safetyd.core.text.patterns import AnyPattern, PatternSet, Sieve, named
 NONE: Final[AbstractSet[str]] = frozenset()
 NOTHING_OWN: Final = OwnConfig()  # but the names that every daemon has
 
-_BARE: Final = frozenset(word.pattern for word in shipped.BARE_WORDS)
+_BARE: Final = frozenset(word.pattern for word in default_patterns.BARE_WORDS)
 
 
 class ConfidenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,16 +65,16 @@ class ConfidenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class GateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    blocklist_patterns: tuple[AnyPattern, ...] = shipped.BLOCKLIST
-    irreversible_patterns: tuple[AnyPattern, ...] = shipped.IRREVERSIBLE
+    blocklist_patterns: tuple[AnyPattern, ...] = default_patterns.BLOCKLIST
+    irreversible_patterns: tuple[AnyPattern, ...] = default_patterns.IRREVERSIBLE
     confidence_threshold: Share = 0.7
     loop_threshold: Annotated[int, Meta(ge=1)] = 3
     loop_counts: LoopCounts = "repeats"
-    credential_patterns: tuple[AnyPattern, ...] = shipped.CREDENTIALS
+    credential_patterns: tuple[AnyPattern, ...] = default_patterns.CREDENTIALS
     credential_allowlist: tuple[AnyPattern, ...] = ()
     expected_app: str | None = None
     expected_window_pattern: str | None = None
-    shell_patterns: tuple[AnyPattern, ...] = shipped.SHELL
+    shell_patterns: tuple[AnyPattern, ...] = default_patterns.SHELL
 
 
 def problems(config: GateConfig | ProjectGate) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Protocol
 
 from safetyd.core.action_types import Kinds
-from safetyd.core.guards.gate import default_patterns as shipped
+from safetyd.core.guards.gate import default_patterns
 from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, Rules
 from safetyd.core.guards.gate.loops import Loops, Visit, state_hash
 from safetyd.core.messages.proposal import Observation, Proposal, Target
@@ -35,11 +35,17 @@ class SafetyAssessment:
 class SafetyConfig:
     """What the gate looks for. Patterns are RE2 and ignore case."""
 
-    blocklist_patterns: list[str] = field(default_factory=lambda: _texts(shipped.BLOCKLIST))
-    irreversible_patterns: list[str] = field(default_factory=lambda: _texts(shipped.IRREVERSIBLE))
+    blocklist_patterns: list[str] = field(
+        default_factory=lambda: _texts(default_patterns.BLOCKLIST)
+    )
+    irreversible_patterns: list[str] = field(
+        default_factory=lambda: _texts(default_patterns.IRREVERSIBLE)
+    )
     confidence_threshold: float = 0.7
     loop_threshold: int = 3
-    credential_patterns: list[str] = field(default_factory=lambda: _texts(shipped.CREDENTIALS))
+    credential_patterns: list[str] = field(
+        default_factory=lambda: _texts(default_patterns.CREDENTIALS)
+    )
     credential_allowlist: list[str] = field(default_factory=list)
     expected_app: str | None = None  # None: any
     expected_window_pattern: str | None = None
@@ -96,12 +102,12 @@ class SafetyGate:
 def _rules(config: SafetyConfig) -> Rules:
     sure = config.confidence_threshold
     gate = GateConfig(
-        blocklist_patterns=_named(config.blocklist_patterns, shipped.BLOCKLIST),
-        irreversible_patterns=_named(config.irreversible_patterns, shipped.IRREVERSIBLE),
+        blocklist_patterns=_named(config.blocklist_patterns, default_patterns.BLOCKLIST),
+        irreversible_patterns=_named(config.irreversible_patterns, default_patterns.IRREVERSIBLE),
         confidence_threshold=sure,
         loop_threshold=config.loop_threshold,
         loop_counts="states",
-        credential_patterns=_named(config.credential_patterns, shipped.CREDENTIALS),
+        credential_patterns=_named(config.credential_patterns, default_patterns.CREDENTIALS),
         credential_allowlist=tuple(config.credential_allowlist),
         expected_app=config.expected_app,
         expected_window_pattern=config.expected_window_pattern,

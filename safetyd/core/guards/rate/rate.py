@@ -17,7 +17,7 @@ from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import NameForgotten
 from safetyd.core.guards.known_words import MAX_COMMON
-from safetyd.core.guards.rate import sliding_window as minute
+from safetyd.core.guards.rate import sliding_window
 from safetyd.core.guards.rate.rate_limits import (
     BucketConfig,
     DevelopmentRates,
@@ -49,7 +49,7 @@ class RateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Taker(TokenBucket, gc=False):
     """An agent's bucket at its last proposal, and the tokens it took in the minute before."""
 
-    taken: minute.Ring = msgspec.field(default_factory=minute.empty)
+    taken: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
     keyless: bool = False
 
 
@@ -58,10 +58,10 @@ class RateState(msgspec.Struct):
     agents: dict[str, Taker] = {}
     models: dict[str, TokenBucket] = {}  # the keys guard bounds how many
     # Agents, by slot: those with a key and those without.
-    proposing: minute.Ring = msgspec.field(default_factory=minute.empty)
-    keyless: minute.Ring = msgspec.field(default_factory=minute.empty)
+    proposing: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
+    keyless: sliding_window.Ring = msgspec.field(default_factory=sliding_window.empty)
 
-    def ring(self, *, keyless: bool) -> minute.Ring:
+    def ring(self, *, keyless: bool) -> sliding_window.Ring:
         return self.keyless if keyless else self.proposing
 
 
@@ -163,14 +163,14 @@ class RateLimiter(Guard):
         if event.verdicts and event.stranger:
             return
         agent, t, take = event.agent, event.t, event.decision is not BLOCK
-        taker, slot = self._state.agents.get(agent), minute.slot_at(t)
-        if taker is None or minute.slot_at(taker.t) != slot:
+        taker, slot = self._state.agents.get(agent), sliding_window.slot_at(t)
+        if taker is None or sliding_window.slot_at(taker.t) != slot:
             taker = self._mark(event, slot)
         own = self._overrides.get(agent, self._agent)
         (self._common.take if take else self._common.fill)(self._state.common, t)
         (own.take if take else own.fill)(taker, t)
         if take:
-            taker.taken[slot % minute.SLOTS] += 1
+            taker.taken[slot % sliding_window.SLOTS] += 1
             if event.proposal.model:
                 self._model.take(self._bucket(event.proposal.model, t), t)
 
@@ -194,16 +194,16 @@ class RateLimiter(Guard):
     def _mark(self, event: Decided, slot: int) -> Taker:
         """Count the agent among those that proposed in this slot, and no longer in an earlier."""
         state, taker = self._state, self._state.agents.get(event.agent)
-        newest = minute.slot_at(state.common.t)
+        newest = sliding_window.slot_at(state.common.t)
         for ring in (state.proposing, state.keyless):
-            minute.roll(ring, newest, slot)
-        minute.add(state.ring(keyless=event.keyless), slot, 1)
+            sliding_window.roll(ring, newest, slot)
+        sliding_window.add(state.ring(keyless=event.keyless), slot, 1)
         if taker is None:
             return state.agents.setdefault(event.agent, Taker(t=event.t, keyless=event.keyless))
-        last = minute.slot_at(taker.t)
-        if slot - last < minute.SLOTS:
-            minute.add(state.ring(keyless=taker.keyless), last, -1)
-        minute.roll(taker.taken, last, slot)
+        last = sliding_window.slot_at(taker.t)
+        if slot - last < sliding_window.SLOTS:
+            sliding_window.add(state.ring(keyless=taker.keyless), last, -1)
+        sliding_window.roll(taker.taken, last, slot)
         taker.keyless = event.keyless
         return taker
 
@@ -230,12 +230,12 @@ class RateLimiter(Guard):
         Shares are among those with a key, or among those without.
         """
         agent, t, low = proposed.agent, proposed.t, self._low_above(kept)
-        taker, slot = self._state.agents.get(agent), minute.slot_at(t)
+        taker, slot = self._state.agents.get(agent), sliding_window.slot_at(t)
         if taker is None or self.common_level(t) > low:
             return
-        taken = minute.total(taker.taken, minute.slot_at(taker.t), slot)
-        last = minute.slot_at(self._state.common.t)
-        agents = minute.total(self._state.ring(keyless=proposed.keyless), last, slot)
+        taken = sliding_window.total(taker.taken, sliding_window.slot_at(taker.t), slot)
+        last = sliding_window.slot_at(self._state.common.t)
+        agents = sliding_window.total(self._state.ring(keyless=proposed.keyless), last, slot)
         if taken * agents >= self._common.tokens_per_minute:
             share = f"{agent} took {taken} in a minute, and {agents} agents share what is left"
             verdict = _verdict("rate.fairness", "rate.global", share, UNFAIR_WAIT_S)

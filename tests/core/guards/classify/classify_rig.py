@@ -80,7 +80,7 @@ def rule(then: Severity, name: str = "mine", reason: str = "", **when: object) -
     return CustomRule(name=name, when=When(**when), then=then, reason=reason)  # type: ignore[arg-type]
 
 
-def at_time(desk: ClassifyRig, when: datetime, **fields: object) -> Verdict:
+def at_time(rig: ClassifyRig, when: datetime, **fields: object) -> Verdict:
     proposed = propose(0, **fields)  # type: ignore[arg-type]
     proposed.at = when
-    return desk.judges(proposed)
+    return rig.judges(proposed)

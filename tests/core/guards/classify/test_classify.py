@@ -121,9 +121,9 @@ def test_prohibited_types_are_blocked(type: str) -> None:  # noqa: A002
 
 @pytest.mark.req("S3.3")
 def test_prohibited_can_be_made_a_question() -> None:
-    desk = ClassifyRig(RulesConfig(prohibited_means="require_confirmation"))
+    rig = ClassifyRig(RulesConfig(prohibited_means="require_confirmation"))
 
-    verdict = desk.looks("change_password")
+    verdict = rig.looks("change_password")
 
     assert (verdict.decision, verdict.cause) == (Severity.ASK, "prohibited")
 
@@ -156,28 +156,28 @@ def test_the_reason_says_why_a_person_is_asked(
 
 
 def test_risk_and_tier_must_both_let_a_type_pass() -> None:
-    desk = ClassifyRig(types={"bake": TypeConfig(tier="auto_allowed", risk="high")})
+    rig = ClassifyRig(types={"bake": TypeConfig(tier="auto_allowed", risk="high")})
 
-    assert desk.looks("bake").decision is Severity.ASK
+    assert rig.looks("bake").decision is Severity.ASK
 
 
 def test_an_agents_own_words_raise_the_verdict() -> None:
-    desk = ClassifyRig()
+    rig = ClassifyRig()
 
-    assert desk.looks("read_file", risk="medium") is ALLOWED
-    assert desk.looks("read_file", risk="high").decision is Severity.ASK
-    verdict = desk.looks("read_file", risk="prohibited")
+    assert rig.looks("read_file", risk="medium") is ALLOWED
+    assert rig.looks("read_file", risk="high").decision is Severity.ASK
+    verdict = rig.looks("read_file", risk="prohibited")
     assert (verdict.decision, verdict.cause) == (Severity.BLOCK, "prohibited")
     assert verdict.reason == "The agent itself says that this read_file is prohibited"
 
 
 def test_what_was_prohibited_anyway_is_not_put_down_to_the_agent() -> None:
-    desk = ClassifyRig(types={"launch": TypeConfig(risk="prohibited", reversibility="reversible")})
+    rig = ClassifyRig(types={"launch": TypeConfig(risk="prohibited", reversibility="reversible")})
 
-    verdict = desk.looks("launch", reversibility="irreversible")
+    verdict = rig.looks("launch", reversibility="irreversible")
 
     assert verdict.reason == "launch is prohibited"
-    assert "agent itself" in desk.looks("dance", risk="prohibited").reason
+    assert "agent itself" in rig.looks("dance", risk="prohibited").reason
 
 
 @pytest.mark.parametrize(
@@ -229,12 +229,12 @@ def test_a_type_that_is_no_plain_word_is_quoted() -> None:
 
 
 def test_many_unknown_types_do_not_fill_the_memory() -> None:
-    desk = ClassifyRig()
+    rig = ClassifyRig()
     for number in range(MAX_UNKNOWN + 5):
-        desk.asks(f"zzz{number}")
-    desk.asks("zzz0")
+        rig.asks(f"zzz{number}")
+    rig.asks("zzz0")
 
-    known = desk.guard.unknown_types()
+    known = rig.guard.unknown_types()
 
     assert len(known) == MAX_UNKNOWN
     assert (known["zzz0"], known["zzz1"]) == (2, 1)
@@ -242,12 +242,12 @@ def test_many_unknown_types_do_not_fill_the_memory() -> None:
 
 
 def test_known_types_and_dry_runs_are_not_remembered_as_unknown() -> None:
-    desk = ClassifyRig()
-    desk.asks("push")
+    rig = ClassifyRig()
+    rig.asks("push")
     proposed = propose(0, type="zzz")
-    desk.guard.observe(desk.decided(proposed, desk.judges(proposed), first=False))
+    rig.guard.observe(rig.decided(proposed, rig.judges(proposed), first=False))
 
-    assert desk.guard.unknown_types() == {}
+    assert rig.guard.unknown_types() == {}
 
 
 def test_a_type_that_became_known_is_forgotten() -> None:
@@ -263,11 +263,11 @@ def test_a_type_that_became_known_is_forgotten() -> None:
 
 @pytest.mark.req("S3.7")
 def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
-    desk = ClassifyRig(RulesConfig(memory_per_session=2))
-    assert desk.asks("memory_write") is ALLOWED
-    assert desk.asks("memory_prune") is ALLOWED
+    rig = ClassifyRig(RulesConfig(memory_per_session=2))
+    assert rig.asks("memory_write") is ALLOWED
+    assert rig.asks("memory_prune") is ALLOWED
 
-    verdict = desk.asks("memory_write")
+    verdict = rig.asks("memory_write")
 
     assert (verdict.decision, verdict.rule) == (Severity.ASK, "classify.memory_cap")
     assert verdict.reason == (
@@ -276,62 +276,62 @@ def test_memory_operations_beyond_the_cap_are_asked_about() -> None:
 
 
 def test_the_shipped_cap_is_fifty() -> None:
-    desk = ClassifyRig()
+    rig = ClassifyRig()
 
-    verdicts = [desk.asks("memory_write") for _ in range(51)]
+    verdicts = [rig.asks("memory_write") for _ in range(51)]
 
     assert [v.decision for v in verdicts] == [Severity.ALLOW] * 50 + [Severity.ASK]
 
 
 def test_memory_operations_are_counted_by_agent_and_session_until_it_closes() -> None:
-    desk = ClassifyRig(RulesConfig(memory_per_session=1))
-    desk.asks("memory_write")
-    desk.asks("memory_write", session="s")
+    rig = ClassifyRig(RulesConfig(memory_per_session=1))
+    rig.asks("memory_write")
+    rig.asks("memory_write", session="s")
 
-    assert desk.looks("memory_write", agent="ops") is ALLOWED
-    assert desk.looks("memory_write", session="t") is ALLOWED
-    desk.guard.observe(closed(session="s"))
-    desk.guard.observe(closed(session="never"))
-    desk.guard.observe(closed(agent="nobody"))
-    assert desk.looks("memory_write", session="s") is ALLOWED
-    assert desk.looks("memory_write").rule == "classify.memory_cap"
-    desk.guard.observe(closed())
-    assert desk.looks("memory_write") is ALLOWED
-    assert desk.guard.save()() == ClassifyRig().guard.save()()
+    assert rig.looks("memory_write", agent="ops") is ALLOWED
+    assert rig.looks("memory_write", session="t") is ALLOWED
+    rig.guard.observe(closed(session="s"))
+    rig.guard.observe(closed(session="never"))
+    rig.guard.observe(closed(agent="nobody"))
+    assert rig.looks("memory_write", session="s") is ALLOWED
+    assert rig.looks("memory_write").rule == "classify.memory_cap"
+    rig.guard.observe(closed())
+    assert rig.looks("memory_write") is ALLOWED
+    assert rig.guard.save()() == ClassifyRig().guard.save()()
 
 
 def test_only_allowed_memory_operations_that_count_are_counted() -> None:
-    desk = ClassifyRig(RulesConfig(memory_per_session=1))
+    rig = ClassifyRig(RulesConfig(memory_per_session=1))
     proposed = propose(0, type="memory_write")
-    asked = desk.looks("push")
+    asked = rig.looks("push")
 
-    desk.guard.observe(desk.decided(proposed, asked))
-    desk.guard.observe(desk.decided(proposed, ALLOWED, first=False))
+    rig.guard.observe(rig.decided(proposed, asked))
+    rig.guard.observe(rig.decided(proposed, ALLOWED, first=False))
 
-    assert desk.looks("memory_write") is ALLOWED
+    assert rig.looks("memory_write") is ALLOWED
 
 
 def test_more_sessions_do_not_give_more_than_can_be_counted() -> None:
-    desk = ClassifyRig()
+    rig = ClassifyRig()
     for number in range(MAX_SESSIONS):
-        desk.asks("memory_write", session=f"s{number}")
+        rig.asks("memory_write", session=f"s{number}")
 
-    assert desk.looks("memory_write", session="one more").rule == "classify.memory_cap"
-    assert desk.looks("memory_write", session="s0") is ALLOWED
+    assert rig.looks("memory_write", session="one more").rule == "classify.memory_cap"
+    assert rig.looks("memory_write", session="s0") is ALLOWED
 
 
 def test_an_allow_given_by_others_in_one_session_too_many_takes_no_room() -> None:
-    desk = ClassifyRig()
+    rig = ClassifyRig()
     for number in range(MAX_SESSIONS + 1):
         proposed = propose(0, type="memory_write", session=f"s{number}")
-        desk.guard.observe(desk.decided(proposed, ALLOWED))
+        rig.guard.observe(rig.decided(proposed, ALLOWED))
 
-    assert desk.looks("memory_write", session=f"s{MAX_SESSIONS}").rule == "classify.memory_cap"
+    assert rig.looks("memory_write", session=f"s{MAX_SESSIONS}").rule == "classify.memory_cap"
 
 
 def test_what_it_does_not_hear_changes_nothing() -> None:
-    desk = ClassifyRig()
+    rig = ClassifyRig()
 
-    assert Stopped not in desk.guard.hears
-    assert desk.guard.observe(stop(0)) == ()
-    assert desk.guard.save()() == ClassifyRig().guard.save()()
+    assert Stopped not in rig.guard.hears
+    assert rig.guard.observe(stop(0)) == ()
+    assert rig.guard.save()() == ClassifyRig().guard.save()()

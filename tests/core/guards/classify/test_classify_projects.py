@@ -12,41 +12,41 @@ ALLOW, ASK, BLOCK = Severity.ALLOW, Severity.ASK, Severity.BLOCK
 def web(
     rules: ProjectRules | None = None, base: RulesConfig | None = None, **more: object
 ) -> ClassifyRig:
-    """Return a desk with one project, `web`, that lists the agent `code`."""
+    """Return a rig with one project, `web`, that lists the agent `code`."""
     project = ProjectConfig(rules=rules or ProjectRules(), agents=("code",), **more)  # type: ignore[arg-type]
     return ClassifyRig(base, {"web": project})
 
 
-def both(desk: ClassifyRig, type: str, **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
+def both(rig: ClassifyRig, type: str, **fields: object) -> tuple[Verdict, Verdict]:  # noqa: A002
     """Return what the agent that the project lists is told, and what another is."""
-    return tuple(desk.looks(type, agent=a, project="web", **fields) for a in ("code", "ops"))  # type: ignore[return-value]
+    return tuple(rig.looks(type, agent=a, project="web", **fields) for a in ("code", "ops"))  # type: ignore[return-value]
 
 
 @pytest.mark.req("S3.60")
 def test_a_project_loosens_only_for_the_agents_it_lists() -> None:
-    desk = web(ProjectRules(allow_without_permission=("push",)))
+    rig = web(ProjectRules(allow_without_permission=("push",)))
 
-    listed, other = both(desk, "push")
+    listed, other = both(rig, "push")
 
     assert listed is ALLOWED
     assert (other.decision, other.rule) == (ASK, "classify.high")
-    assert desk.looks("push").decision is ASK
-    assert desk.looks("push", project="api").decision is ASK
+    assert rig.looks("push").decision is ASK
+    assert rig.looks("push", project="api").decision is ASK
 
 
 @pytest.mark.req("S3.60")
 def test_a_project_tightens_for_everybody() -> None:
-    desk = web(ProjectRules(require_permission=("run_tests",)))
+    rig = web(ProjectRules(require_permission=("run_tests",)))
 
-    assert {v.rule for v in both(desk, "run_tests")} == {"rules.require_permission"}
-    assert desk.looks("run_tests") is ALLOWED
+    assert {v.rule for v in both(rig, "run_tests")} == {"rules.require_permission"}
+    assert rig.looks("run_tests") is ALLOWED
 
 
 def test_a_projects_rules_come_before_the_global_ones() -> None:
     base = RulesConfig(require_permission=("edit_file",))
-    desk = web(ProjectRules(allow_without_permission=("edit_file",)), base)
+    rig = web(ProjectRules(allow_without_permission=("edit_file",)), base)
 
-    listed, other = both(desk, "edit_file")
+    listed, other = both(rig, "edit_file")
 
     assert listed is ALLOWED
     assert other.rule == "rules.require_permission"
@@ -54,23 +54,23 @@ def test_a_projects_rules_come_before_the_global_ones() -> None:
 
 def test_global_rules_hold_where_a_project_says_nothing() -> None:
     base = RulesConfig(allow_without_permission=("push",), require_permission=("run_tests",))
-    desk = web(ProjectRules(allow_without_permission=("deploy",)), base)
+    rig = web(ProjectRules(allow_without_permission=("deploy",)), base)
 
-    assert both(desk, "push") == (ALLOWED, ALLOWED)
-    assert {v.rule for v in both(desk, "run_tests")} == {"rules.require_permission"}
+    assert both(rig, "push") == (ALLOWED, ALLOWED)
+    assert {v.rule for v in both(rig, "run_tests")} == {"rules.require_permission"}
 
 
 def test_a_global_rule_that_blocks_does_so_in_every_project() -> None:
-    desk = web(ProjectRules(allow_without_permission=("deploy",)), custom(BLOCK, types=("deploy",)))
+    rig = web(ProjectRules(allow_without_permission=("deploy",)), custom(BLOCK, types=("deploy",)))
 
-    assert {v.rule for v in both(desk, "deploy")} == {"rules.mine"}
+    assert {v.rule for v in both(rig, "deploy")} == {"rules.mine"}
 
 
 def test_a_project_may_have_rules_of_its_own() -> None:
-    desk = web(ProjectRules(custom=(rule(BLOCK, "freeze", types=("edit_file",)),)))
+    rig = web(ProjectRules(custom=(rule(BLOCK, "freeze", types=("edit_file",)),)))
 
-    assert {v.rule for v in both(desk, "edit_file")} == {"rules.freeze"}
-    assert desk.looks("edit_file") is ALLOWED
+    assert {v.rule for v in both(rig, "edit_file")} == {"rules.freeze"}
+    assert rig.looks("edit_file") is ALLOWED
 
 
 def test_a_projects_settings_replace_the_global_ones() -> None:
@@ -79,14 +79,14 @@ def test_a_projects_settings_replace_the_global_ones() -> None:
         sensitive_paths=("**/secret",),
         memory_per_session=0,
     )
-    desk = web(rules)
+    rig = web(rules)
 
-    listed, other = both(desk, "change_auth")
+    listed, other = both(rig, "change_auth")
     assert (listed.decision, other.decision) == (ASK, BLOCK)
-    listed, other = both(desk, "read_file", paths=("/a/.ssh/x",))
+    listed, other = both(rig, "read_file", paths=("/a/.ssh/x",))
     assert (listed, other.rule) == (ALLOWED, "classify.sensitive_path")
-    assert {v.decision for v in both(desk, "read_file", paths=("secret",))} == {ASK}
-    assert {v.rule for v in both(desk, "memory_write")} == {"classify.memory_cap"}
+    assert {v.decision for v in both(rig, "read_file", paths=("secret",))} == {ASK}
+    assert {v.rule for v in both(rig, "memory_write")} == {"classify.memory_cap"}
 
 
 def test_a_project_may_let_its_agents_speak_to_people() -> None:
@@ -95,13 +95,13 @@ def test_a_project_may_let_its_agents_speak_to_people() -> None:
         allow_human_communication=True,
         known_contacts=("alice",),
     )
-    desk = web(rules)
+    rig = web(rules)
 
-    listed, other = both(desk, "comment", target=Target(name="alice"))
+    listed, other = both(rig, "comment", target=Target(name="alice"))
 
     assert listed is ALLOWED
     assert other.decision is ASK
-    assert both(desk, "comment", target=Target(name="eve"))[0].rule == "rules.known_contacts"
+    assert both(rig, "comment", target=Target(name="eve"))[0].rule == "rules.known_contacts"
 
 
 @pytest.mark.req("S3.7")
@@ -129,10 +129,10 @@ def test_a_root_binds_only_its_own_project() -> None:
 
 
 def test_a_rule_that_allows_does_not_reach_outside_the_root() -> None:
-    desk = web(ProjectRules(allow_without_permission=("modify_code",)), root="/srv/web")
+    rig = web(ProjectRules(allow_without_permission=("modify_code",)), root="/srv/web")
 
-    assert both(desk, "modify_code", paths=("a",))[0] is ALLOWED
-    assert both(desk, "modify_code", paths=("/b",))[0].rule == "classify.outside_project"
+    assert both(rig, "modify_code", paths=("a",))[0] is ALLOWED
+    assert both(rig, "modify_code", paths=("/b",))[0].rule == "classify.outside_project"
 
 
 def coding(profile: str = "coding", **rules: object) -> ClassifyRig:
@@ -173,10 +173,10 @@ def test_deleting_is_asked_about_where_that_was_asked_for() -> None:
 
 
 def test_a_commands_paths_are_looked_at_too() -> None:
-    desk = coding()
+    rig = coding()
 
-    assert both(desk, "run_shell", paths=("a",)) == (ALLOWED, ALLOWED)
-    assert both(desk, "run_shell", paths=("/b",))[0].rule == "classify.outside_project"
+    assert both(rig, "run_shell", paths=("a",)) == (ALLOWED, ALLOWED)
+    assert both(rig, "run_shell", paths=("/b",))[0].rule == "classify.outside_project"
 
 
 @pytest.mark.req("S3.60")
@@ -191,35 +191,33 @@ def test_a_file_that_agents_may_write_only_tightens() -> None:
         memory_per_session=1_000,
     )
     base = RulesConfig(require_permission=("run_tests",), memory_per_session=0)
-    desk = web(
-        base=base, file="/srv/web/.safetyd.toml", from_file=ProjectSettings(rules=file_rules)
-    )
+    rig = web(base=base, file="/srv/web/.safetyd.toml", from_file=ProjectSettings(rules=file_rules))
 
-    for verdict in both(desk, "push") + both(desk, "run_tests") + both(desk, "send_email"):
+    for verdict in both(rig, "push") + both(rig, "run_tests") + both(rig, "send_email"):
         assert verdict.decision is ASK
-    assert {v.rule for v in both(desk, "edit_file")} == {"rules.require_permission"}
-    assert {v.decision for v in both(desk, "change_auth")} == {BLOCK}
-    assert {v.rule for v in both(desk, "read_file", paths=(".env",))} == {"classify.sensitive_path"}
-    assert {v.rule for v in both(desk, "memory_write")} == {"classify.memory_cap"}
+    assert {v.rule for v in both(rig, "edit_file")} == {"rules.require_permission"}
+    assert {v.decision for v in both(rig, "change_auth")} == {BLOCK}
+    assert {v.rule for v in both(rig, "read_file", paths=(".env",))} == {"classify.sensitive_path"}
+    assert {v.rule for v in both(rig, "memory_write")} == {"classify.memory_cap"}
 
 
 def test_what_a_file_does_not_say_is_not_tightened() -> None:
     base = RulesConfig(prohibited_means="require_confirmation", memory_per_session=60)
     rules = ProjectRules(allow_without_permission=("push",))
-    desk = web(rules, base, file="x", from_file=ProjectSettings())
+    rig = web(rules, base, file="x", from_file=ProjectSettings())
 
-    assert both(desk, "push")[0] is ALLOWED
-    assert both(desk, "change_auth")[0].decision is ASK
+    assert both(rig, "push")[0] is ALLOWED
+    assert both(rig, "change_auth")[0].decision is ASK
 
 
 def test_in_a_project_with_a_broken_file_everything_is_asked_about() -> None:
-    desk = web(file="/srv/web/.safetyd.toml", file_broken="line 3: not TOML")
+    rig = web(file="/srv/web/.safetyd.toml", file_broken="line 3: not TOML")
 
-    for verdict in both(desk, "read_file"):
+    for verdict in both(rig, "read_file"):
         assert (verdict.decision, verdict.rule) == (ASK, "classify.project_file")
         assert verdict.reason == (
             "The rules of project web in /srv/web/.safetyd.toml cannot be used, "
             "so all is asked: line 3: not TOML"
         )
-    assert {v.decision for v in both(desk, "change_auth")} == {BLOCK}
-    assert desk.looks("read_file") is ALLOWED
+    assert {v.decision for v in both(rig, "change_auth")} == {BLOCK}
+    assert rig.looks("read_file") is ALLOWED

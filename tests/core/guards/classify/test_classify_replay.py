@@ -62,13 +62,13 @@ proposals = st.builds(
 ends = st.builds(closed, agents, st.sampled_from(["", "s", "t"]))
 
 
-def desk(profile: str = "coding") -> ClassifyRig:
+def rig(profile: str = "coding") -> ClassifyRig:
     return ClassifyRig(RULES, {"web": WEB}, profile=profile)
 
 
 @given(st.lists(st.tuples(proposals | ends, st.booleans()), max_size=40), proposals)
 def test_a_replayed_classifier_is_the_same_one(story, last) -> None:
-    live, replayed, restored = desk(), desk(), desk()
+    live, replayed, restored = rig(), rig(), rig()
     journal: list[bytes] = []
     for event, first in story:
         happened: Event = event
@@ -89,9 +89,9 @@ def test_a_replayed_classifier_is_the_same_one(story, last) -> None:
 def test_an_agents_own_words_only_tighten(proposed) -> None:
     fields = {"agent": proposed.agent, "paths": proposed.proposal.paths}
     fields["project"] = proposed.proposal.project
-    silent = desk().looks(proposed.proposal.type, **fields)
+    silent = rig().looks(proposed.proposal.type, **fields)
 
-    verdict = desk().judges(proposed)
+    verdict = rig().judges(proposed)
 
     assert strictest((verdict, silent)) is verdict
 
@@ -99,15 +99,15 @@ def test_an_agents_own_words_only_tighten(proposed) -> None:
 @given(proposals)
 def test_naming_a_project_only_tightens_for_an_agent_it_does_not_list(proposed) -> None:
     fields = {"agent": "ops", "paths": proposed.proposal.paths, "risk": proposed.proposal.risk}
-    elsewhere = desk().looks(proposed.proposal.type, **fields)
+    elsewhere = rig().looks(proposed.proposal.type, **fields)
 
-    verdict = desk().looks(proposed.proposal.type, project="web", **fields)
+    verdict = rig().looks(proposed.proposal.type, project="web", **fields)
 
     assert strictest((verdict, elsewhere)) is verdict
 
 
 def test_a_look_at_what_passes_costs_a_fraction_of_reading_it() -> None:
-    guard, kinds = desk().guard, desk().kinds
+    guard, kinds = rig().guard, rig().kinds
     proposed = propose(0, type="search", project="web")
     kind = kinds.of(proposed.proposal)
 

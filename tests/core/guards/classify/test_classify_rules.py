@@ -17,18 +17,18 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 @pytest.mark.req("S3.14")
 def test_a_type_can_be_promoted() -> None:
-    desk = ClassifyRig(RulesConfig(allow_without_permission=("Create Pull-Request",)))
+    rig = ClassifyRig(RulesConfig(allow_without_permission=("Create Pull-Request",)))
 
-    assert desk.looks("create_pull_request") is ALLOWED
-    assert desk.looks("push").decision is ASK
+    assert rig.looks("create_pull_request") is ALLOWED
+    assert rig.looks("push").decision is ASK
 
 
 def test_a_type_can_be_promoted_by_another_name() -> None:
     types = {"PR": TypeConfig(same_as="create_pull_request")}
 
-    desk = ClassifyRig(RulesConfig(allow_without_permission=("pr",)), types=types)
+    rig = ClassifyRig(RulesConfig(allow_without_permission=("pr",)), types=types)
 
-    assert desk.looks("create_pull_request") is ALLOWED
+    assert rig.looks("create_pull_request") is ALLOWED
 
 
 @pytest.mark.req("S3.15")
@@ -43,24 +43,24 @@ def test_a_type_can_be_demoted() -> None:
 
 @pytest.mark.req("S3.16")
 def test_pushing_to_a_listed_remote_passes() -> None:
-    desk = ClassifyRig(RulesConfig(allow_push_to=("origin",)))
+    rig = ClassifyRig(RulesConfig(allow_push_to=("origin",)))
 
-    assert desk.looks("push", remote="origin") is ALLOWED
-    assert desk.looks("push", remote="evil").decision is ASK
-    assert desk.looks("push").decision is ASK
-    assert desk.looks("deploy", remote="origin").decision is ASK
+    assert rig.looks("push", remote="origin") is ALLOWED
+    assert rig.looks("push", remote="evil").decision is ASK
+    assert rig.looks("push").decision is ASK
+    assert rig.looks("deploy", remote="origin").decision is ASK
 
 
 def test_a_prohibited_type_can_be_made_a_question() -> None:
-    desk = ClassifyRig(RulesConfig(require_permission=("change_password",)))
+    rig = ClassifyRig(RulesConfig(require_permission=("change_password",)))
 
-    assert desk.looks("change_password").decision is ASK
+    assert rig.looks("change_password").decision is ASK
 
 
 def test_a_prohibited_type_is_not_promoted_by_rules_that_nobody_checked() -> None:
-    desk = ClassifyRig(RulesConfig(allow_without_permission=("change_password",)))
+    rig = ClassifyRig(RulesConfig(allow_without_permission=("change_password",)))
 
-    assert desk.looks("change_password").decision is BLOCK
+    assert rig.looks("change_password").decision is BLOCK
 
 
 def test_an_unknown_type_can_be_promoted() -> None:
@@ -76,23 +76,23 @@ def test_an_unknown_type_can_be_promoted() -> None:
     ],
 )
 def test_no_rule_lowers_what_the_agents_own_words_raised(rules: RulesConfig) -> None:
-    desk = ClassifyRig(rules)
+    rig = ClassifyRig(rules)
 
-    assert desk.looks("push", remote="origin", risk="prohibited").decision is BLOCK
-    assert desk.looks("run_shell", reversibility="irreversible").decision is ASK
-    assert desk.looks("edit_file", risk="high").decision is ASK
+    assert rig.looks("push", remote="origin", risk="prohibited").decision is BLOCK
+    assert rig.looks("run_shell", reversibility="irreversible").decision is ASK
+    assert rig.looks("edit_file", risk="high").decision is ASK
 
 
 def test_words_that_say_no_more_than_the_table_leave_a_promotion_alone() -> None:
-    desk = ClassifyRig(RulesConfig(allow_without_permission=("push",)))
+    rig = ClassifyRig(RulesConfig(allow_without_permission=("push",)))
 
-    assert desk.looks("push", risk="high", reversibility="irreversible") is ALLOWED
+    assert rig.looks("push", risk="high", reversibility="irreversible") is ALLOWED
 
 
 def test_a_rule_still_tightens_what_the_agents_own_words_raised() -> None:
-    desk = ClassifyRig(custom(BLOCK, types=("edit_file",)))
+    rig = ClassifyRig(custom(BLOCK, types=("edit_file",)))
 
-    assert desk.looks("edit_file", risk="high").rule == "rules.mine"
+    assert rig.looks("edit_file", risk="high").rule == "rules.mine"
 
 
 def test_rules_are_asked_in_their_order() -> None:
@@ -105,10 +105,10 @@ def test_rules_are_asked_in_their_order() -> None:
         allow_push_to=("origin",),
         require_permission=("deploy",),
     )
-    desk = ClassifyRig(everything)
+    rig = ClassifyRig(everything)
 
-    assert desk.looks("push", agent="ops").rule == "rules.c"
-    assert desk.looks("push", remote="origin") is ALLOWED
+    assert rig.looks("push", agent="ops").rule == "rules.c"
+    assert rig.looks("push", remote="origin") is ALLOWED
     required = msgspec.structs.replace(everything, require_permission=("push",))
     assert ClassifyRig(required).looks("push").rule == "rules.require_permission"
     assert ClassifyRig(required).looks("push", agent="ops").rule == "rules.c"
@@ -117,11 +117,11 @@ def test_rules_are_asked_in_their_order() -> None:
 
 
 def test_a_custom_rule_gives_its_reason_or_says_what_it_does() -> None:
-    desk = ClassifyRig(
+    rig = ClassifyRig(
         custom(BLOCK, "window", "Deployments wait for the morning", types=("deploy",))
     )
 
-    assert desk.looks("deploy").reason == "Deployments wait for the morning"
+    assert rig.looks("deploy").reason == "Deployments wait for the morning"
     assert ClassifyRig(custom(BLOCK, "window")).looks().reason == "The rule window blocks this"
     assert ClassifyRig(custom(ASK, "w")).looks().reason == "The rule w asks a person about this"
 
@@ -150,17 +150,17 @@ def test_a_custom_rule_gives_its_reason_or_says_what_it_does() -> None:
 def test_a_custom_rule_matches_when_all_that_is_given_holds(
     when: dict[str, str], yes: dict[str, str], no: dict[str, str]
 ) -> None:
-    desk = ClassifyRig(custom(BLOCK, **when))
+    rig = ClassifyRig(custom(BLOCK, **when))
 
-    assert desk.looks(**yes).rule == "rules.mine"
-    assert desk.looks(**no) is ALLOWED
+    assert rig.looks(**yes).rule == "rules.mine"
+    assert rig.looks(**no) is ALLOWED
 
 
 def test_files_are_counted_in_a_context_as_it_comes_from_the_wire() -> None:
-    desk = ClassifyRig(custom(BLOCK, files_over=2))
+    rig = ClassifyRig(custom(BLOCK, files_over=2))
 
-    assert desk.looks(context=msgspec.Raw(b'{"files_changed":3}')).rule == "rules.mine"
-    assert desk.looks(context=msgspec.Raw(b'{"branch":"x"}')) is ALLOWED
+    assert rig.looks(context=msgspec.Raw(b'{"files_changed":3}')).rule == "rules.mine"
+    assert rig.looks(context=msgspec.Raw(b'{"branch":"x"}')) is ALLOWED
 
 
 def test_a_custom_rule_may_be_for_one_mode() -> None:
@@ -192,37 +192,37 @@ def test_hours_begin_with_the_first_and_end_before_the_last(
     clock: tuple[int, int],
     matches: bool,  # noqa: FBT001
 ) -> None:
-    desk = ClassifyRig(custom(BLOCK, hours=hours), timezone=BERLIN)
+    rig = ClassifyRig(custom(BLOCK, hours=hours), timezone=BERLIN)
 
-    verdict = at_time(desk, datetime(2026, 1, 15, *clock, 30, tzinfo=BERLIN).astimezone(UTC))
+    verdict = at_time(rig, datetime(2026, 1, 15, *clock, 30, tzinfo=BERLIN).astimezone(UTC))
 
     assert (verdict.rule == "rules.mine") is matches
 
 
 def test_weekdays_are_those_of_the_place() -> None:
-    desk = ClassifyRig(custom(BLOCK, weekdays=("sat", "sun")), timezone=BERLIN)
+    rig = ClassifyRig(custom(BLOCK, weekdays=("sat", "sun")), timezone=BERLIN)
 
     # Half past eleven on Friday night in UTC is Saturday in Berlin.
-    assert at_time(desk, datetime(2026, 1, 16, 23, 30, tzinfo=UTC)).rule == "rules.mine"
-    assert at_time(desk, datetime(2026, 1, 16, 22, 30, tzinfo=UTC)) is ALLOWED
-    assert at_time(desk, datetime(2026, 1, 18, 23, 30, tzinfo=UTC)) is ALLOWED
+    assert at_time(rig, datetime(2026, 1, 16, 23, 30, tzinfo=UTC)).rule == "rules.mine"
+    assert at_time(rig, datetime(2026, 1, 16, 22, 30, tzinfo=UTC)) is ALLOWED
+    assert at_time(rig, datetime(2026, 1, 18, 23, 30, tzinfo=UTC)) is ALLOWED
 
 
 def test_a_rule_that_allows_needs_every_path_to_match() -> None:
-    desk = ClassifyRig(custom(ALLOW, types=("modify_code",), paths=("docs/**",)))
+    rig = ClassifyRig(custom(ALLOW, types=("modify_code",), paths=("docs/**",)))
 
-    assert desk.looks("modify_code", paths=("docs/a", "docs/b")) is ALLOWED
-    assert desk.looks("modify_code", paths=("docs/a", "src/b")).decision is ASK
-    assert desk.looks("modify_code", paths=("docs/../src/b",)).decision is ASK
-    assert desk.looks("modify_code", paths=("docs/$X",)).decision is ASK
-    assert desk.looks("modify_code").decision is ASK
+    assert rig.looks("modify_code", paths=("docs/a", "docs/b")) is ALLOWED
+    assert rig.looks("modify_code", paths=("docs/a", "src/b")).decision is ASK
+    assert rig.looks("modify_code", paths=("docs/../src/b",)).decision is ASK
+    assert rig.looks("modify_code", paths=("docs/$X",)).decision is ASK
+    assert rig.looks("modify_code").decision is ASK
 
 
 def test_a_rule_that_allows_reads_the_text_as_it_stands() -> None:
-    desk = ClassifyRig(custom(ALLOW, types=("run_shell",), text="^make$"))
+    rig = ClassifyRig(custom(ALLOW, types=("run_shell",), text="^make$"))
 
-    assert desk.looks("run_shell", text="make") is ALLOWED
-    assert desk.looks("run_shell", text="ｍake").decision is ASK  # noqa: RUF001
+    assert rig.looks("run_shell", text="make") is ALLOWED
+    assert rig.looks("run_shell", text="ｍake").decision is ASK  # noqa: RUF001
 
 
 @pytest.mark.parametrize("then", [ALLOW, ASK])
@@ -259,7 +259,7 @@ def test_speaking_to_people_can_be_allowed() -> None:
 
 
 def test_speaking_to_people_can_be_allowed_for_known_contacts_alone() -> None:
-    desk = ClassifyRig(
+    rig = ClassifyRig(
         RulesConfig(
             allow_without_permission=("send_email",),
             allow_human_communication=True,
@@ -267,14 +267,14 @@ def test_speaking_to_people_can_be_allowed_for_known_contacts_alone() -> None:
         )
     )
 
-    assert desk.looks("send_email", target=Target(name="alice@example.com")) is ALLOWED
-    verdict = desk.looks("send_email", target=Target(name="alice@example.com, eve"))
+    assert rig.looks("send_email", target=Target(name="alice@example.com")) is ALLOWED
+    verdict = rig.looks("send_email", target=Target(name="alice@example.com, eve"))
     assert (verdict.decision, verdict.rule) == (ASK, "rules.known_contacts")
     assert verdict.reason == "'alice@example.com, eve' is not one of the known contacts"
-    assert desk.looks("send_email").reason == (
+    assert rig.looks("send_email").reason == (
         "target.name gives nobody who is one of the known contacts"
     )
-    assert desk.looks("comment", target=Target(name="alice@example.com")).rule == "classify.high"
+    assert rig.looks("comment", target=Target(name="alice@example.com")).rule == "classify.high"
 
 
 @pytest.mark.parametrize(
@@ -308,9 +308,9 @@ def test_a_path_like_a_sensitive_one_passes(path: str) -> None:
 
 
 def test_a_sensitive_path_is_asked_about_whatever_a_rule_allows() -> None:
-    desk = ClassifyRig(custom(ALLOW, types=("read_file",)))
+    rig = ClassifyRig(custom(ALLOW, types=("read_file",)))
 
-    assert desk.looks(paths=("/a/.ssh/x",)).rule == "classify.sensitive_path"
+    assert rig.looks(paths=("/a/.ssh/x",)).rule == "classify.sensitive_path"
 
 
 def test_a_block_stays_one_and_lists_the_path_too() -> None:
@@ -321,10 +321,10 @@ def test_a_block_stays_one_and_lists_the_path_too() -> None:
 
 
 def test_sensitive_paths_are_the_operators_to_choose() -> None:
-    desk = ClassifyRig(RulesConfig(sensitive_paths=("/var/lib/safetyd/**",)))
+    rig = ClassifyRig(RulesConfig(sensitive_paths=("/var/lib/safetyd/**",)))
 
-    assert desk.looks(paths=("/var/lib/safetyd",)).rule == "classify.sensitive_path"
-    assert desk.looks(paths=("/a/.ssh/x",)) is ALLOWED
+    assert rig.looks(paths=("/var/lib/safetyd",)).rule == "classify.sensitive_path"
+    assert rig.looks(paths=("/a/.ssh/x",)) is ALLOWED
     assert "**/.ssh/**" in SENSITIVE
 
 
@@ -337,16 +337,16 @@ def test_a_path_is_judged_by_where_it_leads() -> None:
 
 
 def test_a_rule_that_allows_paths_must_match_where_they_lead() -> None:
-    desk = ClassifyRig(custom(ALLOW, types=("push",), paths=("docs/**",)))
+    rig = ClassifyRig(custom(ALLOW, types=("push",), paths=("docs/**",)))
 
-    assert desk.looks("push", paths=("docs/a",)) is ALLOWED
-    assert desk.looks("push", paths=("docs/a",), resolved=("/etc/x",)).decision is ASK
+    assert rig.looks("push", paths=("docs/a",)) is ALLOWED
+    assert rig.looks("push", paths=("docs/a",), resolved=("/etc/x",)).decision is ASK
 
 
 def test_a_rule_that_asks_about_paths_asks_about_where_they_lead() -> None:
-    desk = ClassifyRig(custom(ASK, paths=("/etc/**",)))
+    rig = ClassifyRig(custom(ASK, paths=("/etc/**",)))
 
-    assert desk.looks(paths=("a",), resolved=("/etc/x",)).rule == "rules.mine"
+    assert rig.looks(paths=("a",), resolved=("/etc/x",)).rule == "rules.mine"
 
 
 def test_paths_that_nobody_could_follow_are_asked_about() -> None:

@@ -80,9 +80,9 @@ def test_what_is_typed_is_not_repeated() -> None:
 
 
 def test_no_rule_that_allows_lets_it_pass() -> None:
-    desk = ClassifyRig(custom(ALLOW, types=("run_shell",)))
+    rig = ClassifyRig(custom(ALLOW, types=("run_shell",)))
 
-    assert desk.looks("run_shell", text="cat .env").rule == SENSITIVE
+    assert rig.looks("run_shell", text="cat .env").rule == SENSITIVE
 
 
 @pytest.mark.parametrize("path", [glob.replace("**", "x").replace("*", "x") for glob in PROTECTED])
@@ -97,15 +97,15 @@ def test_what_other_programs_obey_may_be_read_and_is_asked_about_when_changed(pa
 
 def test_in_a_project_words_begin_at_its_root() -> None:
     rules = ProjectRules(sensitive_paths=("/srv/web/vault/**",), protected_paths=("ci/*",))
-    desk = ClassifyRig(
+    rig = ClassifyRig(
         RulesConfig(),
         {"web": ProjectConfig(root="/srv/web", agents=("code",), rules=rules)},
         profile="coding",
     )
 
-    assert desk.looks("run_shell", text="cat vault/x", project="web").rule == SENSITIVE
-    assert desk.looks("run_shell", text="cat ./ci/x", project="web").rule == GUARDED
-    assert desk.looks("run_shell", text="cat .env src/x", project="web") is ALLOWED
+    assert rig.looks("run_shell", text="cat vault/x", project="web").rule == SENSITIVE
+    assert rig.looks("run_shell", text="cat ./ci/x", project="web").rule == GUARDED
+    assert rig.looks("run_shell", text="cat .env src/x", project="web") is ALLOWED
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Who has a slot in a message that has no room for all, and what becomes of the others."""
+"""Who has a place in a message that has no room for all, and what becomes of the others."""
 
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ def minutes(story: OutboxStory, count: int, begin: float = MINUTE) -> list[Due]:
     return [due for n in range(count) for due in story.tells_at(begin + n * MINUTE)]
 
 
-def test_names_without_a_key_take_no_slot_from_an_agent_with_one() -> None:
+def test_names_without_a_key_take_no_place_from_an_agent_with_one() -> None:
     story = OutboxStory()
     flood(story)
     asked = story.asks(1, "p", "deployer")
@@ -70,7 +70,7 @@ def test_what_is_not_shown_is_not_told_until_it_is() -> None:
     assert story.replayed().state() == story.state() == story.restored().state()
 
 
-def test_nobody_has_a_second_slot_before_everybody_has_one() -> None:
+def test_nobody_has_a_second_place_before_everybody_has_one() -> None:
     story = OutboxStory()
     eager = [story.asks(n / 10, f"p{n}", "eager") for n in range(5)]
     urgent = story.asks(1, "high", "eager", urgency="high", inferred=True)
@@ -146,7 +146,7 @@ def test_reminders_of_what_is_known_and_summaries_are_told_by_number() -> None:
     assert {*kinds(dues)} == {"reminder", "summary"}
 
 
-def test_a_reminder_of_what_nobody_knows_waits_for_its_slot() -> None:
+def test_a_reminder_of_what_nobody_knows_waits_for_its_place() -> None:
     story = OutboxStory(AWAKE_ALICE)
     flood(story, 30, lasts=None)
     (due,) = story.ticks(MINUTE)

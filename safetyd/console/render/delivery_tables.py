@@ -30,6 +30,7 @@ _NO_STARTTLS: Final = (
 # What an error says, and what to do about it.
 HINTS: Final = (
     ("20003", "check account_sid and auth_token_file"),
+    ("auth extension", "remove username and password_file: the server wants no login"),
     ("535", "check username and password_file; many providers want an app password"),
     ("authentic", "check username and password_file; many providers want an app password"),
     ("certificate", "set ca_file if the server has a certificate of your own"),

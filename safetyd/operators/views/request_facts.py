@@ -123,7 +123,9 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def again(self) -> str:
-        return f"proposed {self.repeats} times more" if self.repeats else ""
+        if not self.repeats:
+            return ""
+        return f"proposed {self.repeats} more {'time' if self.repeats == 1 else 'times'}"
 
     @property
     def words(self) -> str:

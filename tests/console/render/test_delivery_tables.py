@@ -42,6 +42,7 @@ def test_a_message_that_was_taken_says_how_long_that_took_and_its_number() -> No
         ("535 5.7.8 authentication failed", "check username and password_file"),
         ("CERTIFICATE_VERIFY_FAILED", "set ca_file"),
         ("the server offers no STARTTLS", 'set security = "tls"'),
+        ("The SMTP AUTH extension is not supported", "remove username and password_file"),
         ("no answer: timed out", "check host and port, and whether a firewall"),
         ("Name or service not known", "check the name of the host"),
         ("Connection refused", "check host and port: nothing listens there"),

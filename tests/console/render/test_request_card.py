@@ -111,7 +111,7 @@ def test_an_ended_request_says_who_answered_and_what_became_of_the_approval():
     assert "It was approved by alice via cli at 2026-03-01 12:01:00Z: go." in unused
     assert unused.endswith("The approval may be used once, until 2026-03-02 12:01:00Z.")
     assert used.endswith("The approval was used by p2.")
-    assert "proposed 2 times more" in used
+    assert "proposed 2 more times" in used
     assert "safetyd approve" not in expired
 
 

@@ -118,7 +118,7 @@ def test_what_is_missing_or_repeated_is_said() -> None:
 
     assert told.ends == ("/etc/passwd", "more than anybody could follow")
     assert told.no_rollback == "the agent has no plan for it"
-    assert told.again == "proposed 3 times more"
+    assert told.again == "proposed 3 more times"
     assert facts(proposal={"rollback": "git revert"}).no_rollback == facts().again == ""
 
 

@@ -229,7 +229,7 @@ def test_card_says_that_a_type_is_unknown_and_a_request_repeated() -> None:
 
     assert "nobody configured this type" in page.text
     assert "can be undonenobody knows" in page.text
-    assert "proposed 1 times more" in page.text
+    assert "proposed 1 more time" in page.text
     assert "can be undoneit only reads" in other.text
 
 

@@ -29,6 +29,10 @@ for profile, most in {"quick": 5, "any machine": 50, "fuzz": 2_000}.items():
     )
 settings.load_profile("any machine")
 
+# Who starts the tests in the background has Ctrl-C ignored, and commands would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 READY_S: Final = 60.0
 STOP_S: Final = 60.0
 COMMAND_S: Final = 120.0

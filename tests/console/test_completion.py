@@ -13,7 +13,7 @@ from safetyd.console.completion import TABLE, following, table
 from tests.conftest import environment
 from tests.console.console_rig import here
 
-HEAVY = ("nats", "anyio", "asyncio", "textual", "safetyd.bus", "safetyd.core")
+HEAVY = ("nats", "anyio", "asyncio", "textual", "safetyd.bus", "safetyd.core.engine")
 
 
 def offered(*words: str) -> list[str]:

@@ -12,7 +12,8 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 # Every process of a run would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test quick fuzz style check bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz style check types format lint contracts generated locked bench docs \
+        lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -32,14 +33,30 @@ quick: style
 fuzz: $(TOOLS)
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz -m hypothesis $(ARGS)
 
+# Types take longest, and everything else is done beside them.
 style: $(TOOLS)
-	$(BIN)/ruff format --check
-	$(BIN)/ruff check
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types format lint contracts
+
+check: $(TOOLS)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
+	    types format lint contracts generated locked
+
+types:
 	$(BIN)/mypy
+
+format:
+	$(BIN)/ruff format --check
+
+lint:
+	$(BIN)/ruff check
+
+contracts:
 	$(BIN)/lint-imports
 
-check: style
+generated:
 	$(BIN)/python docs/generate.py --check
+
+locked:
 	$(BIN)/python -m tests.locks
 
 bench: $(READY)

@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.conftest import StartDaemon, safetyd
+from tests.conftest import StartDaemon
+from tests.console.console_rig import here
 
 SYSTEMD = ROOT / "systemd"
 MAX_EXPOSURE = 1.5
@@ -187,7 +188,7 @@ def test_every_command_of_the_operations_page_exists():
         re.findall(r"(?:^|`)safetyd ([a-z-]+(?: (?:add|check|verify))?)", page, re.MULTILINE)
     )
 
-    unknown = [words for words in named if safetyd(*words.split(), "--help").returncode != 0]
+    unknown = [words for words in named if here(*words.split(), "--help").returncode != 0]
 
     assert unknown == []
     assert len(named) >= 8

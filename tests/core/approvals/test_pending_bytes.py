@@ -32,6 +32,7 @@ from safetyd.core.open_actions import GIVEN_UP, MAX_UNDER_WAY
 from safetyd.core.policy import Policy
 from safetyd.core.reporting.session_transcripts import MAX_ANNOUNCED, MAX_ENDED, MAX_KEPT
 from safetyd.core.sessions import MAX_SESSIONS
+from tests.examples import examples
 from tests.story import at, play, propose, report, tick
 
 LIVE = MAX_SESSIONS + 1
@@ -206,6 +207,7 @@ def accounts(agents: Agents) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.req("S1.38")
+@examples(0.4)
 @given(st.lists(steps, max_size=10))
 def test_no_words_fill_the_memory_and_no_limit_is_forgotten(story) -> None:
     agents = Agents()

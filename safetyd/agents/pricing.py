@@ -6,6 +6,7 @@ model that nobody has heard of is not free.
 """
 
 import functools
+import logging
 import math
 import re
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from safetyd.core.messages.money import MAX_NANO, NANO
 from safetyd.core.messages.proposal import Proposal, Tokens
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.open_actions import Action
-from safetyd.monitoring.event_log import log
+
+log = logging.getLogger("safetyd")
 
 MAX_SAID: Final = 1000  # models, which are the agents' words
 _PICO: Final = 10**6  # pico-dollars for one token, at a dollar per million tokens

@@ -4,6 +4,7 @@ This is the home of dbus-fast, which takes a tenth of a second to import: nobody
 who does not need a desktop.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from html import escape
@@ -30,9 +31,32 @@ _URGENCIES: Final[Mapping[Urgency, int]] = {"low": 0, "normal": 1, "high": 2}
 _NOBODY: Final = frozenset({f"{BUS}.Error.ServiceUnknown", f"{BUS}.Error.NameHasNoOwner"})
 
 
+class _Bus(MessageBus):
+    """A connection that breaks without a word of asyncio.
+
+    The library raises where it writes, and leaves two futures behind that nobody can look at.
+    """
+
+    def send(self, msg: Message) -> "asyncio.Future[None]":  # type: ignore[override]
+        try:
+            return super().send(msg)
+        except Exception:
+            written = None if self._writer is None else self._writer.fut
+            if written is not None and written.done():
+                written.exception()
+            raise
+
+    def _reply_handler(
+        self, future: "asyncio.Future[Message]", reply: Any | None, err: Exception | None
+    ) -> None:
+        super()._reply_handler(future, reply, err)
+        if err and not future.cancelled():
+            future.exception()
+
+
 async def dial(address: str, pressed: Pressed, gone: Gone) -> "SessionBus":
     """Connect, and hear of buttons from now on."""
-    line = SessionBus(await MessageBus(address).connect(), pressed, gone)
+    line = SessionBus(await _Bus(address).connect(), pressed, gone)
     try:
         await line.listen()
     except BaseException:

@@ -1,5 +1,6 @@
 """Bubbles on a real desktop, with real clicks."""
 
+import gc
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -249,6 +250,7 @@ async def test_dead_bus_is_unavailable_and_the_next_one_is_used(
     with pytest.raises(Unavailable, match="the session's bus cannot be used"):
         await watcher.desktop_bus.show(QUESTION)
     await watcher.desktop_bus.hide("req_1")
+    gc.collect()  # what was never looked at would be an error now
     await in_thread(session.start_bus)
     await in_thread(session.start_dunst)
 

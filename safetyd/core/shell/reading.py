@@ -1,0 +1,92 @@
+"""What the reader finds in a command: effects, where they stand, and why."""
+
+import enum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from safetyd.core.messages.proposal import Reversibility
+
+HOLE: Final = "\0"  # in a word: a stretch that nobody knows before it runs
+
+
+class Effect(enum.StrEnum):
+    """What a part of a command does, mildest first."""
+
+    READ = "read"  # it only looks
+    WORK = "work"  # changes in the project that git or a build brings back
+    UNKNOWN = "unknown"  # nobody can say
+    INSTALLS = "installs"
+    LEAVES = "leaves"  # the machine
+    IRREVERSIBLE = "irreversible"
+    PRIVILEGED = "privileged"  # another user, or the system
+    SECRETS = "secrets"
+
+    __hash__ = str.__hash__
+
+    @property
+    def passes(self) -> bool:
+        return self is Effect.READ or self is Effect.WORK
+
+    @property
+    def rank(self) -> int:
+        return _RANK[self]
+
+
+_RANK: Final = {effect: rank for rank, effect in enumerate(Effect)}
+
+REVERSIBILITY: Final[dict[Effect, Reversibility]] = {
+    Effect.READ: "read_only",
+    Effect.WORK: "reversible",
+    Effect.UNKNOWN: "unknown",
+    Effect.INSTALLS: "reversible",
+    Effect.LEAVES: "irreversible",
+    Effect.IRREVERSIBLE: "irreversible",
+    Effect.PRIVILEGED: "irreversible",
+    Effect.SECRETS: "irreversible",
+}
+
+
+class Access(enum.StrEnum):
+    """What happens to a file that a command names."""
+
+    READ = "read"
+    WRITE = "write"
+    DELETE = "delete"
+
+
+class Touch(NamedTuple):
+    """A file that a command names, and what happens to it."""
+
+    path: str  # as it would be opened: without quotes, with `~` for the home folder
+    access: Access
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """One thing that a part of a command does."""
+
+    effect: Effect
+    why: str  # completes "`rm -rf ~/music` ...": "deletes ~/music, which lies outside the project"
+    program: str = ""  # with its verb: "git push"
+    blocks: bool = False
+    type: str = ""  # of the action that it amounts to, by the table of types
+    touches: tuple[Touch, ...] = ()
+    remote: str | None = None
+    remedy: str = ""  # completes "allowed ...": "as `git push --dry-run`"
+    shown: str = ""  # the part as it stands, or as it comes out inside
+    start: int = 0  # where the part, or what holds it, stands in the text
+    end: int = 0
+    way: tuple[str, ...] = ()  # what it is inside of, outermost first: ("sh -c", "xargs")
+
+    @property
+    def passes(self) -> bool:
+        return self.effect.passes and not self.blocks
+
+
+class Code(NamedTuple):
+    """What a piece of code in another language would do, as far as its text shows."""
+
+    findings: tuple[tuple[Effect, str], ...] = ()  # what does not pass, and why
+    touches: tuple[Touch, ...] = ()  # files that it opens; `HOLE` where a name is not known
+    shell: tuple[str, ...] = ()  # texts that it hands to a shell
+    commands: tuple[tuple[str, ...], ...] = ()  # programs that it runs, with their arguments

@@ -1,0 +1,105 @@
+"""One call of a program: its words taken apart into options and the rest."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from safetyd.core.shell.programs import Program
+from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.words import Flow, Word
+
+_ABBREVIATED: Final = 5  # characters of a long option, from which its beginning stands for it
+
+
+class Call:
+    """The words of a program as a row reads them."""
+
+    def __init__(
+        self, program: Program, name: str, words: Sequence[Word], stdin: Flow | None
+    ) -> None:
+        self.program = program
+        self.name = name
+        self.words = words
+        self.stdin = stdin
+        self.options: list[tuple[str, Word | None]] = []
+        self.arguments: list[Word] = []
+        self._take_apart()
+
+    def _take_apart(self) -> None:
+        valued, long = self.program.valued, self.program.row.long_options
+        given = iter(self.words)
+        for word in given:
+            text = word.text
+            if len(text) < 2 or text[0] not in "-+" or (text[0] == "+" and not long):  # noqa: PLR2004
+                self.arguments.append(word)
+            elif text == "--":
+                self.arguments += given
+            elif text.startswith("--") or long:
+                self._long(word, given, valued)
+            else:
+                self._short(word, given, valued)
+
+    def _long(self, word: Word, given: Iterator[Word], valued: frozenset[str]) -> None:
+        name, equals, value = word.text.partition("=")
+        if equals:
+            self.options.append((name, _cut(word, len(name) + 1, value)))
+        elif name in valued:
+            self.options.append((name, next(given, None)))
+        else:
+            self.options.append((name, None))
+
+    def _short(self, word: Word, given: Iterator[Word], valued: frozenset[str]) -> None:
+        text = word.text
+        if text in valued:
+            self.options.append((text, next(given, None)))
+            return
+        name, equals, value = text.partition("=")
+        if equals and name in valued:
+            self.options.append((name, _cut(word, len(name) + 1, value)))
+            return
+        for at, letter in enumerate(text[1:], start=1):
+            option = f"-{letter}"
+            if option not in valued:
+                self.options.append((option, None))
+                continue
+            rest = text[at + 1 :]
+            self.options.append((option, _cut(word, at + 1, rest) if rest else next(given, None)))
+            return
+
+    def has(self, *names: str) -> bool:
+        """Say whether any of some options is given, also by the beginning of its name."""
+        return any(_means(given, name) for given, _ in self.options for name in names)
+
+    def values(self, *names: str) -> list[Word]:
+        return [
+            value
+            for given, value in self.options
+            if value is not None and any(_means(given, name) for name in names)
+        ]
+
+    @property
+    def verb(self) -> str:
+        return self.arguments[0].text if self.arguments else ""
+
+    @property
+    def asks_help(self) -> bool:
+        """Say whether it only tells about itself."""
+        if len(self.words) != 1:
+            return False
+        return self.words[0].text in {"--help", "--version", "-V", "-help", "-version"}
+
+    def without(self, count: int) -> list[Word]:
+        return self.arguments[count:]
+
+
+def _means(given: str, name: str) -> bool:
+    """Say whether an option is, or may be short for, another one."""
+    if given == name:
+        return True
+    if HOLE in given:
+        return given.startswith(HOLE) or name.startswith(given.partition(HOLE)[0])
+    return len(given) >= _ABBREVIATED and given.startswith("--") and name.startswith(given)
+
+
+def _cut(word: Word, at: int, text: str) -> Word:
+    inner = word.inner + at if word.inner >= 0 else -1
+    return word._replace(text=text, inner=inner)

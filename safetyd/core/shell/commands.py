@@ -1,0 +1,286 @@
+"""What a simple command does: its assignments, its redirections, and the program that it runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from safetyd.core.shell import places, rows
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.programs import Program, Row, Table, Wraps
+from safetyd.core.shell.reading import HOLE, Access, Effect, Touch
+from safetyd.core.shell.scope import Command, Scope, Trace
+from safetyd.core.shell.statements import Statements
+from safetyd.core.shell.syntax import Unreadable
+from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word
+
+Reader = Callable[[Invocation], None]
+
+_WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
+_PATH: Final = "PATH"
+_NO_PROGRAM: Final = Program("", Row())
+_OF_FUNCTIONS: Final = tuple("123456789")
+
+
+class Commands:
+    """Reads commands by the table. `readers` are for programs that a row cannot describe."""
+
+    def __init__(self, table: Table, readers: Mapping[str, Reader], trace: Trace) -> None:
+        self._table = table
+        self._readers = readers
+        self._trace = trace
+        self._statements = Statements(self.run, trace)
+
+    def read(self, text: str, scope: Scope) -> None:
+        """Read a whole text, and what it defines and never calls."""
+        self._statements.read(text, scope)
+        self._uncalled(scope)
+
+    def _uncalled(self, scope: Scope) -> None:
+        for name in list(scope.functions):
+            if name not in scope.called:
+                self._function(name, [], None, scope.copy())
+
+    def listed(self, name: str) -> frozenset[str]:
+        return self._table.lists.get(name, frozenset())
+
+    def text(
+        self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None
+    ) -> Flow:
+        """Read a text that a program hands to a shell; the scope stays as it is."""
+        inner = scope.copy()
+        written = text.encode("utf-8", "replace")
+        with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
+            flow = self._statements.read(text, inner, stdin)
+            self._uncalled(inner)
+        return flow
+
+    def sourced(self, text: str, word: Word, scope: Scope, way: str) -> Flow:
+        """Read a text in this very shell, as `eval` and `source` do."""
+        written = text.encode("utf-8", "replace")
+        with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
+            return self._statements.read(text, scope, None)
+
+    def program(self, words: Sequence[Word], command: Command, scope: Scope, way: str) -> Flow:
+        """Read a command that a program runs with these words."""
+        with self._trace.inside(way):
+            self._trace.count()
+            inner = command._replace(words=list(words), assignments=[], redirects=[])
+            return self._called(inner, scope)
+
+    def run(self, command: Command, scope: Scope) -> Flow:
+        stdin = self._input(command, scope)
+        command = command._replace(stdin=stdin)
+        self._assign(command, scope)
+        if command.words:
+            flow = self._called(command, scope)
+        else:
+            flow = command.stdin or NOTHING
+        return self._redirect(command, flow, scope)
+
+    def _invocation(self, command: Command, scope: Scope, name: str = "") -> Invocation:
+        call = Call(_NO_PROGRAM, name, command.words[1:], command.stdin)
+        return Invocation(call, command, scope, self._trace, self)
+
+    def _input(self, command: Command, scope: Scope) -> Flow | None:
+        """Return what a command reads, after its redirections."""
+        stdin = command.stdin
+        for redirect in command.redirects:
+            if redirect.operator != "<" or redirect.descriptor not in {"", "0"}:
+                continue
+            inv = self._invocation(command, scope)
+            inv.reads(redirect.target)
+            where = scope.place(redirect.target.text)
+            if not redirect.target.known:
+                stdin = Flow(None, redirect.target.origin)
+            elif where.kind == places.SOCKET:
+                inv.found(Effect.LEAVES, "opens a connection to another machine")
+                stdin = Flow(None, "network")
+            else:
+                inside = where.kind == places.INSIDE
+                stdin = scope.files.get(where.path, Flow(None, PROJECT if inside else COMMAND))
+        return stdin
+
+    def _redirect(self, command: Command, flow: Flow, scope: Scope) -> Flow:
+        """Say which files a command writes; what it prints is theirs then."""
+        for redirect in command.redirects:
+            target = redirect.target
+            if redirect.operator not in _WRITING or not target.text:
+                continue
+            if redirect.operator == ">&" and (target.text.isdecimal() or target.text == "-"):
+                continue
+            self._invocation(command, scope, ">").writes(target)
+            if redirect.descriptor in {"", "1", "&"}:
+                where = scope.place(target.text)
+                if where.kind != places.STREAM and target.fixed:
+                    scope.files[where.path] = flow
+                flow = NOTHING
+        return flow
+
+    def _assign(self, command: Command, scope: Scope) -> None:
+        for name, value in command.assignments:
+            self._variable(name, value, command, scope)
+        declares = command.words and command.words[0].text in _DECLARING
+        if not command.words or declares:
+            for name, value in command.assignments:
+                scope.variables[name] = Flow(value.text, value.origin)
+
+    def _variable(self, name: str, value: Word, command: Command, scope: Scope) -> None:
+        """Say what a variable makes other programs do."""
+        if name == _PATH:
+            if not _is_usual_path(value.text, scope):
+                why = "changes where programs are found, so others may run than it names"
+                self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name in self.listed("loading_variables"):
+            if value.text:
+                why = f"sets {name}, which makes programs load or run what it names"
+                self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name in self.listed("running_variables"):
+            if value.known and value.text:
+                self.text(value.text, value, scope, f"{name}=", None)
+            elif value.text:
+                why = f"sets {name}, which other programs run, to what is not known"
+                self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+
+    def _called(self, command: Command, scope: Scope) -> Flow:
+        first = command.words[0]
+        if not first.fixed:
+            inv = self._invocation(command, scope)
+            blocks = first.origin in {"network", "decoded"}
+            inv.found(Effect.UNKNOWN, "which program runs is not known before it runs", blocks=blocks)
+            return Flow(None, COMMAND)
+        if first.text in scope.functions:
+            return self._function(first.text, command.words[1:], command.stdin, scope)
+        name = places.program_name(first.text)
+        program = self._table.find(name) if name else None
+        if program is None:
+            return self._unknown(first, name, command, scope)
+        return self._known(program, name, command, scope)
+
+    def _known(self, program: Program, name: str, command: Command, scope: Scope) -> Flow:
+        call = Call(program, name, command.words[1:], command.stdin)
+        inv = Invocation(call, command, scope, self._trace, self)
+        row = program.row
+        if row.reader:
+            self._readers[row.reader](inv)
+        elif row.wraps is not None:
+            self._wrapped(row.wraps, inv)
+        else:
+            rows.apply(inv)
+        return inv.output
+
+    def _wrapped(self, wraps: Wraps, inv: Invocation) -> None:
+        row, command = inv.call.program.row, inv.command
+        inner = list(_command_of(inv.call, wraps))
+        if row.effect is not None and (inner or not wraps.optional):
+            inv.found(row.effect, row.why or rows.WHY[row.effect], type=row.type, blocks=row.blocks)
+        for name, value in inv.call.options:
+            if name in row.writes and value is not None:
+                inv.writes(value)
+        assigned = list[tuple[str, Word]]()
+        while wraps.assigns and inner and "=" in inner[0].text.lstrip("-"):
+            name, _, value = inner[0].text.partition("=")
+            assigned.append((name, inner[0]._replace(text=value)))
+            inner = inner[1:]
+        for name, value in assigned:
+            self._variable(name, value, command, inv.scope)
+        if not inner:
+            effect = row.bare or (Effect.READ if wraps.optional else Effect.UNKNOWN)
+            if row.effect is None or effect is not Effect.READ:
+                inv.found(effect, row.why or rows.WHY[effect])
+            return
+        if wraps.input:
+            origin = COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND
+            inner.append(Word(HOLE, command.start, command.end, origin))
+        if wraps.text and len(inner) == 1:
+            inv.output = inv.shell(inner[0], inv.call.name, inv.stdin)
+        elif wraps.text:
+            text = " ".join(word.text for word in inner)
+            joined = Word(text, inner[0].start, inner[-1].end, KNOWN if HOLE not in text else COMMAND)
+            inv.output = inv.shell(joined, inv.call.name, inv.stdin)
+        else:
+            inv.output = self.program(inner, command, inv.scope, inv.call.name)
+
+    def _unknown(self, first: Word, name: str, command: Command, scope: Scope) -> Flow:
+        inv = self._invocation(command, scope, name or first.text)
+        if not name:  # a path to a program
+            inv.script(first, first.text)
+            inv.reads(*command.words[1:])
+            return inv.output
+        told = {word.text for word in command.words[1:]} <= {"--version", "--help"}
+        if told and len(command.words) == 2:  # noqa: PLR2004 - the program and what it is asked
+            inv.found(Effect.READ, "tells about itself")
+            return inv.output
+        verb = next((w.text for w in command.words[1:] if not w.text.startswith("-")), "")
+        if verb and verb.replace("-", "").replace(":", "").isalnum() and HOLE not in verb:
+            inv.named = f"{name} {verb}"
+        why = f"runs {visible(name)}, which is not in the table of programs"
+        verbs = f'work = ["{verb}"]' if inv.named != name else 'effect = "work"'
+        inv.found(Effect.UNKNOWN, why, remedy=f"with [shell.programs.{name}] {verbs}")
+        inv.reads(*command.words[1:])
+        return inv.output
+
+    def _function(
+        self, name: str, given: Sequence[Word], stdin: Flow | None, scope: Scope
+    ) -> Flow:
+        """Read the body of a function or alias, with its words."""
+        body = scope.functions[name]
+        scope.called.add(name)
+        inner = scope.copy()
+        del inner.functions[name]  # a function that calls itself was read once
+        for number in _OF_FUNCTIONS:
+            inner.variables[number] = Flow(None, COMMAND)
+        for number, word in zip(_OF_FUNCTIONS, given, strict=False):
+            inner.variables[number] = Flow(word.text, word.origin)
+        every = " ".join(word.text for word in given)
+        inner.variables["@"] = inner.variables["*"] = Flow(every, COMMAND if HOLE in every else KNOWN)
+        with self._trace.inside(name):
+            if isinstance(body, str):
+                text = f"{body} {every}" if given else body
+                if HOLE in text:
+                    raise Unreadable(f"cannot be read: the alias {name} has words that are not known")
+                word = Word(text, 0, 0)
+                flow = self.text(text, word, inner, name, stdin)
+            else:
+                flow = self._statements.body(body, inner, stdin)
+        scope.cwd = inner.cwd
+        return flow
+
+
+_DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
+
+
+def _command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
+    """Return the command among the words of a program that runs one."""
+    words = list(call.words)
+    if wraps.after:
+        texts = [word.text for word in words]
+        return words[texts.index(wraps.after) + 1 :] if wraps.after in texts else []
+    valued, at = call.program.valued, 0
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            break
+        if not text.startswith("-") or len(text) == 1:
+            break
+        short = text if text.startswith("--") else text[:2]
+        at += 2 if text in valued or (short in valued and len(text) == 2) else 1  # noqa: PLR2004
+    skipped = 0
+    while skipped < wraps.skip and at < len(words):
+        at, skipped = at + 1, skipped + 1
+    return words[at:]
+
+
+def _is_usual_path(value: str, scope: Scope) -> bool:
+    """Say whether a search path only adds folders of the project or of the usual programs."""
+    for folder in value.split(":"):
+        if folder in {"", HOLE, "$PATH"} or HOLE in folder:
+            continue
+        usual = places.program_name(f"{folder.rstrip('/')}/x") == "x"
+        if not usual and scope.place(folder).kind != places.INSIDE:
+            return False
+    return True
+
+
+def touched(path: str, access: Access) -> Touch:
+    return Touch(path, access)

@@ -1,0 +1,201 @@
+"""One program on its way to be judged: what its reader may ask, and what it says it found."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from safetyd.core.shell import places
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Finding, Touch
+from safetyd.core.shell.scope import Command, Scope, Trace
+from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, PROJECT, Flow, Word
+
+MAX_NAME: Final = 60
+
+_OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
+
+
+class Runner(Protocol):
+    """Who reads further commands."""
+
+    def program(
+        self, words: Sequence[Word], command: Command, scope: Scope, way: str
+    ) -> Flow: ...
+    def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow: ...
+    def listed(self, name: str) -> frozenset[str]: ...
+
+
+class Invocation:
+    """A call of a program in its place. Readers of programs are given one."""
+
+    def __init__(
+        self, call: Call, command: Command, scope: Scope, trace: Trace, runner: Runner
+    ) -> None:
+        self.call = call
+        self.command = command
+        self.scope = scope
+        self.runner = runner
+        self.named = call.name  # with its verb, once that is known
+        self.output = Flow(None, COMMAND)
+        self._trace = trace
+
+    @property
+    def stdin(self) -> Flow | None:
+        return self.command.stdin
+
+    def found(  # noqa: PLR0913
+        self,
+        effect: Effect,
+        why: str,
+        *,
+        type: str = "",  # noqa: A002 - it is the type of an action
+        blocks: bool = False,
+        remedy: str = "",
+        remote: str | None = None,
+        touches: tuple[Touch, ...] = (),
+        program: str = "",
+    ) -> None:
+        """Say what this does."""
+        command, trace = self.command, self._trace
+        start, end = trace.span(command.start, command.end)
+        trace.findings.append(
+            Finding(
+                effect=effect,
+                why=why,
+                program=(program or self.named)[:MAX_NAME],
+                blocks=blocks,
+                type=type,
+                touches=touches,
+                remote=remote,
+                remedy=remedy,
+                shown=trace.shown(command.start, command.end),
+                start=start,
+                end=end,
+                way=trace.way,
+            )
+        )
+
+    def reads(self, *words: Word) -> None:
+        """Say that files are read; whether they are secret is not decided here."""
+        touches = tuple(self._touch(word.text, Access.READ) for word in words)
+        if touches:
+            self.found(Effect.READ, "reads files", touches=touches)
+
+    def writes(self, word: Word, what: str = "writes") -> None:
+        self.changes(word.text, Access.WRITE, what)
+
+    def changes(self, path: str, access: Access, what: str) -> None:
+        """Say that a file is written, or deleted as a single one."""
+        where = self.scope.place(path)
+        touch = (Touch(where.path, access),)
+        shown = visible(path)
+        if where.kind == places.STREAM:
+            return
+        if where.kind in {places.INSIDE, places.TEMPORARY}:
+            self.found(Effect.WORK, f"{what} {shown}", touches=touch)
+        elif where.kind == places.DISK:
+            why = f"{what} the disk {shown}"
+            self.found(Effect.IRREVERSIBLE, why, blocks=True, touches=touch)
+        elif where.kind == places.SOCKET:
+            self.found(Effect.LEAVES, "opens a connection to another machine", touches=touch)
+        elif where.kind == places.UNKNOWN:
+            why = f"{what} {shown}, and where that leads is not known before it runs"
+            remedy = "with a path in the project that is written out"
+            self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy)
+        else:
+            why = f"{what} {shown}, which lies outside the project"
+            remedy = "with a path in the project"
+            self.found(
+                Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config"
+            )
+
+    def code(self, code: Code, word: Word, way: str) -> None:
+        """Say what a piece of code in another language does."""
+        for effect, why in code.findings:
+            self.found(effect, f"runs code that {why}")
+        for touch in code.touches:
+            if touch.access is Access.READ:
+                self.reads(word._replace(text=touch.path))
+            elif touch.access is Access.WRITE:
+                self.changes(touch.path, Access.WRITE, "runs code that writes")
+            else:
+                self.removes(touch.path)
+        for text in code.shell:
+            self.runner.text(text, word._replace(inner=-1), self.scope, way, None)
+        for given in code.commands:
+            words = [word._replace(text=text, inner=-1, origin=COMMAND) for text in given]
+            self.runner.program(words, self.command, self.scope, way)
+
+    def removes(self, path: str) -> None:
+        """Say that code deletes a file or a folder."""
+        where = self.scope.place(path)
+        if where.kind == places.INSIDE and HOLE not in path and path.strip("./"):
+            self.found(
+                Effect.WORK, f"deletes {visible(path)}", touches=(Touch(where.path, Access.DELETE),)
+            )
+        elif where.kind == places.TEMPORARY:
+            self.found(Effect.WORK, f"deletes {visible(path)}")
+        else:
+            blocks = where.kind in {places.SYSTEM, places.HOME, places.DISK}
+            why = f"runs code that deletes {visible(path)}"
+            touches = (Touch(where.path, Access.DELETE),)
+            self.found(Effect.IRREVERSIBLE, why, blocks=blocks, touches=touches)
+
+    def shell(self, word: Word, way: str, stdin: Flow | None = None) -> Flow:
+        """Read a word as the text of a shell."""
+        if not word.known:
+            self.unseen(word.origin, "a text")
+            return Flow(None, word.origin)
+        return self.runner.text(word.text, word, self.scope, way, stdin)
+
+    def unseen(self, origin: str, what: str) -> None:
+        """Say that what would run is not known."""
+        if origin == NETWORK:
+            why, blocks = "runs what was downloaded, unseen", True
+        elif origin == "decoded":
+            why, blocks = "runs what was written so that nobody can read it", True
+        else:
+            why, blocks = f"runs {what} that is not known before it runs", False
+        remedy = "with the commands written out"
+        self.found(Effect.UNKNOWN, why, blocks=blocks, remedy=remedy)
+
+    def source(self, word: Word) -> Flow | None:
+        """Return what a file holds that is run: known text, or where it came from.
+
+        None: a script of the project's own, which is not looked into.
+        """
+        where = self.scope.place(word.text)
+        if not word.fixed:
+            return Flow(None, word.origin or COMMAND)
+        known = self.scope.files.get(where.path)
+        if known is not None:
+            return known
+        return None if where.kind == places.INSIDE else Flow(None, where.kind)
+
+    def script(self, word: Word, way: str, read: Callable[[str], None] | None = None) -> None:
+        """Say what running a file does: what was written into it, if that is known."""
+        source = self.source(word)
+        if source is None:
+            touches = (self._touch(word.text, Access.READ),)
+            why = f"runs {visible(word.text)}, a script of the project"
+            self.found(Effect.WORK, why, touches=touches)
+        elif source.text is not None and HOLE not in source.text:
+            if read is None:
+                self.runner.text(source.text, word._replace(inner=-1), self.scope, way, None)
+            else:
+                read(source.text)
+        elif source.origin in {places.TEMPORARY, *_OUT, places.UNKNOWN}:
+            why = f"runs {visible(word.text)}, which lies outside the project"
+            self.found(Effect.UNKNOWN, why, remedy="with a script of the project")
+        elif source.origin in {KNOWN, PROJECT}:
+            self.found(Effect.UNKNOWN, f"runs {visible(word.text)}, which was made just before")
+        else:
+            self.unseen(source.origin, visible(word.text))
+
+    def _touch(self, path: str, access: Access) -> Touch:
+        return Touch(self.scope.place(path).path, access)
+
+
+def visible(text: str) -> str:
+    """Return words of an agent so that holes can be seen."""
+    shown = text.replace(HOLE, "...")
+    return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 3]}..."

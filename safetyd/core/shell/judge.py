@@ -1,0 +1,54 @@
+"""Reads a command: text, tree, parts, effects. No file is looked at, and nothing runs."""
+
+from typing import Final
+
+import msgspec
+
+from safetyd.core.shell import syntax
+from safetyd.core.shell.commands import Commands
+from safetyd.core.shell.places import Project
+from safetyd.core.shell.programs import Table
+from safetyd.core.shell.reading import Effect, Finding
+from safetyd.core.shell.readers import READERS
+from safetyd.core.shell.scope import Scope, Trace
+from safetyd.core.shell.syntax import Unreadable
+
+NOWHERE: Final = Project()
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """What a command does: every finding, in the order in which it would happen."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def stopping(self) -> list[Finding]:
+        """What does not pass, the strictest first."""
+        found = [finding for finding in self.findings if not finding.passes]
+        return sorted(found, key=lambda f: (f.blocks, f.effect.rank), reverse=True)
+
+    @property
+    def effect(self) -> Effect:
+        """The strictest effect of all."""
+        return max((f.effect for f in self.findings), key=lambda e: e.rank, default=Effect.READ)
+
+
+def read(text: str, table: Table, project: Project = NOWHERE) -> Reading:
+    """Read a command; what cannot be read is a finding as well."""
+    trace = Trace(text)
+    try:
+        syntax.check(text)
+        Commands(table, READERS, trace).read(text, Scope(project))
+    except Unreadable as exc:
+        trace.findings.append(_unreadable(text, str(exc)))
+    except RecursionError:
+        trace.findings.append(_unreadable(text, "is nested too deep to be read"))
+    return Reading(tuple(trace.findings))
+
+
+def _unreadable(text: str, why: str) -> Finding:
+    whole = Trace(text)
+    end = len(text.encode("utf-8", "replace"))
+    return Finding(
+        effect=Effect.UNKNOWN, why=why, shown=whole.shown(0, end), end=end, remedy="in simpler words"
+    )

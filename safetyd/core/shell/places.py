@@ -1,0 +1,140 @@
+"""Where a path of a command leads, by its words alone: into the project or out of it."""
+
+import posixpath
+from typing import Final, NamedTuple
+
+from safetyd.core.shell.reading import HOLE
+
+# Kinds of places.
+INSIDE: Final = "inside"  # the project
+TEMPORARY: Final = "temporary"
+STREAM: Final = "stream"  # no file: a terminal, or nothing
+OUTSIDE: Final = "outside"
+SYSTEM: Final = "system"  # what a machine does not start without
+HOME: Final = "home"  # the home folder itself, or all of them
+DISK: Final = "disk"
+SOCKET: Final = "socket"
+UNKNOWN: Final = "unknown"
+
+_STREAMS: Final = frozenset(
+    """/dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty /dev/zero /dev/random /dev/urandom
+    /dev/full""".split()
+)
+_DISKS: Final = (
+    *("/dev/sd", "/dev/hd", "/dev/vd", "/dev/xvd", "/dev/nvme", "/dev/mmcblk", "/dev/disk"),
+    *("/dev/dm-", "/dev/mapper/", "/dev/md", "/dev/loop", "/dev/mem", "/dev/kmem", "/dev/port"),
+    *("/dev/block/", "/dev/rdisk"),
+)
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/dev/shm")  # noqa: S108 - where it leads
+_SYSTEM: Final = frozenset(
+    """/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /mnt /opt /proc /root /run /sbin /srv /sys
+    /usr /usr/bin /usr/lib /usr/local /usr/local/bin /usr/sbin /usr/share /var /var/lib /var/log
+    /Applications /Library /System /Users /private /nix /snap /media""".split()
+)
+_PROGRAMS: Final = (
+    *("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/"),
+    *("/opt/homebrew/bin/", "/usr/games/", "/snap/bin/", "~/.local/bin/", "~/.cargo/bin/"),
+    *("~/bin/", "~/go/bin/", "~/.bun/bin/", "~/.deno/bin/", "/usr/local/go/bin/", "~/.pyenv/shims/"),
+    *("~/.nvm/", "~/.rbenv/shims/", "~/.asdf/shims/", "/home/linuxbrew/.linuxbrew/bin/"),
+)
+# Where a project keeps programs that others wrote.
+_INSTALLED: Final = ("/.bin/", "/.venv/bin/", "/venv/bin/", "/env/bin/", "/vendor/bin/")
+
+
+class Project(NamedTuple):
+    """Where a command runs. `root` is absolute, or empty if nobody knows it."""
+
+    root: str = ""
+    cwd: str = ""  # absolute, or empty: the root
+
+
+class Place(NamedTuple):
+    path: str  # absolute where that can be known, with `~` for the home folder
+    kind: str
+
+
+def place(word: str, cwd: str | None, project: Project) -> Place:
+    """Say where a path leads from a folder; None: nobody knows the folder."""
+    if not word or word == "-":
+        return Place(word, STREAM)
+    if word.startswith(HOLE):
+        return Place(word, UNKNOWN)
+    path = word if word[0] in "/~" else posixpath.join(cwd or "", word)
+    path = posixpath.normpath(path)
+    if path.startswith("//"):
+        path = path[1:]
+    if cwd is None and word[0] not in "/~":
+        return Place(path, UNKNOWN)
+    return Place(path, _kind(path, project))
+
+
+def _kind(path: str, project: Project) -> str:
+    if path[0] == "~":
+        return _homely(path, project)
+    if path[0] != "/":
+        return _relative(path)
+    if path == project.root:
+        return INSIDE
+    if project.root and path.startswith(project.root.rstrip("/") + "/"):
+        return UNKNOWN if _climbs(path) else INSIDE
+    if path in _STREAMS or path.startswith(("/dev/fd/", "/dev/pts/", "/proc/self/fd/")):
+        return STREAM
+    if path.startswith("/dev/"):
+        if path.startswith(_DISKS):
+            return DISK
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            return SOCKET
+    for folder in _TEMPORARY:
+        if path.startswith(folder + "/"):
+            return TEMPORARY
+    bare = path.removesuffix("/*").removesuffix("/.") or "/"
+    if bare in _SYSTEM or _is_home(bare):
+        return HOME if _is_home(bare) else SYSTEM
+    return OUTSIDE
+
+
+def _relative(path: str) -> str:
+    """Without a root a relative path lies inside, unless it leads up."""
+    if path == ".." or path.startswith("../"):
+        return OUTSIDE
+    return UNKNOWN if _climbs(path) else INSIDE
+
+
+def _climbs(path: str) -> bool:
+    """Say whether a hole may lead up and out again."""
+    at = path.find(HOLE)
+    return at >= 0 and "/" in path[at:] and path[at - 1 : at] == "/" and "../" in path[at:]
+
+
+def _homely(path: str, project: Project) -> str:
+    if path in {"~", "~/*", "~/.*", "~/."} or "/" not in path:
+        return HOME
+    below = path.partition("/")[2]
+    if project.root and f"{project.root}/".endswith(f"/{below.rstrip('/')}/"):
+        # The same folder by another name, if the root lies where homes do.
+        if project.root.startswith(("/home/", "/root/", "/Users/")):
+            return INSIDE
+    inside = _root_below_home(project.root)
+    return INSIDE if inside and below.startswith(inside + "/") else OUTSIDE
+
+
+def _root_below_home(root: str) -> str:
+    """Return a root from the home folder, if it plainly lies in one."""
+    parts = root.split("/")
+    if root.startswith(("/home/", "/Users/")) and len(parts) > 3:  # noqa: PLR2004 - "", home, user
+        return "/".join(parts[3:])
+    return root.removeprefix("/root/") if root.startswith("/root/") else ""
+
+
+def _is_home(path: str) -> bool:
+    parts = path.split("/")
+    return path == "/root" or (len(parts) == 3 and parts[1] in {"home", "Users"})  # noqa: PLR2004
+
+
+def program_name(word: str) -> str:
+    """Return by which name the table knows a program, if its folder is one of programs."""
+    if "/" not in word:
+        return word
+    folder, _, name = word.rpartition("/")
+    installed = f"/{folder}/".endswith(_INSTALLED) or f"{folder}/".startswith(_PROGRAMS)
+    return name if installed else ""

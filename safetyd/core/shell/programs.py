@@ -1,0 +1,205 @@
+"""The table of programs: what each does, by its verbs and options.
+
+The files in `table/` are shipped; an operator's `[shell.programs.NAME]` replaces or adds a row. A program
+that is in neither is unknown, and asked about.
+"""
+
+import functools
+import hashlib
+import tomllib
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.shell.reading import Effect
+
+Names = tuple[str, ...]
+Pattern = Annotated[str, Meta(min_length=1)]
+Arguments = Literal["read", "write", "delete", "text", "copy", "move"]
+Output = Literal["same", "text", "network", "decoded", ""]
+
+EFFECTS: Final = tuple(Effect)
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A use of a program: its first words, and options that make the difference."""
+
+    words: str = ""  # as "remote set-url"; `*` stands for any letters of a word
+    with_: Names = msgspec.field(name="with", default=())  # any of these options
+    without: Names = ()  # none of these options
+    why: str = ""
+    type: str = ""
+    remedy: str = ""
+    blocks: bool = False
+
+
+class Wraps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program that runs another one, which its further words name."""
+
+    skip: int = 0  # words of its own before the command
+    assigns: bool = False  # NAME=value may stand before the command
+    text: bool = False  # the words are joined and read by a shell
+    elsewhere: bool = False  # on another machine or in a container: paths there are not ours
+    after: str = ""  # the word that the command follows, as "--"
+    optional: bool = False  # without a command it does nothing by itself
+    input: bool = False  # it adds words from its standard input
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is known of a program. Every key but the effects is about its words."""
+
+    effect: Effect | None = None  # of every use, but for those listed
+    blocks: bool = False
+    why: str = ""
+    type: str = ""
+    remedy: str = ""
+    read: tuple[Pattern | Verb, ...] = ()
+    work: tuple[Pattern | Verb, ...] = ()
+    unknown: tuple[Pattern | Verb, ...] = ()
+    installs: tuple[Pattern | Verb, ...] = ()
+    leaves: tuple[Pattern | Verb, ...] = ()
+    irreversible: tuple[Pattern | Verb, ...] = ()
+    privileged: tuple[Pattern | Verb, ...] = ()
+    secrets: tuple[Pattern | Verb, ...] = ()
+    otherwise: Effect | None = None  # where no verb fits; unknown unless said
+    bare: Effect | None = None  # without any words
+    options_with_value: Names = ()
+    long_options: bool = False  # a single hyphen may begin a long option
+    writes: Names = ()  # options whose value is a file that is written
+    reads: Names = ()  # options whose value is a file that is read
+    runs: Names = ()  # options whose value is a command
+    texts: Names = ()  # options whose value is text for people or a pattern
+    run: Names = ()  # verbs that run the command after `--` elsewhere
+    wraps: Wraps | None = None
+    arguments: Arguments = "read"  # what becomes of the files that its words name
+    patterns: int = 0  # words that are no files, before those that are
+    output: Output = ""  # what it prints: its input, its words, the network, something decoded
+    reader: str = ""  # the function that reads its words, where a row cannot
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A verb of a row with its effect, ready to be compared."""
+
+    effect: Effect
+    words: tuple[str, ...]
+    options: tuple[str, ...]  # all of these
+    verb: Verb
+
+    @property
+    def specific(self) -> tuple[int, int, int]:
+        return len(self.words), len(self.options) + bool(self.verb.with_), self.effect.rank
+
+
+class Program:
+    """A row with the names of its verbs taken apart."""
+
+    def __init__(self, name: str, row: Row) -> None:
+        self.name = name
+        self.row = row
+        self.valued = frozenset(
+            (*row.options_with_value, *row.writes, *row.reads, *row.runs, *row.texts)
+        )
+        uses = [use for effect in EFFECTS for use in _uses(row, effect)]
+        self.uses = sorted(uses, key=lambda use: use.specific, reverse=True)
+
+    @property
+    def has_verbs(self) -> bool:
+        return any(use.words for use in self.uses)
+
+
+class Table:
+    """All programs that are known."""
+
+    def __init__(self, programs: Mapping[str, Program], lists: Mapping[str, Names]) -> None:
+        self._programs = programs
+        self.lists = {name: frozenset(listed) for name, listed in lists.items()}
+
+    def find(self, name: str) -> Program | None:
+        return self._programs.get(name) or _versioned(name, self._programs)
+
+    def names(self) -> list[str]:
+        return sorted(self._programs)
+
+    def with_rows(self, rows: Mapping[str, Row]) -> "Table":
+        if not rows:
+            return self
+        own = {name: Program(name, row) for name, row in rows.items()}
+        table = Table({**self._programs, **own}, {})
+        table.lists = self.lists
+        return table
+
+
+class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    names: Names
+
+
+class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    lists: dict[str, Names] = {}
+    programs: tuple[ShippedRow, ...] = ()
+
+
+@functools.cache
+def shipped() -> Table:
+    """Return the table that safetyd comes with."""
+    rows = shipped_rows()
+    programs = {name: Program(name, row) for row in rows.programs for name in row.names}
+    return Table(programs, rows.lists)
+
+
+@functools.cache
+def shipped_rows() -> Shipped:
+    tables = [msgspec.convert(tomllib.loads(source), Shipped) for source in _sources()]
+    lists = {name: listed for table in tables for name, listed in table.lists.items()}
+    return Shipped(lists=lists, programs=tuple(row for table in tables for row in table.programs))
+
+
+@functools.cache
+def digest() -> str:
+    """Name the shipped table, so that a decision says which one it was made by."""
+    return "sha256:" + hashlib.sha256("".join(_sources()).encode()).hexdigest()
+
+
+def _sources() -> list[str]:
+    """Return the files of the table, each with programs of one sort."""
+    folder = files("safetyd.core.shell").joinpath("table")
+    listed = sorted(folder.iterdir(), key=lambda file: file.name)
+    return [file.read_text(encoding="utf-8") for file in listed if file.name.endswith(".toml")]
+
+
+def problems(rows: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
+    """Yield the key of everything in an operator's rows that can never match, and why."""
+    for name, row in rows.items():
+        if "/" in name or not name or name.split() != [name]:
+            yield name, "a program is named by its last part, without folder or blanks"
+        if row.reader:
+            yield f"{name}.reader", "only shipped programs have one"
+        if row.effect is None and row.wraps is None and not Program(name, row).uses:
+            yield name, 'say what it does: effect = "read" or "work", or lists of verbs'
+        if row.effect is not None and row.otherwise is not None:
+            yield f"{name}.otherwise", "effect says the same: keep one of them"
+        for use in Program(name, row).uses:
+            if not use.words and not use.options and not use.verb.with_:
+                yield name, f"a verb under {use.effect} has neither words nor options"
+
+
+def _uses(row: Row, effect: Effect) -> Iterator[Use]:
+    for given in getattr(row, effect.value):
+        verb = given if isinstance(given, Verb) else Verb(words=given)
+        said = verb.words.split()
+        words = tuple(word for word in said if not word.startswith("-"))
+        options = tuple(word for word in said if word.startswith("-"))
+        yield Use(effect, words, options, verb)
+
+
+def matches(pattern: str, word: str) -> bool:
+    return pattern == word or ("*" in pattern and fnmatchcase(word, pattern))
+
+
+def _versioned(name: str, programs: Mapping[str, Program]) -> Program | None:
+    """Find `python3.12`, `gcc-13` or `clang-format-18` by the name without its version."""
+    bare = name.rstrip("0123456789.").rstrip("-")
+    return programs.get(bare) if bare and bare != name else None

@@ -1,0 +1,94 @@
+"""Deleting: what a build makes again passes, what lies outside is asked about or blocked."""
+
+from typing import Final
+
+from safetyd.core.shell import places
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.programs import matches
+from safetyd.core.shell.reading import HOLE, Access, Effect, Touch
+from safetyd.core.shell.words import Word
+
+_SYSTEM_FOLDERS: Final = (
+    *("/bin/", "/boot/", "/etc/", "/lib/", "/lib64/", "/sbin/", "/sys/", "/proc/", "/dev/"),
+    *("/usr/bin/", "/usr/lib/", "/usr/sbin/", "/System/", "/Library/"),
+)
+
+
+def read_rm(inv: Invocation) -> None:
+    """Read `rm`, `rmdir`, `unlink`, `shred` and their kin."""
+    call = inv.call
+    if call.asks_help:
+        inv.found(Effect.READ, "tells about itself")
+        return
+    recursive = call.name not in {"rmdir", "unlink"} and call.has(
+        "-r", "-R", "--recursive", "-d", "--dir"
+    )
+    if call.has("--no-preserve-root"):
+        inv.found(Effect.IRREVERSIBLE, "deletes the whole machine", blocks=True)
+    if not call.arguments:
+        inv.found(Effect.READ, "deletes nothing")
+    for word in call.arguments:
+        delete(inv, word, recursive=recursive)
+
+
+def delete(inv: Invocation, word: Word, *, recursive: bool) -> None:
+    """Say what deleting a path means."""
+    where = inv.scope.place(word.text)
+    touches = (Touch(where.path, Access.DELETE),)
+    shown = visible(word.text)
+    if where.kind in {places.SYSTEM, places.HOME, places.DISK}:
+        what = {places.HOME: "a home folder", places.DISK: "a disk"}.get(where.kind, "the system")
+        why = f"deletes {shown}, which is {what}"
+        inv.found(Effect.IRREVERSIBLE, why, blocks=True, touches=touches)
+    elif where.kind == places.OUTSIDE:
+        blocks = recursive and where.path.startswith(_SYSTEM_FOLDERS)
+        why = f"deletes {shown}, which lies outside the project"
+        inv.found(
+            Effect.IRREVERSIBLE,
+            why,
+            blocks=blocks,
+            touches=touches,
+            type="delete_file_outside",
+            remedy="with a path in the project",
+        )
+    elif where.kind == places.UNKNOWN or (HOLE in word.text and _all_of(word.text)):
+        why = f"deletes {shown}, and what that is is not known before it runs"
+        inv.found(
+            Effect.IRREVERSIBLE,
+            why,
+            touches=touches,
+            type="delete_file",
+            remedy="with a path in the project that is written out",
+        )
+    elif where.kind == places.TEMPORARY or is_made_again(where.path, inv):
+        inv.found(Effect.WORK, f"deletes {shown}, which is made again", touches=touches)
+    elif recursive or _is_broad(word):
+        why = f"deletes all of {shown}"
+        inv.found(
+            Effect.IRREVERSIBLE, why, touches=touches, type="delete_file", remedy="file by file"
+        )
+    else:
+        inv.found(Effect.WORK, f"deletes {shown}", touches=touches, type="delete_file")
+
+
+def is_made_again(path: str, inv: Invocation) -> bool:
+    """Say whether a build makes a folder or file again, by its name."""
+    made = inv.runner.listed("made_again")
+    files = inv.runner.listed("made_again_files")
+    parts = [part for part in path.split("/") if part]
+    if any(part in made for part in parts):
+        return HOLE not in path
+    return bool(parts) and any(matches(pattern, parts[-1]) for pattern in files)
+
+
+def _all_of(text: str) -> bool:
+    """Say whether a path may be anything, if what is not known in it is empty."""
+    return not text.replace(HOLE, "").strip("./*")
+
+
+def _is_broad(word: Word) -> bool:
+    """Say whether a pattern may stand for most of a folder."""
+    last = word.text.rstrip("/").rpartition("/")[2]
+    if last in {"", ".", "..", ".git"}:
+        return True
+    return word.globs and not last.replace("*", "").replace("?", "").strip(".")

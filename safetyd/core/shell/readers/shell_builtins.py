@@ -1,0 +1,156 @@
+"""What a shell does itself: folders, `eval`, `source`, traps, aliases, and text that is printed."""
+
+from typing import Final
+
+from safetyd.core.shell import places, rows
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word, least_trusted
+
+_TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - a name that stands for what mktemp makes
+_ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
+
+
+def read_cd(inv: Invocation) -> None:
+    """Follow `cd` and `pushd`; where they lead is where later paths begin."""
+    inv.found(Effect.READ, "goes to another folder")
+    target = inv.call.arguments[0] if inv.call.arguments else None
+    if target is None:
+        inv.scope.cwd = "~" if inv.call.name == "cd" else None
+    elif not target.fixed or target.text == "-":
+        inv.scope.cwd = None
+    else:
+        where = inv.scope.place(target.text)
+        inv.scope.cwd = None if where.kind == places.UNKNOWN else where.path
+    inv.output = NOTHING
+
+
+def read_eval(inv: Invocation) -> None:
+    words = inv.call.words
+    if not words:
+        return
+    text = " ".join(word.text for word in words)
+    origin = least_trusted([word.origin for word in words])
+    if HOLE in text:
+        inv.unseen(origin, "a text")
+        return
+    inner = words[0].inner if len(words) == 1 else -1
+    word = Word(text, words[0].start, words[-1].end, inner=inner)
+    inv.output = inv.runner.sourced(text, word, inv.scope, "eval")
+
+
+def read_source(inv: Invocation) -> None:
+    """Read a script that runs in this very shell; what it assigns is not known."""
+    if not inv.call.arguments:
+        inv.found(Effect.UNKNOWN, "runs a script that it does not name")
+        return
+    first = inv.call.arguments[0]
+    inv.script(first, inv.call.name)
+
+
+def read_trap(inv: Invocation) -> None:
+    inv.found(Effect.READ, "runs its text at the end")
+    if inv.call.arguments and inv.call.arguments[0].text not in {"-", ""}:
+        inv.shell(inv.call.arguments[0], "trap")
+
+
+def read_alias(inv: Invocation) -> None:
+    inv.found(Effect.READ, "names a command")
+    for word in inv.call.arguments:
+        name, equals, value = word.text.partition("=")
+        if not equals:
+            continue
+        if HOLE in name or HOLE in value:
+            inv.unseen(word.origin, "an alias")
+        else:
+            inv.scope.functions[name] = value
+            inv.scope.called.discard(name)
+
+
+def read_command(inv: Invocation) -> None:
+    """Read `command`, `builtin` and `exec`: the rest is a command, or a question about one."""
+    call = inv.call
+    if call.name == "command" and call.has("-v", "-V"):
+        inv.found(Effect.READ, "asks where a program is")
+    elif not call.words:
+        inv.found(Effect.READ, "does nothing")
+    else:
+        skipped = 1 if call.name == "exec" and call.words[0].text == "-c" else 0
+        words = [w for w in call.words[skipped:] if w.text != "-p"] if call.name == "command" else (
+            list(call.words[skipped:])
+        )
+        if call.name == "exec" and words and words[0].text == "-a":
+            words = words[2:]
+        if words:
+            inv.output = inv.runner.program(words, inv.command, inv.scope, call.name)
+
+
+def read_echo(inv: Invocation) -> None:
+    """Read `echo` and `printf`, whose words go on as text."""
+    call = inv.call
+    inv.found(Effect.READ, "prints text")
+    texts = [word.text for word in call.words]
+    origin = least_trusted([word.origin for word in call.words])
+    escapes = call.name == "printf"
+    if call.name == "echo":
+        while texts and texts[0] in {"-n", "-e", "-E", "-ne", "-en"}:
+            escapes = escapes or "e" in texts[0]
+            texts = texts[1:]
+    elif texts and texts[0] == "-v":
+        inv.output = NOTHING
+        if len(texts) > 1:
+            inv.scope.variables[texts[1]] = Flow(None, COMMAND)
+        return
+    elif texts:
+        texts = [_formatted(texts[0], texts[1:])]
+    said = " ".join(texts)
+    if escapes and "\\" in said:
+        for escape, char in _ESCAPES.items():
+            said = said.replace(escape, char)
+        if "\\x" in said or "\\0" in said or "\\1" in said or "\\u" in said:
+            inv.output = Flow(None, "decoded")
+            return
+    inv.output = Flow(said if said.endswith("\n") else f"{said}\n", origin or KNOWN)
+
+
+def _formatted(template: str, words: list[str]) -> str:
+    """Fill the words into a template of `printf`; as often as there are words for it."""
+    if "%" not in template:
+        return template
+    parts = template.replace("%%", "\x01").split("%")
+    if any(part[:1] not in {"s", "b", "d", "q"} for part in parts[1:]):
+        return HOLE
+    said, left = "", list(words)
+    while True:
+        said += parts[0]
+        for part in parts[1:]:
+            said += (left.pop(0) if left else "") + part[1:]
+        if not left:
+            return said.replace("\x01", "%")
+
+
+def read_cat(inv: Invocation) -> None:
+    """Read what passes files or its input on as they are."""
+    rows.apply(inv)
+    files = [word for word in inv.call.arguments if word.text != "-"]
+    if not files:
+        inv.output = inv.stdin or Flow(None, COMMAND)
+        return
+    flows = [_held(word, inv) for word in files]
+    origin = least_trusted([flow.origin for flow in flows])
+    known = all(flow.text is not None for flow in flows)
+    inv.output = Flow("".join(flow.text or "" for flow in flows) if known else None, origin)
+
+
+def _held(word: Word, inv: Invocation) -> Flow:
+    where = inv.scope.place(word.text)
+    if not word.fixed:
+        return Flow(None, word.origin or COMMAND)
+    inside = where.kind == places.INSIDE
+    return inv.scope.files.get(where.path, Flow(None, PROJECT if inside else COMMAND))
+
+
+def read_mktemp(inv: Invocation) -> None:
+    inv.found(Effect.WORK, "makes a temporary file")
+    elsewhere = inv.call.arguments or inv.call.has("-p", "--tmpdir")
+    inv.output = Flow(None, COMMAND) if elsewhere else Flow(f"{_TEMPORARY}\n", KNOWN)

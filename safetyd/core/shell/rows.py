@@ -1,0 +1,141 @@
+"""What a row of the table says of a call."""
+
+from typing import Final
+
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.programs import Use, matches
+from safetyd.core.shell.reading import HOLE, Access, Effect
+from safetyd.core.shell.words import COMMAND, DECODED, KNOWN, NETWORK, Flow, Word, least_trusted
+
+WHY: Final = {
+    Effect.READ: "only looks",
+    Effect.WORK: "works in the project",
+    Effect.UNKNOWN: "may do anything: the table does not know this use",
+    Effect.INSTALLS: "installs something new",
+    Effect.LEAVES: "leaves the machine",
+    Effect.IRREVERSIBLE: "cannot be taken back",
+    Effect.PRIVILEGED: "needs the rights of another user",
+    Effect.SECRETS: "shows secrets",
+}
+
+
+def apply(inv: Invocation) -> None:
+    """Say what the row of a program finds."""
+    call, row = inv.call, inv.call.program.row
+    if call.asks_help:
+        inv.found(Effect.READ, "tells about itself")
+        return
+    use = _use(call)
+    verbs = len(use.words) if use else 0
+    if use and use.words:
+        inv.named = " ".join((call.name, *(word.text for word in call.arguments[:verbs])))
+    elif call.program.has_verbs and call.arguments:
+        verb = call.arguments[0].text
+        inv.named = call.name if HOLE in verb else f"{call.name} {verb}"
+    effect = _effect(call, use)
+    verb_said = use.verb if use else None
+    inv.found(
+        effect,
+        (verb_said.why if verb_said else "") or row.why or WHY[effect],
+        type=(verb_said.type if verb_said else "") or row.type,
+        blocks=verb_said.blocks if verb_said else row.blocks,
+        remedy=(verb_said.remedy if verb_said else "") or row.remedy,
+    )
+    _arguments(inv, call.arguments[verbs + row.patterns :], effect)
+    _options(inv)
+    if use and use.words and use.words[0] in row.run:
+        _runs_elsewhere(inv, verbs)
+    inv.output = _output(inv)
+
+
+def _effect(call: Call, use: Use | None) -> Effect:
+    row = call.program.row
+    if use is not None:
+        return use.effect
+    if not call.words and row.bare is not None:
+        return row.bare
+    return row.effect or row.otherwise or Effect.UNKNOWN
+
+
+def _use(call: Call) -> Use | None:
+    """Return the use that fits best: the most words, then the most options, then the strictest."""
+    return next((use for use in call.program.uses if _fits(use, call)), None)
+
+
+def _fits(use: Use, call: Call) -> bool:
+    if len(call.arguments) < len(use.words):
+        return False
+    given = zip(use.words, call.arguments, strict=False)
+    if not all(matches(pattern, word.text) for pattern, word in given):
+        return False
+    verb = use.verb
+    return (
+        all(call.has(option) for option in use.options)
+        and (not verb.with_ or call.has(*verb.with_))
+        and not (verb.without and call.has(*verb.without))
+    )
+
+
+def _arguments(inv: Invocation, words: list[Word], effect: Effect) -> None:
+    what = inv.call.program.row.arguments
+    if what == "text" or not words:
+        return
+    if what in {"copy", "move"} and len(words) > 1:
+        *sources, target = words
+        inv.writes(target)
+        if what == "copy":
+            inv.reads(*sources)
+        else:
+            for source in sources:
+                inv.changes(source.text, Access.DELETE, "moves")
+    elif what == "write":
+        for word in words:
+            inv.writes(word)
+    elif what == "delete":
+        for word in words:
+            inv.changes(word.text, Access.DELETE, "deletes")
+    elif effect.passes or effect is Effect.UNKNOWN:
+        inv.reads(*words)
+
+
+def _options(inv: Invocation) -> None:
+    row = inv.call.program.row
+    if not inv.call.options:
+        return
+    for name, value in inv.call.options:
+        if value is None:
+            continue
+        if name in row.writes:
+            inv.writes(value)
+        elif name in row.runs:
+            inv.shell(value, f"{inv.call.name} {name}")
+        elif name not in row.texts:
+            inv.reads(value)
+
+
+def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
+    """Read the command behind `--`, or behind what it runs in."""
+    words = [word.text for word in inv.call.words]
+    at = words.index("--") + 1 if "--" in words else 0
+    inner = list(inv.call.words[at:]) if at else inv.call.arguments[verbs + 1 :]
+    if inner:
+        inv.runner.program(inner, inv.command, inv.scope, inv.named)
+
+
+def _output(inv: Invocation) -> Flow:
+    call, row = inv.call, inv.call.program.row
+    given = inv.stdin
+    origins = [COMMAND] if given is None else [COMMAND, given.origin]
+    if row.output == "network":
+        return Flow(None, NETWORK)
+    if row.output == "decoded":
+        return Flow(None, least_trusted([DECODED, *origins]))
+    if row.output == "text":
+        origin = least_trusted([word.origin for word in call.words])
+        return Flow(" ".join(word.text for word in call.arguments) + "\n", origin)
+    if row.output == "same" and not call.arguments and given is not None:
+        return given
+    # Known text that was changed on the way is known no more.
+    hidden = given is not None and given.text is not None and given.origin == KNOWN
+    return Flow(None, least_trusted([*origins, DECODED if hidden else COMMAND]))

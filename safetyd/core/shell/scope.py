@@ -1,0 +1,115 @@
+"""What holds while a command is read: variables, functions, files, and where it stands."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from tree_sitter import Node
+
+from safetyd.core.shell.places import Place, Project, place
+from safetyd.core.shell.reading import Finding
+from safetyd.core.shell.syntax import Unreadable
+from safetyd.core.shell.words import Flow, Word
+
+MAX_DEPTH: Final = 12
+MAX_COMMANDS: Final = 400
+MAX_SHOWN: Final = 120
+
+
+class Redirect(NamedTuple):
+    operator: str
+    descriptor: str
+    target: Word
+
+
+class Command(NamedTuple):
+    """A simple command, with its expansions made."""
+
+    words: list[Word]
+    assignments: list[tuple[str, Word]]
+    redirects: list[Redirect]
+    stdin: Flow | None  # None: whatever the agent's shell has
+    start: int
+    end: int
+
+
+class Scope:
+    """The variables, functions and folder of a shell; a subshell has a copy."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.cwd: str | None = project.cwd or project.root
+        self.variables: dict[str, Flow] = {}
+        self.functions: dict[str, Node | str] = {}
+        self.called: set[str] = set()
+        self.files: dict[str, Flow] = {}  # what was written, by absolute path; shared with copies
+        self.elsewhere = False  # on another machine or in a container
+
+    def copy(self) -> "Scope":
+        other = Scope(self.project)
+        other.cwd = self.cwd
+        other.variables = dict(self.variables)
+        other.functions = dict(self.functions)
+        other.called = self.called
+        other.files = self.files
+        other.elsewhere = self.elsewhere
+        return other
+
+    def place(self, word: str) -> Place:
+        return place(word, self.cwd, self.project)
+
+
+class Trace:
+    """What was found, and where in the whole text reading stands."""
+
+    def __init__(self, text: str) -> None:
+        self.findings: list[Finding] = []
+        self.way: tuple[str, ...] = ()
+        self._commands = 0
+        self._text = text.encode("utf-8", "replace")
+        self._outer = (0, len(self._text))
+        self._offset = 0  # of the text that is read in the whole; -1: it does not stand there
+
+    def count(self) -> None:
+        self._commands += 1
+        if self._commands > MAX_COMMANDS:
+            raise Unreadable(f"has more than {MAX_COMMANDS} commands")
+
+    @contextmanager
+    def inside(self, way: str) -> Iterator[None]:
+        """Read what a program runs."""
+        before = self.way
+        self.way = (*before, way)
+        if len(self.way) > MAX_DEPTH:
+            raise Unreadable(f"is nested more than {MAX_DEPTH} deep")
+        try:
+            yield
+        finally:
+            self.way = before
+
+    @contextmanager
+    def within(self, text: bytes, start: int, end: int, inner: int) -> Iterator[None]:
+        """Read another text, which stands in a word of this one or comes out of it."""
+        before = self._text, self._outer, self._offset
+        self._outer = self.span(start, end)
+        exact = inner >= 0 and self._offset >= 0
+        self._offset = self._offset + inner if exact else -1
+        self._text = text
+        try:
+            yield
+        finally:
+            self._text, self._outer, self._offset = before
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a part of this text, or what holds it, stands in the whole."""
+        if self._offset < 0:
+            return self._outer
+        return self._offset + start, self._offset + end
+
+    def shown(self, start: int, end: int) -> str:
+        """Return a part as it stands in this text, cut in the middle if it is long."""
+        said = " ".join(self._text[start:end].decode("utf-8", "replace").split())
+        if len(said) <= MAX_SHOWN:
+            return said
+        half = MAX_SHOWN // 2 - 1
+        return f"{said[:half]}...{said[-half:]}"

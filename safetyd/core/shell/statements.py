@@ -1,0 +1,403 @@
+"""Walks the tree of a text in the order in which a shell runs it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from tree_sitter import Node
+
+from safetyd.core.shell import syntax
+from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.scope import Command, Redirect, Scope, Trace
+from safetyd.core.shell.syntax import Unreadable
+from safetyd.core.shell.words import (
+    COMMAND,
+    NOTHING,
+    Flow,
+    Values,
+    Word,
+    body,
+    expand,
+    joined,
+    least_trusted,
+    run_inside,
+)
+
+MAX_ROUNDS: Final = 6  # of a loop over words that are known
+
+Run = Callable[[Command, Scope], Flow]
+
+_REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
+_ARITHMETIC: Final = frozenset({"((", "$(("})
+
+
+class Statements:
+    """Reads texts; what a simple command does is told by `run`."""
+
+    def __init__(self, run: Run, trace: Trace) -> None:
+        self._run = run
+        self._trace = trace
+
+    def read(self, text: str, scope: Scope, stdin: Flow | None = None) -> Flow:
+        """Read a whole text, and return what it prints."""
+        words = syntax.plain_words(text)
+        if words is not None:
+            return self._plain(text, words, scope, stdin)
+        root = syntax.tree(text.encode("utf-8", "replace"))
+        return self._each(root.children, scope, stdin)
+
+    def body(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        """Read the body of a function."""
+        return self._statement(node, scope, stdin)
+
+    def _plain(
+        self, text: str, given: Sequence[str], scope: Scope, stdin: Flow | None
+    ) -> Flow:
+        at, words = 0, []
+        for word in given:
+            at = text.index(word, at)
+            words.append(Word(word, at, at + len(word), inner=at))
+            at += len(word)
+        self._trace.count()
+        return self._run(Command(words, [], [], stdin, words[0].start, at), scope)
+
+    def _each(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
+        """Read statements one after the other, and return what all of them print."""
+        printed: list[Flow] = []
+        for node in nodes:
+            if node.is_named and node.type not in _SILENT:
+                printed.append(self._statement(node, scope, stdin))
+        return _together(printed)
+
+    def _statement(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        kind = node.type
+        if kind == "command":
+            return self._command(node, (), scope, stdin)
+        if kind == "redirected_statement":
+            return self._redirected(node, scope, stdin)
+        if kind == "pipeline":
+            return self._pipeline(node.children, scope, stdin)
+        if kind in {"list", "do_group", "else_clause", "negated_command", "program"}:
+            return self._each(node.children, scope, stdin)
+        if kind == "compound_statement":
+            return self._compound(node, scope, stdin)
+        if kind == "subshell":
+            return self._each(node.children, scope.copy(), stdin)
+        if kind in {"if_statement", "while_statement", "case_statement", "elif_clause"}:
+            return self._branches(node, scope, stdin)
+        if kind == "for_statement":
+            return self._for(node, scope, stdin)
+        if kind == "c_style_for_statement":
+            return self._branches(node, scope, stdin)
+        if kind == "function_definition":
+            self._define(node, scope)
+            return NOTHING
+        if kind in {"variable_assignment", "variable_assignments"}:
+            return self._assignments_alone(node, scope)
+        if kind in {"declaration_command", "unset_command"}:
+            return self._declaration(node, scope)
+        if kind == "test_command":
+            run_inside(node, self._values(scope))
+            return NOTHING
+        raise Unreadable(f"cannot be read: it has a {kind.replace('_', ' ')} where none belongs")
+
+    def _values(self, scope: Scope) -> Values:
+        return Values(scope.variables, lambda node: self._substitution(node, scope))
+
+    def _substitution(self, node: Node, scope: Scope) -> Flow:
+        """Read what is inside `$(...)` or `<(...)`; it runs in a shell of its own."""
+        with self._trace.inside("$(...)" if node.type == "command_substitution" else "<(...)"):
+            inner = [child for child in node.children if child.is_named]
+            # `$(< file)` prints the file.
+            if inner and all(child.type == "file_redirect" for child in inner):
+                return self._bare_redirects(inner, node, scope.copy(), None)
+            flow = self._each(inner, scope.copy(), None)
+        if node.type == "process_substitution" and flow.text is not None:
+            return flow
+        return flow
+
+    def _pipeline(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
+        """Read a pipeline; every part of it runs in a shell of its own."""
+        stages = [node for node in nodes if node.is_named and node.type not in _SILENT]
+        flow = stdin
+        for stage in stages:
+            flow = self._statement(stage, scope.copy() if len(stages) > 1 else scope, flow)
+        return flow or NOTHING
+
+    def _compound(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        if node.children and node.children[0].type in _ARITHMETIC:
+            run_inside(node, self._values(scope))
+            self._forget(node, scope)
+            return NOTHING
+        return self._each(node.children, scope, stdin)
+
+    def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        """Read everything that may run; what is assigned on the way is not known any more."""
+        self._forget(node, scope)
+        printed = []
+        for child in node.children:
+            if not child.is_named or child.type in _SILENT:
+                continue
+            if child.type == "case_item":
+                printed.append(self._case(child, scope, stdin))
+            elif child.type in _STATEMENTS:
+                printed.append(self._statement(child, scope, stdin))
+            else:
+                self._substitutions_of(child, scope)
+        self._forget(node, scope)
+        return Flow(None, least_trusted([COMMAND, *(flow.origin for flow in printed)]))
+
+    def _case(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        closed, statements = False, []
+        for child in node.children:
+            if child.type == ")":
+                closed = True
+            elif child.is_named and not closed:
+                self._substitutions_of(child, scope)
+            elif child.is_named:
+                statements.append(child)
+        return self._each(statements, scope, stdin)
+
+    def _for(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        name, words, bodies = "", list[Word](), list[Node]()
+        for child in node.children:
+            if child.type == "variable_name" and not name:
+                name = (child.text or b"").decode()
+            elif child.type in {"do_group", "compound_statement"}:
+                bodies.append(child)
+            elif child.is_named and child.type not in _SILENT:
+                words += expand(child, self._values(scope))
+        self._forget(node, scope)
+        rounds = words if 0 < len(words) <= MAX_ROUNDS and all(w.known for w in words) else []
+        origin = least_trusted([COMMAND, *(word.origin for word in words)])
+        printed = []
+        for value in [Flow(w.text, "") for w in rounds] or [_of_words(words, origin)]:
+            scope.variables[name] = value
+            printed += [self._statement(each, scope, stdin) for each in bodies]
+        self._forget(node, scope)
+        return _together(printed)
+
+    def _forget(self, node: Node, scope: Scope) -> None:
+        for name in _assigned(node):
+            scope.variables[name] = Flow(None, COMMAND)
+
+    def _define(self, node: Node, scope: Scope) -> None:
+        name = next((c for c in node.children if c.type == "word"), None)
+        body_ = node.children[-1]
+        if name is None or name.text is None:
+            raise Unreadable("cannot be read: it defines a function without a name")
+        scope.functions[name.text.decode()] = body_
+        scope.called.discard(name.text.decode())
+
+    def _assignments_alone(self, node: Node, scope: Scope) -> Flow:
+        nodes = [node] if node.type == "variable_assignment" else node.children
+        given = [self._assignment(n, scope) for n in nodes if n.type == "variable_assignment"]
+        command = Command([], given, [], None, node.start_byte, node.end_byte)
+        return self._run(command, scope)
+
+    def _assignment(self, node: Node, scope: Scope) -> tuple[str, Word]:
+        target, value = node.children[0], node.children[-1]
+        if target.type == "subscript":
+            run_inside(target, self._values(scope))
+        name = (target.text or b"").decode().partition("[")[0]
+        if value.type == "array":
+            words = [w for c in value.children if c.is_named for w in expand(c, self._values(scope))]
+            text = " ".join(word.text for word in words)
+            origin = least_trusted([word.origin for word in words])
+            return name, Word(text, node.start_byte, node.end_byte, origin, quoted=True)
+        if value.type in {"=", "+="}:
+            return name, Word("", node.start_byte, node.end_byte)
+        word = joined(value, self._values(scope))
+        if any(child.type == "+=" for child in node.children) or target.type == "subscript":
+            word = word._replace(text=HOLE, origin=COMMAND)
+        return name, word
+
+    def _declaration(self, node: Node, scope: Scope) -> Flow:
+        """Read `export A=b`, `declare -x`, `unset` and their kin."""
+        given, words = [], []
+        for child in node.children:
+            if child.type == "variable_assignment":
+                given.append(self._assignment(child, scope))
+            elif child.is_named:
+                words += expand(child, self._values(scope))
+            else:
+                text = (child.text or b"").decode()
+                words.append(Word(text, child.start_byte, child.end_byte))
+        self._trace.count()
+        command = Command(words, given, [], None, node.start_byte, node.end_byte)
+        return self._run(command, scope)
+
+    def _redirected(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        inner = [c for c in node.children if c.type not in _REDIRECTS and c.is_named]
+        redirects = [c for c in node.children if c.type in _REDIRECTS]
+        after = [c for r in redirects if r.type == "heredoc_redirect" for c in _after(r)]
+        if not inner:
+            flow = self._bare_redirects(redirects, node, scope, stdin)
+        elif inner[0].type == "command":
+            flow = self._command(inner[0], redirects, scope, stdin)
+        elif inner[0].type in {"pipeline", "list"}:
+            # A redirection belongs to the last command; the tree hangs it higher.
+            flow = self._last_redirected(inner[0], redirects, scope, stdin)
+        else:
+            stdin, made, _ = self._redirects(redirects, scope, stdin)
+            flow = self._statement(inner[0], scope, stdin)
+            self._trace.count()
+            command = Command([], [], made, flow, node.start_byte, node.end_byte)
+            flow = self._run(command, scope)
+        return self._after_heredoc(after, flow, scope)
+
+    def _last_redirected(
+        self, node: Node, redirects: Sequence[Node], scope: Scope, stdin: Flow | None
+    ) -> Flow:
+        named = [c for c in node.children if c.is_named and c.type not in _SILENT]
+        piped = node.type == "pipeline"
+        flow, printed = stdin, list[Flow]()
+        for child in named:
+            inner = scope.copy() if piped else scope
+            if child is not named[-1]:
+                flow = self._statement(child, inner, flow if piped else stdin)
+            elif child.type == "command":
+                flow = self._command(child, redirects, inner, flow if piped else stdin)
+            else:
+                given, made, _ = self._redirects(redirects, inner, flow if piped else stdin)
+                flow = self._statement(child, inner, given)
+                self._run(Command([], [], made, flow, node.start_byte, node.end_byte), inner)
+            printed.append(flow)
+        return flow if piped and flow is not None else _together(printed)
+
+    def _after_heredoc(self, nodes: Sequence[Node], flow: Flow, scope: Scope) -> Flow:
+        """Read what follows `<<EOF` on its line, which the tree hangs below it."""
+        for node in nodes:
+            if node.type == "pipeline":
+                flow = self._pipeline(node.children, scope, flow)
+            elif node.type in _STATEMENTS:
+                flow = self._statement(node, scope, None)
+        return flow
+
+    def _bare_redirects(
+        self, redirects: Sequence[Node], node: Node, scope: Scope, stdin: Flow | None
+    ) -> Flow:
+        stdin, made, words = self._redirects(redirects, scope, stdin)
+        self._trace.count()
+        command = Command(words, [], made, stdin, node.start_byte, node.end_byte)
+        return self._run(command, scope)
+
+    def _command(
+        self, node: Node, redirects: Sequence[Node], scope: Scope, stdin: Flow | None
+    ) -> Flow:
+        words, assignments, inner = list[Word](), list[tuple[str, Word]](), list[Node]()
+        values = self._values(scope)
+        for child in node.children:
+            if child.type == "variable_assignment":
+                assignments.append(self._assignment(child, scope))
+            elif child.type in _REDIRECTS:
+                inner.append(child)
+            elif child.type == "subshell":
+                raise Unreadable("cannot be read: it has brackets where a word belongs")
+            else:
+                words += expand(child, values)
+        stdin, made, further = self._redirects([*inner, *redirects], scope, stdin)
+        end = max((r.end_byte for r in redirects if r.type != "heredoc_redirect"), default=0)
+        self._trace.count()
+        command = Command(
+            [*words, *further], assignments, made, stdin, node.start_byte, max(node.end_byte, end)
+        )
+        return self._run(command, scope)
+
+    def _redirects(
+        self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None
+    ) -> tuple[Flow | None, list[Redirect], list[Word]]:
+        """Return where input comes from, what is opened, and words that stand behind."""
+        made, words, values = list[Redirect](), list[Word](), self._values(scope)
+        for node in nodes:
+            if node.type == "herestring_redirect":
+                word = joined(node.children[-1], values)
+                stdin = Flow(word.text + "\n", word.origin)
+            elif node.type == "heredoc_redirect":
+                stdin = self._heredoc(node, scope)
+                below = [c for c in node.children if c.type == "file_redirect"]
+                given, more, further = self._redirects(below, scope, stdin)
+                stdin, made, words = given, made + more, words + further
+                for child in node.children:
+                    if child.type in _WORDS:
+                        words += expand(child, values)
+            else:
+                redirect, further = self._file(node, values)
+                made.append(redirect)
+                words += further
+        return stdin, made, words
+
+    def _file(self, node: Node, values: Values) -> tuple[Redirect, list[Word]]:
+        operator, descriptor, targets = "", "", list[Word]()
+        for child in node.children:
+            if child.type == "file_descriptor":
+                descriptor = (child.text or b"").decode()
+            elif child.is_named:
+                targets += expand(child, values)
+            else:
+                operator = (child.text or b"").decode()
+        # What stands behind the file are further words of the command.
+        target = targets[0] if targets else Word("", node.start_byte, node.end_byte)
+        return Redirect(operator, descriptor, target), targets[1:]
+
+    def _heredoc(self, node: Node, scope: Scope) -> Flow:
+        start = next((c for c in node.children if c.type == "heredoc_start"), None)
+        text = next((c for c in node.children if c.type == "heredoc_body"), None)
+        if text is None or text.text is None:
+            return NOTHING
+        quoted = start is not None and start.text is not None and any(
+            mark in start.text for mark in b"'\"\\"
+        )
+        said = text.text.decode("utf-8", "replace")
+        if quoted:
+            return Flow(said, "")
+        return body(text, self._values(scope))
+
+    def _substitutions_of(self, node: Node, scope: Scope) -> None:
+        if node.type in {"command_substitution", "process_substitution"}:
+            self._substitution(node, scope)
+        else:
+            run_inside(node, self._values(scope))
+
+
+_STATEMENTS: Final = frozenset(
+    """command redirected_statement pipeline list do_group else_clause negated_command
+    compound_statement subshell if_statement while_statement case_statement elif_clause
+    for_statement c_style_for_statement function_definition variable_assignment
+    variable_assignments declaration_command unset_command test_command""".split()
+)
+_WORDS: Final = frozenset(
+    """word string raw_string ansi_c_string concatenation simple_expansion expansion number
+    command_substitution process_substitution""".split()
+)
+
+
+def _after(node: Node) -> Iterator[Node]:
+    return (child for child in node.children if child.type in _STATEMENTS)
+
+
+def _assigned(node: Node) -> Iterator[str]:
+    """Yield the variables that something below a node may change."""
+    for child in node.children:
+        if child.type in {"variable_assignment", "variable_name", "subscript"}:
+            text = (child.text or b"").decode("utf-8", "replace")
+            if node.type not in {"simple_expansion", "expansion"}:
+                yield text.partition("=")[0].partition("[")[0].rstrip("+")
+        if child.type == "command" and child.text and child.text.startswith(b"read"):
+            yield from child.text.decode("utf-8", "replace").split()[1:]
+        yield from _assigned(child)
+
+
+def _of_words(words: Sequence[Word], origin: str) -> Flow:
+    return Flow(None, origin) if words else Flow(None, COMMAND)
+
+
+def _together(printed: Sequence[Flow]) -> Flow:
+    if not printed:
+        return NOTHING
+    if len(printed) == 1:
+        return printed[0]
+    origin = least_trusted([flow.origin for flow in printed])
+    if any(flow.text is None for flow in printed):
+        return Flow(None, origin)
+    return Flow("".join(flow.text or "" for flow in printed), origin)

@@ -1,0 +1,305 @@
+"""Words of a command: their literal text, with holes where only the shell knows more."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tree_sitter import Node
+
+from safetyd.core.shell.reading import HOLE
+
+MAX_BRACES: Final = 64  # words that one may stand for
+
+# Where the text in a hole comes from, the less trusted the later.
+KNOWN: Final = ""
+COMMAND: Final = "command"  # what a command on this machine printed
+PROJECT: Final = "project"  # what lies in a file of the project
+DECODED: Final = "decoded"  # what was written so that nobody can read it
+NETWORK: Final = "network"
+_TRUST: Final = (KNOWN, PROJECT, COMMAND, DECODED, NETWORK)
+
+_ANSI: Final = {
+    **{"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r"},
+    **{"t": "\t", "v": "\v"},
+}
+_ansi_escape = re.compile(
+    r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
+).sub
+_in_quotes = re.compile(r'\\([$`"\\])').sub
+_GLOBS: Final = re.compile(r"[*?[]")
+_SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": "", "_": HOLE, "0": "sh"}
+_PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
+
+
+class Flow(NamedTuple):
+    """Text on its way: what it is, if that is known, and where it comes from."""
+
+    text: str | None = None
+    origin: str = COMMAND
+
+
+NOTHING: Final = Flow("", KNOWN)
+
+
+def least_trusted(origins: Sequence[str]) -> str:
+    return max(origins, key=_TRUST.index, default=KNOWN)
+
+
+class Word(NamedTuple):
+    text: str  # with a HOLE for what is not known
+    start: int  # in bytes of the text that it stands in
+    end: int
+    origin: str = KNOWN  # of its holes
+    quoted: bool = False  # in part at least
+    globs: bool = False  # a pattern for names of files
+    inner: int = -1  # where its text begins, if it stands there letter by letter
+
+    @property
+    def known(self) -> bool:
+        return HOLE not in self.text
+
+    @property
+    def fixed(self) -> bool:
+        """Say whether it is these letters and nothing else."""
+        return HOLE not in self.text and not self.globs
+
+
+class Piece(NamedTuple):
+    text: str
+    quoted: bool = False
+    splits: bool = False  # at blanks, since it came out of an expansion
+    origin: str = KNOWN
+
+
+class Values(NamedTuple):
+    """What expansions need to know."""
+
+    variables: Mapping[str, Flow]
+    run: Callable[[Node], Flow]  # a substitution
+
+
+def expand(node: Node, values: Values) -> list[Word]:
+    """Return the words that a node of the tree stands for; usually one."""
+    pieces = list(_pieces(node, values, quoted=False))
+    words = [_word(group, node) for group in _split(pieces)]
+    if len(words) == 1 and not words[0].quoted and "{" in words[0].text:
+        return [words[0]._replace(text=each) for each in braces(words[0].text)]
+    return words
+
+
+def joined(node: Node, values: Values) -> Word:
+    """Return what a node stands for as one word, as in an assignment."""
+    return _word(list(_pieces(node, values, quoted=False)), node)
+
+
+def body(node: Node, values: Values) -> Flow:
+    """Return the text of a here-document whose expansions are made."""
+    pieces = list(_inside(node, values, _in_quotes_text))
+    return Flow("".join(p.text for p in pieces), least_trusted([p.origin for p in pieces]))
+
+
+def _word(pieces: Sequence[Piece], node: Node) -> Word:
+    text = "".join(piece.text for piece in pieces)
+    quoted = any(piece.quoted for piece in pieces)
+    globs = any(not p.quoted and not p.splits and _GLOBS.search(p.text) for p in pieces)
+    inner = -1
+    if len(pieces) == 1:
+        verbatim = node.text or b""
+        inner = verbatim.find(text.encode()) if text else -1
+        inner = inner + node.start_byte if inner >= 0 else -1
+    origin = least_trusted([piece.origin for piece in pieces])
+    return Word(text, node.start_byte, node.end_byte, origin, quoted, globs, inner)
+
+
+def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Divide what was expanded outside of quotes at its blanks."""
+    if not any(piece.splits for piece in pieces):
+        yield list(pieces)
+        return
+    group: list[Piece] = []
+    for piece in pieces:
+        if not piece.splits:
+            group.append(piece)
+            continue
+        parts = piece.text.split()
+        if group and parts and piece.text[:1].isspace():
+            yield group
+            group = []
+        for number, part in enumerate(parts):
+            if number:
+                yield group
+                group = []
+            group.append(piece._replace(text=part))
+        if parts and piece.text[-1:].isspace():
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
+    kind = node.type
+    if kind in {"word", "number"} and not node.children:
+        yield from _bare(_text(node))
+    elif kind == "raw_string":
+        yield Piece(_text(node)[1:-1], quoted=True)
+    elif kind == "ansi_c_string":
+        yield Piece(_ansi_escape(_unescaped, _text(node)[2:-1]), quoted=True)
+    elif kind in {"string", "translated_string"}:
+        yield Piece("", quoted=True)
+        yield from _inside(node, values, _in_quotes_text)
+    elif kind in {"concatenation", "command_name", "word", "number"}:
+        for child in node.children:
+            yield from _pieces(child, values, quoted=quoted)
+    elif kind == "simple_expansion":
+        yield _variable(_text(node)[1:], values, quoted=quoted)
+    elif kind == "expansion":
+        yield _parameter(node, values, quoted=quoted)
+    elif kind in {"command_substitution", "process_substitution"}:
+        flow = values.run(node)
+        yield _piece(flow, quoted=quoted or kind == "process_substitution")
+    elif kind in {"brace_expression", "variable_name", "test_operator", "regex"}:
+        yield Piece(_text(node))
+    elif kind == "extglob_pattern":
+        run_inside(node, values)
+        yield Piece(_text(node))
+    else:
+        run_inside(node, values)
+        yield Piece(HOLE, origin=COMMAND)
+
+
+def run_inside(node: Node, values: Values) -> None:
+    """Read every substitution below a node, wherever it hides."""
+    for child in node.children:
+        if child.type in {"command_substitution", "process_substitution"}:
+            values.run(child)
+        else:
+            run_inside(child, values)
+
+
+def _inside(node: Node, values: Values, literal: Callable[[str], str]) -> Iterator[Piece]:
+    """Yield what stands between quotes; what the tree leaves out is text as well."""
+    source = node.text or b""
+    at = 0
+    end = len(source)
+    if node.type == "translated_string":
+        node = node.children[-1]
+        source = node.text or b""
+        end = len(source)
+    if node.type == "string":
+        at, end = 1, end - 1
+    for child in node.children:
+        if child.type not in _EXPANSIONS:
+            continue
+        begin = child.start_byte - node.start_byte
+        yield Piece(literal(source[at:begin].decode("utf-8", "replace")), quoted=True)
+        yield from _pieces(child, values, quoted=True)
+        at = child.end_byte - node.start_byte
+    yield Piece(literal(source[at:end].decode("utf-8", "replace")), quoted=True)
+
+
+_EXPANSIONS: Final = frozenset(
+    """simple_expansion expansion command_substitution process_substitution
+    arithmetic_expansion""".split()
+)
+
+
+def _in_quotes_text(text: str) -> str:
+    return _in_quotes(r"\1", text.replace("\\\n", ""))
+
+
+def _bare(text: str) -> Iterator[Piece]:
+    """Yield a word without quotes, its escaped characters apart."""
+    if "\\" not in text:
+        yield Piece(text)
+        return
+    at = 0
+    while (found := text.find("\\", at)) >= 0:
+        if found > at:
+            yield Piece(text[at:found])
+        escaped = text[found + 1 : found + 2]
+        if escaped != "\n":
+            yield Piece(escaped, quoted=True)
+        at = found + 2
+    if at < len(text):
+        yield Piece(text[at:])
+
+
+def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
+    known = values.variables.get(name)
+    if known is not None:
+        return _piece(known, quoted=quoted and name not in {"@", "*"})
+    if name in _PLACES:
+        return Piece(_PLACES[name], quoted=quoted)
+    if name in _SPECIAL:
+        return Piece(_SPECIAL[name], quoted=quoted)
+    return Piece(HOLE, quoted=quoted, origin=COMMAND)
+
+
+def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
+    """Return the value of `${...}`, if nothing is done with it that would have to be computed."""
+    run_inside(node, values)
+    inner = _text(node)[2:-1]
+    if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
+        return _variable(inner, values, quoted=quoted)
+    name, _, other = inner.partition(":-")
+    if other and name.isidentifier() and values.variables.get(name) == NOTHING:
+        return Piece(HOLE, quoted=quoted, origin=COMMAND)
+    return Piece(HOLE, quoted=quoted, origin=COMMAND)
+
+
+def _piece(flow: Flow, *, quoted: bool) -> Piece:
+    if flow.text is None:
+        return Piece(HOLE, quoted=quoted, origin=flow.origin)
+    text = flow.text.rstrip("\n")
+    origin = flow.origin if HOLE in text else KNOWN
+    return Piece(text, quoted=quoted, splits=not quoted, origin=origin)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    given = found[1]
+    if given[0] in "xuU" and len(given) > 1:
+        number = int(given[1:], 16)
+        return chr(number) if number < 0x110000 and number else HOLE
+    if given[0] in "01234567":
+        return chr(int(given, 8) & 0xFF) if int(given, 8) else HOLE
+    if given[0] == "c" and len(given) > 1:
+        return HOLE
+    return _ANSI.get(given, given)
+
+
+def braces(text: str) -> list[str]:
+    """Expand `{a,b}`; a word that would become too many stays a single hole."""
+    done: list[str] = []
+    todo = [text]
+    while todo:
+        each = todo.pop()
+        found = _innermost(each)
+        if found is None:
+            done.append(each)
+        else:
+            begin, end = found
+            choices = each[begin + 1 : end].split(",")
+            todo += [each[:begin] + choice + each[end + 1 :] for choice in reversed(choices)]
+        if len(done) + len(todo) > MAX_BRACES:
+            return [HOLE]
+    return done
+
+
+def _innermost(text: str) -> tuple[int, int] | None:
+    """Return where the first braces stand that hold a comma and no others."""
+    begin, comma = -1, False
+    for at, char in enumerate(text):
+        if char == "{":
+            begin, comma = at, False
+        elif char == "," and begin >= 0:
+            comma = True
+        elif char == "}" and begin >= 0:
+            if comma:
+                return begin, at
+            begin = -1
+    return None
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -7,7 +7,7 @@ from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
-from safetyd.core.shell.reading import HOLE, Access, Effect, Touch
+from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.syntax import Unreadable
@@ -43,9 +43,7 @@ class Commands:
     def listed(self, name: str) -> frozenset[str]:
         return self._table.lists.get(name, frozenset())
 
-    def text(
-        self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None
-    ) -> Flow:
+    def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Read a text that a program hands to a shell; the scope stays as it is."""
         inner = scope.copy()
         written = text.encode("utf-8", "replace")
@@ -71,10 +69,7 @@ class Commands:
         stdin = self._input(command, scope)
         command = command._replace(stdin=stdin)
         self._assign(command, scope)
-        if command.words:
-            flow = self._called(command, scope)
-        else:
-            flow = command.stdin or NOTHING
+        flow = self._called(command, scope) if command.words else command.stdin or NOTHING
         return self._redirect(command, flow, scope)
 
     def _invocation(self, command: Command, scope: Scope, name: str = "") -> Invocation:
@@ -146,7 +141,9 @@ class Commands:
         if not first.fixed:
             inv = self._invocation(command, scope)
             blocks = first.origin in {"network", "decoded"}
-            inv.found(Effect.UNKNOWN, "which program runs is not known before it runs", blocks=blocks)
+            inv.found(
+                Effect.UNKNOWN, "which program runs is not known before it runs", blocks=blocks
+            )
             return Flow(None, COMMAND)
         if first.text in scope.functions:
             return self._function(first.text, command.words[1:], command.stdin, scope)
@@ -169,36 +166,38 @@ class Commands:
         return inv.output
 
     def _wrapped(self, wraps: Wraps, inv: Invocation) -> None:
-        row, command = inv.call.program.row, inv.command
+        row = inv.call.program.row
         inner = list(_command_of(inv.call, wraps))
         if row.effect is not None and (inner or not wraps.optional):
             inv.found(row.effect, row.why or rows.WHY[row.effect], type=row.type, blocks=row.blocks)
-        for name, value in inv.call.options:
-            if name in row.writes and value is not None:
+        for option, value in inv.call.options:
+            if option in row.writes and value is not None:
                 inv.writes(value)
-        assigned = list[tuple[str, Word]]()
         while wraps.assigns and inner and "=" in inner[0].text.lstrip("-"):
-            name, _, value = inner[0].text.partition("=")
-            assigned.append((name, inner[0]._replace(text=value)))
+            name, _, text = inner[0].text.partition("=")
+            self._variable(name, inner[0]._replace(text=text), inv.command, inv.scope)
             inner = inner[1:]
-        for name, value in assigned:
-            self._variable(name, value, command, inv.scope)
-        if not inner:
-            effect = row.bare or (Effect.READ if wraps.optional else Effect.UNKNOWN)
-            if row.effect is None or effect is not Effect.READ:
-                inv.found(effect, row.why or rows.WHY[effect])
+        if inner:
+            inv.output = self._inner(wraps, inner, inv)
             return
+        effect = row.bare or (Effect.READ if wraps.optional else Effect.UNKNOWN)
+        if row.effect is None or effect is not Effect.READ:
+            inv.found(effect, row.why or rows.WHY[effect])
+
+    def _inner(self, wraps: Wraps, inner: list[Word], inv: Invocation) -> Flow:
+        """Read the command that a program runs."""
+        command = inv.command
         if wraps.input:
             origin = COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND
             inner.append(Word(HOLE, command.start, command.end, origin))
-        if wraps.text and len(inner) == 1:
-            inv.output = inv.shell(inner[0], inv.call.name, inv.stdin)
-        elif wraps.text:
-            text = " ".join(word.text for word in inner)
-            joined = Word(text, inner[0].start, inner[-1].end, KNOWN if HOLE not in text else COMMAND)
-            inv.output = inv.shell(joined, inv.call.name, inv.stdin)
-        else:
-            inv.output = self.program(inner, command, inv.scope, inv.call.name)
+        if not wraps.text:
+            return self.program(inner, command, inv.scope, inv.call.name)
+        if len(inner) == 1:
+            return inv.shell(inner[0], inv.call.name, inv.stdin)
+        text = " ".join(word.text for word in inner)
+        origin = COMMAND if HOLE in text else KNOWN
+        joined = Word(text, inner[0].start, inner[-1].end, origin)
+        return inv.shell(joined, inv.call.name, inv.stdin)
 
     def _unknown(self, first: Word, name: str, command: Command, scope: Scope) -> Flow:
         inv = self._invocation(command, scope, name or first.text)
@@ -219,9 +218,7 @@ class Commands:
         inv.reads(*command.words[1:])
         return inv.output
 
-    def _function(
-        self, name: str, given: Sequence[Word], stdin: Flow | None, scope: Scope
-    ) -> Flow:
+    def _function(self, name: str, given: Sequence[Word], stdin: Flow | None, scope: Scope) -> Flow:
         """Read the body of a function or alias, with its words."""
         body = scope.functions[name]
         scope.called.add(name)
@@ -232,12 +229,16 @@ class Commands:
         for number, word in zip(_OF_FUNCTIONS, given, strict=False):
             inner.variables[number] = Flow(word.text, word.origin)
         every = " ".join(word.text for word in given)
-        inner.variables["@"] = inner.variables["*"] = Flow(every, COMMAND if HOLE in every else KNOWN)
+        inner.variables["@"] = inner.variables["*"] = Flow(
+            every, COMMAND if HOLE in every else KNOWN
+        )
         with self._trace.inside(name):
             if isinstance(body, str):
                 text = f"{body} {every}" if given else body
                 if HOLE in text:
-                    raise Unreadable(f"cannot be read: the alias {name} has words that are not known")
+                    raise Unreadable(
+                        f"cannot be read: the alias {name} has words that are not known"
+                    )
                 word = Word(text, 0, 0)
                 flow = self.text(text, word, inner, name, stdin)
             else:
@@ -280,7 +281,3 @@ def _is_usual_path(value: str, scope: Scope) -> bool:
         if not usual and scope.place(folder).kind != places.INSIDE:
             return False
     return True
-
-
-def touched(path: str, access: Access) -> Touch:
-    return Touch(path, access)

@@ -17,10 +17,9 @@ _OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
 class Runner(Protocol):
     """Who reads further commands."""
 
-    def program(
-        self, words: Sequence[Word], command: Command, scope: Scope, way: str
-    ) -> Flow: ...
+    def program(self, words: Sequence[Word], command: Command, scope: Scope, way: str) -> Flow: ...
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow: ...
+    def sourced(self, text: str, word: Word, scope: Scope, way: str) -> Flow: ...
     def listed(self, name: str) -> frozenset[str]: ...
 
 
@@ -104,9 +103,7 @@ class Invocation:
         else:
             why = f"{what} {shown}, which lies outside the project"
             remedy = "with a path in the project"
-            self.found(
-                Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config"
-            )
+            self.found(Effect.IRREVERSIBLE, why, touches=touch, remedy=remedy, type="modify_config")
 
     def code(self, code: Code, word: Word, way: str) -> None:
         """Say what a piece of code in another language does."""

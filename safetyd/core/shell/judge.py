@@ -8,8 +8,8 @@ from safetyd.core.shell import syntax
 from safetyd.core.shell.commands import Commands
 from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import Table
-from safetyd.core.shell.reading import Effect, Finding
 from safetyd.core.shell.readers import READERS
+from safetyd.core.shell.reading import Effect, Finding
 from safetyd.core.shell.scope import Scope, Trace
 from safetyd.core.shell.syntax import Unreadable
 
@@ -50,5 +50,9 @@ def _unreadable(text: str, why: str) -> Finding:
     whole = Trace(text)
     end = len(text.encode("utf-8", "replace"))
     return Finding(
-        effect=Effect.UNKNOWN, why=why, shown=whole.shown(0, end), end=end, remedy="in simpler words"
+        effect=Effect.UNKNOWN,
+        why=why,
+        shown=whole.shown(0, end),
+        end=end,
+        remedy="in simpler words",
     )

@@ -17,24 +17,37 @@ SOCKET: Final = "socket"
 UNKNOWN: Final = "unknown"
 
 _STREAMS: Final = frozenset(
-    """/dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty /dev/zero /dev/random /dev/urandom
-    /dev/full""".split()
+    {
+        *("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"),
+        *("/dev/random", "/dev/urandom", "/dev/full"),
+    }
 )
 _DISKS: Final = (
     *("/dev/sd", "/dev/hd", "/dev/vd", "/dev/xvd", "/dev/nvme", "/dev/mmcblk", "/dev/disk"),
     *("/dev/dm-", "/dev/mapper/", "/dev/md", "/dev/loop", "/dev/mem", "/dev/kmem", "/dev/port"),
     *("/dev/block/", "/dev/rdisk"),
 )
-_TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/dev/shm")  # noqa: S108 - where it leads
+_TEMPORARY: Final = ("/tmp/", "/var/tmp/", "/private/tmp/", "/dev/shm/")  # noqa: S108 - where it leads
 _SYSTEM: Final = frozenset(
-    """/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /mnt /opt /proc /root /run /sbin /srv /sys
-    /usr /usr/bin /usr/lib /usr/local /usr/local/bin /usr/sbin /usr/share /var /var/lib /var/log
-    /Applications /Library /System /Users /private /nix /snap /media""".split()
+    {
+        *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/mnt"),
+        *("/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr", "/usr/bin"),
+        *("/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin", "/usr/share", "/var"),
+        *("/var/lib", "/var/log", "/Applications", "/Library", "/System", "/Users", "/private"),
+        *("/nix", "/snap", "/media"),
+    }
 )
 _PROGRAMS: Final = (
     *("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/"),
     *("/opt/homebrew/bin/", "/usr/games/", "/snap/bin/", "~/.local/bin/", "~/.cargo/bin/"),
-    *("~/bin/", "~/go/bin/", "~/.bun/bin/", "~/.deno/bin/", "/usr/local/go/bin/", "~/.pyenv/shims/"),
+    *(
+        "~/bin/",
+        "~/go/bin/",
+        "~/.bun/bin/",
+        "~/.deno/bin/",
+        "/usr/local/go/bin/",
+        "~/.pyenv/shims/",
+    ),
     *("~/.nvm/", "~/.rbenv/shims/", "~/.asdf/shims/", "/home/linuxbrew/.linuxbrew/bin/"),
 )
 # Where a project keeps programs that others wrote.
@@ -73,24 +86,24 @@ def _kind(path: str, project: Project) -> str:
         return _homely(path, project)
     if path[0] != "/":
         return _relative(path)
-    if path == project.root:
-        return INSIDE
-    if project.root and path.startswith(project.root.rstrip("/") + "/"):
+    below = project.root and path.startswith(project.root.rstrip("/") + "/")
+    if below or path == project.root:
         return UNKNOWN if _climbs(path) else INSIDE
+    if special := _device(path) or (TEMPORARY if path.startswith(_TEMPORARY) else ""):
+        return special
+    bare = path.removesuffix("/*").removesuffix("/.") or "/"
+    if _is_home(bare):
+        return HOME
+    return SYSTEM if bare in _SYSTEM else OUTSIDE
+
+
+def _device(path: str) -> str:
+    """Say what a file stands for that is none; empty if it is one."""
     if path in _STREAMS or path.startswith(("/dev/fd/", "/dev/pts/", "/proc/self/fd/")):
         return STREAM
-    if path.startswith("/dev/"):
-        if path.startswith(_DISKS):
-            return DISK
-        if path.startswith(("/dev/tcp/", "/dev/udp/")):
-            return SOCKET
-    for folder in _TEMPORARY:
-        if path.startswith(folder + "/"):
-            return TEMPORARY
-    bare = path.removesuffix("/*").removesuffix("/.") or "/"
-    if bare in _SYSTEM or _is_home(bare):
-        return HOME if _is_home(bare) else SYSTEM
-    return OUTSIDE
+    if path.startswith(_DISKS):
+        return DISK
+    return SOCKET if path.startswith(("/dev/tcp/", "/dev/udp/")) else ""
 
 
 def _relative(path: str) -> str:
@@ -110,12 +123,8 @@ def _homely(path: str, project: Project) -> str:
     if path in {"~", "~/*", "~/.*", "~/."} or "/" not in path:
         return HOME
     below = path.partition("/")[2]
-    if project.root and f"{project.root}/".endswith(f"/{below.rstrip('/')}/"):
-        # The same folder by another name, if the root lies where homes do.
-        if project.root.startswith(("/home/", "/root/", "/Users/")):
-            return INSIDE
     inside = _root_below_home(project.root)
-    return INSIDE if inside and below.startswith(inside + "/") else OUTSIDE
+    return INSIDE if inside and f"{below}/".startswith(f"{inside}/") else OUTSIDE
 
 
 def _root_below_home(root: str) -> str:

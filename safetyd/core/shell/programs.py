@@ -1,7 +1,7 @@
 """The table of programs: what each does, by its verbs and options.
 
-The files in `table/` are shipped; an operator's `[shell.programs.NAME]` replaces or adds a row. A program
-that is in neither is unknown, and asked about.
+The files in `table/` are shipped; an operator's `[shell.programs.NAME]` replaces or adds a row. A
+program that is in neither is unknown, and asked about.
 """
 
 import functools

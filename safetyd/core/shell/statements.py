@@ -37,6 +37,30 @@ class Statements:
     def __init__(self, run: Run, trace: Trace) -> None:
         self._run = run
         self._trace = trace
+        inner, branches = self._inner, self._branches
+        self._kinds: dict[str, Callable[[Node, Scope, Flow | None], Flow]] = {
+            "c_style_for_statement": branches,
+            "case_statement": branches,
+            "command": self._simple,
+            "compound_statement": self._compound,
+            "declaration_command": self._declaration,
+            "do_group": inner,
+            "elif_clause": branches,
+            "else_clause": inner,
+            "for_statement": self._for,
+            "function_definition": self._define,
+            "if_statement": branches,
+            "list": inner,
+            "negated_command": inner,
+            "pipeline": self._piped,
+            "redirected_statement": self._redirected,
+            "subshell": self._subshell,
+            "test_command": self._test,
+            "unset_command": self._declaration,
+            "variable_assignment": self._assignments_alone,
+            "variable_assignments": self._assignments_alone,
+            "while_statement": branches,
+        }
 
     def read(self, text: str, scope: Scope, stdin: Flow | None = None) -> Flow:
         """Read a whole text, and return what it prints."""
@@ -50,9 +74,7 @@ class Statements:
         """Read the body of a function."""
         return self._statement(node, scope, stdin)
 
-    def _plain(
-        self, text: str, given: Sequence[str], scope: Scope, stdin: Flow | None
-    ) -> Flow:
+    def _plain(self, text: str, given: Sequence[str], scope: Scope, stdin: Flow | None) -> Flow:
         at, words = 0, []
         for word in given:
             at = text.index(word, at)
@@ -63,43 +85,25 @@ class Statements:
 
     def _each(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
         """Read statements one after the other, and return what all of them print."""
-        printed: list[Flow] = []
-        for node in nodes:
-            if node.is_named and node.type not in _SILENT:
-                printed.append(self._statement(node, scope, stdin))
-        return _together(printed)
+        named = [node for node in nodes if node.is_named and node.type not in _SILENT]
+        return _together([self._statement(node, scope, stdin) for node in named])
 
     def _statement(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        kind = node.type
-        if kind == "command":
-            return self._command(node, (), scope, stdin)
-        if kind == "redirected_statement":
-            return self._redirected(node, scope, stdin)
-        if kind == "pipeline":
-            return self._pipeline(node.children, scope, stdin)
-        if kind in {"list", "do_group", "else_clause", "negated_command", "program"}:
-            return self._each(node.children, scope, stdin)
-        if kind == "compound_statement":
-            return self._compound(node, scope, stdin)
-        if kind == "subshell":
-            return self._each(node.children, scope.copy(), stdin)
-        if kind in {"if_statement", "while_statement", "case_statement", "elif_clause"}:
-            return self._branches(node, scope, stdin)
-        if kind == "for_statement":
-            return self._for(node, scope, stdin)
-        if kind == "c_style_for_statement":
-            return self._branches(node, scope, stdin)
-        if kind == "function_definition":
-            self._define(node, scope)
-            return NOTHING
-        if kind in {"variable_assignment", "variable_assignments"}:
-            return self._assignments_alone(node, scope)
-        if kind in {"declaration_command", "unset_command"}:
-            return self._declaration(node, scope)
-        if kind == "test_command":
-            run_inside(node, self._values(scope))
-            return NOTHING
-        raise Unreadable(f"cannot be read: it has a {kind.replace('_', ' ')} where none belongs")
+        read = self._kinds.get(node.type)
+        if read is None:
+            what = node.type.replace("_", " ")
+            raise Unreadable(f"cannot be read: it has a {what} where none belongs")
+        return read(node, scope, stdin)
+
+    def _inner(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        return self._each(node.children, scope, stdin)
+
+    def _subshell(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        return self._each(node.children, scope.copy(), stdin)
+
+    def _test(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
+        run_inside(node, self._values(scope))
+        return NOTHING
 
     def _values(self, scope: Scope) -> Values:
         return Values(scope.variables, lambda node: self._substitution(node, scope))
@@ -111,10 +115,13 @@ class Statements:
             # `$(< file)` prints the file.
             if inner and all(child.type == "file_redirect" for child in inner):
                 return self._bare_redirects(inner, node, scope.copy(), None)
-            flow = self._each(inner, scope.copy(), None)
-        if node.type == "process_substitution" and flow.text is not None:
-            return flow
-        return flow
+            return self._each(inner, scope.copy(), None)
+
+    def _simple(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        return self._command(node, (), scope, stdin)
+
+    def _piped(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        return self._pipeline(node.children, scope, stdin)
 
     def _pipeline(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
         """Read a pipeline; every part of it runs in a shell of its own."""
@@ -140,7 +147,7 @@ class Statements:
                 continue
             if child.type == "case_item":
                 printed.append(self._case(child, scope, stdin))
-            elif child.type in _STATEMENTS:
+            elif child.type in self._kinds:
                 printed.append(self._statement(child, scope, stdin))
             else:
                 self._substitutions_of(child, scope)
@@ -181,15 +188,16 @@ class Statements:
         for name in _assigned(node):
             scope.variables[name] = Flow(None, COMMAND)
 
-    def _define(self, node: Node, scope: Scope) -> None:
+    def _define(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         name = next((c for c in node.children if c.type == "word"), None)
         body_ = node.children[-1]
         if name is None or name.text is None:
             raise Unreadable("cannot be read: it defines a function without a name")
         scope.functions[name.text.decode()] = body_
         scope.called.discard(name.text.decode())
+        return NOTHING
 
-    def _assignments_alone(self, node: Node, scope: Scope) -> Flow:
+    def _assignments_alone(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         nodes = [node] if node.type == "variable_assignment" else node.children
         given = [self._assignment(n, scope) for n in nodes if n.type == "variable_assignment"]
         command = Command([], given, [], None, node.start_byte, node.end_byte)
@@ -201,7 +209,9 @@ class Statements:
             run_inside(target, self._values(scope))
         name = (target.text or b"").decode().partition("[")[0]
         if value.type == "array":
-            words = [w for c in value.children if c.is_named for w in expand(c, self._values(scope))]
+            words = [
+                w for c in value.children if c.is_named for w in expand(c, self._values(scope))
+            ]
             text = " ".join(word.text for word in words)
             origin = least_trusted([word.origin for word in words])
             return name, Word(text, node.start_byte, node.end_byte, origin, quoted=True)
@@ -212,7 +222,7 @@ class Statements:
             word = word._replace(text=HOLE, origin=COMMAND)
         return name, word
 
-    def _declaration(self, node: Node, scope: Scope) -> Flow:
+    def _declaration(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         """Read `export A=b`, `declare -x`, `unset` and their kin."""
         given, words = [], []
         for child in node.children:
@@ -230,7 +240,8 @@ class Statements:
     def _redirected(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         inner = [c for c in node.children if c.type not in _REDIRECTS and c.is_named]
         redirects = [c for c in node.children if c.type in _REDIRECTS]
-        after = [c for r in redirects if r.type == "heredoc_redirect" for c in _after(r)]
+        hanging = [c for r in redirects if r.type == "heredoc_redirect" for c in r.children]
+        after = [child for child in hanging if child.type in self._kinds]
         if not inner:
             flow = self._bare_redirects(redirects, node, scope, stdin)
         elif inner[0].type == "command":
@@ -270,7 +281,7 @@ class Statements:
         for node in nodes:
             if node.type == "pipeline":
                 flow = self._pipeline(node.children, scope, flow)
-            elif node.type in _STATEMENTS:
+            elif node.type in self._kinds:
                 flow = self._statement(node, scope, None)
         return flow
 
@@ -345,8 +356,10 @@ class Statements:
         text = next((c for c in node.children if c.type == "heredoc_body"), None)
         if text is None or text.text is None:
             return NOTHING
-        quoted = start is not None and start.text is not None and any(
-            mark in start.text for mark in b"'\"\\"
+        quoted = (
+            start is not None
+            and start.text is not None
+            and any(mark in start.text for mark in b"'\"\\")
         )
         said = text.text.decode("utf-8", "replace")
         if quoted:
@@ -360,20 +373,12 @@ class Statements:
             run_inside(node, self._values(scope))
 
 
-_STATEMENTS: Final = frozenset(
-    """command redirected_statement pipeline list do_group else_clause negated_command
-    compound_statement subshell if_statement while_statement case_statement elif_clause
-    for_statement c_style_for_statement function_definition variable_assignment
-    variable_assignments declaration_command unset_command test_command""".split()
-)
 _WORDS: Final = frozenset(
-    """word string raw_string ansi_c_string concatenation simple_expansion expansion number
-    command_substitution process_substitution""".split()
+    {
+        *("word", "string", "raw_string", "ansi_c_string", "concatenation", "number"),
+        *("simple_expansion", "expansion", "command_substitution", "process_substitution"),
+    }
 )
-
-
-def _after(node: Node) -> Iterator[Node]:
-    return (child for child in node.children if child.type in _STATEMENTS)
 
 
 def _assigned(node: Node) -> Iterator[str]:

@@ -12,14 +12,17 @@ MAX_BYTES: Final = 64 * 1024
 _is_plain = re.compile(r"[A-Za-z0-9_./:@,+%-][A-Za-z0-9_./:=@,+% -]*\Z").match
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _KEYWORDS: Final = frozenset(
-    """if then elif else fi for while until do done case esac in select function time coproc
-    export declare local readonly typeset unset""".split()
+    {
+        *("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case"),
+        *("esac", "in", "select", "function", "export", "declare", "local", "readonly"),
+        *("typeset", "unset"),
+    }
 )
 
 _parser = Parser(Language(tree_sitter_bash.language()))
 
 
-class Unreadable(Exception):  # noqa: N818 - it is an answer, not an accident
+class Unreadable(Exception):
     """Nobody can say what a command does. Its words complete "it ..."."""
 
 

@@ -1,6 +1,7 @@
 """Words of a command: their literal text, with holes where only the shell knows more."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,10 +19,7 @@ DECODED: Final = "decoded"  # what was written so that nobody can read it
 NETWORK: Final = "network"
 _TRUST: Final = (KNOWN, PROJECT, COMMAND, DECODED, NETWORK)
 
-_ANSI: Final = {
-    **{"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r"},
-    **{"t": "\t", "v": "\v"},
-}
+_ANSI: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _ansi_escape = re.compile(
     r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 ).sub
@@ -29,6 +27,14 @@ _in_quotes = re.compile(r'\\([$`"\\])').sub
 _GLOBS: Final = re.compile(r"[*?[]")
 _SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": "", "_": HOLE, "0": "sh"}
 _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
+
+
+_SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
+_EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expansion"}
+_QUOTED: Final = frozenset({"string", "translated_string", "raw_string", "ansi_c_string"})
+_LITERAL: Final = frozenset(
+    {"brace_expression", "variable_name", "test_operator", "regex", "extglob_pattern"}
+)
 
 
 class Flow(NamedTuple):
@@ -139,15 +145,10 @@ def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     kind = node.type
-    if kind in {"word", "number"} and not node.children:
+    if kind in _QUOTED:
+        yield from _quoted(node, values)
+    elif kind in {"word", "number"} and not node.children:
         yield from _bare(_text(node))
-    elif kind == "raw_string":
-        yield Piece(_text(node)[1:-1], quoted=True)
-    elif kind == "ansi_c_string":
-        yield Piece(_ansi_escape(_unescaped, _text(node)[2:-1]), quoted=True)
-    elif kind in {"string", "translated_string"}:
-        yield Piece("", quoted=True)
-        yield from _inside(node, values, _in_quotes_text)
     elif kind in {"concatenation", "command_name", "word", "number"}:
         for child in node.children:
             yield from _pieces(child, values, quoted=quoted)
@@ -155,23 +156,27 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
         yield _variable(_text(node)[1:], values, quoted=quoted)
     elif kind == "expansion":
         yield _parameter(node, values, quoted=quoted)
-    elif kind in {"command_substitution", "process_substitution"}:
-        flow = values.run(node)
-        yield _piece(flow, quoted=quoted or kind == "process_substitution")
-    elif kind in {"brace_expression", "variable_name", "test_operator", "regex"}:
-        yield Piece(_text(node))
-    elif kind == "extglob_pattern":
-        run_inside(node, values)
-        yield Piece(_text(node))
+    elif kind in _SUBSTITUTIONS:
+        yield _piece(values.run(node), quoted=quoted or kind == "process_substitution")
     else:
         run_inside(node, values)
-        yield Piece(HOLE, origin=COMMAND)
+        literal = kind in _LITERAL
+        yield Piece(_text(node)) if literal else Piece(HOLE, origin=COMMAND)
+
+
+def _quoted(node: Node, values: Values) -> Iterator[Piece]:
+    if node.type == "raw_string":
+        yield Piece(_text(node)[1:-1], quoted=True)
+    elif node.type == "ansi_c_string":
+        yield Piece(_ansi_escape(_unescaped, _text(node)[2:-1]), quoted=True)
+    else:
+        yield from _inside(node, values, _in_quotes_text)
 
 
 def run_inside(node: Node, values: Values) -> None:
     """Read every substitution below a node, wherever it hides."""
     for child in node.children:
-        if child.type in {"command_substitution", "process_substitution"}:
+        if child.type in _SUBSTITUTIONS:
             values.run(child)
         else:
             run_inside(child, values)
@@ -196,12 +201,6 @@ def _inside(node: Node, values: Values, literal: Callable[[str], str]) -> Iterat
         yield from _pieces(child, values, quoted=True)
         at = child.end_byte - node.start_byte
     yield Piece(literal(source[at:end].decode("utf-8", "replace")), quoted=True)
-
-
-_EXPANSIONS: Final = frozenset(
-    """simple_expansion expansion command_substitution process_substitution
-    arithmetic_expansion""".split()
-)
 
 
 def _in_quotes_text(text: str) -> str:
@@ -242,9 +241,6 @@ def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
     inner = _text(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
         return _variable(inner, values, quoted=quoted)
-    name, _, other = inner.partition(":-")
-    if other and name.isidentifier() and values.variables.get(name) == NOTHING:
-        return Piece(HOLE, quoted=quoted, origin=COMMAND)
     return Piece(HOLE, quoted=quoted, origin=COMMAND)
 
 
@@ -260,7 +256,7 @@ def _unescaped(found: re.Match[str]) -> str:
     given = found[1]
     if given[0] in "xuU" and len(given) > 1:
         number = int(given[1:], 16)
-        return chr(number) if number < 0x110000 and number else HOLE
+        return chr(number) if 0 < number <= sys.maxunicode else HOLE
     if given[0] in "01234567":
         return chr(int(given, 8) & 0xFF) if int(given, 8) else HOLE
     if given[0] == "c" and len(given) > 1:

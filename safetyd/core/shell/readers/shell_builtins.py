@@ -76,8 +76,10 @@ def read_command(inv: Invocation) -> None:
         inv.found(Effect.READ, "does nothing")
     else:
         skipped = 1 if call.name == "exec" and call.words[0].text == "-c" else 0
-        words = [w for w in call.words[skipped:] if w.text != "-p"] if call.name == "command" else (
-            list(call.words[skipped:])
+        words = (
+            [w for w in call.words[skipped:] if w.text != "-p"]
+            if call.name == "command"
+            else (list(call.words[skipped:]))
         )
         if call.name == "exec" and words and words[0].text == "-a":
             words = words[2:]

@@ -3,7 +3,7 @@
 from safetyd.core.shell import places
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
-from safetyd.core.shell.words import PROJECT, Flow
+from safetyd.core.shell.words import PROJECT, Flow, Word
 
 
 def read_shell(inv: Invocation) -> None:
@@ -31,7 +31,7 @@ def read_shell(inv: Invocation) -> None:
         _from_input(inv)
 
 
-def _given(inv: Invocation) -> tuple:  # type: ignore[type-arg]
+def _given(inv: Invocation) -> tuple[Word | None, Word | None, bool]:
     """Return the text behind `-c`, the script, and whether it is only checked."""
     text = script = None
     checks = takes_text = takes_input = False

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.action_types import TypeConfig
+from safetyd.core.action_types import Kinds, TypeConfig
 from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.decision_cache import DecisionsConfig
 from safetyd.core.events.event import Event
@@ -17,7 +17,7 @@ from safetyd.core.guards.anomaly.presence import HumanConfig
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.circuit import BreakerConfig
 from safetyd.core.guards.cooldown import CooldownConfig
-from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.own_resources import OwnConfig
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
@@ -30,6 +30,7 @@ from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.messages.proposal import canonical
 from safetyd.core.recipients import TellingConfig
 from safetyd.core.sessions import SessionsConfig
+from safetyd.core.shell.command_reader import CheckedProject, CommandReader, ShellConfig
 
 Mode = Literal["development", "production", "hybrid"]
 Profile = Literal["strict", "coding"]
@@ -71,9 +72,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sessions: SessionsConfig = SessionsConfig()
     telling: TellingConfig = TellingConfig()
     own: OwnConfig = OwnConfig()
+    shell: ShellConfig | msgspec.UnsetType = msgspec.UNSET  # journals from before it have none
 
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(canonical(self)).hexdigest()
+
+    def reader(self, kinds: Kinds) -> CommandReader:
+        """Return what reads commands under these rules."""
+        projects = {
+            name: CheckedProject(project.root, project.checks or ())
+            for name, project in self.projects.items()
+        }
+        how = self.gate.shell or "judge"
+        return CommandReader(kinds, self.shell or ShellConfig(), projects, self.profile, how)
 
     @property
     def zone(self) -> tzinfo:

@@ -28,7 +28,7 @@ from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.circuit import BreakerConfig
 from safetyd.core.guards.classify import rule_checks
 from safetyd.core.guards.cooldown import CooldownConfig
-from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, problems
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig, problems
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, ProjectTable
@@ -38,6 +38,8 @@ from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.guards.scores import ScoresConfig
 from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
 from safetyd.core.sessions import SessionsConfig
+from safetyd.core.shell import programs
+from safetyd.core.shell.command_reader import ShellConfig
 from safetyd.journal.audit import AuditConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
@@ -98,6 +100,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     approvals: ApprovalsConfig = ApprovalsConfig()
     decisions: DecisionsConfig = DecisionsConfig()
     sessions: SessionsConfig = SessionsConfig()
+    shell: ShellConfig = ShellConfig()
 
     @property
     def tables(self) -> Tables:
@@ -111,6 +114,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             timezone=self.notifications.timezone,
             max_agents=self.bus.max_agents,
             projects={name: _unread(table) for name, table in self.projects.items()},
+            shell=self.shell.dated(),
             **same,
         )
 
@@ -118,7 +122,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 _SHARED: Final = tuple(
     name
     for name in Policy.__struct_fields__
-    if name in Config.__struct_fields__ and name != "projects"
+    if name in Config.__struct_fields__ and name not in {"projects", "shell"}
 )
 
 
@@ -199,6 +203,10 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     else:
         for key, problem in rule_checks.problems(config.rules, config.projects, kinds):
             yield f"{key}: {problem}"
+    for key, problem in programs.problems(config.shell.programs):
+        yield f"shell.programs.{key}: {problem}"
+    if config.shell.table:
+        yield "shell.table is not a setting: it is the name of the table that is shipped"
     yield from web_problems(config.web)
     yield from _telling_errors(config)
     yield from _bus_errors(config.bus)

@@ -6,22 +6,24 @@ configuration, what a guard shows of itself, and this chain.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from safetyd.core.action_types import Kinds
 from safetyd.core.guards.anomaly.anomaly import AnomalyGuard
 from safetyd.core.guards.breaker import BreakerGuard
 from safetyd.core.guards.budget.budget import Budget
 from safetyd.core.guards.classify.classify import Classify
 from safetyd.core.guards.cooldown import Cooldown
+from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate import Gate
 from safetyd.core.guards.iterations import Iterations
 from safetyd.core.guards.keys import KeysGuard, Ties
 from safetyd.core.guards.mode import ModeGuard
 from safetyd.core.guards.pause import PauseGuard
 from safetyd.core.guards.rate.rate import RateLimiter
+from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.safe_mode import SafeMode
 from safetyd.core.guards.scores import ScoresGuard
 from safetyd.core.guards.stop import StopGuard
 from safetyd.core.sessions import Sessions
+from safetyd.core.shell.command_reader import CommandReader
 
 if TYPE_CHECKING:
     from safetyd.core.policy import Policy  # which is made of the guards' own configurations
@@ -46,9 +48,17 @@ class Chain(NamedTuple):
     anomaly: AnomalyGuard
 
 
-def chain(policy: "Policy", kinds: Kinds, sessions: Sessions, ties: Ties) -> Chain:
+def chain(policy: "Policy", reader: CommandReader, sessions: Sessions, ties: Ties) -> Chain:
     """Build every guard from its own part of the policy; `ties` say what a name is for."""
     agents = policy.agents.items()
+    setting = Setting(
+        kinds=reader.kinds,
+        mode=policy.mode,
+        timezone=policy.zone,
+        coding=policy.profile == "coding",
+        reader=reader,
+    )
+    commands = CommandRules(reader, setting, (Layer(policy.rules, setting),))
     keys = KeysGuard(policy.max_agents, sessions, ties)
     return Chain(
         stop=StopGuard(),
@@ -56,15 +66,15 @@ def chain(policy: "Policy", kinds: Kinds, sessions: Sessions, ties: Ties) -> Cha
         pause=PauseGuard(),
         mode=ModeGuard(policy.mode, policy.modes),
         safe_mode=SafeMode(policy.safe_mode, policy.sessions.outcome_timeout_s),
-        classify=Classify(
-            policy.rules,
+        classify=Classify(policy.rules, policy.projects, setting),
+        gate=Gate(
+            policy.gate,
+            policy.confidence,
+            policy.profile,
             policy.projects,
-            kinds,
-            mode=policy.mode,
-            profile=policy.profile,
-            timezone=policy.zone,
+            policy.own,
+            commands,
         ),
-        gate=Gate(policy.gate, policy.confidence, policy.profile, policy.projects, policy.own),
         scores=ScoresGuard(policy.scores),
         iterations=Iterations(
             policy.iterations,

@@ -75,6 +75,8 @@ class ProjectTable(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_fi
     root: str = ""
     agents: tuple[str, ...] = ()  # for these it may loosen; for others it only tightens
     file: str = ""  # a .safetyd.toml that agents may write: it only tightens
+    # Commands that pass as they stand, such as `make test`. Journals from before have none.
+    checks: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ProjectConfig(ProjectTable, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -102,6 +102,7 @@ class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     tokens: Tokens | None = None
     paths: Annotated[tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=1000)] = ()
     remote: Line | None = None
+    cwd: Line | None = None  # where the relative paths of a command begin
     context: Json = None
     rollback: Prose = ""
     request_id: Word | None = None

@@ -71,6 +71,18 @@ _is_wait = re.compile(r"after ([\d.]+) s\Z").match
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
+class CommandPart(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A part of a command that does not pass, and where it stands in the text."""
+
+    effect: str
+    program: str  # with its verb
+    why: str
+    shown: str
+    start: int  # in bytes
+    end: int
+    way: tuple[str, ...] = ()  # what it is inside of, outermost first
+
+
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One guard's opinion of one proposal."""
 
@@ -84,6 +96,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     limit_id: str | None = None
     masks_text: bool = False  # the proposal's text is a secret and must not be written down
     remedy: str = ""  # what would have let it pass: words that complete "allowed ..."
+    parts: tuple[CommandPart, ...] = ()  # of a command, the strictest first
 
 
 ALLOWED = Verdict("", Severity.ALLOW, "", "All safety checks passed")

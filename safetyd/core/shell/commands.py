@@ -7,7 +7,7 @@ from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
-from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.syntax import Unreadable
@@ -17,6 +17,8 @@ Reader = Callable[[Invocation], None]
 
 _WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _PATH: Final = "PATH"
+_OWN: Final = "SAFETYD_"
+_SWITCH: Final = "AI_COMPANY_ENABLED"
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
 
@@ -24,8 +26,15 @@ _OF_FUNCTIONS: Final = tuple("123456789")
 class Commands:
     """Reads commands by the table. `readers` are for programs that a row cannot describe."""
 
-    def __init__(self, table: Table, readers: Mapping[str, Reader], trace: Trace) -> None:
+    def __init__(
+        self,
+        table: Table,
+        readers: Mapping[str, Reader],
+        trace: Trace,
+        checks: frozenset[tuple[str, ...]] = frozenset(),
+    ) -> None:
         self._table = table
+        self._checks = checks
         self._readers = readers
         self._trace = trace
         self._statements = Statements(self.run, trace)
@@ -121,7 +130,11 @@ class Commands:
 
     def _variable(self, name: str, value: Word, command: Command, scope: Scope) -> None:
         """Say what a variable makes other programs do."""
-        if name == _PATH:
+        if name.startswith(_OWN) or name == _SWITCH:
+            why = f"sets {name}, which is safetyd's own"
+            inv = self._invocation(command, scope, OWN_PROGRAM)
+            inv.found(Effect.PRIVILEGED, why, blocks=True)
+        elif name == _PATH:
             if not _is_usual_path(value.text, scope):
                 why = "changes where programs are found, so others may run than it names"
                 self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
@@ -138,6 +151,10 @@ class Commands:
 
     def _called(self, command: Command, scope: Scope) -> Flow:
         first = command.words[0]
+        if self._checks and tuple(word.text for word in command.words) in self._checks:
+            inv = self._invocation(command, scope, first.text)
+            inv.found(Effect.READ, "is a check that the project declares")
+            return inv.output
         if not first.fixed:
             inv = self._invocation(command, scope)
             blocks = first.origin in {"network", "decoded"}

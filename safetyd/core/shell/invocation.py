@@ -52,6 +52,7 @@ class Invocation:
         remote: str | None = None,
         touches: tuple[Touch, ...] = (),
         program: str = "",
+        said: str | None = None,
     ) -> None:
         """Say what this does."""
         command, trace = self.command, self._trace
@@ -70,6 +71,7 @@ class Invocation:
                 start=start,
                 end=end,
                 way=trace.way,
+                said=_acting(command.words) if said is None else said,
             )
         )
 
@@ -190,6 +192,11 @@ class Invocation:
 
     def _touch(self, path: str, access: Access) -> Touch:
         return Touch(self.scope.place(path).path, access)
+
+
+def _acting(words: Sequence[Word]) -> str:
+    """Join words, but for those that are sentences: messages, patterns, code."""
+    return " ".join(w.text for w in words if not (w.quoted and " " in w.text))
 
 
 def visible(text: str) -> str:

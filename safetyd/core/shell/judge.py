@@ -1,5 +1,6 @@
 """Reads a command: text, tree, parts, effects. No file is looked at, and nothing runs."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -33,12 +34,18 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
         return max((f.effect for f in self.findings), key=lambda e: e.rank, default=Effect.READ)
 
 
-def read(text: str, table: Table, project: Project = NOWHERE) -> Reading:
-    """Read a command; what cannot be read is a finding as well."""
+def read(
+    text: str, table: Table, project: Project = NOWHERE, checks: Sequence[str] = ()
+) -> Reading:
+    """Read a command; what cannot be read is a finding as well.
+
+    `checks` are commands that a project declares, which pass as they stand.
+    """
     trace = Trace(text)
     try:
         syntax.check(text)
-        Commands(table, READERS, trace).read(text, Scope(project))
+        declared = frozenset(tuple(check.split()) for check in checks)
+        Commands(table, READERS, trace, declared).read(text, Scope(project))
     except Unreadable as exc:
         trace.findings.append(_unreadable(text, str(exc)))
     except RecursionError:

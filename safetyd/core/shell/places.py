@@ -50,6 +50,10 @@ _PROGRAMS: Final = (
     ),
     *("~/.nvm/", "~/.rbenv/shims/", "~/.asdf/shims/", "/home/linuxbrew/.linuxbrew/bin/"),
 )
+_SYSTEM_BELOW: Final = (
+    *("/bin/", "/boot/", "/dev/", "/etc/", "/lib", "/proc/", "/run/", "/sbin/", "/sys/", "/usr/"),
+    *("/var/", "/Library/", "/System/", "/Applications/"),
+)
 # Where a project keeps programs that others wrote.
 _INSTALLED: Final = ("/.bin/", "/.venv/bin/", "/venv/bin/", "/env/bin/", "/vendor/bin/")
 
@@ -59,6 +63,19 @@ class Project(NamedTuple):
 
     root: str = ""
     cwd: str = ""  # absolute, or empty: the root
+
+
+def project_of(root: str, cwd: str) -> Project:
+    """Return where a command runs; its folder stands for the project if nobody configured one.
+
+    The folder is the agent's word: one of the system's, or a whole home, is no project.
+    """
+    if root or not cwd.startswith("/"):
+        return Project(root, place(cwd, root, Project(root)).path if cwd and root else root)
+    folder = posixpath.normpath(cwd)
+    if _kind(folder, Project()) in {SYSTEM, HOME} or folder.startswith(_SYSTEM_BELOW):
+        return Project("", folder)
+    return Project(folder, folder)
 
 
 class Place(NamedTuple):

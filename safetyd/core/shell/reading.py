@@ -7,6 +7,7 @@ import msgspec
 
 from safetyd.core.messages.proposal import Reversibility
 
+OWN_PROGRAM: Final = "safetyd"
 HOLE: Final = "\0"  # in a word: a stretch that nobody knows before it runs
 
 
@@ -77,6 +78,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     start: int = 0  # where the part, or what holds it, stands in the text
     end: int = 0
     way: tuple[str, ...] = ()  # what it is inside of, outermost first: ("sh -c", "xargs")
+    said: str = ""  # its words as they come out, without what is only text
 
     @property
     def passes(self) -> bool:

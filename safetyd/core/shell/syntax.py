@@ -18,7 +18,6 @@ _KEYWORDS: Final = frozenset(
         *("typeset", "unset"),
     }
 )
-
 _parser = Parser(Language(tree_sitter_bash.language()))
 
 

@@ -11,7 +11,7 @@ from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.guard_events import Paused, SafeModeEntered
 from safetyd.core.events.request_events import GrantEnded, GrantRevoked, GrantUsed
 from safetyd.core.guards.gate import default_patterns as shipped
-from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.guards.projects import ProjectConfig, ProjectGate
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
 from safetyd.core.messages.proposal import Observation, Target

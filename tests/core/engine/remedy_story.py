@@ -12,7 +12,7 @@ from safetyd.core.events.guard_events import (
     SafeModeExited,
 )
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
-from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Observation, Scores

@@ -12,7 +12,7 @@ from safetyd.core.guards.anomaly.proposal_detectors import (
     RepeatedAction,
     TimeSkew,
 )
-from safetyd.core.guards.gate.gate import ConfidenceConfig
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
 from safetyd.core.guards.scores import ScoresConfig

@@ -11,7 +11,7 @@ from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Stopped
-from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.policy import Configured, Policy

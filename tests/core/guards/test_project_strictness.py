@@ -11,7 +11,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event
 from safetyd.core.guards.budget.budget import BudgetConfig
-from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.guards.projects import (
     ProjectBudget,
     ProjectConfidence,

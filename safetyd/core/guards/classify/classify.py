@@ -5,12 +5,11 @@ It remembers two things: memory operations per session, and types that nobody kn
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import tzinfo
 from typing import Final
 
 import msgspec
 
-from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
 from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.events.event import Moment
@@ -20,11 +19,10 @@ from safetyd.core.guards.classify.rule_sets import (
     MAX_SESSIONS,
     MEMORY,
     NONE,
-    Layer,
     RuleSet,
-    Setting,
 )
 from safetyd.core.guards.projects import ProjectConfig, Sides, sides
+from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
 
@@ -84,14 +82,9 @@ class Classify(Guard):
         self,
         rules: RulesConfig,
         projects: Mapping[str, ProjectConfig],
-        kinds: Kinds,
-        *,
-        mode: str,
-        profile: str,
-        timezone: tzinfo,
+        setting: Setting,
     ) -> None:
-        self._known = kinds.known
-        setting = Setting(kinds=kinds, mode=mode, timezone=timezone, coding=profile == "coding")
+        self._known = setting.kinds.known
         base = RuleSet(rules, (Layer(rules, setting),), setting)
         self._base = RuleSets((base,))
         self._projects = {name: benches(name, projects[name], base) for name in projects}

@@ -9,16 +9,18 @@ cap on memory operations then ask at least.
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import tzinfo
 from typing import Final
 
 import msgspec
 
-from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.guards.classify import rule_verdicts
-from safetyd.core.guards.rules import ProjectRules, Rule, RuleCase, RuleLists, RulesConfig
+from safetyd.core.guards.rule_layers import Layer, Setting, prohibited
+from safetyd.core.guards.rules import ProjectRules, RuleCase, RuleLists, RulesConfig
+from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, all_of, strictest
+from safetyd.core.shell.reading import HOLE, Access
 from safetyd.core.text.path_globs import (
     EXCEPT,
     UNFOLLOWED,
@@ -35,46 +37,6 @@ MEMORY: Final = "memory_"
 # Live sessions of one agent whose memory operations are counted: there can be no more.
 MAX_SESSIONS: Final = 65
 MAX_REMEMBERED: Final = 256  # verdicts on unknown types, which are costly to word
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What rules are read against: the same for all of them."""
-
-    kinds: Kinds
-    mode: str
-    timezone: tzinfo
-    coding: bool
-
-
-class Layer:
-    """The lists of one `[rules]` table."""
-
-    def __init__(self, lists: RuleLists, setting: Setting) -> None:
-        kinds = setting.kinds
-        rules = [Rule(each, kinds, setting.mode, setting.timezone) for each in lists.custom]
-        self.blocking = [rule for rule in rules if rule.verdict.decision is Severity.BLOCK]
-        self.milder = [rule for rule in rules if rule.verdict.decision is not Severity.BLOCK]
-        self._required = frozenset(kinds.named(name).type for name in lists.require_permission)
-        allowed = map(kinds.named, lists.allow_without_permission)
-        self._allowed = frozenset(kind.type for kind in allowed if not _prohibited(kind))
-        self._push_to = frozenset(lists.allow_push_to)
-
-    def ruling(self, case: RuleCase) -> Verdict | None:
-        """Return what replaces the table's verdict, if anything here does."""
-        kind = case.kind
-        if kind.type in self._required:
-            return rule_verdicts.required(kind)
-        for rule in self.milder:
-            # One that does not name a prohibited type was not written to loosen it.
-            if (not _prohibited(kind) or kind.type in rule.types) and rule.matches(case):
-                return rule.verdict
-        pushes = kind.type == "push" and case.proposal.remote in self._push_to
-        return ALLOWED if pushes or kind.type in self._allowed else None
-
-    def restricts(self, type_: str) -> bool:
-        """Say whether something here may restrict proposals of a type."""
-        rules = [*self.blocking, *(rule for rule in self.milder if rule.verdict is not ALLOWED)]
-        return type_ in self._required or any(not r.types or type_ in r.types for r in rules)
 
 
 class RuleSet:
@@ -102,7 +64,7 @@ class RuleSet:
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
         """Say that no path, nor a word of a command that may be one, is a reason to ask."""
         proposal = proposed.proposal
-        said = path_words(proposal.text) if proposal.text and kind.commands else ()
+        said = [where.path for where, _ in self._said(proposal, kind)]
         if not self._root and self._either.miss((*proposal.paths, *proposed.resolved, *said)):
             return True
         return not any(self._misplaced(proposed, kind))
@@ -157,8 +119,8 @@ class RuleSet:
 
     def _table(self, case: RuleCase) -> Verdict:
         kind = case.kind
-        if _prohibited(kind):
-            by_type = _prohibited(self._setting.kinds.named(kind.type))
+        if prohibited(kind):
+            by_type = prohibited(self._setting.kinds.named(kind.type))
             means = Severity(self._config.prohibited_means)
             return rule_verdicts.prohibited(kind, means, by_type=by_type)
         if not kind.known:
@@ -201,22 +163,38 @@ class RuleSet:
                 yield rule_verdicts.sensitive(where, glob)
             elif not kind.read_only and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected(where, glob)
-        if proposed.proposal.text and kind.commands:
-            yield from self._named(proposed.proposal.text, kind)
+        yield from self._named(proposed.proposal, kind)
 
-    def _named(self, text: str, kind: Kind) -> Iterator[Verdict]:
+    def _named(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
         """Yield what is wrong with paths that a command names."""
-        words = dict.fromkeys(path_words(text))
-        places = [where for word in words for where in likely(word, self._root)]
-        if self._either.miss((where.path for where in places), resolved=True) and not self._root:
+        said = self._said(proposal, kind)
+        if not said or (
+            self._either.miss((where.path for where, _ in said), resolved=True) and not self._root
+        ):
             return
-        for where in places:
+        for where, changes in said:
             # What is typed may be a secret itself.
             shown = "" if kind.type == "type" else where.given
             if glob := self._sensitive.find(where):
                 yield rule_verdicts.sensitive_word(shown, glob)
-            elif glob := self._protected.find(where):
+            elif changes and (glob := self._protected.find(where)):
                 yield rule_verdicts.protected_word(shown, glob)
+
+    def _said(self, proposal: Proposal, kind: Kind) -> list[tuple[PathTarget, bool]]:
+        """Return the paths that the text of a command names, and whether it may change them."""
+        if not proposal.text or not kind.commands:
+            return []
+        reader = self._setting.reader
+        if reader.reads(kind, proposal):
+            touches = (t for f in reader.reading(proposal).findings for t in f.touches)
+            named = {t.path.replace(HOLE, "$"): t.access is not Access.READ for t in touches}
+        else:
+            named = dict.fromkeys(path_words(proposal.text), True)
+        return [
+            (where, changes)
+            for word, changes in named.items()
+            for where in likely(word, self._root)
+        ]
 
 
 def _over(base: RulesConfig, rules: ProjectRules) -> RulesConfig:
@@ -236,17 +214,13 @@ def _plain(known: Mapping[str, Kind], layers: Sequence[Layer]) -> Iterator[str]:
             yield name
 
 
-def _prohibited(kind: Kind) -> bool:
-    return "prohibited" in {kind.risk, kind.tier}
-
-
 def _permitted(kind: Kind) -> str:
     """Say what would let a type pass; empty if it does."""
     if _passes(kind):
         return ""
     return (
         rule_verdicts.typed(kind)
-        if _prohibited(kind) or not kind.known
+        if prohibited(kind) or not kind.known
         else rule_verdicts.listed(kind)
     )
 

@@ -52,11 +52,6 @@ def unknown(kind: Kind, kinds: Kinds) -> Verdict:
     return _asks("classify.unknown_type", reason)
 
 
-def required(kind: Kind) -> Verdict:
-    reason = f"{kind.type} is listed in require_permission, so a person must permit it"
-    return _asks("rules.require_permission", reason, f"without {kind.type} in require_permission")
-
-
 def human(case: RuleCase, config: RulesConfig) -> Verdict:
     remedy = speaking(case, config)
     if config.allow_human_communication:

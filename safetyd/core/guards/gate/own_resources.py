@@ -5,7 +5,7 @@ there are other ways to spell them; commands of safetyd that only read pass.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -16,8 +16,10 @@ from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.messages.proposal import Observation, Proposal, Target, canonical
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
+from safetyd.core.shell.command_reader import CommandReader
+from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
-from safetyd.core.text.path_globs import Globs, path_words, place
+from safetyd.core.text.path_globs import Globs, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
 
 OWN: Final = "gate.own"
@@ -74,7 +76,10 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class OwnResources:
     """Looks for what is safetyd's own in what a proposal says and in the paths that it gives."""
 
-    def __init__(self, config: OwnConfig, roots: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: OwnConfig, roots: Mapping[str, str], reader: CommandReader | None = None
+    ) -> None:
+        self._reader = reader
         self._roots = {project: root for project, root in roots.items() if root}
         named = list(_named(config))
         self._whose = tuple(whose for whose, _ in named)
@@ -100,6 +105,8 @@ class OwnResources:
 
     def _said(self, proposal: Proposal, kind: Kind) -> str:
         """Return what the text names, if it does something."""
+        if self._reader is not None and self._reader.reads(kind, proposal):
+            return self._in_command(self._reader.reading(proposal).findings)
         text, root = proposal.text, self._root(proposal)
         hits = self._patterns.find((text,) if text.isascii() else forms((text,)))
         if not (hits or root or ".." in text) or not kind.acts or _is_reading(text):
@@ -107,6 +114,22 @@ class OwnResources:
         if hits:
             return self._whose[hits[0]]
         return "one of safetyd's files" if self._winds_to(text, root) else ""
+
+    def _in_command(self, findings: Sequence[Finding]) -> str:
+        """Return what a command acts on; what it prints or mentions is not acted on."""
+        for finding in findings:
+            if finding.blocks and finding.program.partition(" ")[0] == OWN_PROGRAM:
+                return _NAME
+            if any(map(self._is_own, finding.touches)):
+                return "one of safetyd's files"
+            if not finding.passes and any(map(_is_name, finding.said.split())):
+                return _NAME
+        hits = self._patterns.find(tuple(filter(None, (finding.said for finding in findings))))
+        return next((self._whose[hit] for hit in hits if self._whose[hit] != _NAME), "")
+
+    def _is_own(self, touch: Touch) -> bool:
+        owned = self._files if touch.access is Access.READ else self._with_settings
+        return any(map(owned.find, likely(touch.path.replace(HOLE, "$"), "")))
 
     def _winds_to(self, text: str, root: str) -> bool:
         """Say whether a path in a text leads here from a root, or by way of `..`."""

@@ -6,15 +6,20 @@ look at screenshots, and whoever calls it must put what needs confirmation to a 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from safetyd.core.action_types import Kinds
+from safetyd.core.events.decision_events import Proposed
 from safetyd.core.guards.gate import default_patterns
-from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, Rules
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
+from safetyd.core.guards.gate.gate_rules import Rules
 from safetyd.core.guards.gate.loops import Loops, Visit, state_hash
 from safetyd.core.messages.proposal import Observation, Proposal, Target
 from safetyd.core.text.patterns import AnyPattern, PatternConfig
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class SafetyDecision(Enum):
@@ -78,7 +83,8 @@ class SafetyGate:
         """Judge `action`. Without a `trace` this counts as a visit of the observed state."""
         proposal = _proposal(action, observation)
         visits = self._visit(_state(observation)) if trace is None else _visits(observation, trace)
-        verdict = self._rules.judge(proposal, self._kinds.of(proposal), visits)
+        proposed = Proposed(at=_NEVER, t=0.0, agent="", proposal=proposal, digest="")
+        verdict = self._rules.judge(proposed, self._kinds.of(proposal), visits)
         return SafetyAssessment(
             decision=SafetyDecision(verdict.decision.value),
             reason=verdict.reason,

@@ -9,7 +9,7 @@ from safetyd.core.action_types import GUI, Kind
 from safetyd.core.messages.proposal import Observation, Proposal, Target
 from safetyd.core.messages.verdict import Severity, Verdict, together
 from safetyd.core.text.folding import deception, forms
-from safetyd.core.text.patterns import AnyPattern, PatternSet
+from safetyd.core.text.patterns import AnyPattern, PatternConfig, PatternSet
 
 _NO_TARGET: Final = Target()
 _NO_OBSERVATION: Final = Observation()
@@ -41,6 +41,17 @@ class Watch:
 
     def found(self, words: Sequence[str]) -> list[Verdict]:
         return [self._verdicts[number] for number in self.patterns.find(words)]
+
+    def only(self, patterns: Container[str]) -> "Watch":
+        """Return a watch for some of these patterns, with the same verdicts."""
+        both = zip(self.patterns.patterns, self._verdicts, strict=True)
+        return Watch.of([(known, verdict) for known, verdict in both if known.pattern in patterns])
+
+    @classmethod
+    def of(cls, each: Sequence[tuple[PatternConfig, Verdict]]) -> "Watch":
+        watch = cls("", "", [known for known, _ in each])
+        watch._verdicts = tuple(verdict for _, verdict in each)
+        return watch
 
     def rules_of(self, patterns: Container[str]) -> frozenset[str]:
         both = zip(self.patterns.patterns, self._verdicts, strict=True)

@@ -90,7 +90,7 @@ def read_command(inv: Invocation) -> None:
 def read_echo(inv: Invocation) -> None:
     """Read `echo` and `printf`, whose words go on as text."""
     call = inv.call
-    inv.found(Effect.READ, "prints text")
+    inv.found(Effect.READ, "prints text", said="")
     texts = [word.text for word in call.words]
     origin = least_trusted([word.origin for word in call.words])
     escapes = call.name == "printf"

@@ -7,8 +7,10 @@ from safetyd.core.action_types import Kinds, TypeConfig
 from safetyd.core.events.decision_events import Decided, Proposed, SessionClosed
 from safetyd.core.guards.classify.classify import Classify
 from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.guards.rule_layers import Setting
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.shell.command_reader import CheckedProject, CommandReader, ShellConfig
 from tests.story import at, propose
 
 
@@ -26,14 +28,16 @@ class ClassifyRig:
         timezone: tzinfo = UTC,
     ) -> None:
         self.kinds = Kinds(types or {}, profile)
-        self.guard = Classify(
-            rules or RulesConfig(),
-            projects or {},
-            self.kinds,
+        given = projects or {}
+        checked = {name: CheckedProject(project.root) for name, project in given.items()}
+        setting = Setting(
+            kinds=self.kinds,
             mode=mode,
-            profile=profile,
             timezone=timezone,
+            coding=profile == "coding",
+            reader=CommandReader(self.kinds, ShellConfig(), checked, profile),
         )
+        self.guard = Classify(rules or RulesConfig(), given, setting)
 
     def looks(self, type: str = "read_file", agent: str = "code", **fields: object) -> Verdict:  # noqa: A002
         """Only get an opinion."""

@@ -9,7 +9,8 @@ from safetyd.core.action_types import Kinds, TypeConfig
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event
-from safetyd.core.guards.gate.gate import ConfidenceConfig, Gate, GateConfig
+from safetyd.core.guards.gate.gate import Gate
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.messages.proposal import Observation
 from safetyd.core.messages.verdict import ALLOWED, Verdict

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from safetyd.core.guards.gate import default_patterns as shipped
-from safetyd.core.guards.gate.gate import ConfidenceConfig, GateConfig, problems
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig, problems
 from safetyd.core.guards.gate.steps import compared
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.verdict import ALLOWED, Severity

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from safetyd.core.guards.gate.gate import ConfidenceConfig, Gate, GateConfig
+from safetyd.core.guards.gate.gate import Gate
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.messages.proposal import MAX_TEXT_BYTES, Target
 from tests.core.guards.gate.gate_rig import kinds
 from tests.cost import ratio, reading

@@ -1,7 +1,7 @@
 import pytest
 
 from safetyd.core.engine.journal_lines import decode
-from safetyd.core.guards.gate.gate import GateConfig, problems
+from safetyd.core.guards.gate.gate_config import GateConfig, problems
 from safetyd.core.guards.projects import (
     ProjectConfidence,
     ProjectConfig,

@@ -7,7 +7,7 @@ from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Forgotten
-from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, SessionEnded
 from tests.core.guards.gate.gate_rig import GateRig, decided, kinds

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from safetyd.core.events.guard_events import Forgotten
-from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.guards.gate.loops import MAX_EPISODES, RING, state_hash
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.telemetry import EpisodeEnded, Heartbeat, SessionEnded

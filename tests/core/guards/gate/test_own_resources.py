@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from safetyd.core.action_types import Kinds
 from safetyd.core.events.request_events import Released
-from safetyd.core.guards.gate.gate import ConfidenceConfig, Gate, GateConfig
+from safetyd.core.guards.gate.gate import Gate
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.own_resources import ABOVE, OWN, OwnConfig, OwnResources
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.messages.proposal import Target

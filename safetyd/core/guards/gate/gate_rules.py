@@ -1,0 +1,288 @@
+"""The steps of the gate, without memory."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import GUI, Kind
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.guards.gate import default_patterns
+from safetyd.core.guards.gate.command_rules import CommandRules
+from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
+from safetyd.core.guards.gate.steps import (
+    Watch,
+    beside,
+    compared,
+    deceptive,
+    expectations,
+    merged,
+    target_words,
+    text_words,
+    unsure,
+    words,
+)
+from safetyd.core.guards.projects import ProjectSettings, over
+from safetyd.core.messages.proposal import Proposal, Target
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, strictest, together
+from safetyd.core.shell.reading import Effect
+from safetyd.core.text.folding import forms, prepare
+from safetyd.core.text.patterns import AnyPattern, PatternSet, Sieve, named
+
+NONE: Final[AbstractSet[str]] = frozenset()
+_BARE: Final = frozenset(word.pattern for word in default_patterns.BARE_WORDS)
+_SHIPPED: Final = frozenset(
+    known.pattern
+    for known in (
+        *default_patterns.BLOCKLIST,
+        *default_patterns.IRREVERSIBLE,
+        *default_patterns.SHELL,
+    )
+)
+
+
+class Rules:
+    """The steps, without memory."""
+
+    def __init__(
+        self,
+        config: GateConfig,
+        confidence: ConfidenceConfig,
+        profile: str,
+        commands: CommandRules | None = None,
+    ) -> None:
+        self._config = config
+        self._commands = commands
+        self._confidence = confidence
+        self._profile = profile
+        self._coding = profile == "coding"
+        block = _softened(config.blocklist_patterns) if self._coding else config.blocklist_patterns
+        self._blocklist = Watch("gate.blocklist", "Blocklist: matches", block, Severity.BLOCK)
+        self._bare = self._blocklist.rules_of(_BARE)
+        self._irreversible = Watch(
+            "gate.irreversible", "Irreversible: matches", config.irreversible_patterns
+        )
+        self._shell = Watch("gate.shell", "Shell command: matches", config.shell_patterns)
+        watched = self._blocklist, self._irreversible, self._shell
+        self._sieve = Sieve([watch.patterns for watch in watched])
+        # What the operator added is looked for in commands as well, in the raw text.
+        self._own_blocklist = self._blocklist.only(_added(config.blocklist_patterns))
+        self._own_irreversible = self._irreversible.only(_added(config.irreversible_patterns))
+        self._own_shell = self._shell.only(_added(config.shell_patterns))
+        own = self._own_blocklist, self._own_irreversible, self._own_shell
+        self._own_sieve = Sieve([watch.patterns for watch in own])
+        self._credentials = Watch(
+            "gate.credential",
+            "Credential: the field matches",
+            config.credential_patterns,
+            remedy="in a field that does not match",
+        )
+        self._credential_allowlist = PatternSet(config.credential_allowlist)
+        self._expectations = expectations(config.expected_app, config.expected_window_pattern)
+        prepare()
+
+    def within(self, own: ProjectSettings) -> "Rules":
+        """Return these rules as a project has them; themselves if it has nothing to say."""
+        config, confidence = over(self._config, own.gate), over(self._confidence, own.confidence)
+        commands = None if self._commands is None else self._commands.within(own.rules)
+        same = config is self._config and confidence is self._confidence
+        if same and commands is self._commands:
+            return self
+        return Rules(config, confidence, self._profile, commands)
+
+    def judge(
+        self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
+    ) -> Verdict:
+        """Judge a proposal that is the given visit of its state; 0 if it is none that counts.
+
+        Rules of the blocklist and of commands that are `lifted` are not looked for.
+        """
+        proposal = proposed.proposal
+        said = words(proposal)
+        commands = self._commands
+        read: list[Verdict] | None = None
+        if commands is not None and commands.reader.reads(kind, proposal):
+            read = commands.judge(proposed, lifted)
+        if not read and self._unremarkable(proposal, kind, visits, said, read=read is not None):
+            return ALLOWED
+        secrets = self._secrets(kind.type, proposal.target)
+        found = self._blocklisted(proposal, kind, said, read=read is not None)
+        found = [v for v in found if v.rule not in lifted] + (read or [])
+        if not found or strictest(found).decision is not Severity.BLOCK:
+            found += self._looped(visits)
+            found += secrets
+            found += self._committing(proposal, kind, said, read=read is not None)
+            for expectation in self._expectations:
+                found += expectation.missed(proposal, kind)
+            found += self._unsure(proposal, kind)
+            found += deceptive(proposal, said)
+        return together(found, masks_text=bool(secrets)) if found else ALLOWED
+
+    def _unremarkable(
+        self, proposal: Proposal, kind: Kind, visits: int, said: Sequence[str], *, read: bool
+    ) -> bool:
+        """Say whether no step can match; most proposals are decided by this one look."""
+        sieve = self._own_sieve if read and not proposal.target and self._coding else self._sieve
+        return (
+            visits < self._config.loop_threshold
+            and kind.type != "type"
+            and not self._expectations
+            and not self._unsure(proposal, kind)
+            and all(map(str.isascii, said))
+            and sieve.passes(said)
+        )
+
+    def takes_secret(self, kind: str, target: Target | None) -> bool:
+        return bool(self._secrets(kind, target))
+
+    def now(self, decided: Decided, visits: int) -> str:
+        """Say how confident the agent was and had to be, and which visit this would be."""
+        confidence, threshold = decided.proposal.confidence, self.threshold(_kind(decided))
+        said = "no confidence given"
+        if confidence is not None:
+            said = f"confidence {beside(confidence, threshold)}"
+        return f"{said}; visit {visits} of {self._config.loop_threshold}" if visits else said
+
+    def threshold(self, kind: Kind) -> float:
+        """Return how confident an agent must be to do this kind of thing unasked."""
+        if kind.type in GUI:
+            return self._config.confidence_threshold
+        if not kind.known:
+            return self._confidence.default
+        if kind.risk == "low":
+            return self._confidence.low
+        return self._confidence.medium if kind.risk == "medium" else self._confidence.high
+
+    def _blocklisted(
+        self, proposal: Proposal, kind: Kind, said: Sequence[str], *, read: bool
+    ) -> list[Verdict]:
+        if read:
+            return self._blocklisted_in_command(proposal)
+        found = self._blocklist.found(said)
+        if not found:
+            return found
+        bare = self._blocklist.found(self._where_bare_words_count(proposal, kind, said))
+        return [verdict for verdict in found if verdict.rule not in self._bare or verdict in bare]
+
+    def _blocklisted_in_command(self, proposal: Proposal) -> list[Verdict]:
+        """Look for words where a command would do them, and for the operator's own anywhere."""
+        found = self._own_blocklist.found(text_words(proposal))
+        if proposal.target is not None:
+            found += self._blocklist.found(target_words(proposal))
+        if not self._coding and self._commands is not None:
+            findings = self._commands.reader.reading(proposal).findings
+            acting = [finding.said for finding in findings if finding.effect is not Effect.READ]
+            found += self._blocklist.found(tuple(dict.fromkeys(acting)))
+        return list(dict.fromkeys(found))
+
+    def _where_bare_words_count(
+        self, proposal: Proposal, kind: Kind, said: Sequence[str]
+    ) -> Sequence[str]:
+        if kind.read_only or kind.prose:
+            return ()
+        return target_words(proposal) if self._is_command(kind) else said
+
+    def _looped(self, visits: int) -> list[Verdict]:
+        if visits < self._config.loop_threshold:
+            return []
+        reason = f"Loop: this is visit {visits} of the same state"
+        remedy = "in a new episode"
+        if self._config.loop_counts == "repeats":
+            reason += ", and nothing new was tried"
+            remedy = "after another action that was not tried yet, or in a new episode"
+        return [Verdict("gate", Severity.BLOCK, "gate.loop", reason, "loop", remedy=remedy)]
+
+    def _secrets(self, kind: str, target: Target | None) -> list[Verdict]:
+        if kind != "type" or target is None:
+            return []
+        return [
+            verdict
+            for field in (forms((target.label,)), forms((target.name,)))
+            if not self._credential_allowlist.find(field)
+            for verdict in self._credentials.found(field)
+        ]
+
+    def _committing(
+        self, proposal: Proposal, kind: Kind, said: Sequence[str], *, read: bool
+    ) -> list[Verdict]:
+        if read:
+            text = text_words(proposal)
+            command = self._own_irreversible.found(text) + self._own_shell.found(text)
+            return command + self._irreversible.found(target_words(proposal))
+        if kind.type == "run_tests":  # which may run anything
+            return self._shell.found(text_words(proposal))
+        # Typing commits nothing, whatever the field is called; the click that follows does.
+        if kind.read_only or kind.type == "type":
+            return []
+        if not self._is_command(kind):
+            return self._irreversible.found(said)
+        if proposal.target is None:
+            return self._shell.found(said)
+        command = self._shell.found(text_words(proposal))
+        return command + self._irreversible.found(target_words(proposal))
+
+    def _unsure(self, proposal: Proposal, kind: Kind) -> list[Verdict]:
+        if proposal.confidence is None:
+            if kind.risk not in self._confidence.required_for:
+                return []
+            threshold = self.threshold(kind)
+            reason = f"Failed: {kind.risk} risk needs a confidence, and none is given"
+        else:
+            threshold = self.threshold(kind)
+            if proposal.confidence >= threshold:
+                return []
+            reason = compared(proposal.confidence, threshold)
+        return [unsure(reason, threshold)]
+
+    def _is_command(self, kind: Kind) -> bool:
+        return self._coding and kind.type == "run_shell"
+
+
+class Joint:
+    """Several sets of rules that must all be content."""
+
+    def __init__(self, several: Sequence[Rules]) -> None:
+        self._several = several
+
+    def judge(
+        self, proposed: Proposed, kind: Kind, visits: int, lifted: AbstractSet[str] = NONE
+    ) -> Verdict:
+        """Return the strictest verdict, with every rule that matched in any of them."""
+        each = (rules.judge(proposed, kind, visits, lifted) for rules in self._several)
+        found = [verdict for verdict in each if verdict is not ALLOWED]
+        return merged(found) if found else ALLOWED
+
+    def now(self, decided: Decided, visits: int) -> str:
+        said = (rules.now(decided, visits) for rules in self._several)
+        return "; ".join(dict.fromkeys(said))
+
+    def takes_secret(self, kind: str, target: Target | None) -> bool:
+        return any(rules.takes_secret(kind, target) for rules in self._several)
+
+
+def _kind(decided: Decided) -> Kind:
+    """Return what was judged; whether its type was known shows in the rules that matched."""
+    rules = {rule for verdict in decided.verdicts for rule in (verdict.rule, *verdict.also)}
+    return Kind(
+        decided.type,
+        decided.tier,
+        decided.reversibility,
+        decided.risk,
+        known="classify.unknown_type" not in rules,
+    )
+
+
+def _added(listed: Sequence[AnyPattern]) -> frozenset[str]:
+    """Return the patterns that safetyd does not come with."""
+    return frozenset(known.pattern for known in named(listed)) - _SHIPPED
+
+
+def _softened(blocklist: Sequence[AnyPattern]) -> list[AnyPattern]:
+    """Let bare words ask, unless the operator said what they mean."""
+    return [
+        msgspec.structs.replace(known, then=known.then or Severity.ASK)
+        if known.pattern in _BARE
+        else known
+        for known in named(blocklist)
+    ]

@@ -1,0 +1,66 @@
+"""The lists of `[rules]` tables, one over the other, as guards ask them."""
+
+from datetime import tzinfo
+
+import msgspec
+
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.guards.rules import Rule, RuleCase, RuleLists
+from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
+from safetyd.core.shell.command_reader import CommandReader
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What rules are read against: the same for all of them."""
+
+    kinds: Kinds
+    mode: str
+    timezone: tzinfo
+    coding: bool
+    reader: CommandReader
+
+
+class Layer:
+    """The lists of one `[rules]` table."""
+
+    def __init__(self, lists: RuleLists, setting: Setting) -> None:
+        kinds = setting.kinds
+        rules = [Rule(each, kinds, setting.mode, setting.timezone) for each in lists.custom]
+        self.blocking = [rule for rule in rules if rule.verdict.decision is Severity.BLOCK]
+        self.milder = [rule for rule in rules if rule.verdict.decision is not Severity.BLOCK]
+        self._required = frozenset(kinds.named(name).type for name in lists.require_permission)
+        allowed = map(kinds.named, lists.allow_without_permission)
+        self._allowed = frozenset(kind.type for kind in allowed if not prohibited(kind))
+        self._push_to = frozenset(lists.allow_push_to)
+
+    def ruling(self, case: RuleCase) -> Verdict | None:
+        """Return what replaces the table's verdict, if anything here does."""
+        kind = case.kind
+        if kind.type in self._required:
+            return _required(kind)
+        for rule in self.milder:
+            # One that does not name a prohibited type was not written to loosen it.
+            if (not prohibited(kind) or kind.type in rule.types) and rule.matches(case):
+                return rule.verdict
+        pushes = kind.type == "push" and case.proposal.remote in self._push_to
+        return ALLOWED if pushes or kind.type in self._allowed else None
+
+    def rules(self, case: RuleCase) -> Verdict | None:
+        """Return what is said of a part of a command: what blocks first, then what else applies."""
+        blocking = (rule.verdict for rule in self.blocking if rule.matches(case))
+        return next(blocking, None) or self.ruling(case)
+
+    def restricts(self, type_: str) -> bool:
+        """Say whether something here may restrict proposals of a type."""
+        rules = [*self.blocking, *(rule for rule in self.milder if rule.verdict is not ALLOWED)]
+        return type_ in self._required or any(not r.types or type_ in r.types for r in rules)
+
+
+def prohibited(kind: Kind) -> bool:
+    return "prohibited" in {kind.risk, kind.tier}
+
+
+def _required(kind: Kind) -> Verdict:
+    reason = f"{kind.type} is listed in require_permission, so a person must permit it"
+    remedy = f"without {kind.type} in require_permission"
+    return Verdict("classify", Severity.ASK, "rules.require_permission", reason, remedy=remedy)

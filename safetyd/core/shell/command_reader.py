@@ -1,0 +1,98 @@
+"""Readings of the commands that agents propose, each made once."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.shell.places import project_of
+from safetyd.core.shell.programs import Row, digest, shipped
+from safetyd.core.shell.reading import REVERSIBILITY, Effect
+
+if TYPE_CHECKING:
+    from safetyd.core.shell.judge import Reading  # which imports a parser, so it is done late
+
+MAX_REMEMBERED: Final = 512
+
+READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
+
+ShellReading = Literal["judge", "patterns"]
+
+
+class ShellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[shell]`: programs that the table does not know, or knows otherwise."""
+
+    programs: dict[str, Row] = {}
+    table: str = ""  # the digest of the shipped table; it finds that out itself
+
+    def dated(self) -> "ShellConfig":
+        """Return the same with the digest of the table that is shipped now."""
+        return msgspec.structs.replace(self, table=digest())
+
+
+class CheckedProject(msgspec.Struct, frozen=True):
+    """What a command may know of its project."""
+
+    root: str = ""
+    checks: tuple[str, ...] = ()
+
+
+class CommandReader:
+    """Reads what proposals of some types would run. With `patterns` it reads nothing."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        config: ShellConfig,
+        projects: Mapping[str, CheckedProject],
+        profile: str,
+        how: ShellReading = "judge",
+    ) -> None:
+        self.kinds = kinds
+        self._table = None if how == "patterns" else shipped().with_rows(config.programs)
+        self._projects = projects
+        self._strict = profile != "coding"
+        self._remembered: dict[tuple[str, str | None, str | None], Reading] = {}
+
+    def reads(self, kind: Kind, proposal: Proposal) -> bool:
+        """Say whether the text of a proposal is a command that is read."""
+        return self._table is not None and kind.type in READ and bool(proposal.text)
+
+    def reading(self, proposal: Proposal) -> "Reading":
+        key = proposal.text, proposal.cwd, proposal.project
+        known = self._remembered.get(key)
+        if known is None:
+            known = self._read(proposal)
+            if len(self._remembered) >= MAX_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
+            self._remembered[key] = known
+        return known
+
+    def kind(self, proposal: Proposal) -> Kind:
+        """Return what a proposal is. A command is what it was read to do.
+
+        What only looks passes in any profile.
+        """
+        kind = self.kinds.of(proposal)
+        if kind.type != "run_shell" or not self.reads(kind, proposal):
+            return kind
+        effect = self.reading(proposal).effect
+        if kind.raised:
+            return kind
+        if self._strict and effect is not Effect.READ:
+            return kind
+        if effect is Effect.READ:
+            return msgspec.structs.replace(
+                kind, tier="auto_allowed", reversibility="read_only", risk="low"
+            )
+        return msgspec.structs.replace(kind, reversibility=REVERSIBILITY[effect])
+
+    def _read(self, proposal: Proposal) -> "Reading":
+        from safetyd.core.shell.judge import read  # noqa: PLC0415 - the import of its parser is slow
+
+        assert self._table is not None  # noqa: S101 - `reads` was asked first
+        known = self._projects.get(proposal.project or "") or CheckedProject()
+        project = project_of(known.root, proposal.cwd or "")
+        return read(proposal.text, self._table, project, known.checks)

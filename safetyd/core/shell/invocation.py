@@ -1,6 +1,6 @@
 """One program on its way to be judged: what its reader may ask, and what it says it found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from safetyd.core.shell import places
@@ -77,7 +77,8 @@ class Invocation:
 
     def reads(self, *words: Word) -> None:
         """Say that files are read; whether they are secret is not decided here."""
-        touches = tuple(self._touch(word.text, Access.READ) for word in words)
+        names = dict.fromkeys(name for word in words for name in _names_in(word.text))
+        touches = tuple(self._touch(name, Access.READ) for name in names)
         if touches:
             self.found(Effect.READ, "reads files", touches=touches)
 
@@ -191,12 +192,21 @@ class Invocation:
             self.unseen(source.origin, visible(word.text))
 
     def _touch(self, path: str, access: Access) -> Touch:
-        return Touch(self.scope.place(path).path, access)
+        return Touch(self.scope.place(path).path, access, path)
 
 
 def _acting(words: Sequence[Word]) -> str:
     """Join words, but for those that are sentences: messages, patterns, code."""
     return " ".join(w.text for w in words if not (w.quoted and " " in w.text))
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """Yield what may be the name of a file in a word: `--file=x`, `@x` and `host:x` hold one."""
+    if not text.startswith("-"):
+        yield text
+    for sign in "=@:":
+        if sign in text:
+            yield text.rpartition(sign)[2]
 
 
 def visible(text: str) -> str:

@@ -61,6 +61,7 @@ class Touch(NamedTuple):
 
     path: str  # as it would be opened: without quotes, with `~` for the home folder
     access: Access
+    given: str = ""  # as the command has it
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

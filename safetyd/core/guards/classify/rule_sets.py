@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
@@ -186,15 +187,18 @@ class RuleSet:
             return []
         reader = self._setting.reader
         if reader.reads(kind, proposal):
-            touches = (t for f in reader.reading(proposal).findings for t in f.touches)
-            named = {t.path.replace(HOLE, "$"): t.access is not Access.READ for t in touches}
-        else:
-            named = dict.fromkeys(path_words(proposal.text), True)
-        return [
-            (where, changes)
-            for word, changes in named.items()
-            for where in likely(word, self._root)
-        ]
+            touches = [t for f in reader.reading(proposal).findings for t in f.touches]
+            return [
+                (replace(where, given=_seen(t.given or t.path)), t.access is not Access.READ)
+                for t in dict.fromkeys(touches)
+                for where in likely(t.path.replace(HOLE, "$"), self._root)
+            ]
+        words = dict.fromkeys(path_words(proposal.text))
+        return [(where, True) for word in words for where in likely(word, self._root)]
+
+
+def _seen(word: str) -> str:
+    return word.replace(HOLE, "...")
 
 
 def _over(base: RulesConfig, rules: ProjectRules) -> RulesConfig:

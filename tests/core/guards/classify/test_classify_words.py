@@ -1,7 +1,7 @@
 """A command is asked about if a word of it is a path that would be."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from safetyd.core.guards.projects import ProjectConfig
@@ -19,8 +19,8 @@ CODING = ClassifyRig(profile="coding")
         ("cat ~/.ssh/id_rsa", "~/.ssh/id_rsa"),
         ("cat .env", ".env"),
         ("cp ~me/.ssh/id_ed25519 x", "~me/.ssh/id_ed25519"),
-        ("cat $HOME/.aws/credentials", "$HOME/.aws/credentials"),
-        ("cat ${HOME}/.aws/credentials", "/.aws/credentials"),
+        ("cat $HOME/.aws/credentials", "~/.aws/credentials"),
+        ("cat ${HOME}/.aws/credentials", "~/.aws/credentials"),
         ("cat '.e'nv", ".env"),
         ("cat .\\env", ".env"),
         ("cat <.env", ".env"),
@@ -104,19 +104,21 @@ def test_in_a_project_words_begin_at_its_root() -> None:
     )
 
     assert rig.looks("run_shell", text="cat vault/x", project="web").rule == SENSITIVE
-    assert rig.looks("run_shell", text="cat ./ci/x", project="web").rule == GUARDED
+    assert rig.looks("run_shell", text="echo x > ./ci/x", project="web").rule == GUARDED
+    assert rig.looks("run_shell", text="cat ./ci/x", project="web") is ALLOWED
     assert rig.looks("run_shell", text="cat .env src/x", project="web") is ALLOWED
 
 
 @given(
     st.sampled_from([".env", "~/.ssh/x", "/etc/shadow", "a/b.pem"]),
-    st.sampled_from(["cat {}", "cat<{}", "a;cat {}|b", "x={}", "f({})", "a:{},b", "cat {}\n"]),
-    st.sampled_from(["'", '"', "\\", ""]),
+    st.sampled_from(["cat {}", "cat<{}", "a;cat {}|b", "x $(cat {})", "a --file={}", "cat {}\n"]),
+    st.sampled_from(["''", '""', "\\", ""]),
     st.integers(0, 4),
 )
-def test_a_path_is_found_between_any_signs_and_in_any_quotes(
+def test_a_path_is_found_wherever_a_command_reads_it_and_in_any_quotes(
     path: str, command: str, quote: str, at: int
 ) -> None:
     dressed = f"{path[:at]}{quote}{path[at:]}"
 
+    assume("~" not in path or at == 0 or not quote)
     assert CODING.looks("run_shell", text=command.format(dressed)).rule == SENSITIVE

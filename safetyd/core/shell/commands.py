@@ -5,9 +5,10 @@ from typing import Final
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
-from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.invocation import Invocation, followed, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
+from safetyd.core.shell.recursion import forks_itself
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.syntax import Unreadable
@@ -112,11 +113,12 @@ class Commands:
                 continue
             if redirect.operator == ">&" and (target.text.isdecimal() or target.text == "-"):
                 continue
+            where = scope.place(target.text)
+            before = scope.files.get(where.path) if ">>" in redirect.operator else None
             self._invocation(command, scope, ">").writes(target)
             if redirect.descriptor in {"", "1", "&"}:
-                where = scope.place(target.text)
                 if where.kind != places.STREAM and target.fixed:
-                    scope.files[where.path] = flow
+                    scope.files[where.path] = followed(before or NOTHING, flow)
                 flow = NOTHING
         return flow
 
@@ -174,7 +176,9 @@ class Commands:
         call = Call(program, name, command.words[1:], command.stdin)
         inv = Invocation(call, command, scope, self._trace, self)
         row = program.row
-        if row.reader:
+        if call.asks_help:
+            inv.found(Effect.READ, "tells about itself")
+        elif row.reader:
             self._readers[row.reader](inv)
         elif row.wraps is not None:
             self._wrapped(row.wraps, inv)
@@ -184,12 +188,14 @@ class Commands:
 
     def _wrapped(self, wraps: Wraps, inv: Invocation) -> None:
         row = inv.call.program.row
-        inner = list(_command_of(inv.call, wraps))
+        inner = list(command_of(inv.call, wraps))
         if row.effect is not None and (inner or not wraps.optional):
             inv.found(row.effect, row.why or rows.WHY[row.effect], type=row.type, blocks=row.blocks)
         for option, value in inv.call.options:
             if option in row.writes and value is not None:
                 inv.writes(value)
+            elif option in row.runs and value is not None:
+                inv.output = inv.shell(value, f"{inv.call.name} {option}", inv.stdin)
         while wraps.assigns and inner and "=" in inner[0].text.lstrip("-"):
             name, _, text = inner[0].text.partition("=")
             self._variable(name, inner[0]._replace(text=text), inv.command, inv.scope)
@@ -239,8 +245,21 @@ class Commands:
         """Read the body of a function or alias, with its words."""
         body = scope.functions[name]
         scope.called.add(name)
+        if not isinstance(body, str) and forks_itself(name, body):
+            whole = Command([], [], [], stdin, body.start_byte, body.end_byte)
+            why = "starts itself again and again, until the machine stands still"
+            self._invocation(whole, scope, name).found(Effect.UNKNOWN, why, blocks=True)
+            return Flow(None, COMMAND)
+        entered = scope.entered.count(name)
+        if entered > 1:
+            return Flow(None, COMMAND)
         inner = scope.copy()
-        del inner.functions[name]  # a function that calls itself was read once
+        inner.entered = (*scope.entered, name)
+        if isinstance(body, str):
+            del inner.functions[name]  # in an alias its own name is that of the program
+        elif entered:
+            # A function that calls itself is read once more, with whatever words.
+            given = [Word(HOLE, 0, 0, COMMAND)] * len(_OF_FUNCTIONS)
         for number in _OF_FUNCTIONS:
             inner.variables[number] = Flow(None, COMMAND)
         for number, word in zip(_OF_FUNCTIONS, given, strict=False):
@@ -267,7 +286,7 @@ class Commands:
 _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
 
 
-def _command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
+def command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
     """Return the command among the words of a program that runs one."""
     words = list(call.words)
     if wraps.after:

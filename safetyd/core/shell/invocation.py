@@ -7,7 +7,7 @@ from safetyd.core.shell import places
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Finding, Touch
 from safetyd.core.shell.scope import Command, Scope, Trace
-from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, PROJECT, Flow, Word
+from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, PROJECT, Flow, Word, least_trusted
 
 MAX_NAME: Final = 60
 
@@ -92,6 +92,8 @@ class Invocation:
         shown = visible(path)
         if where.kind == places.STREAM:
             return
+        if where.path in self.scope.files:
+            self.scope.files[where.path] = changed(self.scope.files[where.path])
         if where.kind in {places.INSIDE, places.TEMPORARY}:
             self.found(Effect.WORK, f"{what} {shown}", touches=touch)
         elif where.kind == places.DISK:
@@ -207,6 +209,18 @@ def _names_in(text: str) -> Iterator[str]:
     for sign in "=@:":
         if sign in text:
             yield text.rpartition(sign)[2]
+
+
+def changed(flow: Flow) -> Flow:
+    """Return what is left of text after a program had it: known text is known no more."""
+    return Flow(None, flow.origin or COMMAND)
+
+
+def followed(before: Flow, after: Flow) -> Flow:
+    """Return the text of two, one after the other."""
+    known = before.text is not None and after.text is not None
+    text = f"{before.text}{after.text}" if known else None
+    return Flow(text, least_trusted([before.origin, after.origin]))
 
 
 def visible(text: str) -> str:

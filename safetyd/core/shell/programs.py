@@ -35,6 +35,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     type: str = ""
     remedy: str = ""
     blocks: bool = False
+    arguments: Arguments | None = None  # where they are not those of the row
 
 
 class Wraps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,6 +106,7 @@ class Program:
         )
         uses = [use for effect in EFFECTS for use in _uses(row, effect)]
         self.uses = sorted(uses, key=lambda use: use.specific, reverse=True)
+        self.by_options = [use for use in self.uses if not use.words]
 
     @property
     def has_verbs(self) -> bool:

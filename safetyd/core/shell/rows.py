@@ -42,7 +42,8 @@ def apply(inv: Invocation) -> None:
         blocks=verb_said.blocks if verb_said else row.blocks,
         remedy=(verb_said.remedy if verb_said else "") or row.remedy,
     )
-    _arguments(inv, call.arguments[verbs + row.patterns :], effect)
+    what = (verb_said.arguments if verb_said else None) or row.arguments
+    _arguments(inv, call.arguments[verbs + row.patterns :], effect, what)
     _options(inv)
     if use and use.words and use.words[0] in row.run:
         _runs_elsewhere(inv, verbs)
@@ -60,7 +61,12 @@ def _effect(call: Call, use: Use | None) -> Effect:
 
 def _use(call: Call) -> Use | None:
     """Return the use that fits best: the most words, then the most options, then the strictest."""
-    return next((use for use in call.program.uses if _fits(use, call)), None)
+    best = next((use for use in call.program.uses if _fits(use, call)), None)
+    if best is None or not best.words:
+        return best
+    # Options that are listed without a verb hold for every verb.
+    stricter = (use for use in call.program.by_options if use.effect.rank > best.effect.rank)
+    return next((use for use in stricter if not use.effect.passes and _fits(use, call)), best)
 
 
 def _fits(use: Use, call: Call) -> bool:
@@ -77,8 +83,7 @@ def _fits(use: Use, call: Call) -> bool:
     )
 
 
-def _arguments(inv: Invocation, words: list[Word], effect: Effect) -> None:
-    what = inv.call.program.row.arguments
+def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) -> None:
     if what == "text" or not words:
         return
     if what in {"copy", "move"} and len(words) > 1:

@@ -42,6 +42,7 @@ class Scope:
         self.variables: dict[str, Flow] = {}
         self.functions: dict[str, Node | str] = {}
         self.called: set[str] = set()
+        self.entered: tuple[str, ...] = ()  # functions that are being read
         self.files: dict[str, Flow] = {}  # what was written, by absolute path; shared with copies
         self.elsewhere = False  # on another machine or in a container
 
@@ -51,6 +52,7 @@ class Scope:
         other.variables = dict(self.variables)
         other.functions = dict(self.functions)
         other.called = self.called
+        other.entered = self.entered
         other.files = self.files
         other.elsewhere = self.elsewhere
         return other

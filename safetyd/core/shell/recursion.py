@@ -1,0 +1,36 @@
+"""Functions that start themselves, so that there are ever more of them."""
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+
+def forks_itself(name: str, body: Node) -> bool:
+    """Say whether a function calls itself in the background or in a pipe."""
+    called = name.encode()
+    return any(_name(node) == called and _beside(node, body) for node in _commands(body))
+
+
+def _commands(node: Node) -> Iterator[Node]:
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each.type == "command":
+            yield each
+        waiting += each.children
+
+
+def _name(command: Node) -> bytes:
+    found = command.child_by_field_name("name")
+    return (found.text or b"") if found else b""
+
+
+def _beside(node: Node, body: Node) -> bool:
+    """Say whether a command does not have to end before the function goes on."""
+    at: Node | None = node
+    while at is not None and at.id != body.id:
+        following = at.next_sibling
+        if at.type == "pipeline" or (following is not None and following.type == "&"):
+            return True
+        at = at.parent
+    return False

@@ -1,0 +1,211 @@
+"""What functions and methods of Python do that does not pass by itself, by their names."""
+
+from typing import Final
+
+from safetyd.core.shell.reading import Access, Effect
+
+_READ, _WRITE, _DELETE = Access.READ, Access.WRITE, Access.DELETE
+
+Parameter = tuple[int, str]  # its place and its name
+FileParameter = tuple[int, str, Access]
+
+_COPIES: Final[tuple[FileParameter, ...]] = ((0, "src", _READ), (1, "dst", _WRITE))
+_MOVES: Final[tuple[FileParameter, ...]] = ((0, "src", _WRITE), (1, "dst", _WRITE))
+_PATH_DELETED: Final[tuple[FileParameter, ...]] = ((0, "path", _DELETE),)
+_PATH_WRITTEN: Final[tuple[FileParameter, ...]] = ((0, "path", _WRITE),)
+_FILE_READ: Final[tuple[FileParameter, ...]] = ((0, "path", _READ),)
+
+# Files that a function opens.
+FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
+    **dict.fromkeys(
+        ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs"), _PATH_DELETED
+    ),
+    **dict.fromkeys(
+        (
+            *("os.mkdir", "os.makedirs", "os.chmod", "os.lchmod", "os.chown", "os.lchown"),
+            *("os.truncate", "os.utime", "os.mkfifo", "os.mknod", "shutil.chown"),
+            *("os.setxattr", "os.removexattr", "dbm.open", "tokenize.open"),
+        ),
+        _PATH_WRITTEN,
+    ),
+    **dict.fromkeys(
+        ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.copymode"),
+        _COPIES,
+    ),
+    **dict.fromkeys(("os.rename", "os.renames", "os.replace", "shutil.move"), _MOVES),
+    **dict.fromkeys(("os.symlink", "os.link"), ((1, "dst", _WRITE),)),
+    **dict.fromkeys(
+        ("sqlite3.connect", "numpy.loadtxt", "pandas.read_csv", "pandas.read_json"), _FILE_READ
+    ),
+    "shutil.make_archive": ((0, "base_name", _WRITE),),
+    "shutil.unpack_archive": ((0, "filename", _READ), (1, "extract_dir", _WRITE)),
+    "urllib.request.urlretrieve": ((1, "filename", _WRITE),),
+    "numpy.save": ((0, "file", _WRITE),),
+    "numpy.savetxt": ((0, "fname", _WRITE),),
+    "torch.save": ((1, "f", _WRITE),),
+}
+# Functions like `open`: where the mode stands.
+OPENERS: Final[dict[str, Parameter]] = {
+    **dict.fromkeys(
+        (
+            *("open", "codecs.open", "gzip.open", "bz2.open", "lzma.open", "tarfile.open"),
+            *("zipfile.ZipFile", "tarfile.TarFile", "gzip.GzipFile", "aiofiles.open"),
+        ),
+        (1, "mode"),
+    ),
+    "os.open": (1, "flags"),
+}
+# Methods of paths: what happens to the path, and to what is given.
+METHODS: Final[dict[str, tuple[Access, tuple[FileParameter, ...]]]] = {
+    **dict.fromkeys(("unlink", "rmdir", "rmtree"), (_DELETE, ())),
+    **dict.fromkeys(
+        (
+            *("write_text", "write_bytes", "touch", "mkdir", "chmod", "lchmod"),
+            *("symlink_to", "hardlink_to"),
+        ),
+        (_WRITE, ()),
+    ),
+    **dict.fromkeys(("read_text", "read_bytes"), (_READ, ())),
+    **dict.fromkeys(("rename", "replace"), (_WRITE, ((0, "target", _WRITE),))),
+}
+# Methods that write what is given as a name; objects of many libraries have them.
+SAVERS: Final = frozenset(
+    {"to_csv", "to_json", "to_parquet", "to_excel", "to_pickle", "to_html", "savefig", "save"}
+    | {"extractall", "dump_stats", "save_pretrained"}
+)
+
+# Functions that hand a text to a shell.
+SHELLS: Final[dict[str, Parameter]] = {
+    "os.system": (0, "command"),
+    "os.popen": (0, "cmd"),
+    "subprocess.getoutput": (0, "cmd"),
+    "subprocess.getstatusoutput": (0, "cmd"),
+    "asyncio.create_subprocess_shell": (0, "cmd"),
+    "asyncio.subprocess.create_subprocess_shell": (0, "cmd"),
+    "anyio.run_process": (0, "command"),
+    "pexpect.spawn": (0, "command"),
+    "pexpect.run": (0, "command"),
+    "invoke.run": (0, "command"),
+    "get_ipython().system": (0, "cmd"),
+}
+SUBPROCESS: Final = frozenset(
+    f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")
+)
+# Functions that run a program: where it stands, and whether the arguments follow or are a list.
+RUNNERS: Final[dict[str, tuple[int, bool]]] = {
+    **{f"os.exec{kind}": (0, kind[0] == "l") for kind in ("l", "le", "lp", "lpe")},
+    **{f"os.exec{kind}": (0, False) for kind in ("v", "ve", "vp", "vpe")},
+    **{f"os.spawn{kind}": (1, True) for kind in ("l", "le", "lp", "lpe")},
+    **{f"os.spawn{kind}": (1, False) for kind in ("v", "ve", "vp", "vpe")},
+    "os.posix_spawn": (0, False),
+    "os.posix_spawnp": (0, False),
+}
+
+_UNKNOWN_CODE: Final = "runs code that is not known before it runs"
+_STORED_OBJECTS: Final = "loads stored objects, which may run anything"
+_NATIVE: Final = "calls native code"
+_CONNECTS: Final = "opens a connection to another machine"
+_OTHER_USER: Final = "acts as another user"
+
+FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
+    **dict.fromkeys(
+        (
+            *("pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.load", "marshal.loads"),
+            *("dill.load", "dill.loads", "cloudpickle.load", "cloudpickle.loads", "shelve.open"),
+            *("joblib.load", "pandas.read_pickle", "jsonpickle.decode", "yaml.unsafe_load"),
+            *("cPickle.load", "cPickle.loads", "_pickle.load", "_pickle.loads"),
+        ),
+        (Effect.UNKNOWN, _STORED_OBJECTS),
+    ),
+    **dict.fromkeys(
+        (
+            *("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary", "ctypes.pydll.LoadLibrary"),
+            *("ctypes.memmove", "ctypes.memset", "ctypes.string_at", "ctypes.cast", "cffi.FFI"),
+            *("ctypes.CFUNCTYPE", "mmap.mmap"),
+        ),
+        (Effect.UNKNOWN, _NATIVE),
+    ),
+    **dict.fromkeys(
+        (
+            *("types.FunctionType", "types.CodeType", "code.InteractiveInterpreter"),
+            *("code.InteractiveConsole", "code.interact", "os.startfile"),
+        ),
+        (Effect.UNKNOWN, _UNKNOWN_CODE),
+    ),
+    **dict.fromkeys(("os.fork", "os.forkpty"), (Effect.UNKNOWN, "starts copies of itself")),
+    **dict.fromkeys(
+        (
+            *("os.killpg", "signal.pidfd_send_signal"),
+            *("psutil.Process().kill", "psutil.Process().terminate"),
+        ),
+        (Effect.IRREVERSIBLE, "ends processes"),
+    ),
+    **dict.fromkeys(
+        (
+            *("os.setuid", "os.setgid", "os.seteuid", "os.setegid", "os.setreuid", "os.setregid"),
+            *("os.setresuid", "os.setresgid", "os.setgroups", "os.initgroups", "os.chroot"),
+        ),
+        (Effect.PRIVILEGED, _OTHER_USER),
+    ),
+    **dict.fromkeys(
+        ("keyring.get_password", "getpass.getpass"), (Effect.SECRETS, "asks for a password")
+    ),
+    **dict.fromkeys(
+        ("os.environ.items", "os.environ.values"),
+        (Effect.SECRETS, "shows every variable of the environment"),
+    ),
+    "ensurepip.bootstrap": (Effect.INSTALLS, "installs pip"),
+}
+# Whole modules, for what every call of theirs comes to.
+MODULES: Final[dict[str, tuple[Effect, str]]] = {
+    **dict.fromkeys(
+        (
+            *("smtplib", "aiosmtplib", "ftplib", "telnetlib", "nntplib", "imaplib", "poplib"),
+            *("paramiko", "fabric", "asyncssh", "pysftp", "scp", "xmlrpc.client"),
+            *("websockets", "websocket", "boto3", "botocore", "google.cloud", "azure.storage"),
+            *("slack_sdk", "twilio", "sendgrid", "stripe", "tweepy", "pymongo", "redis"),
+        ),
+        (Effect.LEAVES, _CONNECTS),
+    ),
+    "plumbum": (Effect.UNKNOWN, "runs programs that are not known before they run"),
+}
+CONNECTORS: Final[dict[str, tuple[int, str]]] = {
+    "socket.create_connection": (0, "address"),
+    "socket.socket().connect": (0, "address"),
+    "socket.socket().connect_ex": (0, "address"),
+    "socket.socket().sendto": (1, "address"),
+    "asyncio.open_connection": (0, "host"),
+    "webbrowser.open": (0, "url"),
+    "webbrowser.open_new": (0, "url"),
+    "webbrowser.open_new_tab": (0, "url"),
+}
+HTTP: Final = frozenset({"requests", "httpx", "aiohttp", "urllib3", "niquests", "http"})
+NETWORK: Final = HTTP | {"urllib", "socket"}
+SENDING: Final = frozenset({"post", "put", "patch", "delete", "ws_connect", "post_json"})
+ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+BODIES: Final = frozenset({"data", "json", "files", "content", "body", "fields"})
+
+# They only show what they are given.
+SHOWING: Final = frozenset(
+    {"print", "help", "isinstance", "issubclass", "hasattr", "type", "repr", "callable", "dir"}
+    | {f"inspect.{name}" for name in ("getsource", "signature", "getdoc", "getfile")}
+)
+# Attributes by which code reaches what its text does not name.
+INSIDES: Final = frozenset(
+    {"__subclasses__", "__globals__", "__builtins__", "__getattribute__", "__code__", "__closure__"}
+    | {"f_globals", "f_locals", "f_builtins", "__loader__", "__reduce__", "__reduce_ex__"}
+)
+RUNNING_MODULES: Final = frozenset(
+    {"os", "subprocess", "shutil", "builtins", "__builtins__", "importlib", "posix", "sys", "pty"}
+)
+_SECRET_WORDS: Final = frozenset(
+    {"SECRET", "SECRETS", "TOKEN", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "CREDENTIAL"}
+    | {"CREDENTIALS", "APIKEY", "PAT"}
+)
+_KEY_WORDS: Final = frozenset({"API", "ACCESS", "PRIVATE", "SIGNING", "ENCRYPTION", "SSH", "AUTH"})
+
+
+def looks_secret(variable: str) -> bool:
+    """Say whether a variable of the environment is named as secrets are."""
+    words = set(variable.upper().split("_"))
+    return bool(words & _SECRET_WORDS) or ("KEY" in words and bool(words & _KEY_WORDS))

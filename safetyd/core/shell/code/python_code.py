@@ -1,0 +1,161 @@
+"""Python code, read by its syntax tree.
+
+What its calls come to is looked up by the names that they stand for; what has no name there
+passes. A hole in the source is taken for text that stays in its string.
+"""
+
+import ast
+import warnings
+from typing import Final
+
+from safetyd.core.shell.code.code_builder import CodeBuilder
+from safetyd.core.shell.code.python_calls import INSIDES, SHOWING
+from safetyd.core.shell.code.python_effects import Arguments, PythonEffects
+from safetyd.core.shell.code.python_names import STANDS_FOR_HOLE, Names
+from safetyd.core.shell.code.python_values import Dotted, Place, Value, choices
+from safetyd.core.shell.reading import HOLE, Code, Effect
+
+MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
+MAX_SOURCES: Final = 4  # one in the other
+MAX_LEVELS: Final = 100
+
+_UNREADABLE: Final = "is not readable as Python"
+_TOO_DEEP: Final = "is nested too deeply to be read"
+
+
+def read_python(source: str) -> Code:
+    builder = CodeBuilder()
+    try:
+        _Source(builder).read(source)
+    except (RecursionError, MemoryError):
+        builder.find(Effect.UNKNOWN, _TOO_DEEP)
+    return builder.code()
+
+
+class _Source:
+    """A source, and the sources that stand in its strings and are run."""
+
+    def __init__(self, builder: CodeBuilder) -> None:
+        self._builder = builder
+        self._known: set[str] = set()
+        self._letters = 0
+        self._level = 0
+
+    def read(self, source: str) -> None:
+        if source in self._known:
+            return
+        self._known.add(source)
+        self._letters += len(source)
+        if self._level > MAX_SOURCES or self._letters > MAX_LETTERS:
+            self._builder.find(Effect.UNKNOWN, _TOO_DEEP)
+            return
+        try:
+            nodes = _nodes(_tree(source))
+        except (SyntaxError, ValueError):
+            self._builder.find(Effect.UNKNOWN, _UNREADABLE)
+            return
+        self._level += 1
+        names = Names(nodes)
+        _Look(self._builder, names, PythonEffects(self._builder, self.read)).at(nodes)
+        self._level -= 1
+
+
+class _Look:
+    """One look at every node of a tree, parents first."""
+
+    def __init__(self, builder: CodeBuilder, names: Names, effects: PythonEffects) -> None:
+        self._builder = builder
+        self._names = names
+        self._effects = effects
+        self._settled: set[int] = set()  # nodes that were looked at with their parent
+        self._in_classes: set[int] = set()
+
+    def at(self, nodes: list[ast.AST]) -> None:
+        for node in nodes:
+            self._settle(node)
+            match node:
+                case ast.Call():
+                    self._call(node)
+                case ast.Attribute(attr=attr) if attr in INSIDES:
+                    self._builder.find(Effect.UNKNOWN, "reaches for what its text does not name")
+                case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
+                    self._reference(node)
+                case ast.Subscript(value=owner, slice=index, ctx=ast.Load()):
+                    self._item(owner, index)
+                case ast.FormattedValue(value=value):
+                    self._effects.show(self._names.of(value))
+
+    def _settle(self, node: ast.AST) -> None:
+        """Note which functions are named without being handed to anybody."""
+        match node:
+            case ast.ClassDef(body=body):
+                self._in_classes.update(map(id, body))
+            case ast.Attribute(value=owner):
+                self._settled.add(id(owner))
+            case ast.Assign(targets=targets, value=value) if id(node) not in self._in_classes:
+                if all(isinstance(one, ast.Name) and one.id[:2] != "__" for one in targets):
+                    self._settled.add(id(value))
+            case (
+                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
+            ):
+                self._settled.update(map(id, ast.walk(annotation)))
+            case ast.FunctionDef(returns=ast.expr() as annotation):
+                self._settled.update(map(id, ast.walk(annotation)))
+
+    def _call(self, node: ast.Call) -> None:
+        self._settled.add(id(node.func))
+        callees = choices(self._names.of(node.func))
+        if any(isinstance(callee, Dotted) and callee.name in SHOWING for callee in callees):
+            self._settled.update(map(id, node.args))
+        arguments = self._arguments(node)
+        for callee in callees:
+            self._called(callee, node.func, arguments)
+
+    def _called(self, callee: Value, func: ast.expr, arguments: Arguments) -> None:
+        match callee:
+            case Dotted(name=name):
+                self._effects.call(name, arguments)
+            case Place(path=path) if isinstance(func, ast.Attribute):
+                self._effects.method(path, func.attr, arguments)
+            case None if isinstance(func, ast.Attribute):
+                self._effects.method(HOLE, func.attr, arguments)
+
+    def _arguments(self, node: ast.Call) -> Arguments:
+        values: list[Value] = []
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                break
+            values.append(self._names.of(arg))
+        named = [(word.arg, self._names.of(word.value)) for word in node.keywords if word.arg]
+        more = len(values) < len(node.args) or len(named) < len(node.keywords)
+        return Arguments(tuple(values), tuple(named), more)
+
+    def _reference(self, node: ast.expr) -> None:
+        if id(node) in self._settled:
+            return
+        for name in self._names.dotted(node):
+            if self._effects.knows(name):  # somebody else will call it, nobody knows with what
+                self._effects.call(name, Arguments())
+
+    def _item(self, owner: ast.expr, index: ast.expr) -> None:
+        for name in self._names.dotted(owner):
+            if name == "os.environ":
+                self._effects.call("os.environ.get", Arguments((self._names.of(index),)))
+
+
+def _tree(source: str) -> ast.Module:
+    if STANDS_FOR_HOLE in source:
+        raise ValueError("a letter that stands for something else")
+    with warnings.catch_warnings(action="ignore"):  # of escapes that are none
+        return ast.parse(source.replace(HOLE, STANDS_FOR_HOLE))
+
+
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    """Return all nodes, parents first; `RecursionError` if they are too deep to be followed."""
+    nodes, level = [tree], [tree]
+    for _ in range(MAX_LEVELS):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return nodes
+        nodes += level
+    raise RecursionError

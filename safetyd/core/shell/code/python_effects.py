@@ -1,0 +1,325 @@
+"""What a call in Python code comes to, by the name of what is called and what it is given."""
+
+import shlex
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from safetyd.core.shell.code.code_builder import CodeBuilder
+from safetyd.core.shell.code.python_calls import (
+    ASKING,
+    BODIES,
+    CONNECTORS,
+    FILES,
+    FINDINGS,
+    HTTP,
+    METHODS,
+    MODULES,
+    NETWORK,
+    OPENERS,
+    RUNNERS,
+    RUNNING_MODULES,
+    SAVERS,
+    SENDING,
+    SHELLS,
+    SUBPROCESS,
+    FileParameter,
+    looks_secret,
+)
+from safetyd.core.shell.code.python_values import (
+    Content,
+    Dotted,
+    Items,
+    Place,
+    Value,
+    choices,
+    text,
+)
+from safetyd.core.shell.reading import HOLE, Access, Effect
+
+_UNKNOWN_CODE: Final = "runs code that is not known before it runs"
+_DOWNLOADED_CODE: Final = "runs code that it downloads"
+_HIDDEN_NAME: Final = "calls a function whose name is not known before it runs"
+_SENDS: Final = "sends data to another machine"
+_CONNECTS: Final = "opens a connection to another machine"
+_ENVIRONMENT_SHOWN: Final = "shows every variable of the environment"
+_STORED_OBJECTS: Final = "loads stored objects, which may run anything"
+
+_ENVIRONMENT: Final = frozenset({Dotted("os.environ"), Dotted("os.environ.copy()")})
+_TRUE, _FALSE, _NOTHING, _ZERO = map(Dotted, ("True", "False", "None", "0"))
+_PRINTS: Final = frozenset(
+    {"print", "str", "repr", "format", "json.dumps", "json.dump", "pprint.pprint", "pprint.pformat"}
+)
+_IMPORTS: Final = ("__import__", "importlib.import_module", "importlib.__import__")
+_SAFE_LOADERS: Final = frozenset({"yaml.SafeLoader", "yaml.CSafeLoader", "yaml.BaseLoader"})
+_INTERPRETERS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "python", "python3"})
+_LOCAL: Final = ("localhost", "127.", "[::1]", "::1", "0.0.0.0")  # noqa: S104
+_HIDING: Final = frozenset({"system", "popen", "exec", "eval", "run", "call", "Popen", "rmtree"})
+
+
+class Arguments(NamedTuple):
+    """What a call is given; `more` says that there may be anything else."""
+
+    values: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+    more: bool = True
+
+    def of(self, position: int, keyword: str) -> Value:
+        if position < len(self.values):
+            return self.values[position]
+        return next((value for name, value in self.keywords if name == keyword), None)
+
+    def has(self, position: int, keyword: str) -> bool:
+        named = any(name == keyword for name, _ in self.keywords)
+        return self.more or named or position < len(self.values)
+
+    def texts(self, position: int, keyword: str) -> list[str]:
+        return [text(value) for value in choices(self.of(position, keyword))]
+
+
+class PythonEffects:
+    """Puts what calls come to into a `CodeBuilder`."""
+
+    def __init__(self, builder: CodeBuilder, run_source: Callable[[str], None]) -> None:
+        self._builder = builder
+        self._run_source = run_source
+        self._special: dict[str, Callable[[Arguments], None]] = {
+            **dict.fromkeys(("exec", "eval"), self._source),
+            **dict.fromkeys(("timeit.timeit", "timeit.repeat", "cProfile.run"), self._statement),
+            **dict.fromkeys(_IMPORTS, self._import),
+            **dict.fromkeys(("os.getenv", "os.environ.get", "os.environ.pop"), self._variable),
+            **dict.fromkeys(("pip.main", "pip._internal.main"), self._pip),
+            **dict.fromkeys(("operator.attrgetter", "operator.methodcaller"), self._getter),
+            **dict.fromkeys(
+                ("urllib.request.urlopen", "urllib.request.Request"), self._urllib_request
+            ),
+            **dict.fromkeys(("runpy.run_path", "execfile"), self._own_script),
+            "importlib.util.spec_from_file_location": lambda given: self._own_script(
+                Arguments(given.values[1:], given.keywords, given.more)
+            ),
+            "runpy.run_module": self._own_module,
+            "os.kill": self._kill,
+            "getattr": self._getattr,
+            "pty.spawn": lambda given: self._program(given.of(0, "argv")),
+            "asyncio.create_subprocess_exec": self._spread,
+            "yaml.load": self._yaml,
+            "torch.load": self._torch,
+        }
+
+    def knows(self, name: str) -> bool:
+        """Say whether it matters with what a function is called."""
+        return (
+            name in self._special
+            or name in SUBPROCESS
+            or any(name in table for table in (FILES, OPENERS, SHELLS, RUNNERS, FINDINGS))
+        )
+
+    def show(self, value: Value) -> None:
+        if value in _ENVIRONMENT:
+            self._builder.find(Effect.SECRETS, _ENVIRONMENT_SHOWN)
+
+    def call(self, name: str, given: Arguments) -> None:
+        head, _, _ = name.partition(".")
+        method = name.rpartition(".")[2]
+        if name in _PRINTS:
+            for value in given.values:
+                self.show(value)
+        elif name in self._special:
+            self._special[name](given)
+        elif name in FINDINGS:
+            self._builder.find(*FINDINGS[name])
+        elif self._touches_or_runs(name, given):
+            return
+        elif head in HTTP:
+            self._http(method, given)
+        elif head == "sh" and method != name:
+            self._builder.command(*name.split(".")[1:], *map(text, given.values))
+        elif found := MODULES.get(head) or MODULES.get(".".join(name.split(".")[:2])):
+            self._builder.find(*found)
+        elif "." in name:
+            self.method(HOLE, method, given)
+
+    def method(self, path: str, method: str, given: Arguments) -> None:
+        """Take note of a call of a method of a path, or of what may be one."""
+        alone = len(given.values) == 1 and not given.keywords
+        if method == "open":
+            self._open_path(path, given)
+        elif method in METHODS and (alone or method not in {"replace", "rename"}):
+            access, files = METHODS[method]
+            self._builder.touch(path, access)
+            self._files(files, given)
+        elif method in SAVERS:
+            for value in choices(given.of(0, "path")):
+                if isinstance(value, str | Place):
+                    self._builder.touch(text(value), Access.WRITE)
+
+    def _touches_or_runs(self, name: str, given: Arguments) -> bool:
+        if name in FILES:
+            self._files(FILES[name], given)
+        elif name in OPENERS:
+            access = _access(given.of(*OPENERS[name])) if given.has(*OPENERS[name]) else Access.READ
+            self._files(((0, "file", access),), given)
+        elif name in SHELLS:
+            for command in given.texts(*SHELLS[name]):
+                self._builder.shell(command)
+        elif name in SUBPROCESS:
+            self._subprocess(given)
+        elif name in RUNNERS:
+            self._runner(*RUNNERS[name], given)
+        elif name in CONNECTORS:
+            if not _is_local(given.of(*CONNECTORS[name])):
+                self._builder.find(Effect.LEAVES, _CONNECTS)
+        else:
+            return False
+        return True
+
+    def _files(self, files: tuple[FileParameter, ...], given: Arguments) -> None:
+        for position, keyword, access in files:
+            if given.has(position, keyword):
+                for path in given.texts(position, keyword):
+                    self._builder.touch(path, access)
+
+    def _open_path(self, path: str, given: Arguments) -> None:
+        mode = given.of(0, "mode")
+        if path != HOLE:
+            self._builder.touch(path, _access(mode) if given.has(0, "mode") else Access.READ)
+        elif isinstance(mode, str) and len(mode) <= len("rb+") and _access(mode) is Access.WRITE:
+            self._builder.touch(HOLE, Access.WRITE)
+
+    def _subprocess(self, given: Arguments) -> None:
+        program = given.of(0, "args")
+        shell = given.of(8, "shell")
+        for value in choices(program):
+            if given.has(8, "shell") and shell != _FALSE:
+                first = value.values[0] if isinstance(value, Items) and value.values else value
+                self._builder.shell(text(first))
+            else:
+                self._program(value)
+        if any(name == "executable" for name, _ in given.keywords):
+            self._builder.command(text(given.of(2, "executable")), HOLE)
+        if any(name == "input" for name, _ in given.keywords):
+            self._fed(program, text(given.of(99, "input")))
+
+    def _fed(self, program: Value, fed: str) -> None:
+        """Take note of what an interpreter is given to read."""
+        words = _words(program)
+        if words[0].rpartition("/")[2] in _INTERPRETERS:
+            self._builder.shell(f"{shlex.join(words)} <<'END_OF_INPUT'\n{fed}\nEND_OF_INPUT\n")
+
+    def _program(self, value: Value) -> None:
+        for one in choices(value):
+            self._builder.command(*_words(one))
+
+    def _spread(self, given: Arguments) -> None:
+        words = [text(value) for value in given.values]
+        self._builder.command(*words, *([HOLE] if given.more else []))
+
+    def _runner(self, position: int, spread: bool, given: Arguments) -> None:  # noqa: FBT001
+        program = text(given.of(position, "path"))
+        if spread:
+            rest = [text(value) for value in given.values[position + 2 :]]
+        else:
+            rest = _words(given.of(position + 1, "argv"))[1:] or [HOLE]
+        self._builder.command(program, *rest)
+
+    def _pip(self, given: Arguments) -> None:
+        self._builder.command("pip", *_words(given.of(0, "args")))
+
+    def _own_script(self, given: Arguments) -> None:
+        for path in given.texts(0, "path_name"):
+            self._builder.command("python3", path)
+
+    def _own_module(self, given: Arguments) -> None:
+        for module in given.texts(0, "mod_name"):
+            self._builder.command("python3", "-m", module)
+
+    def _source(self, given: Arguments) -> None:
+        for value in choices(given.of(0, "source")):
+            match value:
+                case str() if HOLE not in value:
+                    self._run_source(value)
+                case Content(path=path) if HOLE not in path:
+                    self._builder.command("python3", path)
+                case Dotted(name=name) if name.partition(".")[0] in NETWORK:
+                    self._builder.find(Effect.UNKNOWN, _DOWNLOADED_CODE)
+                case _:
+                    self._builder.find(Effect.UNKNOWN, _UNKNOWN_CODE)
+
+    def _statement(self, given: Arguments) -> None:
+        if isinstance(given.of(0, "stmt"), str):
+            self._source(given)
+
+    def _import(self, given: Arguments) -> None:
+        if any(HOLE in name for name in given.texts(0, "name")):
+            self._builder.find(Effect.UNKNOWN, "imports what is not known before it runs")
+
+    def _getattr(self, given: Arguments) -> None:
+        hidden = HOLE in text(given.of(1, "name"))
+        for owner in choices(given.of(0, "object")):
+            if hidden and isinstance(owner, Dotted) and owner.name in RUNNING_MODULES:
+                self._builder.find(Effect.UNKNOWN, _HIDDEN_NAME)
+
+    def _getter(self, given: Arguments) -> None:
+        name = text(given.of(0, "attr"))
+        if HOLE in name or name.rpartition(".")[2] in _HIDING:
+            self._builder.find(Effect.UNKNOWN, _HIDDEN_NAME)
+
+    def _variable(self, given: Arguments) -> None:
+        for name in given.texts(0, "key"):
+            if looks_secret(name):
+                self._builder.find(Effect.SECRETS, f"reads {name} from the environment")
+
+    def _kill(self, given: Arguments) -> None:
+        oneself = given.of(0, "pid") == Dotted("os.getpid()")
+        if not oneself and given.of(1, "signal") != _ZERO:
+            self._builder.find(Effect.IRREVERSIBLE, "ends processes")
+
+    def _yaml(self, given: Arguments) -> None:
+        loader = given.of(1, "Loader")
+        if not isinstance(loader, Dotted) or loader.name not in _SAFE_LOADERS:
+            self._builder.find(Effect.UNKNOWN, _STORED_OBJECTS)
+
+    def _torch(self, given: Arguments) -> None:
+        if given.of(99, "weights_only") == _FALSE:
+            self._builder.find(Effect.UNKNOWN, _STORED_OBJECTS)
+
+    def _urllib_request(self, given: Arguments) -> None:
+        data = given.has(1, "data") and given.of(1, "data") != _NOTHING
+        asks = text(given.of(5, "method")) in {*ASKING, HOLE}
+        if (data or not asks) and not _is_local(given.of(0, "url")):
+            self._builder.find(Effect.LEAVES, _SENDS)
+
+    def _http(self, method: str, given: Arguments) -> None:
+        asks = method not in SENDING
+        url = given.of(0, "url")
+        if method in {"request", "stream"}:
+            asks = text(given.of(0, "method")).upper() in ASKING
+            url = given.of(1, "url")
+        sends = any(name in BODIES for name, _ in given.keywords)
+        if (sends or not asks) and not _is_local(url):
+            self._builder.find(Effect.LEAVES, _SENDS)
+
+
+def _access(mode: Value) -> Access:
+    """Return what is done to a file that is opened so; what is not known may be writing."""
+    if mode == Dotted("os.O_RDONLY"):
+        return Access.READ
+    return Access.WRITE if set(text(mode)) & {"w", "a", "x", "+", HOLE} else Access.READ
+
+
+def _words(program: Value) -> list[str]:
+    """Return the words of a program and its arguments; at least one."""
+    match program:
+        case Items(values=values) if values:
+            return [text(value) for value in values]
+        case _:
+            return [text(program)]
+
+
+def _is_local(address: Value) -> bool:
+    """Say whether an address is one of this machine, or no address of a machine at all."""
+    if isinstance(address, Items) and address.values:
+        address = address.values[0]
+    known = text(address)
+    scheme, found, rest = known.partition("://")
+    host = rest.rpartition("@")[2] if found else known
+    return scheme == "file" or host.startswith(_LOCAL)

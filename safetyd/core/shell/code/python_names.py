@@ -1,0 +1,314 @@
+"""What is bound to the names of Python code, and what its expressions stand for.
+
+Names are followed to all that is bound to them anywhere in the code, in whatever order, so that a
+value is never less than what the code can make of it.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from safetyd.core.shell.code.python_values import (
+    MAX_CHOICES,
+    MAX_ITEMS,
+    Content,
+    Dotted,
+    Items,
+    Place,
+    Value,
+    added,
+    attribute,
+    below,
+    bounded,
+    choices,
+    dotted,
+    either,
+    filled,
+    flat,
+    items,
+    joined,
+    parent,
+    result,
+    split_words,
+    text,
+)
+from safetyd.core.shell.reading import HOLE
+
+STANDS_FOR_HOLE: Final = "\ue000"  # in the source, because Python does not read a null
+MAX_WORK: Final = 1 << 18  # letters of templates and command lines that are taken apart
+
+# What these return is a text that is known, or partly.
+_TEXTS: Final[dict[str, str]] = {
+    "os.getcwd": ".",
+    "pathlib.Path.cwd": ".",
+    "pathlib.Path.home": "~",
+    "tempfile.gettempdir": "/tmp",  # noqa: S108
+    "tempfile.mkdtemp": f"/tmp/{HOLE}",  # noqa: S108
+    "tempfile.mktemp": f"/tmp/{HOLE}",  # noqa: S108
+    "tempfile.TemporaryDirectory": f"/tmp/{HOLE}",  # noqa: S108
+}
+_PATHS: Final = frozenset({"pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
+_SAME: Final = frozenset(
+    f"os.path.{name}" for name in ("abspath", "expanduser", "normpath", "realpath")
+) | {"str", "os.fspath", "os.fsdecode", "list", "tuple", "sorted", "reversed", "set"}
+_SAME_METHODS: Final = frozenset({"resolve", "absolute", "expanduser", "as_posix", "copy"})
+_READERS: Final = frozenset({"read_text", "read_bytes"})
+_IMPORTS: Final = frozenset({"__import__", "importlib.import_module", "importlib.__import__"})
+_GLOBS: Final = frozenset({"glob.glob", "glob.iglob"})
+
+
+class Names:
+    """The names of one piece of code, and the values of its expressions."""
+
+    def __init__(self, nodes: Iterable[ast.AST]) -> None:
+        self._bound: dict[str, list[ast.expr | Dotted | None]] = defaultdict(list)
+        self._stars: list[str] = []
+        self._known: dict[int, Value] = {}
+        self._under_way: set[str] = set()
+        self._named: dict[str, Value] = {}
+        self._work = 0
+        for node in nodes:
+            self._bind(node)
+
+    def of(self, node: ast.expr | None) -> Value:
+        if node is None:
+            return None
+        if id(node) not in self._known:
+            self._known[id(node)] = self._evaluated(node)
+        return self._known[id(node)]
+
+    def dotted(self, node: ast.expr) -> list[str]:
+        """Return the dotted names that an expression may stand for."""
+        return [value.name for value in choices(self.of(node)) if isinstance(value, Dotted)]
+
+    def _bind(self, node: ast.AST) -> None:
+        match node:
+            case ast.Import(names=aliases):
+                for alias in aliases:
+                    head = alias.name.partition(".")[0]
+                    self._bound[alias.asname or head].append(
+                        Dotted(alias.name if alias.asname else head)
+                    )
+            case ast.ImportFrom(module=module, names=aliases):
+                self._bind_from(module or "", aliases)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(target, value)
+            case (
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.NamedExpr(target=target, value=value)
+            ):
+                self._assign(target, value)
+            case _:
+                self._bind_other(node)
+
+    def _bind_other(self, node: ast.AST) -> None:
+        match node:
+            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                self._assign(target, value)
+            case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
+                self._each(target, source)
+            case ast.comprehension(target=target, iter=source):
+                self._each(target, source)
+            case ast.AugAssign(target=ast.Name(id=name)) | ast.arg(arg=name):
+                self._bound[name].append(None)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                self._bound[name].append(None)
+            case ast.ClassDef(name=name) | ast.ExceptHandler(name=str() as name):
+                self._bound[name].append(None)
+            case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
+                self._bound[name].append(None)
+
+    def _bind_from(self, module: str, aliases: list[ast.alias]) -> None:
+        for alias in aliases:
+            if alias.name == "*":
+                self._stars.append(module)
+            else:
+                known = dotted(f"{module}.{alias.name}")
+                self._bound[alias.asname or alias.name].append(
+                    known if isinstance(known, Dotted) else None
+                )
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        match target, value:
+            case ast.Name(id=name), _:
+                self._bound[name].append(value)
+            case ast.Tuple(elts=left), ast.Tuple(elts=right) if len(left) == len(right):
+                for one, other in zip(left, right, strict=True):
+                    self._assign(one, other)
+            case _:
+                self._forget(target)
+
+    def _each(self, target: ast.expr, source: ast.expr) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._bound[name].append(ast.Subscript(value=source, slice=ast.Slice()))
+            case _:
+                self._forget(target)
+
+    def _forget(self, target: ast.expr) -> None:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                self._bound[node.id].append(None)
+
+    def _evaluated(self, node: ast.expr) -> Value:  # noqa: PLR0911
+        match node:
+            case ast.Constant(value=str() as text):
+                return bounded(text.replace(STANDS_FOR_HOLE, HOLE))
+            case ast.Constant(value=bytes() as data):
+                return bounded(data.decode("latin-1"))
+            case ast.Constant(value=None | bool() | 0 as known):
+                return Dotted(str(known))
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.Attribute(value=owner, attr=attr):
+                return either(attribute(value, attr) for value in choices(self.of(owner)))
+            case ast.Call():
+                return either(self._called(value, node) for value in choices(self.of(node.func)))
+            case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+                return items(tuple(flat(self.of(element)) for element in elements[: MAX_ITEMS + 1]))
+            case _:
+                return self._composed(node)
+
+    def _composed(self, node: ast.expr) -> Value:  # noqa: PLR0911
+        match node:
+            case ast.JoinedStr(values=parts):
+                return bounded("".join(text(self.of(part)) for part in parts))
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+                return self.of(value)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return added(self.of(left), self.of(right))
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return below(self.of(left), self.of(right))
+            case ast.BinOp(left=left, op=ast.Mod()):
+                return filled(self._affordable(self.of(left)), "%")
+            case ast.IfExp(body=one, orelse=other) | ast.BoolOp(values=[one, other]):
+                return either([self.of(one), self.of(other)])
+            case ast.Subscript(value=owner, slice=index):
+                return either(self._item(value, index) for value in choices(self.of(owner)))
+            case ast.Await(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
+                return self.of(value)
+        return None
+
+    def _name(self, name: str) -> Value:
+        if name not in self._bound:
+            return either([Dotted(name), *(dotted(f"{star}.{name}") for star in self._stars[:8])])
+        if name in self._under_way:
+            return None
+        if name not in self._named:
+            self._under_way.add(name)
+            bound = self._bound[name][:MAX_CHOICES]
+            self._named[name] = either(
+                value if isinstance(value, Dotted) else self.of(value) for value in bound
+            )
+            self._under_way.discard(name)
+        return self._named[name]
+
+    def _item(self, owner: Value, index: ast.expr) -> Value:  # noqa: PLR0911
+        match owner, index:
+            case Items(values=values), ast.Slice():
+                return either(values)
+            case Items(values=values), ast.Constant(value=int() as number):
+                return values[number] if -len(values) <= number < len(values) else None
+            case Dotted(name="os.environ"), ast.Constant(value="HOME"):
+                return "~"
+            case Dotted(name="sys.modules"), _:
+                return dotted(text(self.of(index)))
+            case Dotted(name=name), ast.Constant(value=str() as key):
+                return dotted(f"{name.removesuffix('.__dict__')}.{key}")
+            case Place() | Dotted(), ast.Slice():
+                return owner
+            case _:
+                return None
+
+    def _called(self, callee: Value, node: ast.Call) -> Value:
+        match callee:
+            case Dotted(name=name):
+                return self._given_by(name, node)
+            case Place(path=path) if isinstance(node.func, ast.Attribute):
+                return self._of_place(path, node.func.attr, node)
+            case None if isinstance(node.func, ast.Attribute):
+                return self._of_text(self.of(node.func.value), node.func.attr, node)
+            case _:
+                return None
+
+    def _given_by(self, name: str, node: ast.Call) -> Value:  # noqa: PLR0911
+        parts = [self.of(arg) for arg in node.args]
+        first = parts[0] if parts else None
+        match name:
+            case _ if name in _TEXTS:
+                known = _TEXTS[name]
+                return Place(known) if name.startswith("pathlib.") else known
+            case _ if name in _PATHS:
+                return Place(joined(parts) if parts else ".")
+            case "os.path.join":
+                return joined(parts)
+            case "os.path.dirname":
+                return parent(text(first))
+            case "compile":
+                return first
+            case _ if name in _SAME and len(parts) == 1:
+                return text(first) if isinstance(first, Place) else first
+            case _:
+                return self._other_given_by(name, parts, first)
+
+    def _other_given_by(self, name: str, parts: list[Value], first: Value) -> Value:  # noqa: PLR0911
+        match name:
+            case _ if name in _IMPORTS:
+                return dotted(text(first))
+            case _ if name in _GLOBS and len(parts) == 1:
+                return Items((text(first),))
+            case "os.getenv" | "os.environ.get" if first == "HOME":
+                return "~"
+            case "getattr" if len(parts) > 1 and isinstance(parts[1], str):
+                name = parts[1]
+                return either(attribute(value, name) for value in choices(first))
+            case "vars" if isinstance(first, Dotted):
+                return Dotted(f"{first.name}.__dict__")
+            case "shlex.split":
+                return split_words(self._affordable(first))
+            case "open" if parts:
+                return Dotted(f"open:{text(first)}")
+            case "dict" if first == Dotted("os.environ"):
+                return first
+            case _:
+                return result(name)
+
+    def _affordable(self, value: Value) -> str:
+        """Return a text that is to be taken apart; a hole once too many were."""
+        known = text(value)
+        self._work += len(known)
+        return known if self._work <= MAX_WORK else HOLE
+
+    def _of_place(self, path: str, method: str, node: ast.Call) -> Value:  # noqa: PLR0911
+        parts = [self.of(arg) for arg in node.args]
+        if method in _SAME_METHODS:
+            return Place(path)
+        if method == "joinpath":
+            return Place(joined([path, *parts]))
+        if method in _READERS:
+            return Content(path)
+        if method == "iterdir":
+            return Items((Place(f"{path}/*"),))
+        if method == "glob" and parts:
+            return Items((Place(f"{path}/{text(parts[0])}"),))
+        if method == "rglob" and parts:
+            return Items((Place(f"{path}/**/{text(parts[0])}"),))
+        return None
+
+    def _of_text(self, owner: Value, method: str, node: ast.Call) -> Value:
+        parts = [self.of(arg) for arg in node.args]
+        match owner, method, parts:
+            case str(), "format", _:
+                return filled(self._affordable(owner), "{")
+            case str(), "split", []:
+                return items(tuple(owner.split()))
+            case str(), "split", [str() as separator] if separator:
+                return items(tuple(owner.split(separator)))
+            case str(), "encode" | "decode" | "strip", _:
+                return owner
+            case str(), "join", [Items(values=values)]:
+                return bounded(owner.join(map(text, values)))
+            case _:
+                return None

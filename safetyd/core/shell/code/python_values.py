@@ -1,0 +1,187 @@
+"""What expressions of Python code can stand for. What is not known is None, or a hole in a text."""
+
+import shlex
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from safetyd.core.shell.reading import HOLE
+
+MAX_TEXT: Final = 4096
+MAX_CHOICES: Final = 16
+MAX_ITEMS: Final = 64
+MAX_NAME: Final = 120
+
+
+class Dotted(msgspec.Struct, frozen=True):
+    """What an import or a call gives: `os.system`, `requests.get().text`."""
+
+    name: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A path of pathlib."""
+
+    path: str
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What stands in a file."""
+
+    path: str
+
+
+class Items(msgspec.Struct, frozen=True):
+    """A list or a tuple."""
+
+    values: "tuple[Value, ...]"
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """One of several values."""
+
+    values: "tuple[Value, ...]"
+
+
+Value = str | Dotted | Place | Content | Items | AnyOf | None
+
+_ALIASES: Final[tuple[tuple[str, str], ...]] = (
+    ("builtins.", ""),
+    ("__builtins__.", ""),
+    ("posix.", "os."),
+    ("posixpath.", "os.path."),
+    ("io.open", "open"),
+)
+
+
+def choices(value: Value) -> "tuple[Value, ...]":
+    return value.values if isinstance(value, AnyOf) else (value,)
+
+
+def either(values: Iterable[Value]) -> Value:
+    """Return one value for all that may be; too many are unknown, except for what they can do."""
+    known = list(dict.fromkeys(one for value in values for one in choices(value)))
+    if len(known) > MAX_CHOICES:
+        known = [*[value for value in known if isinstance(value, Dotted)][:MAX_CHOICES], None]
+    return known[0] if len(known) == 1 else AnyOf(tuple(known)) if known else None
+
+
+def items(values: "tuple[Value, ...]") -> Items:
+    """Return a list; of a long one only how it begins."""
+    return Items(values if len(values) <= MAX_ITEMS else (*values[:MAX_ITEMS], None))
+
+
+def flat(value: Value) -> Value:
+    """Return a value that may be part of a list; lists in lists in lists are not followed."""
+    if isinstance(value, Items | AnyOf):
+        nested = any(isinstance(one, Items | AnyOf) for one in value.values)
+        return None if nested else value
+    return value
+
+
+def text(value: Value) -> str:
+    """Return the text of a value; a hole where it is not known."""
+    match value:
+        case str():
+            return value
+        case Place(path=path):
+            return path
+        case Dotted(name="sys.executable"):
+            return "python3"
+        case _:
+            return HOLE
+
+
+def bounded(known: str) -> str:
+    while HOLE * 2 in known:
+        known = known.replace(HOLE * 2, HOLE)
+    return known if len(known) <= MAX_TEXT else HOLE
+
+
+def dotted(name: str) -> Value:
+    if HOLE in name:
+        return None
+    for alias, plain in _ALIASES:
+        if name.startswith(alias):
+            name = plain + name[len(alias) :]
+    return Dotted(name[:MAX_NAME])
+
+
+def result(name: str) -> Value:
+    if name.startswith("open:"):  # a method of a file
+        return Content(name[len("open:") :].rpartition(".")[0])
+    return Dotted(f"{name}()"[:MAX_NAME])
+
+
+def attribute(owner: Value, attr: str) -> Value:
+    match owner:
+        case Dotted(name=name):
+            return dotted(f"{name.removesuffix('.__dict__')}.{attr}")
+        case Place(path=path):
+            return _of_path(path, attr)
+        case _:
+            return None
+
+
+def _of_path(path: str, attr: str) -> Value:
+    match attr:
+        case "parent":
+            return Place(parent(path))
+        case "name":
+            return path.rpartition("/")[2]
+        case "stem" | "suffix" | "parts" | "parents":
+            return None
+        case _:
+            return Place(path)  # a method of it
+
+
+def added(left: Value, right: Value) -> Value:
+    match left, right:
+        case Items(values=one), Items(values=other):
+            return items((*one, *other))
+        case Items(values=one), _:
+            return items((*one, None))
+        case _, Items(values=other):
+            return items((None, *other))
+        case _:
+            return bounded(text(left) + text(right))
+
+
+def below(left: Value, right: Value) -> Value:
+    if isinstance(left, Place) or isinstance(right, Place | str):
+        return Place(joined([left, right]))
+    return None
+
+
+def joined(parts: list[Value]) -> str:
+    whole = ""
+    for part in map(text, parts):
+        whole = part if part.startswith(("/", "~")) or not whole else f"{whole.rstrip('/')}/{part}"
+    return bounded(whole)
+
+
+def parent(path: str) -> str:
+    head, slash, tail = path.rpartition("/")
+    if tail in {".", "..", "~", "", HOLE}:
+        return HOLE
+    return head or ("/" if slash else ".")
+
+
+def filled(template: str, mark: str) -> str:
+    """Put holes in the places of a template."""
+    ends: Callable[[str], bool] = str.isalpha if mark == "%" else "}".__eq__
+    filled, rest = [], template
+    while mark in rest:
+        before, _, after = rest.partition(mark)
+        end = next((at for at, char in enumerate(after) if ends(char)), len(after))
+        filled += [before, HOLE]
+        rest = after[end + 1 :]
+    return bounded("".join([*filled, rest]))
+
+
+def split_words(command: str) -> Value:
+    try:
+        return items(tuple(shlex.split(command)))
+    except ValueError:
+        return None

@@ -19,6 +19,8 @@ MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
 MAX_SOURCES: Final = 4  # one in the other
 MAX_LEVELS: Final = 100
 
+_SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # nothing stands in them
+
 _UNREADABLE: Final = "is not readable as Python"
 _TOO_DEEP: Final = "is nested too deeply to be read"
 
@@ -154,7 +156,8 @@ def _nodes(tree: ast.AST) -> list[ast.AST]:
     """Return all nodes, parents first; `RecursionError` if they are too deep to be followed."""
     nodes, level = [tree], [tree]
     for _ in range(MAX_LEVELS):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        children = (child for node in level for child in ast.iter_child_nodes(node))
+        level = [child for child in children if not isinstance(child, _SIGNS)]
         if not level:
             return nodes
         nodes += level

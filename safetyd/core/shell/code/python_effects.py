@@ -23,7 +23,6 @@ from safetyd.core.shell.code.python_calls import (
     SHELLS,
     SUBPROCESS,
     FileParameter,
-    looks_secret,
 )
 from safetyd.core.shell.code.python_values import (
     Content,
@@ -34,6 +33,7 @@ from safetyd.core.shell.code.python_values import (
     choices,
     text,
 )
+from safetyd.core.shell.code.secret_names import looks_secret
 from safetyd.core.shell.reading import HOLE, Access, Effect
 
 _UNKNOWN_CODE: Final = "runs code that is not known before it runs"

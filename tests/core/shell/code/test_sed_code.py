@@ -1,0 +1,126 @@
+"""What sed scripts would do, by their text."""
+
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.shell.code.sed_code import read_sed
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
+from tests.cost import ratio
+
+UNREADABLE: Final = Code(findings=((Effect.UNKNOWN, "is not readable as a script of sed"),))
+RUNS_LINES: Final = Code(findings=((Effect.UNKNOWN, "runs the lines that it reads as commands"),))
+RUNS_REPLACED: Final = Code(findings=((Effect.UNKNOWN, "runs what it replaces as commands"),))
+
+
+def written(*paths: str) -> Code:
+    return Code(touches=tuple(Touch(path, Access.WRITE) for path in paths))
+
+
+def read(*paths: str) -> Code:
+    return Code(touches=tuple(Touch(path, Access.READ) for path in paths))
+
+
+HARMLESS: Final = [
+    "",
+    "s/a/b/",
+    "s/a/b/g; s|c|d|2; s,e,f,gI",
+    "1,10p",
+    "$d",
+    "/^#/d",
+    "/start/,/end/{s/x/y/;p}",
+    "0,/re/I s/a/b/",
+    "1~2p;2,~4d;5,+3p",
+    "$!N;P;D",
+    "\\%/usr/local%d",
+    r"\,a\,b,d",
+    ":a;N;$!ba;s/\\n/ /g",
+    "y/abc/xyz/",
+    "y/[/]/",
+    "/x/!d",
+    "q5",
+    "l 20",
+    "a hello; w /etc/passwd",
+    "a\\\nhello\\\nw /etc/passwd",
+    "i\\\n  e rm -rf /",
+    "c\\",
+    "# w /etc/passwd\np",
+    "s/[/]w x/y/",
+    "s/[]/]/x/",
+    "s/[^]/]/x/",
+    "s/[[:space:]/]*$//",
+    r"s/\[/(/",
+    r"s/a\/w b/c/",
+    "s/w file/e/",
+    "w /dev/stdout",
+    "s/a/b/w /dev/stderr",
+    "v 4.2",
+    "b end; p; : end",
+    f"s/a/{HOLE}/g",
+    "=;F;z;x;h;H;g;G;n",
+]
+
+EFFECTS: Final = [
+    ("w out.txt", written("out.txt")),
+    ("/x/w out.txt", written("out.txt")),
+    ("W out; p", written("out; p")),
+    ("s/a/b/w /etc/passwd", written("/etc/passwd")),
+    ("s/a/b/gpw out\np", written("out")),
+    ("1{w a\n}\nw b", written("a", "b")),
+    (f"w {HOLE}", written(HOLE)),
+    ("r in.txt", read("in.txt")),
+    ("$R /etc/passwd", read("/etc/passwd")),
+    (r"s/[\]/x/;w f", written("f")),
+    ("s/a/[/;w f", written("f")),
+    ("a text\nw f", written("f")),
+    ("a one\\\ntwo\nw f", written("f")),
+    ("1e rm -rf /", Code(shell=("rm -rf /",))),
+    ("e ls\ne id", Code(shell=("ls", "id"))),
+    ("e", RUNS_LINES),
+    ("s/a/b/e", RUNS_REPLACED),
+    ("s/a/b/ ge", RUNS_REPLACED),
+    ("s/a/b", UNREADABLE),
+    ("s", UNREADABLE),
+    ("s\\a\\b\\", UNREADABLE),
+    ("y/a", UNREADABLE),
+    ("/a", UNREADABLE),
+    ("\\", UNREADABLE),
+    ("s/[a/b/", UNREADABLE),
+    ("s/[[:a/b/", UNREADABLE),
+    ("s/[a[", UNREADABLE),
+    ("w", UNREADABLE),
+    ("1", UNREADABLE),
+    ("k", UNREADABLE),
+    (HOLE, UNREADABLE),
+    (f"s{HOLE}a{HOLE}b{HOLE}", UNREADABLE),
+]
+
+
+@pytest.mark.parametrize("script", HARMLESS)
+def test_harmless_scripts_come_to_nothing(script: str) -> None:
+    assert read_sed(script) == Code()
+
+
+@pytest.mark.parametrize(("script", "expected"), EFFECTS)
+def test_what_a_script_does_is_found(script: str, expected: Code) -> None:
+    assert read_sed(script) == expected
+
+
+@given(st.text(max_size=100) | st.text("s/[]we;{}!\\\n:a1$,^.= #", max_size=40))
+def test_no_text_makes_it_raise_and_twice_is_the_same(script: str) -> None:
+    assert read_sed(script) == read_sed(script)
+
+
+@given(st.sampled_from([script for script, _ in EFFECTS]), st.text("abe/w ;"))
+def test_a_comment_changes_nothing(script: str, words: str) -> None:
+    assert read_sed(f"# {words}\n{script}") == read_sed(script)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "unit", ["s/a/b/;", "s/[[:a:]/]/b/;", "[", "1,", "s/[[:", "a\\\n", "w x\n"]
+)
+def test_time_grows_as_the_text(unit: str) -> None:
+    assert ratio(lambda: read_sed(unit * 4000), lambda: read_sed(unit * 1000)) < 10

@@ -8,6 +8,7 @@ import msgspec
 
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.text.folding import fold
+from safetyd.core.type_aliases import ALIASES, written_together
 
 MAX_REMEMBERED: Final = 1024  # spellings of types, which are the agents' words
 
@@ -142,19 +143,23 @@ _TYPES: Final = (
         "change_password change_api_key change_auth read_credentials disable_security",
     ),
 )
+_TOGETHER: Final = written_together(
+    (*(name for _, names in _TYPES for name in names.split()), *ALIASES)
+)
 
 
 class Kinds:
     """The table of types, with the operator's changes and other names.
 
-    `ValueError` names everything that is wrong with the operator's tables.
+    A name in the operator's tables no longer means what the shipped aliases say. `ValueError` names
+    everything that is wrong with these tables.
     """
 
     def __init__(self, types: Mapping[str, TypeConfig], profile: str) -> None:
         if wrong := list(_problems(types)):
             raise ValueError("; ".join(wrong))
         own = {normalised(name): change for name, change in types.items()}
-        self._aliases = {name: normalised(own[name].same_as) for name in own if own[name].same_as}
+        self._aliases = _aliases(types)
         self._table = _shipped(profile)
         for name, change in own.items():
             if not change.same_as:
@@ -177,6 +182,14 @@ class Kinds:
     def known(self) -> Mapping[str, Kind]:
         """Every known type by its own name, aliases left out."""
         return self._table
+
+    def aliases(self) -> dict[str, list[str]]:
+        """Return the other names of each type that has some, spellings without `_` left out."""
+        found: dict[str, list[str]] = {}
+        for name, to in sorted(self._aliases.items()):
+            if _TOGETHER.get(name) != to:
+                found.setdefault(_resolved(name, self._aliases), []).append(name)
+        return found
 
     def _look_up(self, spelling: str) -> Kind:
         kind = self.named(spelling)
@@ -223,17 +236,31 @@ def _raised(kind: Kind, reversibility: Reversibility | None, risk: Risk | None) 
     )
 
 
+def _aliases(types: Mapping[str, TypeConfig]) -> dict[str, str]:
+    """Return what each other name leads to: the operator's, and what is shipped beside them."""
+    aliases = {**_TOGETHER, **ALIASES}
+    for name, change in types.items():
+        aliases.pop(normalised(name), None)
+        if change.same_as:
+            aliases[normalised(name)] = normalised(change.same_as)
+    return aliases
+
+
 def _resolved(name: str, aliases: Mapping[str, str]) -> str:
     """Return what `name` stands for, or an alias on its way that leads in a circle."""
-    passed = set[str]()
-    while name in aliases and name not in passed:
-        passed.add(name)
-        name = aliases[name]
-    return name
+    return _way(name, aliases)[-1]
+
+
+def _way(name: str, aliases: Mapping[str, str]) -> list[str]:
+    """Return `name` and what it leads to, up to a type or a name that was passed before."""
+    way = [name]
+    while way[-1] in aliases and way[-1] not in way[:-1]:
+        way.append(aliases[way[-1]])
+    return way
 
 
 def _problems(types: Mapping[str, TypeConfig]) -> Iterator[str]:
-    aliases = {normalised(n): normalised(t.same_as) for n, t in types.items() if t.same_as}
+    aliases = _aliases(types)
     known = _shipped("strict").keys() | {normalised(name) for name in types}
     spelt: dict[str, str] = {}
     for name, change in types.items():
@@ -249,11 +276,11 @@ def _alias_problems(
 ) -> Iterator[str]:
     if change != TypeConfig(same_as=change.same_as):
         yield f"types.{name} has same_as, so it can have nothing else: change {change.same_as}"
-    end = _resolved(normalised(name), aliases)
-    if end in aliases:
-        yield f"types.{name}: same_as {change.same_as} leads in a circle"
-    elif end not in known:
-        yield f"types.{name}: same_as leads to {end}, which is not a known type"
+    way = _way(normalised(name), aliases)
+    if way[-1] in aliases:
+        yield f"types.{name}: same_as {change.same_as} leads in a circle: {', '.join(way)}"
+    elif way[-1] not in known:
+        yield f"types.{name}: same_as leads to {way[-1]}, which is not a known type"
 
 
 def _shipped(profile: str) -> dict[str, Kind]:

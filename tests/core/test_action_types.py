@@ -173,9 +173,10 @@ def test_no_more_spellings_are_remembered_than_fit() -> None:
     assert kinds.of(Proposal(type="Click")).type == "click"
 
 
-def test_an_alias_of_a_type_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="same_as leads to nothing, which is not a known type"):
-        Kinds({"Read": TypeConfig(same_as="nothing")}, "strict")
+@pytest.mark.parametrize("to", ["nothing", " "])
+def test_an_alias_of_a_type_that_does_not_exist_is_refused(to: str) -> None:
+    with pytest.raises(ValueError, match=f"leads to {to.strip()}, which is not a known type"):
+        Kinds({"Read": TypeConfig(same_as=to)}, "strict")
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])

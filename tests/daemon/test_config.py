@@ -307,7 +307,7 @@ def test_every_setting_of_the_shipped_file_that_is_left_out_can_be_put_in():
 
     config = parse(put_in, "safetyd.toml")
 
-    assert set(config.types) == {"my_action", "Read"}
+    assert set(config.types) == {"my_action", "look_into"}
     assert set(config.agents) == {"nightly"}
     assert set(config.projects) == {"web"}
     assert [person.name for person in config.recipients] == ["alice"]

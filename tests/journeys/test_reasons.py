@@ -51,7 +51,7 @@ BLOCKS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "mode": ({"type": "model_call", "model": "gpt-5"}, "mode_violation"),
     "score": ({"type": "edit_file", "scores": LOW}, "low_score"),
     "budget": ({"type": "read_file", "cost_usd": 1e6}, "budget"),
-    "unknown": ({"type": "edit"}, "classify.unknown_type"),
+    "unknown": ({"type": "bake"}, "classify.unknown_type"),
     "too many wait": ({"type": "push", "text": "git push 2"}, "approvals.agent"),
     "malformed": ({"type": 5}, "malformed"),
     "stopped": ({"type": "read_file"}, "stopped"),
@@ -138,9 +138,9 @@ def test_people_are_told_what_to_type(daemon: RunningDaemon, agent: Peer) -> Non
 @pytest.mark.parametrize(
     ("odd", "toml"),
     [
-        ("edit", '[types.edit]\nsame_as = "edit_file"'),
+        ("git_commits", '[types.git_commits]\nsame_as = "git_commit"'),
         ("http_request", "[types.http_request]\ntier ="),
-        ("delete", "[types.delete]\ntier ="),
+        ("destroy", "[types.destroy]\ntier ="),
         ("run_test", "[types.run_test]\ntier ="),
     ],
 )

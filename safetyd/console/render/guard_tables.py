@@ -1,5 +1,6 @@
 """What the guards say to people: pure functions from answers to text."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,7 +17,11 @@ TIERS: Final = (
     "[rules] and the other guards may restrict each of them further."
 )
 
+ONE_WORD: Final = "These names also hold as one word: WebFetch is web_fetch."
+
 View = Mapping[str, Any]
+
+_ALIAS_COLUMNS: Final = 76  # of the names of one type, which may take several lines
 
 
 def unpaused(agent: str, reply: View) -> str:
@@ -152,12 +157,27 @@ def types(view: View) -> str:
     """Return the table of known types, then what to write to make the others known."""
     head = ("type", "tier", "risk", "reversibility", "speaks to a person")
     known = table((head, *map(_type, view["types"])))
-    return "\n".join((known, *_same(view["same_as"]), "", TIERS, *_unknown(view["unknown"])))
+    other = (*_aliases(view["types"]), *_same(view["same_as"]))
+    return "\n".join((known, *other, "", TIERS, *_unknown(view["unknown"])))
 
 
 def _type(row: View) -> tuple[str, ...]:
     words = (row["type"], row["tier"], row["risk"], row["reversibility"])
     return (*map(plain, words), "yes" if row["human"] else "-")
+
+
+def _aliases(rows: Sequence[View]) -> Iterator[str]:
+    if named := [line for row in rows for line in _also(row["type"], row.get("aliases", ()))]:
+        yield ""
+        yield table((("type", "also known as"), *named))
+        yield ONE_WORD
+
+
+def _also(kind: str, aliases: Sequence[str]) -> Iterator[tuple[str, str]]:
+    said = ", ".join(map(plain, aliases))
+    lines = textwrap.wrap(said, _ALIAS_COLUMNS, break_long_words=False, break_on_hyphens=False)
+    for number, line in enumerate(lines):
+        yield ("" if number else plain(kind)), line
 
 
 def _same(names: Mapping[str, str]) -> Iterator[str]:

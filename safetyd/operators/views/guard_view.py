@@ -3,7 +3,7 @@
 import heapq
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
@@ -101,11 +101,17 @@ class AnomaliesAnswer(Done, frozen=True, kw_only=True):
 
 
 class TypeKnown(msgspec.Struct, frozen=True, kw_only=True):
+    """`aliases` are its other names, shipped or configured.
+
+    Shipped names also hold as one word: `WebFetch` is `web_fetch`.
+    """
+
     type: str
     tier: Tier
     risk: Risk
     reversibility: Reversibility
     human: bool
+    aliases: tuple[str, ...] = ()
 
 
 class TypeUnknown(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,7 +215,8 @@ def finding(engine: Engine, found: AnomalyFound) -> Finding:
 
 def types(engine: Engine, _moment: Moment) -> TypesAnswer:
     """Return the known types, other names for them, and what agents proposed and nobody knows."""
-    known = Kinds(engine.policy.types, engine.policy.profile).known
+    kinds = Kinds(engine.policy.types, engine.policy.profile)
+    known, aliases = kinds.known, kinds.aliases()
     unknown = engine.guards.classify.unknown_types()
     often = sorted(unknown, key=unknown.__getitem__, reverse=True)
     tables = [
@@ -217,7 +224,7 @@ def types(engine: Engine, _moment: Moment) -> TypesAnswer:
     ]
     return TypesAnswer(
         ok=True,
-        types=tuple(_type(known[name]) for name in sorted(known)),
+        types=tuple(_type(known[name], aliases.get(name, ())) for name in sorted(known)),
         same_as={n: t.same_as for n, t in sorted(engine.policy.types.items()) if t.same_as},
         unknown=tuple(
             TypeUnknown(type=name, count=unknown[name], toml=toml)
@@ -226,13 +233,14 @@ def types(engine: Engine, _moment: Moment) -> TypesAnswer:
     )
 
 
-def _type(kind: Kind) -> TypeKnown:
+def _type(kind: Kind, aliases: Sequence[str]) -> TypeKnown:
     return TypeKnown(
         type=kind.type,
         tier=kind.tier,
         risk=kind.risk,
         reversibility=kind.reversibility,
         human=kind.human,
+        aliases=tuple(aliases),
     )
 
 

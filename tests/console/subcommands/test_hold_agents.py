@@ -344,12 +344,29 @@ def test_unknown_types_come_with_what_to_write():
     ]
 
 
+def test_other_names_of_a_type_stand_below_the_table_and_fold():
+    names = [f"another_name_{number}" for number in range(6)]
+    view = {"types": [{**KNOWN, "aliases": names}, KNOWN], "same_as": {}, "unknown": []}
+
+    assert render_guards.types(view).splitlines()[3:9] == [
+        "",
+        "TYPE  ALSO KNOWN AS",
+        f"push  {', '.join(names[:4])},",
+        f"      {', '.join(names[4:])}",
+        render_guards.ONE_WORD,
+        "",
+    ]
+
+
 def test_words_of_agents_are_harmless():
     unknown = {"type": HOSTILE, "count": 1, "toml": f'[types."{HOSTILE}"]\nx = 1'}
     spend = {"agent": HOSTILE, "session": HOSTILE, "model": HOSTILE, "spent": 1.0}
     hostile = budget(id=HOSTILE, agent=HOSTILE)
+    hostile_type = {**KNOWN, "type": HOSTILE, "aliases": [HOSTILE]}
     said = (
-        render_guards.types({"types": [], "same_as": {HOSTILE: HOSTILE}, "unknown": [unknown]})
+        render_guards.types(
+            {"types": [hostile_type], "same_as": {HOSTILE: HOSTILE}, "unknown": [unknown]}
+        )
         + render_guards.breakers([breaker(breaker=HOSTILE, reason=HOSTILE, agent=HOSTILE)])
         + render_guards.budgets({"budgets": [hostile], "spending": [spend], "left_out": 0})
         + render_guards.safe_mode(safe(holds=[hold(HOSTILE, by=HOSTILE, reason=HOSTILE)]))

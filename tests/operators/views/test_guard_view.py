@@ -75,13 +75,12 @@ def test_types_show_what_each_can_do() -> None:
         "risk": "high",
         "reversibility": "irreversible",
         "human": True,
+        "aliases": ["email", "forward_email", "mail", "reply_email", "reply_to_email", "send_mail"],
     } in view["types"]
     assert view["unknown"] == []
 
 
-@pytest.mark.parametrize(
-    "odd", ["zzz", "zzz.q", 'z"q', "z\x7fq", "z\tq", "\U0001f4a3", "read_files"]
-)
+@pytest.mark.parametrize("odd", ["zzz", "zzz.q", 'z"q', "z\x7fq", "z\tq", "\U0001f4a3", "git_logs"])
 def test_unknown_type_comes_with_toml_that_makes_it_known(odd: str) -> None:
     engine = played(propose(0, type=odd), propose(1, id="p2", type=odd))
 
@@ -90,17 +89,17 @@ def test_unknown_type_comes_with_toml_that_makes_it_known(odd: str) -> None:
     assert row["count"] == 2
     (known,) = tomllib.loads(row["toml"])["types"]
     assert known == row["type"]
-    assert ("same_as" in row["toml"]) == (odd == "read_files")
+    assert ("same_as" in row["toml"]) == (odd == "git_logs")
 
 
 def test_of_many_unknown_types_only_the_most_proposed_are_compared() -> None:
-    often = [propose(n, id=f"a{n}", type="read_files") for n in range(2)]
+    often = [propose(n, id=f"a{n}", type="red_file") for n in range(2)]
     ends = itertools.islice("abcdefghijklmnopqrtuvwxyz0123456789", MAX_COMPARED)
     rare = [propose(n, id=f"b{n}", type=f"read_file{end}") for n, end in enumerate(ends)]
 
     rows = plain(types(played(*rare, *often), Moment(at(99), 99.0)))["unknown"]
 
-    assert rows[0]["toml"] == '[types.read_files]\nsame_as = "read_file"'
+    assert rows[0]["toml"] == '[types.red_file]\nsame_as = "read_file"'
     assert ["same_as" in row["toml"] for row in rows] == [True] * MAX_COMPARED + [False]
 
 
@@ -115,12 +114,25 @@ def test_a_type_that_is_only_somewhat_like_a_known_one_is_asked_about() -> None:
 
 
 def test_other_names_of_types_are_shown() -> None:
-    policy = Policy(types={"Read": TypeConfig(same_as="read_file"), "bake": TypeConfig(risk="low")})
+    policy = Policy(types={"Peek": TypeConfig(same_as="read_file"), "bake": TypeConfig(risk="low")})
 
     view = plain(types(Engine(policy), Moment(at(0), 0.0)))
 
-    assert view["same_as"] == {"Read": "read_file"}
-    assert "bake" in {row["type"] for row in view["types"]}
+    aliases = {row["type"]: row["aliases"] for row in view["types"]}
+    assert view["same_as"] == {"Peek": "read_file"}
+    assert {"peek", "cat"} <= {*aliases["read_file"]}
+    assert aliases["bake"] == []
+
+
+def test_a_shipped_name_that_is_replaced_is_shown_where_it_leads_now() -> None:
+    policy = Policy(types={"Cat": TypeConfig(same_as="Bash"), "view": TypeConfig(risk="low")})
+
+    view = plain(types(Engine(policy), Moment(at(0), 0.0)))
+
+    aliases = {row["type"]: row["aliases"] for row in view["types"]}
+    assert {"bash", "cat"} <= {*aliases["run_shell"]}
+    assert not {"cat", "view"} & {*aliases["read_file"]}
+    assert aliases["view"] == []
 
 
 def test_breakers_that_an_answer_has_no_room_for_are_counted() -> None:

@@ -84,7 +84,7 @@ class Classify(Guard):
         projects: Mapping[str, ProjectConfig],
         setting: Setting,
     ) -> None:
-        self._known = setting.kinds.known
+        self._kinds = setting.kinds
         base = RuleSet(rules, (Layer(rules, setting),), setting)
         self._base = RuleSets((base,))
         self._projects = {name: benches(name, projects[name], base) for name in projects}
@@ -110,8 +110,8 @@ class Classify(Guard):
         return self._rule_sets(proposed).judge(proposed, kind, memory_used, lifted)
 
     def now(self, decided: Decided, moment: Moment) -> str:  # noqa: ARG002
-        kind = self._known.get(decided.type)
-        if kind is None:
+        kind = self._kinds.named(decided.type)
+        if not kind.known:
             return f"{decided.type} is not a known type"
         return f"{kind.type}: {kind.tier}, {kind.risk}, {kind.reversibility}"
 
@@ -123,7 +123,11 @@ class Classify(Guard):
         super().load(saved)
         # New rules may have made some of them known.
         unknown = self._state.unknown
-        self._state.unknown = {name: n for name, n in unknown.items() if name not in self._known}
+        self._state.unknown = {name: n for name, n in unknown.items() if not self._knows(name)}
+
+    def _knows(self, name: str) -> bool:
+        # A type of an older journal may have become another name of one.
+        return name in self._kinds.known or self._kinds.named(name).known
 
     def _rule_sets(self, proposed: Proposed) -> RuleSets:
         project = self._projects.get(proposed.proposal.project or "")
@@ -144,7 +148,7 @@ class Classify(Guard):
         self._state.memory.pop(event.agent, None)
 
     def _count(self, event: Decided) -> None:
-        if event.type not in self._known and not event.stranger:
+        if not self._knows(event.type) and not event.stranger:
             unknown = self._state.unknown
             if event.type in unknown or len(unknown) < MAX_UNKNOWN:
                 unknown[event.type] = unknown.get(event.type, 0) + 1

@@ -1,0 +1,137 @@
+"""An agent whose tools have ordinary names is judged by what they do."""
+
+from typing import Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.bus.codec import read_proposal
+from safetyd.core.action_types import _TOGETHER, Kinds, TypeConfig
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import decode, encode
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Moment
+from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.rules import RulesConfig
+from safetyd.core.messages.proposal import Observation, Target
+from safetyd.core.messages.verdict import Severity
+from safetyd.core.policy import Policy
+from safetyd.core.type_aliases import ALIASES
+from tests.story import at, play, propose
+
+Profile = Literal["strict", "coding"]
+
+SHIPPED = Kinds({}, "strict")
+SAID = ["", "git status", "rm -rf /", "delete it", "submit", "cat ~/.ssh/id_rsa", "git push"]
+
+
+def judged(policy: Policy, name: str, **fields: object) -> Decided:
+    """Return the decision as a journal tells it."""
+    line, *_ = play(Engine(policy), propose(0, type=name, **fields))  # type: ignore[arg-type]
+    told = decode(encode(line))
+    assert isinstance(told, Decided)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("tool", "fields", "rule"),
+    [
+        ("Read", {"paths": ("src/a.py",)}, None),
+        ("LS", {}, None),
+        ("Grep", {"text": "delete"}, None),
+        ("Write", {"paths": ("src/b.py",), "text": "x = 1"}, None),
+        ("MultiEdit", {"paths": ("src/b.py",), "text": "x = 2"}, None),
+        ("WebFetch", {"text": "https://example.com"}, None),
+        ("TodoWrite", {"text": "1. look"}, None),
+        ("commit", {"text": "a change"}, None),
+        ("browser_click", {"target": Target(label="Next")}, None),
+        ("Read", {"paths": ("/home/me/.ssh/id_ed25519",)}, "classify.sensitive_path"),
+        ("git_push", {"text": "origin main"}, "classify.high"),
+        ("pip_install", {"text": "requests"}, "classify.high"),
+        ("rm", {"paths": ("src/b.py",)}, "classify.high"),
+        ("send_mail", {"text": "hello"}, "classify.high"),
+        ("browser_click", {"target": Target(label="Submit")}, "gate.irreversible:submit"),
+        ("browser_type", {"target": Target(label="Password")}, "gate.credential:password"),
+        ("python", {"text": "print()"}, "classify.unknown_type"),
+    ],
+)
+def test_a_day_of_an_agent_with_ordinary_tools(
+    tool: str, fields: dict[str, object], rule: str | None
+) -> None:
+    told = judged(Policy(), tool, **fields)
+
+    rules = [each for verdict in told.verdicts for each in (verdict.rule, *verdict.also)]
+    assert rule in rules if rule else not rules
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+@given(
+    name=st.sampled_from([*ALIASES, *_TOGETHER]),
+    text=st.sampled_from(SAID),
+    target=st.sampled_from([None, Target(label="Password"), Target(label="Pay", app="Mail")]),
+    seen=st.sampled_from([None, Observation(app_name="Chrome")]),
+    confidence=st.sampled_from([None, 0.6, 0.8]),
+)
+def test_a_tool_is_judged_as_its_type_would_be(
+    profile: Profile,
+    name: str,
+    text: str,
+    target: Target | None,
+    seen: Observation | None,
+    confidence: float | None,
+) -> None:
+    policy = Policy(profile=profile, gate=GateConfig(expected_app="Chrome"))
+    said = {"text": text, "target": target, "observation": seen, "confidence": confidence}
+    type_ = SHIPPED.named(name).type
+
+    by_name, by_type = judged(policy, name, **said), judged(policy, type_, **said)
+
+    assert by_name.type == type_
+    assert by_name.proposal.type == name
+    bare = msgspec.structs.replace(by_name.proposal, type=type_)
+    assert msgspec.structs.replace(by_name, proposal=bare, asks=by_type.asks) == by_type
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+@pytest.mark.parametrize("name", ["Bash", "shell", "run_command", "RunTerminalCmd"])
+@pytest.mark.parametrize("text", ["git status", "make all", "git push --force", "rm -rf /"])
+def test_a_shell_by_any_name_is_run_shell(profile: Profile, name: str, text: str) -> None:
+    policy = Policy(profile=profile)
+
+    by_name, by_type = judged(policy, name, text=text), judged(policy, "run_shell", text=text)
+
+    assert (by_name.type, by_name.tier) == ("run_shell", by_type.tier)
+    assert (by_name.decision, by_name.verdicts) == (by_type.decision, by_type.verdicts)
+
+
+def test_rules_name_types_by_their_other_names() -> None:
+    policy = Policy(rules=RulesConfig(require_permission=("Read",)))
+
+    assert judged(policy, "cat").decision is Severity.ASK
+    assert judged(policy, "read_file").decision is Severity.ASK
+
+
+def test_the_operators_own_table_is_obeyed_before_the_shipped_names() -> None:
+    policy = Policy(types={"Write": TypeConfig(tier="prohibited"), "ls": TypeConfig(same_as="rm")})
+
+    assert (judged(policy, "write").type, judged(policy, "write").tier) == ("write", "prohibited")
+    assert judged(policy, "LS").type == "delete_file"
+
+
+def test_what_the_bus_brings_is_judged_by_its_other_name() -> None:
+    proposal, _ = read_proposal("code", b'{"type": "Multi-Edit", "id": "p1"}', "spare")
+
+    assert SHIPPED.of(proposal).type == "edit_file"
+
+
+def test_types_that_were_unknown_in_an_older_journal_are_so_no_longer() -> None:
+    line = judged(Policy(), "zzz", text="ls")
+    older = msgspec.structs.replace(line, type="bash")
+    engine = Engine(Policy())
+
+    engine.replay([older])
+
+    assert engine.guards.classify.unknown_types() == {}
+    assert engine.guards.classify.now(older, Moment(at(1), 1.0)).startswith("run_shell: ")

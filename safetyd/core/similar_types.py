@@ -23,15 +23,20 @@ _ACTS: Final = frozenset(_ACTING.split())
 def like(name: str, known: Mapping[str, Kind]) -> str | None:
     """Return the one known type that a name is another spelling of, or has the words of.
 
-    What acts, and what is only a word, is never like what only reads.
+    What acts, and what is only a word, is never like what only reads; and what is a word that does
+    not act is never like what passes without a person: `keys` are not one more `key`.
     """
     words = name.split("_")
     found = [*_spelt_alike(words, known)] or [*_named(words, known)]
     if len(found) != 1:
         return None
     (kind,) = found
-    only_reads = len(words) > 1 and not _ACTS & set(words)
-    return kind.type if only_reads or not kind.read_only else None
+    acts, several = not _ACTS.isdisjoint(words), len(words) > 1
+    if kind.read_only:
+        plainly = several and not acts
+    else:
+        plainly = several or acts or kind.tier != "auto_allowed"
+    return kind.type if plainly else None
 
 
 def _spelt_alike(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Kind]:
@@ -44,8 +49,8 @@ def _spelt_alike(words: Sequence[str], known: Mapping[str, Kind]) -> Iterator[Ki
 
 
 def _same_word(given: str, own: str) -> bool:
-    if given == own:
-        return True
+    if given == own or given in _ACTS:  # a word that acts is no slip of another
+        return given == own
     ratio = difflib.SequenceMatcher(None, given, own).ratio
     return given[:1] == own[:1] and ratio() >= ALIKE
 

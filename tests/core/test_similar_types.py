@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from safetyd.core.action_types import Kinds
 from safetyd.core.similar_types import _ACTS, like
+from safetyd.core.type_aliases import ALIASES
 
 KNOWN = Kinds({}, "strict").known
 
@@ -17,6 +18,7 @@ KNOWN = Kinds({}, "strict").known
         ("read_files", "read_file"),
         ("file_read", "read_file"),
         ("git_commits", "git_commit"),
+        ("git_logs", "git_log"),
         ("deploys", "deploy"),
         ("pull_request_create", "create_pull_request"),
         ("edit", "edit_file"),
@@ -35,6 +37,8 @@ def test_what_is_plainly_a_known_type_is_named(name: str, known: str) -> None:
         *("http_request", "http_get", "run_test", "search_and_destroy", "click_buy", "zzz"),
         *("read", "run", "write", "delete", "send", "post", "list", "internal", "searches"),
         *("push_and_deploy", "raft", "clock", "browser_click", "draft_and_mail", ""),
+        *("keys", "types", "clicks", "drafts", "model", "content", "run_sell", "test_run"),
+        *("create_or_update_file", "delete_branch", "send_keys", "update_plan", "execute_code"),
     ],
 )
 def test_in_doubt_nothing_is_named(name: str) -> None:
@@ -61,3 +65,23 @@ def test_what_passes_without_a_person_is_named_only_by_its_own_words(words: list
 
     if near is not None and KNOWN[near].tier == "auto_allowed":
         assert set(words) <= set(near.split("_"))
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+@given(
+    words=st.lists(
+        st.sampled_from(sorted({*_ACTS, *(word for name in ALIASES for word in name.split("_"))})),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_words_of_tools_lead_to_what_passes_only_if_they_are_its_own(
+    profile: str, words: list[str]
+) -> None:
+    known = Kinds({}, profile).known
+
+    near = like("_".join(words), known)
+
+    if near is not None and known[near].tier == "auto_allowed":
+        assert not _ACTS & {*words} - {*near.split("_")}
+        assert len(words) in {len(near.split("_")), 1}

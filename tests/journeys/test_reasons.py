@@ -141,6 +141,7 @@ def test_people_are_told_what_to_type(daemon: RunningDaemon, agent: Peer) -> Non
         ("git_commits", '[types.git_commits]\nsame_as = "git_commit"'),
         ("http_request", "[types.http_request]\ntier ="),
         ("destroy", "[types.destroy]\ntier ="),
+        ("keys", "[types.keys]\ntier ="),
         ("run_test", "[types.run_test]\ntier ="),
     ],
 )

@@ -19,6 +19,7 @@ from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
 from safetyd.core.type_aliases import ALIASES
+from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, play, propose
 
 Profile = Literal["strict", "coding"]
@@ -135,3 +136,20 @@ def test_types_that_were_unknown_in_an_older_journal_are_so_no_longer() -> None:
 
     assert engine.guards.classify.unknown_types() == {}
     assert engine.guards.classify.now(older, Moment(at(1), 1.0)).startswith("run_shell: ")
+
+
+def test_a_request_of_an_older_journal_is_answered_and_a_new_one_is_asked_for_the_real_type() -> (
+    None
+):
+    older = QueueStory(Policy(types={"bash": TypeConfig()}))
+    asked = older.proposes(propose(0, type="bash", text="git push origin"))
+    story = QueueStory()
+    story.engine.replay(older.journal)
+
+    final = story.answers(1, asked.request_id)
+    again = story.proposes(propose(2, id="p2", type="bash", text="git push origin"))
+
+    assert final is not None
+    assert story.request(asked.request_id).state == "approved"
+    assert again.decision is Severity.ASK
+    assert story.request(again.request_id).asked.type == "run_shell"

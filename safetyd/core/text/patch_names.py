@@ -1,0 +1,90 @@
+"""Names of files in the headers of a patch: quotes, prefixes, and what stands behind a name.
+
+Programs that apply patches take off more or less of a name, so there is more than one reading.
+"""
+
+import re
+from typing import Final
+
+NOWHERE: Final = "/dev/null"  # stands for a file that is not there
+
+# What git puts before a name, by its settings, and what people call two trees that they compare.
+_PREFIXES: Final = frozenset({"a", "b", "c", "i", "o", "w", "1", "2", "old", "new", "orig"})
+_NAMED: Final = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13}
+
+_ESCAPE: Final = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
+_STAMP: Final = re.compile(r" \d{4}-\d\d-\d\d[ T]\d\d:\d\d")
+_quoted = re.compile(r'"((?:[^"\\]|\\.)*)"').match
+
+
+def exact_name(written: str) -> str | None:
+    """Return a name that stands alone on its line; None if its quotes are open."""
+    written = written.strip()
+    if not written.startswith('"'):
+        return written
+    quoted = _quoted(written)
+    return _unescaped(quoted[1]) if quoted else None
+
+
+def header_name(written: str) -> str | None:
+    """Return a name that a time stamp may follow; None if its quotes are open."""
+    if written.lstrip().startswith('"'):
+        return exact_name(written)
+    name = written.lstrip(" ").partition("\t")[0]
+    stamp = _STAMP.search(name)
+    return (name[: stamp.start()] if stamp else name).rstrip()
+
+
+def both_names(written: str) -> tuple[str, str] | None:
+    """Return the old and the new name in the first line of git; None if nobody can tell them."""
+    quoted = _quoted(written)
+    if quoted:
+        first, rest = _unescaped(quoted[1]), written[quoted.end() :]
+    elif written.endswith('"') and ' "' in written:
+        first, _, rest = written.partition(' "')
+        rest = f'"{rest}'
+    else:
+        return _halves(written)
+    second = exact_name(rest)
+    return (first, second) if second else None
+
+
+def readings(name: str, other: str | None) -> tuple[str, ...]:
+    """Return the paths that a name in a header may stand for, the likeliest first.
+
+    `other` is the name of the same file before or after the change, if it has one.
+    """
+    word = name.split(maxsplit=1)[0] if name.strip() else ""
+    ways = (way for said in (name, word) if said for way in _with_and_without(said, other))
+    return tuple(dict.fromkeys(ways))
+
+
+def _with_and_without(name: str, other: str | None) -> tuple[str, ...]:
+    head, _, rest = name.partition("/")
+    if not head or not rest:
+        return (name,)
+    twin = other is not None and other.partition("/")[0] == head
+    return (rest, name) if head in _PREFIXES and not twin else (name, rest)
+
+
+def _halves(written: str) -> tuple[str, str] | None:
+    """Split two names without quotes: at the only blank, or in the middle if both are the same."""
+    first, blank, second = written.rstrip().partition(" ")
+    if blank and " " not in second:
+        return first, second
+    middle = len(written) // 2
+    first, second = written[:middle], written[middle + 1 :]
+    same = first == second or first.partition("/")[2] == second.partition("/")[2] != ""
+    return (first, second) if same and written[middle] == " " else None
+
+
+def _unescaped(quoted: str) -> str:
+    """Return a name as its bytes are, which git writes as octal numbers."""
+    return _ESCAPE.sub(_byte, quoted.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+
+def _byte(escape: re.Match[bytes]) -> bytes:
+    code = escape[1]
+    if code.isdigit() and code < b"8":
+        return bytes([int(code, 8) & 0xFF])
+    return bytes([_NAMED[code]]) if code in _NAMED else code

@@ -1,0 +1,337 @@
+"""Patches as agents write them: which files they touch, and what happens to each.
+
+Read are unified and context diffs, the headers of git, and `*** Begin Patch`. Programs that apply
+patches differ: a file that one of them would touch is touched. A text without a patch touches
+nothing. Everything here is linear in the text.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from safetyd.core.text.patch_headers import (
+    Deed,
+    Section,
+    Traits,
+    has_counts,
+    header,
+    hunk_counts,
+    is_mode,
+    traits_of,
+)
+from safetyd.core.text.patch_names import NOWHERE, both_names, exact_name, header_name, readings
+
+MAX_FILES: Final = 1000  # as many as a proposal may have paths
+
+_LOST: Final = 3  # lines of context that are lost where a text is stripped, if they are blank
+_SHOWN_CHARS: Final = 40
+# What each line of a hunk takes of the old and of the new file.
+_TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
+_DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
+
+_SIGNS: Final = ("+++ ", "***", "diff --", "Index:")  # one of them is in every patch
+# A text that begins so is one, also if it is not whole.
+_is_patch = re.compile(
+    r"(?:\s*```.*\n)?\s*"
+    r"(?:diff --|--- |\*\*\* ?(?:begin|add|update|delete) |Index:|From [0-9a-f]{7,64} )",
+    re.IGNORECASE,
+).match
+
+
+class PatchedFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A file that a patch touches."""
+
+    readings: tuple[str, ...]  # where it may lie, the likeliest first
+    deed: Deed = "changes"
+    executable: bool = False  # it becomes that
+    link: bool = False  # it becomes a symbolic link, or one that leads elsewhere
+
+    @property
+    def path(self) -> str:
+        return self.readings[0]
+
+
+class Patch(msgspec.Struct, frozen=True, gc=False):
+    files: tuple[PatchedFile, ...] = ()
+    problem: str = ""  # why not all of it can be read
+
+
+NO_PATCH: Final = Patch()
+
+
+def read_patch(text: str) -> Patch:
+    """Return what a text does to files, as far as it is a patch or holds some."""
+    return _read(text) if any(sign in text for sign in _SIGNS) else NO_PATCH
+
+
+@functools.lru_cache(maxsize=8)  # several guards ask for the same text
+def _read(text: str) -> Patch:
+    reader = _Reader([line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")])
+    reader.read()
+    files, problem = tuple(reader.files.values()), reader.unknown
+    if len(files) > MAX_FILES:
+        files, problem = files[:MAX_FILES], f"it touches more than {MAX_FILES} files"
+    # Of a text that only holds a patch, such as a manual, the patch need not be a whole one.
+    if not problem and _is_patch(text):
+        problem = reader.wrong
+    return Patch(files, problem) if files or problem else NO_PATCH
+
+
+class _Reader:
+    """Goes through lines once. Wrong ones are noted, and what follows them is read as well."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._next = 0
+        self._section = Section()
+        self._on: dict[str, Callable[[re.Match[str]], None]] = {
+            "git": self._begin_git,
+            "merged": self._begin_merged,
+            "begin": self._envelope,
+            "file": self._stray,
+            "move": self._stray,
+            "starred": lambda found: self._name("starred", found["starred"]),
+            "old": self._old,
+            "new": self._new,
+            "index": lambda found: self._name("index", found["index"]),
+            "context": lambda _: self._confirm("new"),
+            "underline": lambda _: self._confirm("index"),
+            "hunk": self._hunk,
+            "binary": self._binary,
+            "mode": self._mode,
+            "kept": lambda found: self._section.modes.update(kept=found["kept"]),
+            "moved": self._moved,
+        }
+        self.files: dict[str, PatchedFile] = {}
+        self.unknown = ""
+        self.wrong = ""
+
+    def read(self) -> None:
+        while (line := self._line()) is not None:
+            found = header(line)
+            if found is None:
+                continue
+            kind = found.lastgroup or ""
+            if kind in self._on:
+                self._on[kind](found)
+            self._section.said |= kind not in {"git", "merged"}
+        self._end_section()
+
+    def _line(self) -> str | None:
+        if self._next == len(self._lines):
+            return None
+        self._next += 1
+        return self._lines[self._next - 1]
+
+    def _ahead(self, sign: str, by: int = 0) -> bool:
+        """Say whether a line that is not read yet begins so."""
+        at = self._next + by
+        return at < len(self._lines) and self._lines[at].lstrip().startswith(sign)
+
+    def _unknown(self, why: str) -> None:
+        """Note that a file may be touched whose name nobody knows."""
+        self.unknown = self.unknown or why
+
+    def _wrong(self, why: str) -> None:
+        """Note that something is not as it should be in a patch."""
+        self.wrong = self.wrong or why
+
+    def _begin(self, section: Section) -> None:
+        self._end_section()
+        section.line = self._next
+        self._section = section
+
+    def _begin_git(self, found: re.Match[str]) -> None:
+        self._begin(Section(git=True, first=both_names(found["git"])))
+
+    def _begin_merged(self, found: re.Match[str]) -> None:
+        name = exact_name(found["merged"]) or ""
+        self._begin(Section(git=True, first=(name, name)))
+
+    def _name(self, kind: str, written: str) -> None:
+        if self._section.hunks or kind in self._section.names:
+            self._begin(Section())
+        self._section.names[kind] = written
+
+    def _old(self, found: re.Match[str]) -> None:
+        # In a context diff these signs stand before the new name.
+        names = self._section.names
+        after_stars = "starred" in names and self._ahead("*" * 15)
+        self._name("new" if after_stars else "old", found["old"])
+
+    def _new(self, found: re.Match[str]) -> None:
+        self._name("new", found["new"])
+        before = self._lines[self._next - 2].lstrip() if self._next > 1 else ""
+        self._section.paired |= before.startswith("--- ")
+
+    def _confirm(self, kind: str) -> None:
+        """Take names for those of a patch, since a line follows that only a patch has."""
+        self._section.hunks |= kind in self._section.names
+
+    def _binary(self, _: re.Match[str]) -> None:
+        self._section.hunks |= self._section.git
+
+    def _mode(self, found: re.Match[str]) -> None:
+        mode = found["mode"].strip()
+        if not self._section.git or self._section.hunks:
+            return
+        if not is_mode(mode):
+            self._unknown(f"{mode[:_SHOWN_CHARS]!r} is no mode of a file")
+            return
+        self._section.modes[found["state"].lower()] = mode
+
+    def _moved(self, found: re.Match[str]) -> None:
+        if not self._section.git or self._section.hunks:
+            return
+        name = exact_name(found["moved"])
+        if not name:
+            self._unknown(f"line {self._next} has open quotes")
+            return
+        how, _, end = found["way"].lower().partition(" ")
+        source: Deed = "moves" if how == "rename" else "copies"
+        self._section.moved.append((name, source if end in {"from", "old"} else "creates"))
+
+    def _hunk(self, found: re.Match[str]) -> None:
+        section, head = self._section, found["hunk"]
+        if not (section.git or section.names):
+            return  # it belongs to a file that is named elsewhere
+        section.hunks = True
+        indent, counts = found.start("hunk"), hunk_counts(head)
+        if counts:
+            old, new = (1 if count is None else int(count) for count in counts.groups())
+            self._counted(old, new, indent)
+        elif has_counts(head):
+            self._wrong(f"line {self._next} begins a hunk and does not say how long it is")
+        else:
+            self._uncounted(indent)
+
+    def _counted(self, old: int, new: int, indent: int) -> None:
+        begun = self._next
+        while old > 0 or new > 0:
+            line = self._line()
+            if line is None:
+                if old != new or old > _LOST:
+                    self._wrong(f"it ends within the hunk of line {begun}")
+                return
+            sign = line[indent : indent + 1] or " "
+            if sign not in _TAKES:
+                self._wrong(f"line {self._next} is none of a hunk, and line {begun} says it is")
+                self._next -= 1
+                return
+            old, new = old - _TAKES[sign][0], new - _TAKES[sign][1]
+            self._look_within(line[indent:])
+        if old or new or self._goes_on(indent):
+            self._wrong(f"the hunk of line {begun} is longer than it says")
+
+    def _goes_on(self, indent: int) -> bool:
+        """Say whether a line that would change something follows a hunk and is none of its own."""
+        if self._next == len(self._lines):
+            return False
+        line = self._lines[self._next][indent:]
+        ends = line.startswith(("--- ", "+++ ")) or line.rstrip() == "--"  # of a mail
+        return line[:1] in {"+", "-"} and not ends
+
+    def _uncounted(self, indent: int) -> None:
+        """Pass over a hunk that ends where another header begins."""
+        while (line := self._line()) is not None:
+            sign = line[indent : indent + 1] or " "
+            heads = line[indent:].startswith("--- ") and self._ahead("+++ ")
+            if heads or sign not in _TAKES:
+                self._next -= 1
+                return
+
+    def _look_within(self, line: str) -> None:
+        """Take names in a hunk, too: to who does not count the lines, they begin a file."""
+        if line.startswith("--- ") and self._ahead("+++ ") and self._ahead("@@", 1):
+            name = self._lines[self._next].lstrip()[len("+++ ") :]
+            self._pair(header_name(line[len("--- ") :]), header_name(name), Traits())
+
+    def _envelope(self, _: re.Match[str]) -> None:
+        self._begin(Section())
+        last = ""
+        while (line := self._line()) is not None:
+            found = header(line)
+            kind = found.lastgroup if found else ""
+            if found and kind == "end":
+                return
+            if found and kind in {"file", "move"}:
+                last = self._directive(found, last)
+            elif line.startswith("***") and kind != "mark":
+                self._unknown(f"nobody knows what line {self._next} does")
+            elif line and line[0] not in _TAKES and line[0] != "@":
+                self._wrong(f"line {self._next} is none of a hunk")
+        self._wrong("it has no end")
+
+    def _stray(self, found: re.Match[str]) -> None:
+        self._wrong(f"line {self._next} stands outside of *** Begin Patch")
+        self._directive(found, "")
+
+    def _directive(self, found: re.Match[str], last: str) -> str:
+        """Take a file of the form with an envelope; return its name, for it may be moved."""
+        if found.lastgroup == "move":
+            self._add((found["move"].strip(),), Traits("creates"))
+            if last:
+                self._add((last,), Traits("moves"))
+            return ""
+        name = found["file"].strip()
+        self._add((name,), Traits(_DEEDS[found["deed"].lower()]))
+        return name
+
+    def _end_section(self) -> None:
+        section, self._section = self._section, Section()
+        if section.git:
+            self._end_git(section)
+        elif section.hunks or section.paired:
+            self._take_names(section, Traits())
+        at_end = self._next == len(self._lines)
+        cut = at_end and not section.said if section.git else at_end and section.paired
+        if not section.hunks and (cut or (section.git and section.names)):
+            self._wrong(f"what line {section.line} begins has no hunk")
+
+    def _end_git(self, section: Section) -> None:
+        traits = traits_of(section.modes)
+        for name, deed in section.moved:
+            target = msgspec.structs.replace(traits, deed=deed)
+            self._add((name,), target if deed == "creates" else Traits(deed))
+        self._take_names(section, Traits() if section.moved else traits)
+        if section.first:
+            self._pair(*section.first, Traits() if section.moved else traits)
+        elif not (section.moved or section.names):
+            self._unknown(f"nobody can tell the two names in line {section.line}")
+
+    def _take_names(self, section: Section, traits: Traits) -> None:
+        names = {kind: header_name(written) for kind, written in section.names.items()}
+        if None in names.values():
+            self._unknown(f"a name below line {section.line} has open quotes")
+        old, new = names.get("old") or names.get("starred"), names.get("new")
+        self._pair(old, new, traits, section.first or (None, None))
+        for kind in ("starred", "index"):
+            self._pair(names.get(kind), None, traits)
+
+    def _pair(
+        self,
+        old: str | None,
+        new: str | None,
+        traits: Traits,
+        first: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        """Take the old and the new name of a file; `first` are those in the first line of git."""
+        if new and old == NOWHERE:
+            old, traits = None, msgspec.structs.replace(traits, deed="creates")
+        elif old and new == NOWHERE:
+            new, traits = None, msgspec.structs.replace(traits, deed="deletes")
+        for name, other in ((old, new or first[1]), (new, old or first[0])):
+            if name and name != NOWHERE:
+                self._add(readings(name, other), traits)
+
+    def _add(self, ways: tuple[str, ...], traits: Traits) -> None:
+        known = self.files.get(ways[0], PatchedFile(readings=ways, deed=traits.deed))
+        self.files[ways[0]] = PatchedFile(
+            readings=tuple(dict.fromkeys((*known.readings, *ways))),
+            deed=traits.deed if known.deed == "changes" else known.deed,
+            executable=known.executable or traits.executable,
+            link=known.link or traits.link,
+        )

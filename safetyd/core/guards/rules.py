@@ -36,13 +36,44 @@ SENSITIVE: Final = (
     *("/proc/**/root/**", "/proc/**/cwd/**", "/proc/**/fd/**"),
 )
 
-# Other programs obey them, and some would let an agent go unguarded.
+# Other programs obey them unasked, and some would let an agent go unguarded.
 PROTECTED: Final = (
     *("**/.claude/settings*.json", "**/.claude/hooks/**", "**/.mcp.json"),
     *("**/.codex/config.toml", "**/.codex/hooks.json", "**/.gemini/settings.json"),
     *("**/opencode.json", "**/opencode.jsonc", "**/.opencode/plugin*/**"),
     *("**/.config/opencode/**", "**/.copilot/**", "**/.github/hooks/**"),
-    *("**/.cursor/hooks.json", "**/.git/hooks/**"),
+    *("**/.cursor/hooks.json", "**/.cursor/mcp.json"),
+    *("**/.vscode/tasks.json", "**/.vscode/settings.json", "**/.vscode/mcp.json"),
+    *("**/.devcontainer/**",),
+    # git, and what runs its hooks
+    *("**/.git/hooks/**", "**/.git/config", "**/.git/config.worktree"),
+    *("**/.git/info/attributes", "**/.git/modules/**/hooks/**", "**/.git/modules/**/config"),
+    *("**/.husky/**", "**/.githooks/**", "**/.gitconfig", "**/.config/git/**"),
+    *("/etc/gitconfig", "**/lefthook.yml", "**/.pre-commit-config.yaml"),
+    # what runs on servers that build
+    *("**/.github/workflows/**", "**/.github/actions/**", "**/.gitlab-ci.yml"),
+    *("**/.circleci/**", "**/.travis.yml", "**/Jenkinsfile", "**/azure-pipelines.y*ml"),
+    *("**/bitbucket-pipelines.yml", "**/.drone.yml", "**/.buildkite/**", "**/.woodpecker/**"),
+    *("**/.woodpecker.y*ml", "**/.gitea/workflows/**", "**/.forgejo/workflows/**"),
+    *("**/appveyor.yml", "**/.appveyor.yml", "**/.cirrus.yml", "**/cloudbuild.yaml"),
+    # shells and sessions
+    *("**/.bashrc", "**/.bash_profile", "**/.bash_login", "**/.bash_logout", "**/.bash_aliases"),
+    *("**/.profile", "**/.zshrc", "**/.zprofile", "**/.zshenv", "**/.zlogin", "**/.zlogout"),
+    *("**/.kshrc", "**/.cshrc", "**/.tcshrc", "**/.login", "**/.inputrc", "**/.config/fish/**"),
+    *("**/.envrc", "**/.xprofile", "**/.xinitrc", "**/.xsession", "**/.pam_environment"),
+    *("**/.config/autostart/**", "**/.config/environment.d/**", "**/Library/LaunchAgents/**"),
+    *("/etc/profile", "/etc/profile.d/**", "/etc/bash.bashrc", "/etc/zsh/**", "/etc/environment"),
+    *("/etc/fish/**", "/Library/LaunchAgents/**", "/Library/LaunchDaemons/**"),
+    # timers, services, the linker, rights
+    *("/etc/cron*/**", "/etc/crontab", "/etc/anacrontab", "/var/spool/cron/**"),
+    *("**/.config/systemd/**", "**/.local/share/systemd/**", "/etc/systemd/**"),
+    *("/run/systemd/**", "/lib/systemd/**", "/usr/lib/systemd/**", "/usr/local/lib/systemd/**"),
+    *("/etc/init.d/**", "/etc/rc.local", "/etc/udev/**", "/etc/ld.so.*", "/etc/ld.so.conf.d/**"),
+    *("/etc/sudoers", "/etc/sudoers.d/**", "/etc/pam.d/**", "/etc/ssh/**"),
+    # what an interpreter or an editor runs at its start
+    *("**/sitecustomize.py", "**/usercustomize.py", "**/site-packages/*.pth"),
+    *("**/dist-packages/*.pth", "**/.vimrc", "**/.exrc", "**/.config/nvim/**", "**/.emacs"),
+    *("**/.emacs.d/**", "**/.gdbinit", "**/.lldbinit", "**/.tmux.conf"),
 )
 
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

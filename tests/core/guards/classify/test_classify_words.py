@@ -50,7 +50,7 @@ def test_a_command_that_names_a_sensitive_path_is_asked_about(text: str, word: s
     [
         "",
         "make test",
-        "git add . && git commit -m 'env: read .envrc'",
+        "git add . && git commit -m 'env: read .environment'",
         "cp .env.example .env.sample; ls .env.template",
         "python -m venv env && . env/bin/activate",
         "cat /etc/shadowy ../etc/passwd",
@@ -92,7 +92,7 @@ def test_what_other_programs_obey_may_be_read_and_is_asked_about_when_changed(pa
     assert CODING.looks("read_file", paths=(path,)) is ALLOWED
     assert (changed.decision, changed.rule) == (ASK, GUARDED)
     assert path in changed.reason
-    assert CODING.looks("run_shell", text=f"echo {{}} > ~/{path}").rule == GUARDED
+    assert CODING.looks("run_shell", text=f"echo {{}} > {path}").rule == GUARDED
 
 
 def test_in_a_project_words_begin_at_its_root() -> None:

@@ -31,6 +31,7 @@ from safetyd.core.messages.binding import shown_paths
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
+from safetyd.core.text.patched_files import patch_of
 from safetyd.journal.mailbox import CommandEnvelope, EventEnvelope, Mailbox, QuestionEnvelope
 from safetyd.monitoring.metrics import Metrics
 
@@ -221,10 +222,12 @@ class AgentService:
         )
 
     def _resolved(self, proposal: Proposal, *, permission: bool) -> tuple[str, ...]:
-        """Return where paths lead: of an ask for permission those that it shows."""
+        """Return where paths and files of a patch lead: of an ask those that it shows."""
         paths, project = proposal.paths, proposal.project
         if permission:
             paths, project = shown_paths(proposal)
+        patched = (file.path for file in patch_of(proposal, edits=True).files)
+        paths = (*paths, *patched)
         if not paths:
             return ()
         known = self._settings.policy.projects.get(project or "")

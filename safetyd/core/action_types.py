@@ -94,6 +94,11 @@ class Kind(msgspec.Struct, frozen=True):
         return self.type in _COMMANDS or not self.known
 
     @property
+    def edits(self) -> bool:
+        """Say whether its text may be a change of files."""
+        return not self.known or self.type == "content_update" or (self.acts and not self.commands)
+
+    @property
     def acts(self) -> bool:
         """Say whether its text does something, and is not only read, kept or told."""
         return self.commands or not (self.read_only or self.prose or self.type in _SAID)

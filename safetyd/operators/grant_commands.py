@@ -13,12 +13,14 @@ from safetyd.core.approvals.grant_hints import is_exact, may_be_named
 from safetyd.core.approvals.grants import LIFTABLE, MAX_GRANTS, PLACED
 from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.gate.own_resources import OWN
 from safetyd.core.messages.binding import Seen, binding
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.text import patterns
+from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.replies import Done, Refusal, refused
@@ -145,12 +147,18 @@ def from_request(
         project=asked.proposal.project,
         rules=rules,
         text=terms.text,
-        paths=(*asked.proposal.paths, *asked.resolved) if PLACED & set(rules) else (),
+        paths=_touched(asked, kind) if PLACED & set(rules) else (),
         max_usd=terms.max_usd,
         keyed=not asked.keyless,
         seen=_seen(request, kind) if terms.text is None else None,
     )
     return next(_problems(engine, granted, kind), "") or granted
+
+
+def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
+    """Return the paths that a person was shown, where they lead, and those of a patch."""
+    patched = (file.path for file in patch_of(asked.proposal, edits=kind.edits).files)
+    return tuple(dict.fromkeys((*asked.proposal.paths, *asked.resolved, *patched)))
 
 
 def _seen(request: Request, kind: Kind) -> Seen:

@@ -9,6 +9,7 @@ import pytest
 
 from safetyd.core.events.decision_events import Decided
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.core.text.patch_samples import unified
 from tests.journeys.asking_agent import Asker, review
 from tests.journeys.audit_record import assert_verifies, events
 
@@ -94,6 +95,32 @@ def test_settings_of_agent_hosts_are_read_and_asked_about_when_written(agent: As
 
     assert ask(agent, "read_file", paths=[path])["decision"] == "allow"
     assert ask(agent, "edit_file", paths=[path])["decision"] == "require_confirmation"
+
+
+def test_a_patch_is_judged_by_the_files_that_it_touches_and_where_they_lead(
+    daemon: RunningDaemon, project: Path, agent: Asker
+) -> None:
+    (project / "settled").symlink_to(daemon.data_dir)
+    edited = {
+        "src/app.py": "allow",
+        ".github/workflows/ci.yml": "require_confirmation",
+        "../elsewhere.py": "require_confirmation",
+        "settled/endpoint.json": "block",
+    }
+
+    answers = {
+        path: ask(
+            agent,
+            "edit_file",
+            paths=["src/app.py"],
+            project="web",
+            context={"diff": unified(f"a/{path}", f"b/{path}")},
+        )
+        for path in edited
+    }
+
+    assert decisions(answers) == edited
+    assert_verifies(daemon)
 
 
 def test_changing_what_holds_the_data_directory_is_asked_about(

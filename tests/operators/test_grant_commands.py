@@ -21,6 +21,7 @@ from safetyd.operators.views.grant_view import grants, suggestions
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import QueueStory, push
 from tests.core.engine.remedy_story import paused
+from tests.core.text.patch_samples import unified
 from tests.story import at, propose
 
 HOUR = {"uses": 5, "until": at(3600).isoformat()}
@@ -273,6 +274,21 @@ def test_a_rule_about_paths_is_granted_for_the_paths_that_were_shown() -> None:
     assert alice.proposes(propose(1, id="p4", paths=("/home/a/.env",))).allowed
     other = alice.proposes(propose(2, id="p2", paths=("/home/a/.ssh/id_rsa",)))
     assert other.status == "pending"
+
+
+def test_a_rule_about_paths_is_granted_for_the_files_of_a_patch_that_were_shown() -> None:
+    alice = Alice()
+    edit: dict[str, Any] = {
+        "type": "edit_file",
+        "context": {"diff": unified("a/.envrc", "b/.envrc")},
+    }
+    asked = alice.proposes(propose(0, **edit))
+
+    alice.approves(asked.request_id, grant=HOUR)
+
+    assert [grant.paths for grant in alice.made()] == [(".envrc",)]
+    assert alice.proposes(propose(1, id="p2", session="2", **edit)).allowed
+    assert alice.proposes(propose(1, id="p3", session="3", **edit)).allowed
 
 
 ASKING = Policy(rules=RulesConfig(prohibited_means="require_confirmation"))

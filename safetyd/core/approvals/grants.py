@@ -22,6 +22,7 @@ from safetyd.core.messages.binding import Seen, binding
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, BLOCK, Verdict
+from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs, place
 from safetyd.core.text.patterns import PatternSet
 
@@ -32,7 +33,8 @@ LIFTABLE: Final = frozenset({"classify", "gate", "scores"})
 PLACED: Final = frozenset(
     {
         *("classify.sensitive_path", "classify.protected_path", "classify.outside_project"),
-        *("classify.unfollowed_paths", "gate.own_above"),
+        *("classify.unfollowed_paths", "classify.unreadable_patch", "gate.own_above"),
+        *("classify.executable_bit", "classify.symlink"),
     }
 )
 
@@ -106,10 +108,13 @@ def _lifts(grant: Grant, guard: str, rule: str, kind: Kind) -> bool:
     return guard == "classify" and (rule not in PLACED or bool(made.paths))
 
 
-def all_match(globs: Globs, proposed: Proposed) -> bool:
-    """Say whether globs match every path, and where each leads."""
-    places = [place(path, "") for path in (*proposed.proposal.paths, *proposed.resolved)]
-    return bool(places) and all(not p.opaque and globs.find(p) is not None for p in places)
+def all_match(globs: Globs, proposed: Proposed, kind: Kind) -> bool:
+    """Say whether globs match every path, and where each leads; also of a patch that was read."""
+    patch = patch_of(proposed.proposal, edits=kind.edits)
+    touched = (*proposed.proposal.paths, *proposed.resolved, *(file.path for file in patch.files))
+    places = [place(path, "") for path in touched]
+    known = bool(places) and not patch.problem
+    return known and all(not p.opaque and globs.find(p) is not None for p in places)
 
 
 def affords(grant: Grant, max_usd: float, cost_nano: int | None) -> bool:
@@ -236,7 +241,7 @@ class Grants(Actor):
         text, paths = self._patterns[made.id]
         if text is not None and not all(text.find((word,)) for word in words(proposed.proposal)):
             return False
-        if paths is not None and not all_match(paths, proposed):
+        if paths is not None and not all_match(paths, proposed, kind):
             return False
         return made.max_usd is None or affords(grant, made.max_usd, cost(proposed))
 

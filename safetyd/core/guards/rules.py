@@ -18,6 +18,7 @@ from safetyd.core.messages.binding import is_all
 from safetyd.core.messages.proposal import Amount, Count, Proposal
 from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict
 from safetyd.core.text.folding import forms
+from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs, PathTarget
 from safetyd.core.text.patterns import PatternSet
 
@@ -225,16 +226,17 @@ def _measured(when: When) -> Iterator[Test]:
     if cost is not None:
         yield lambda case: (case.proposal.cost_usd or 0) > cost
     if files is not None:
-        yield lambda case: _files(case.proposal) > files
+        yield lambda case: _files(case.proposal, case.kind) > files
 
 
-def _files(proposal: Proposal) -> float:
-    """Return how many files would be touched, by the larger of two accounts."""
-    context = proposal.context
+def _files(proposal: Proposal, kind: Kind) -> float:
+    """Return how many files would be touched, by the largest of three accounts."""
+    context, patch = proposal.context, patch_of(proposal, edits=kind.edits)
     if isinstance(context, msgspec.Raw):
         context = msgspec.json.decode(context)
     said = context.get("files_changed") if isinstance(context, dict) else None
-    return max(len(proposal.paths), said if isinstance(said, int | float) else 0)
+    listed = max(len(proposal.paths), len(patch.files))
+    return max(listed, said if isinstance(said, int | float) else 0)
 
 
 def _timed(when: When, timezone: tzinfo) -> Iterator[Test]:

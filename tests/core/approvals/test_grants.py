@@ -19,6 +19,7 @@ from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import QueueStory, push
+from tests.core.text.patch_samples import unified
 from tests.story import at, propose, stop, tick
 
 RESET = "gate.blocklist:reset"
@@ -179,6 +180,34 @@ def test_a_grant_for_paths_must_match_where_they_lead() -> None:
     assert queue.proposes(propose(1, id="p1", **reads)).status == "pending"
     queue.happens(granted(2, "grt_2", paths=("docs/**", "/home/a/.env")))
     assert queue.proposes(propose(3, id="p3", **{**reads, "type": "search"})).allowed
+
+
+def test_a_grant_for_paths_must_match_the_files_of_a_patch_that_can_be_read() -> None:
+    queue = QueueStory()
+    queue.happens(granted(paths=("src/**", ".envrc")))
+
+    def allowed(n: int, path: str, cut: int = 0) -> bool:
+        patch = unified(f"a/{path}", f"b/{path}")
+        context = {"diff": patch[: len(patch) - cut]}
+        fields: dict[str, Any] = {"type": "modify_code", "paths": ("src/x",), "context": context}
+        return queue.proposes(propose(n, id=f"p{n}", **fields)).allowed
+
+    assert allowed(1, "src/y")
+    assert allowed(2, ".envrc")
+    assert not allowed(3, "lib/y")
+    assert not allowed(4, "src/y", cut=3)
+
+
+@pytest.mark.parametrize("mode", ["100755", "120000"])
+def test_a_mode_is_lifted_only_by_a_grant_that_names_paths(mode: str) -> None:
+    queue = QueueStory()
+    queue.happens(granted())
+    diff = f"diff --git a/run.sh b/run.sh\nnew file mode {mode}\n"
+    fields: dict[str, Any] = {"type": "edit_file", "context": {"diff": diff}}
+
+    assert queue.proposes(propose(1, id="p1", **fields)).status == "pending"
+    queue.happens(granted(2, "grt_2", paths=("run.sh",)))
+    assert queue.proposes(propose(3, id="p3", **{**fields, "type": "create_file"})).allowed
 
 
 def test_all_uses_together_cost_no_more_than_was_granted() -> None:

@@ -25,6 +25,7 @@ from safetyd.core.guards.projects import ProjectConfig, Sides, sides
 from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, Verdict, together
+from safetyd.core.text.patched_files import may_patch
 
 MAX_UNKNOWN: Final = 256
 
@@ -100,6 +101,7 @@ class Classify(Guard):
         rule_sets = self._base if proposal.project is None else self._rule_sets(proposed)
         plain = kind.type in rule_sets.plain and not kind.raised
         placed = proposal.paths or (proposal.text and kind.commands)
+        placed = placed or may_patch(proposal, edits=kind.edits)
         if plain and (not placed or rule_sets.well_placed(proposed, kind)):
             return ALLOWED
         return rule_sets.judge(proposed, kind, self._memory_used(proposed))

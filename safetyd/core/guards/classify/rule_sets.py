@@ -7,6 +7,7 @@ come before the global ones, except that custom rules that block do so everywher
 cap on memory operations then ask at least.
 """
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from safetyd.core.action_types import Kind
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.guards.classify.patch_rules import PatchRules
 from safetyd.core.guards.rule_layers import Layer, Setting, prohibited
 from safetyd.core.guards.rules import ProjectRules, RuleCase, RuleLists, RulesConfig
 from safetyd.core.messages.proposal import Proposal
@@ -50,10 +52,11 @@ class RuleSet:
         self._layers = layers
         self._setting = setting
         self._root = root
-        self._sensitive = Globs(config.sensitive_paths, ignore_case=True)
-        self._protected = Globs(config.protected_paths, ignore_case=True)
+        self._sensitive = _globs(config.sensitive_paths)
+        self._protected = _globs(config.protected_paths)
         either = (*config.sensitive_paths, *config.protected_paths)
-        self._either = Globs([g for g in either if not g.startswith(EXCEPT)], ignore_case=True)
+        self._either = _globs(tuple(g for g in either if not g.startswith(EXCEPT)))
+        self._patches = PatchRules(self._sensitive, self._protected, self._either, root)
         self._unknown: dict[str, Verdict] = {}
         self.plain = frozenset(_plain(setting.kinds.known, layers))
 
@@ -65,6 +68,8 @@ class RuleSet:
     def well_placed(self, proposed: Proposed, kind: Kind) -> bool:
         """Say that no path, nor a word of a command that may be one, is a reason to ask."""
         proposal = proposed.proposal
+        if any(self._patches.judge(proposal, kind)):
+            return False
         said = [where.path for where, _ in self._said(proposal, kind)]
         if not self._root and self._either.miss((*proposal.paths, *proposed.resolved, *said)):
             return True
@@ -75,10 +80,13 @@ class RuleSet:
     ) -> Iterator[Verdict]:
         """Yield everything that restricts, the rules first; those that are `lifted` do not."""
         if kind.raised or kind.type not in self.plain:
-            verdict = self._ruled(RuleCase(proposed, kind, self._places(proposed)), lifted)
+            patched = self._patches.places(proposed.proposal, kind)
+            places = (*self._places(proposed), *patched)
+            verdict = self._ruled(RuleCase(proposed, kind, places), lifted)
             if verdict is not ALLOWED:
                 yield verdict
         yield from self._misplaced(proposed, kind)
+        yield from self._patches.judge(proposed.proposal, kind)
         cap = self._config.memory_per_session
         if kind.type.startswith(MEMORY) and memory_used >= cap:
             yield rule_verdicts.memory_cap(proposed.agent, memory_used, cap, MAX_SESSIONS)
@@ -156,7 +164,8 @@ class RuleSet:
 
     def _misplaced(self, proposed: Proposed, kind: Kind) -> Iterator[Verdict]:
         if UNFOLLOWED in proposed.resolved:
-            yield rule_verdicts.unfollowed(len(proposed.proposal.paths))
+            patched = sum(1 for _ in self._patches.places(proposed.proposal, kind))
+            yield rule_verdicts.unfollowed(len(proposed.proposal.paths) + patched)
         for where in self._places(proposed):
             if self._root and where.local is None:
                 yield rule_verdicts.outside(where, self._root)
@@ -199,6 +208,11 @@ class RuleSet:
 
 def _seen(word: str) -> str:
     return word.replace(HOLE, "...")
+
+
+@functools.lru_cache(maxsize=64)  # most projects have the same, and compiling takes milliseconds
+def _globs(globs: tuple[str, ...]) -> Globs:
+    return Globs(globs, ignore_case=True)
 
 
 def _over(base: RulesConfig, rules: ProjectRules) -> RulesConfig:

@@ -8,6 +8,7 @@ from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.guards.rules import RuleCase, RulesConfig
 from safetyd.core.messages.verdict import Severity, Verdict, all_of
 from safetyd.core.similar_types import like
+from safetyd.core.text.patches import PatchedFile
 from safetyd.core.text.path_globs import PathTarget
 
 _SHOWN_CHARS: Final = 200
@@ -91,6 +92,49 @@ def protected(place: PathTarget, glob: str) -> Verdict:
 def protected_word(word: str, glob: str) -> Verdict:
     reason = f"{_in_text(word)} is obeyed by other programs, and this may change it: {glob}"
     return _asks("classify.protected_path", reason, f"without {_in_text(word)}")
+
+
+def patched_outside(file: PatchedFile, root: str) -> Verdict:
+    reason = f"{_shown(file.path)} is outside the project's {root}, and {_deed(file)}"
+    return _asks("classify.outside_project", reason, f"with a patch of files inside {root}")
+
+
+def patched_sensitive(file: PatchedFile, glob: str) -> Verdict:
+    reason = f"{_shown(file.path)} may hold secrets, and {_deed(file)}: its name matches {glob}"
+    return _asks("classify.sensitive_path", reason, _unpatched(file))
+
+
+def patched_protected(file: PatchedFile, glob: str) -> Verdict:
+    reason = f"{_shown(file.path)} is obeyed by other programs, and {_deed(file)}: {glob}"
+    return _asks("classify.protected_path", reason, _unpatched(file))
+
+
+def patched_executable(file: PatchedFile) -> Verdict:
+    reason = f"The patch makes {_shown(file.path)} executable"
+    return _asks("classify.executable_bit", reason, f"without that mode of {_shown(file.path)}")
+
+
+def patched_link(file: PatchedFile) -> Verdict:
+    reason = f"The patch makes {_shown(file.path)} a symbolic link, which may lead anywhere"
+    return _asks("classify.symlink", reason, _unpatched(file))
+
+
+def said_executable(path: str) -> Verdict:
+    reason = f"Its context says that {_shown(path)} becomes executable"
+    return _asks("classify.executable_bit", reason, f"without that mode of {_shown(path)}")
+
+
+def unreadable_patch(why: str) -> Verdict:
+    reason = f"The patch cannot be read, so nobody knows which files it touches: {why}"
+    return _asks("classify.unreadable_patch", reason, "with a patch that is whole")
+
+
+def _deed(file: PatchedFile) -> str:
+    return "the patch moves it away" if file.deed == "moves" else f"the patch {file.deed} it"
+
+
+def _unpatched(file: PatchedFile) -> str:
+    return f"without {_shown(file.path)} in the patch"
 
 
 def _where(place: PathTarget) -> str:

@@ -5,7 +5,7 @@ there are other ways to spell them; commands of safetyd that only read pass.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -19,6 +19,7 @@ from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, Verdict
 from safetyd.core.shell.command_reader import CommandReader
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Access, Finding, Touch
 from safetyd.core.text.folding import forms
+from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs, likely, path_words, place
 from safetyd.core.text.patterns import PatternConfig, PatternSet
 
@@ -94,7 +95,12 @@ class OwnResources:
     def judge(self, proposed: Proposed, kind: Kind, lifted: AbstractSet[str] = NONE) -> Verdict:
         """Block what names or touches anything here; only what a text names can be lifted."""
         proposal = proposed.proposal
-        placed = self._placed(proposed, kind) if proposal.paths else ALLOWED
+        patched = patch_of(proposal, edits=kind.edits).files
+        placed = ALLOWED
+        if proposal.paths or patched:
+            placed = self._placed(
+                proposed, kind, [way for file in patched for way in file.readings]
+            )
         if placed.decision is BLOCK:
             return placed
         if whose := self._in_target(proposal, kind):
@@ -154,9 +160,9 @@ class OwnResources:
         screen = any(map(_is_screen, (target.window, seen.window_title)))
         return _NAME if itself or screen else next(whose, "")
 
-    def _placed(self, proposed: Proposed, kind: Kind) -> Verdict:
+    def _placed(self, proposed: Proposed, kind: Kind, patched: Iterable[str]) -> Verdict:
         proposal = proposed.proposal
-        paths, root = (*proposal.paths, *proposed.resolved), self._root(proposal)
+        paths, root = (*proposal.paths, *proposed.resolved, *patched), self._root(proposal)
         if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
             return ALLOWED
         owned = self._files if kind.read_only else self._with_settings

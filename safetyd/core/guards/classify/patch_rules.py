@@ -1,0 +1,71 @@
+"""What is wrong with the files that a patch touches: the same as with paths, and with modes."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from safetyd.core.action_types import Kind
+from safetyd.core.guards.classify import rule_verdicts
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import Verdict
+from safetyd.core.text.patched_files import patch_of, says_executable
+from safetyd.core.text.patches import PatchedFile
+from safetyd.core.text.path_globs import Globs, PathTarget, likely, place
+
+
+class PatchRules:
+    """Judges patches by the lists of paths and the root of a rule set."""
+
+    def __init__(self, sensitive: Globs, protected: Globs, either: Globs, root: str) -> None:
+        self._sensitive = sensitive
+        self._protected = protected
+        self._either = either
+        self._root = root
+
+    def places(self, proposal: Proposal, kind: Kind) -> Iterator[PathTarget]:
+        """Yield where the files of patches most likely lie."""
+        for file in patch_of(proposal, edits=kind.edits).files:
+            yield place(file.path, self._root)
+
+    def judge(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
+        """Yield everything that asks."""
+        patch = patch_of(proposal, edits=kind.edits)
+        if patch.problem and not kind.read_only:
+            yield rule_verdicts.unreadable_patch(patch.problem)
+        for file, places in self._placed(patch.files):
+            yield from self._misplaced(file, places, kind)
+        if kind.read_only:
+            return
+        yield from (rule_verdicts.patched_executable(f) for f in patch.files if f.executable)
+        yield from (rule_verdicts.patched_link(f) for f in patch.files if f.link)
+        if kind.edits and proposal.paths and says_executable(proposal):
+            yield rule_verdicts.said_executable(proposal.paths[0])
+
+    def _placed(self, files: tuple[PatchedFile, ...]) -> list[tuple[PatchedFile, list[PathTarget]]]:
+        """Return where each file may lie; nothing if none of that can be a reason to ask."""
+        placed = [
+            (file, [*chain.from_iterable(likely(way, self._root) for way in file.readings)])
+            for file in files
+        ]
+        every = [where for _, places in placed for where in places]
+        if self._root and any(where.local is None for where in every):
+            return placed
+        names = (name for where in every for name in (where.path, where.local) if name)
+        return [] if self._either.miss(names, resolved=True) else placed
+
+    def _misplaced(
+        self, file: PatchedFile, places: list[PathTarget], kind: Kind
+    ) -> Iterator[Verdict]:
+        if self._root and any(where.local is None for where in places):
+            yield rule_verdicts.patched_outside(file, self._root)
+        if glob := _found(self._sensitive, places):
+            yield rule_verdicts.patched_sensitive(file, glob)
+        elif (
+            not kind.read_only
+            and file.deed != "copies"
+            and (glob := _found(self._protected, places))
+        ):
+            yield rule_verdicts.patched_protected(file, glob)
+
+
+def _found(globs: Globs, places: list[PathTarget]) -> str | None:
+    return next(filter(None, map(globs.find, places)), None)

@@ -96,6 +96,8 @@ class Kind(msgspec.Struct, frozen=True):
     @property
     def edits(self) -> bool:
         """Say whether its text may be a change of files."""
+        if self.read_only:
+            return False
         return not self.known or self.type == "content_update" or (self.acts and not self.commands)
 
     @property

@@ -1,7 +1,7 @@
 """The headers of a patch: how each is recognised, and what those of one file say together."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -9,11 +9,11 @@ import msgspec
 Deed = Literal["changes", "creates", "deletes", "moves", "copies"]
 
 _EXECUTABLE: Final = 0o111
-_LINK: Final = "120000"
+_LINK: Final = 0o120000
 
 # The last group that takes part says which header it is.
 header = re.compile(
-    r"""[ \t]*(?:
+    r"""[\s\ufeff]*(?:
       diff\ --git\ (?P<git>.+)
     | diff\ --(?:cc|combined)\ (?P<merged>.+)
     | \*\*\*[ ]?begin\ patch[ \t]*\Z(?P<begin>)
@@ -29,8 +29,9 @@ header = re.compile(
     | Index:(?P<index>.+)
     | ={10,}\Z(?P<underline>)
     | (?P<hunk>@@.*)
+    | \d[\d,]*[acd][\d,]*\Z(?P<normal>)
     | (?P<state>old|new|new\ file|deleted\ file)\ mode\ (?P<mode>.+)
-    | index\ [0-9a-f]+\.\.[0-9a-f]+\ (?P<kept>\d+)\Z
+    | index\ [0-9a-f]+\.\.[0-9a-f]+\ (?P<kept>[0-7]{6})\Z
     | (?P<way>(?:rename|copy)\ (?:from|to|old|new))\ (?P<moved>.+)
     | (?P<binary>GIT\ binary\ patch|Binary\ files)
     )""",
@@ -55,20 +56,23 @@ class Section(msgspec.Struct):
     line: int = 0
     git: bool = False
     first: tuple[str, str] | None = None  # the names in the first line of git
-    names: dict[str, str] = {}  # in other headers, as they are written
+    names: list[tuple[str, str]] = []  # in other headers, as they are written
+    kinds: set[str] = set()  # of these headers
     moved: list[tuple[str, Deed]] = []
     hunks: bool = False
     paired: bool = False  # an old and a new name follow each other
-    modes: dict[str, str] = {}
+    modes: list[tuple[str, int]] = []
     said: bool = False  # a header followed the first line
 
 
-def traits_of(modes: Mapping[str, str]) -> Traits:
+def traits_of(modes: Sequence[tuple[str, int]]) -> Traits:
     """Return what the modes in the headers of git make of a file."""
-    mode = modes.get("new file") or modes.get("new") or "0"
-    link = _LINK in {mode, modes.get("kept")}
-    gained = int(mode, 8) & ~int(modes.get("old", "0"), 8) & _EXECUTABLE
-    deed: Deed = "creates" if "new file" in modes else "changes"
+    gained = [mode for state, mode in modes if state in {"new", "new file"}]
+    states = {state for state, _ in modes}
+    deed: Deed = "creates" if "new file" in states else "changes"
     return Traits(
-        "deletes" if "deleted file" in modes else deed, executable=bool(gained), link=link
+        "deletes" if "deleted file" in states else deed,
+        # What a patch says of the mode before need not be true.
+        executable=any(mode & _EXECUTABLE for mode in gained),
+        link=_LINK in gained or ("kept", _LINK) in modes,
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 NOWHERE: Final = "/dev/null"  # stands for a file that is not there
 
+_END: Final = "\0"  # where most programs take a name to end
 # What git puts before a name, by its settings, and what people call two trees that they compare.
 _PREFIXES: Final = frozenset({"a", "b", "c", "i", "o", "w", "1", "2", "old", "new", "orig"})
 _NAMED: Final = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13}
@@ -21,18 +22,17 @@ def exact_name(written: str) -> str | None:
     """Return a name that stands alone on its line; None if its quotes are open."""
     written = written.strip()
     if not written.startswith('"'):
-        return written
+        return written.partition(_END)[0]
     quoted = _quoted(written)
     return _unescaped(quoted[1]) if quoted else None
 
 
 def header_name(written: str) -> str | None:
-    """Return a name that a time stamp may follow; None if its quotes are open."""
+    """Return a name that a tab and a time stamp may follow; None if its quotes are open."""
     if written.lstrip().startswith('"'):
         return exact_name(written)
-    name = written.lstrip(" ").partition("\t")[0]
-    stamp = _STAMP.search(name)
-    return (name[: stamp.start()] if stamp else name).rstrip()
+    name = written.lstrip(" ").partition("\t")[0].partition(_END)[0].rstrip()
+    return NOWHERE if name.startswith(f"{NOWHERE} ") else name
 
 
 def both_names(written: str) -> tuple[str, str] | None:
@@ -54,8 +54,10 @@ def readings(name: str, other: str | None) -> tuple[str, ...]:
 
     `other` is the name of the same file before or after the change, if it has one.
     """
+    stamp = _STAMP.search(name)
+    bare = name[: stamp.start()].rstrip() if stamp else name
     word = name.split(maxsplit=1)[0] if name.strip() else ""
-    ways = (way for said in (name, word) if said for way in _with_and_without(said, other))
+    ways = (way for said in (bare, name, word) if said for way in _with_and_without(said, other))
     return tuple(dict.fromkeys(ways))
 
 
@@ -80,7 +82,8 @@ def _halves(written: str) -> tuple[str, str] | None:
 
 def _unescaped(quoted: str) -> str:
     """Return a name as its bytes are, which git writes as octal numbers."""
-    return _ESCAPE.sub(_byte, quoted.encode("utf-8", "replace")).decode("utf-8", "replace")
+    name = _ESCAPE.sub(_byte, quoted.encode("utf-8", "replace")).decode("utf-8", "replace")
+    return name.partition(_END)[0]
 
 
 def _byte(escape: re.Match[bytes]) -> bytes:

@@ -28,8 +28,8 @@ def may_patch(proposal: Proposal, *, edits: bool) -> bool:
 
 def patch_of(proposal: Proposal, *, edits: bool) -> Patch:
     """Return all patches of a proposal as one."""
-    if not may_patch(proposal, edits=edits):
-        return NO_PATCH
+    if proposal.context is None and proposal.extra is None:
+        return read_patch(proposal.text) if edits else NO_PATCH
     read = map(read_patch, _texts(proposal, edits=edits))
     patches = [patch for patch in read if patch is not NO_PATCH]
     if len(patches) <= 1:

@@ -8,6 +8,7 @@ nothing. Everything here is linear in the text.
 import functools
 import re
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -32,7 +33,7 @@ _SHOWN_CHARS: Final = 40
 _TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
 _DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
 
-_SIGNS: Final = ("+++ ", "***", "diff --", "Index:")  # one of them is in every patch
+_SIGNS: Final = ("+++ ", "@@ -", "***", "diff --", "Index:")  # one of them is in every patch
 # A text that begins so is one, also if it is not whole.
 _is_patch = re.compile(
     r"(?:\s*```.*\n)?\s*"
@@ -97,14 +98,16 @@ class _Reader:
             "old": self._old,
             "new": self._new,
             "index": lambda found: self._name("index", found["index"]),
-            "context": lambda _: self._confirm("new"),
-            "underline": lambda _: self._confirm("index"),
+            "context": lambda _: self._confirm({"new"}),
+            "underline": lambda _: self._confirm({"index"}),
+            "normal": lambda _: self._confirm({"index", "old", "new"}),
             "hunk": self._hunk,
             "binary": self._binary,
             "mode": self._mode,
-            "kept": lambda found: self._section.modes.update(kept=found["kept"]),
+            "kept": lambda found: self._section.modes.append(("kept", int(found["kept"], 8))),
             "moved": self._moved,
         }
+        self._spare: list[tuple[str, str]] = []  # names that some programs keep for what follows
         self.files: dict[str, PatchedFile] = {}
         self.unknown = ""
         self.wrong = ""
@@ -152,14 +155,15 @@ class _Reader:
         self._begin(Section(git=True, first=(name, name)))
 
     def _name(self, kind: str, written: str) -> None:
-        if self._section.hunks or kind in self._section.names:
+        if self._section.hunks:
             self._begin(Section())
-        self._section.names[kind] = written
+        self._section.names.append((kind, written))
+        self._section.kinds.add(kind)
 
     def _old(self, found: re.Match[str]) -> None:
         # In a context diff these signs stand before the new name.
         names = self._section.names
-        after_stars = "starred" in names and self._ahead("*" * 15)
+        after_stars = names and names[-1][0] == "starred" and self._ahead("*" * 15)
         self._name("new" if after_stars else "old", found["old"])
 
     def _new(self, found: re.Match[str]) -> None:
@@ -167,9 +171,9 @@ class _Reader:
         before = self._lines[self._next - 2].lstrip() if self._next > 1 else ""
         self._section.paired |= before.startswith("--- ")
 
-    def _confirm(self, kind: str) -> None:
+    def _confirm(self, kinds: AbstractSet[str]) -> None:
         """Take names for those of a patch, since a line follows that only a patch has."""
-        self._section.hunks |= kind in self._section.names
+        self._section.hunks |= not kinds.isdisjoint(self._section.kinds)
 
     def _binary(self, _: re.Match[str]) -> None:
         self._section.hunks |= self._section.git
@@ -181,7 +185,7 @@ class _Reader:
         if not is_mode(mode):
             self._unknown(f"{mode[:_SHOWN_CHARS]!r} is no mode of a file")
             return
-        self._section.modes[found["state"].lower()] = mode
+        self._section.modes.append((found["state"].lower(), int(mode, 8)))
 
     def _moved(self, found: re.Match[str]) -> None:
         if not self._section.git or self._section.hunks:
@@ -196,9 +200,10 @@ class _Reader:
 
     def _hunk(self, found: re.Match[str]) -> None:
         section, head = self._section, found["hunk"]
-        if not (section.git or section.names):
+        if not (section.git or section.names or self._spare):
             return  # it belongs to a file that is named elsewhere
         section.hunks = True
+        self._take_spare()
         indent, counts = found.start("hunk"), hunk_counts(head)
         if counts:
             old, new = (1 if count is None else int(count) for count in counts.groups())
@@ -286,12 +291,15 @@ class _Reader:
             self._end_git(section)
         elif section.hunks or section.paired:
             self._take_names(section, Traits())
+        else:
+            self._spare += section.names
         at_end = self._next == len(self._lines)
         cut = at_end and not section.said if section.git else at_end and section.paired
         if not section.hunks and (cut or (section.git and section.names)):
             self._wrong(f"what line {section.line} begins has no hunk")
 
     def _end_git(self, section: Section) -> None:
+        self._take_spare()
         traits = traits_of(section.modes)
         for name, deed in section.moved:
             target = msgspec.structs.replace(traits, deed=deed)
@@ -302,14 +310,23 @@ class _Reader:
         elif not (section.moved or section.names):
             self._unknown(f"nobody can tell the two names in line {section.line}")
 
+    def _take_spare(self) -> None:
+        self._take_names(Section(names=self._spare), Traits())
+        self._spare = []
+
     def _take_names(self, section: Section, traits: Traits) -> None:
-        names = {kind: header_name(written) for kind, written in section.names.items()}
-        if None in names.values():
-            self._unknown(f"a name below line {section.line} has open quotes")
-        old, new = names.get("old") or names.get("starred"), names.get("new")
-        self._pair(old, new, traits, section.first or (None, None))
-        for kind in ("starred", "index"):
-            self._pair(names.get(kind), None, traits)
+        old: str | None = None
+        for kind, written in section.names:
+            name = header_name(written)
+            if name is None:
+                self._unknown(f"a name below line {section.line} has open quotes")
+            if kind == "new":
+                self._pair(old, name, traits, section.first or (None, None))
+                old = None
+                continue
+            self._pair(old, None, traits)
+            old = name
+        self._pair(old, None, traits)
 
     def _pair(
         self,

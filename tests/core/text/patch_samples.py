@@ -47,6 +47,16 @@ class Repository:
         return self.git("diff", "--cached", *options)
 
 
+def named_by_git(folder: Path, text: str, option: str) -> list[str]:
+    """Return the files that git would touch; none if it refuses a patch."""
+    command = ("git", "apply", "--numstat", "-z", "--unsafe-paths", option)
+    done = subprocess.run(
+        command, cwd=folder, env=_ENVIRONMENT, input=text.encode(), capture_output=True, check=False
+    )
+    entries = done.stdout.decode().split("\0") if done.returncode == 0 else []
+    return [entry.split("\t", 2)[2] for entry in entries if entry]
+
+
 def unified(old: str, new: str) -> str:
     """Return a patch of one line."""
     return f"--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n"

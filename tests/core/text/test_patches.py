@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetyd.core.text.patches import MAX_FILES, NO_PATCH, PatchedFile, read_patch
-from tests.core.text.patch_samples import CHANGED, LINES, Repository, unified
+from tests.core.text.patch_samples import CHANGED, LINES, Repository, named_by_git, unified
 from tests.cost import ratio
 
 PATCH = unified("a/src/app.py", "b/src/app.py")
@@ -171,6 +171,8 @@ def test_a_merge_is_read(repository: Repository) -> None:
         ("a/x", "/dev/null", "x"),
         ("/dev/null", "b/x", "x"),
         ("x ", "x", "x"),
+        ("x\0y", "x", "x"),
+        ('"a/x\\000y"', '"b/x\\0y"', "x"),
     ],
 )
 def test_names_are_read_without_what_is_around_them(old: str, new: str, path: str) -> None:
@@ -184,6 +186,8 @@ def test_a_name_has_every_reading_that_a_program_may_take() -> None:
         *("x/y z", "a/x/y z", "b/x/y z", "x/y", "a/x/y", "b/x/y"),
     }
     assert paths(unified("a/one", "b/two")) == ["one", "two"]
+    assert "x 2026-11-16 10:00/.bashrc" in touched(unified(*["x 2026-11-16 10:00/.bashrc"] * 2))
+    assert touched(unified("/dev/null 1970-01-01 00:00", "b/x")) == {"x", "b/x"}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +215,11 @@ def test_context_diffs_and_those_of_subversion_are_read() -> None:
     assert touched(context) == {"x.py", "a/x.py", "b/x.py"}
     assert paths("Index: trunk/y.py\n" + "=" * 67 + "\n") == ["trunk/y.py"]
     assert paths("Index: y.py\n@@ -1 +1 @@\n-a\n+b\n") == ["y.py"]
-    assert paths("+++ b/y.py\n@@ -1 +1 @@\n-a\n+b\n") == ["y.py"]
+    assert paths("Index: y.py\n1,2c1\n< a\n---\n> b\n") == ["y.py"]
+    for sign in ("+++", "---", "***"):
+        assert paths(f"{sign} b/y.py\n@@ -1 +1 @@\n-a\n+b\n") == ["y.py"]
+    kept = "Index: z\ndiff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    assert set(paths(kept)) == {"z", "x"}
     assert set(paths("*** note\n" + unified("a/x", "/dev/null"))) == {"note", "x"}
 
 
@@ -307,6 +315,8 @@ def test_what_stands_further_in_is_read_as_well() -> None:
 
     assert deeds(f"{PATCH}\nand\n{indented}") == {"src/app.py": "changes"}
     assert deeds(indented) == {"src/app.py": "changes"}
+    assert paths("\ufeffdiff --git a/x b/x\nnew file mode 100644\n") == ["x"]
+    assert paths(ENVELOPE.format("\u00a0*** Add File: x\n")) == ["x"]
 
 
 def test_one_file_that_is_named_twice_is_one_file() -> None:
@@ -363,6 +373,29 @@ def test_a_file_is_found_whatever_stands_around_it(data: st.DataObject) -> None:
     assert path in touched(text)
 
 
+HEADERS = (
+    *("diff --git a/x b/x", "diff --git a/x y b/x y", 'diff --git "a/\\056x" "b/\\056x"'),
+    *("old mode 100644", "new mode 100755", "new file mode 100755", "deleted file mode 100644"),
+    *("--- a/x", "+++ b/x", "--- /dev/null", "+++ /dev/null", "--- y", "+++ y"),
+    *('--- "a/\\056z"', '+++ "b/\\056z"', "+++ b/w\t2026-11-16", "--- a/q 2026-11-16 10:00"),
+    *("rename from q", "rename to r", "copy from s", "copy to t", "similarity index 100%"),
+    *("@@ -1 +1 @@", "@@ -0,0 +1 @@", "-a", "+b", " c", "", "-- ", "Index: i", "*** j"),
+    *("index 123..456 100644", "GIT binary patch", "Binary files a/x and b/x differ"),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(HEADERS), min_size=2, max_size=12))
+def test_every_file_that_git_would_touch_is_found(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    text = "\n".join(lines) + "\n"
+
+    for option in ("-p0", "-p1"):
+        for name in named_by_git(tmp_path_factory.getbasetemp(), text, option):
+            assert name in touched(text) | {"/dev/null", "dev/null"}
+
+
 @given(parts)
 def test_a_quoted_name_is_what_was_quoted(path: list[str]) -> None:
     name = "/".join(path)
@@ -392,6 +425,8 @@ def test_no_text_breaks_the_reading(text: str) -> None:
         '--- "\\\\\\\n',
         "*** Begin Patch\n*** Delete File: x\n",
         "*" * 15 + "\n",
+        "Index: x\n" + "*" * 15 + "\n",
+        "diff --git a b\nnew mode 100755\nrename from x\n",
         "@@ -1,999999 +1,999999 @@\n",
         " " * 999 + "\n",
         "--- a/x\n+++ b/x\n@@ -1,999999999 +1,999999999 @@\n",

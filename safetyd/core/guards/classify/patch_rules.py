@@ -1,14 +1,13 @@
 """What is wrong with the files that a patch touches: the same as with paths, and with modes."""
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
 
 from safetyd.core.action_types import Kind
 from safetyd.core.guards.classify import rule_verdicts
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import Verdict
 from safetyd.core.text.patched_files import patch_of, says_executable
-from safetyd.core.text.patches import PatchedFile
+from safetyd.core.text.patches import NO_PATCH, Patch, PatchedFile
 from safetyd.core.text.path_globs import Globs, PathTarget, likely, place
 
 
@@ -26,9 +25,13 @@ class PatchRules:
         for file in patch_of(proposal, edits=kind.edits).files:
             yield place(file.path, self._root)
 
-    def judge(self, proposal: Proposal, kind: Kind) -> Iterator[Verdict]:
-        """Yield everything that asks."""
+    def judge(self, proposal: Proposal, kind: Kind) -> Iterable[Verdict]:
+        """Return everything that asks."""
         patch = patch_of(proposal, edits=kind.edits)
+        unremarkable = patch is NO_PATCH and proposal.context is None
+        return () if unremarkable else self._judged(proposal, kind, patch)
+
+    def _judged(self, proposal: Proposal, kind: Kind, patch: Patch) -> Iterator[Verdict]:
         if patch.problem and not kind.read_only:
             yield rule_verdicts.unreadable_patch(patch.problem)
         for file, places in self._placed(patch.files):
@@ -43,7 +46,7 @@ class PatchRules:
     def _placed(self, files: tuple[PatchedFile, ...]) -> list[tuple[PatchedFile, list[PathTarget]]]:
         """Return where each file may lie; nothing if none of that can be a reason to ask."""
         placed = [
-            (file, [*chain.from_iterable(likely(way, self._root) for way in file.readings)])
+            (file, [where for way in file.readings for where in likely(way, self._root)])
             for file in files
         ]
         every = [where for _, places in placed for where in places]

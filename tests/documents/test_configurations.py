@@ -71,6 +71,12 @@ def test_development_runs_the_tests_of_a_coding_agent_and_asks_before_it_pushes(
     assert ask(development, push).decision is Severity.ASK
 
 
+def test_on_your_own_machine_agents_write_code_and_elsewhere_they_are_watched():
+    profiles = {mode: load(CONFIG_DIR / f"{mode}.toml").profile for mode in MODES}
+
+    assert profiles == {"development": "coding", "production": "strict", "hybrid": "strict"}
+
+
 def test_hybrid_asks_before_a_dear_call_and_models_at_home_cost_nothing():
     prices = load(CONFIG_DIR / "hybrid.toml").prices
 

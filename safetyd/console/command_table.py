@@ -14,6 +14,10 @@ class CommandEntry(NamedTuple):
 
 GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     "Set-up": {
+        "init": CommandEntry(
+            "setup.write_config",
+            "Write a commented configuration for this machine, after three questions.",
+        ),
         "run": CommandEntry(
             "subcommands.run_daemon", "Run the daemon in the foreground until Ctrl-C."
         ),

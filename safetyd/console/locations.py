@@ -3,6 +3,8 @@
 import os
 import re
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ URL_VARIABLE: Final = "SAFETYD_URL"
 KEY_VARIABLE: Final = "SAFETYD_KEY_FILE"
 LOCAL: Final = "local"
 PREFIX: Final = "safety.v1"
+CONFIG: Final = "safetyd.toml"
 
 _PEOPLE: Final = frozenset({"operators", "observers"})
 _is_address = re.compile(r"(nats|tls)://[^\s,/]+\Z").match
@@ -123,6 +126,21 @@ def data_dir(given: str | None) -> Path:
         if value:
             return Path(value).absolute()
     return _users_own()
+
+
+def config_file(given: Path | None, directory: Path) -> Path | None:
+    """Return what a start reads: the option, else the data directory's own file if it has one."""
+    own = directory / CONFIG
+    return given or (own if os.path.lexists(own) else None)
+
+
+def own_command() -> str:
+    """Return what to type for this very program: its name if the shell finds it, else its path."""
+    found = shutil.which("safetyd")
+    own = Path(sys.executable).with_name("safetyd")
+    if found and Path(found).resolve() == own.resolve():
+        return "safetyd"
+    return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)
 
 
 def start_command(directory: Path) -> str:

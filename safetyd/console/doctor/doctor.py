@@ -21,7 +21,7 @@ from safetyd.console.doctor.file_checks import (
     wrong,
 )
 from safetyd.console.failure import BLOCKED, Failure
-from safetyd.console.locations import Location
+from safetyd.console.locations import Location, config_file
 from safetyd.console.operator_connection import query
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.terminal_text import document, plain
@@ -40,8 +40,9 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
         status = query(location, "status")
     except Failure as exc:
         yield wrong("daemon", exc.message)
-        yield from config_given(config_path)
-        yield from start(location, config_path)
+        file = config_file(config_path, location.data_dir)
+        yield from config_given(file)
+        yield from start(location, file)
     else:
         yield from daemon(status)
         yield from config_given(config_path or _file_of(status))
@@ -61,7 +62,8 @@ def _file_of(status: dict[str, object]) -> Path | None:
 def doctor(location: Location, config_path: Path | None, *, as_json: bool) -> int:
     """Look for what is wrong, and say what to do.
 
-    Without a daemon that says what a start would meet; name the file that you start with.
+    Without a daemon that says what a start would meet; name the file that you start with,
+    unless it is safetyd.toml in the data directory.
     """
     found = list(examine(location, config_path))
     wrong = sum(finding.level == "wrong" for finding in found)

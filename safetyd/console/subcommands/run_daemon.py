@@ -1,7 +1,5 @@
 """`safetyd run`: the daemon in the foreground."""
 
-import os
-import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,9 +9,11 @@ import anyio
 import click
 
 from safetyd.bus.embedded_server import ServerMissing
-from safetyd.console.locations import data_dir, make_private, naming
+from safetyd.console.locations import config_file, data_dir, make_private, naming, own_command
+from safetyd.console.render.profiles import judged_by
 from safetyd.console.render.request_tables import telling
-from safetyd.daemon.config import ConfigError, load
+from safetyd.core.policy import Profile
+from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.lifecycle import Daemon
 from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_needed
@@ -36,7 +36,12 @@ _EXPECTED = (
 
 
 @click.command()
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="A TOML file.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="A TOML file; without it safetyd.toml in the data directory, if it is there.",
+)
 @click.option("--data-dir", "directory", help="Where everything is kept.")
 @click.option("--verbose", is_flag=True, help="Log every decision, allowed ones too.")
 def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> None:
@@ -44,21 +49,27 @@ def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> No
     event_log.set_up(verbose=verbose)
     where = data_dir(directory)
     make_private(where)
+    file = config_file(config_path, where)
     try:
-        daemon = _daemon(config_path, where)
-        anyio.run(daemon.run, lambda endpoint: _announce(endpoint, where, daemon.channels))
+        config = load(file)
+        daemon = _daemon(config, file, where)
+        anyio.run(
+            daemon.run,
+            lambda endpoint: _announce(
+                _welcome(endpoint, where, file, config.profile, daemon.channels)
+            ),
+        )
     except* _EXPECTED as group:
         for line in "\n".join(_texts(group)).splitlines():
             click.echo(f"safetyd: {line}", err=True)
         sys.exit(1)
 
 
-def _daemon(config_path: Path | None, where: Path) -> Daemon:
-    config = load(config_path)
+def _daemon(config: Config, file: Path | None, where: Path) -> Daemon:
     with files_needed(where):
         check_owners(where)
         check_room(where)
-        return Daemon(config, config_path, where)
+        return Daemon(config, file, where)
 
 
 def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
@@ -68,32 +79,28 @@ def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
     return texts
 
 
-def _announce(endpoint: Endpoint, where: Path, channels: Sequence[str]) -> None:
+def _announce(welcome: str) -> None:
     """Say where everything is; a daemon whose words nobody reads runs all the same."""
     with suppress(BrokenPipeError):
-        click.echo(_welcome(endpoint, where, channels))
+        click.echo(welcome)
 
 
-def _welcome(endpoint: Endpoint, where: Path, channels: Sequence[str]) -> str:
-    command, there = _own_command(), naming(where)
+def _welcome(
+    endpoint: Endpoint, where: Path, file: Path | None, profile: Profile, channels: Sequence[str]
+) -> str:
+    command, there = own_command(), naming(where)
+    said = "\n".join(f"  {line}" for line in (*judged_by(profile), telling(channels)))
+    config = file.absolute() if file else f"none; `{command} init{there}` writes one"
     return (
         f"safetyd {endpoint.version} is ready\n"
-        f"  bus   {endpoint.bus}\n"
-        f"  web   {endpoint.web}\n"
-        f"  data  {where}\n"
-        f"  {telling(channels)}\n"
+        f"  bus     {endpoint.bus}\n"
+        f"  web     {endpoint.web}\n"
+        f"  data    {where}\n"
+        f"  config  {config}\n"
+        f"{said}\n"
         "\n"
         "In another terminal:\n"
         f"  {command} check code run_shell --text 'rm -rf /'{there}\n"
         f"  {command} status{there}\n"
         "Ctrl-C stops it."
     )
-
-
-def _own_command() -> str:
-    """Return what to type for this very program: its name if the shell finds it, else its path."""
-    found = shutil.which("safetyd")
-    own = Path(sys.executable).with_name("safetyd")
-    if found and Path(found).resolve() == own.resolve():
-        return "safetyd"
-    return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)

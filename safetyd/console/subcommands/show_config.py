@@ -16,7 +16,7 @@ from safetyd.bus.keyring import Keyring, KeyUnusable, public_key
 from safetyd.bus.server_config import MAX_STORE_BYTES, Users, accounts
 from safetyd.bus.subjects import Subjects
 from safetyd.console.failure import Failure
-from safetyd.console.locations import data_dir, make_private
+from safetyd.console.locations import config_file, data_dir, make_private
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.terminal_text import document, plain, several
 from safetyd.core.guards.projects import ProjectConfig
@@ -62,22 +62,23 @@ def _lines(table: Table, path: tuple[str, ...]) -> Iterator[str]:
         yield f"\n[{'.'.join(map(_key, path))}]"
     for name, value in values.items():
         if value is not None:
-            yield f"{_key(name)} = {_value(value)}"
+            yield f"{_key(name)} = {as_toml(value)}"
     for name, value in table.items():
         if isinstance(value, Mapping) and value:
             yield from _lines(value, (*path, name))
 
 
-def _value(value: object) -> str:
+def as_toml(value: object) -> str:
+    """Return one value as it stands in a file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, Mapping):
         given = ((name, inner) for name, inner in value.items() if inner is not None)
-        return "{ " + ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in given) + " }"
+        return "{ " + ", ".join(f"{_key(name)} = {as_toml(inner)}" for name, inner in given) + " }"
     if isinstance(value, Sequence):
-        return _array([_value(item) for item in value])
+        return _array([as_toml(item) for item in value])
     return repr(value)
 
 
@@ -197,7 +198,7 @@ def nats_config(config_path: Path | None, directory: str | None) -> None:
     """
     where = data_dir(directory)
     try:
-        settings = _loaded(config_path)
+        settings = _loaded(config_file(config_path, where))
         users = _users(settings, where)
     except KeyUnusable as exc:
         raise Failure(f"{exc}; delete it or put it right", "no_key") from exc

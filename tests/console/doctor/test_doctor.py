@@ -283,6 +283,7 @@ def test_the_file_that_a_start_would_read_is_judged(data_dir, content, level):
     config.write_text(content)
 
     assert {said for said, _ in found(data_dir, "--config", str(config))["config"]} == {level}
+    assert {said for said, _ in found(data_dir)["config"]} == {level}, "a start reads it, too"
 
 
 def test_a_taken_port_is_wrong_if_a_file_asks_for_it(data_dir):

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from tests.conftest import RunningDaemon, StartDaemon, environment, safetyd
+from safetyd.console.render.profiles import judged_by
+from tests.conftest import LAST_WORD, RunningDaemon, StartDaemon, environment, safetyd
 from tests.console.console_rig import here
 
 pytestmark = pytest.mark.usefixtures("measured")
@@ -92,6 +93,35 @@ def _is_hint_or_ends(process: "subprocess.Popen[str]", line: str) -> bool:
     if line.startswith("Ctrl-C"):
         process.terminate()
     return " check " in line or " status" in line
+
+
+def test_the_file_of_the_data_dir_is_read_without_being_named(tmp_path):
+    (tmp_path / "safetyd.toml").write_text("one = 1\n")
+
+    said = safetyd("run", "--data-dir", str(tmp_path))
+
+    assert said.returncode == 1
+    assert said.stderr.startswith(f"safetyd: {tmp_path / 'safetyd.toml'}: one is not a setting")
+
+
+@pytest.mark.parametrize("profile", ["strict", "coding"])
+def test_the_start_says_which_profile_is_on_and_how_to_change_it(tmp_path, profile):
+    path = tmp_path / "my.toml"
+    path.write_text(f'profile = "{profile}"\n[web]\nport = 0\n')
+    with subprocess.Popen(
+        [sys.executable, "-m", "safetyd", "run", "--config", "my.toml", "--data-dir", "data"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        said = list(iter(process.stdout.readline, f"{LAST_WORD.decode()}\n"))
+        process.terminate()
+
+    judged, other = judged_by(profile)
+    assert said[4:7] == [f"  config  {path}\n", f"  {judged}\n", f"  {other}\n"]
 
 
 def test_a_data_dir_that_cannot_be_made_is_named(tmp_path):

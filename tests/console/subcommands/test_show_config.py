@@ -150,3 +150,12 @@ def test_a_secret_that_is_not_there_is_named_with_what_to_do(tmp_path):
     )
     assert "put the secret there" in missing.stderr
     assert there.stdout == f"{path} is right.\n"
+
+
+def test_accounts_are_those_of_the_file_that_a_start_reads(tmp_path):
+    (tmp_path / "safetyd.toml").write_text('[bus]\nprefix = "shop.v1"\n')
+
+    said = here("nats-config", "--data-dir", str(tmp_path))
+
+    assert "shop.v1.propose" in said.stdout
+    assert "safety.v1" not in said.stdout

@@ -1,0 +1,135 @@
+"""The three questions of `safetyd init`. What was typed wrong is said and asked again.
+
+They go to standard error, so that standard output has nothing but what came of it.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from msgspec import convert
+from msgspec.structs import replace
+
+from safetyd.console.render.layout import indented
+from safetyd.console.render.profiles import PASSES
+from safetyd.console.setup.setup_answers import Answers, on_a_desktop, unfit
+from safetyd.console.terminal_text import plain
+from safetyd.core.policy import Profile
+from safetyd.host import is_this_machine
+from safetyd.notify.address_book import Tables, problems
+from safetyd.notify.channel_config import EmailConfig, NotificationsConfig
+
+NONE: Final = "none"
+_AGENTS_DO: Final[Mapping[Profile, str]] = {
+    "coding": "write code",
+    "strict": "anything else",
+}
+_TOLD: Final = {
+    "desktop": "a notification on your desktop",
+    "mail": "by an SMTP server of yours",
+    NONE: "not at all: `safetyd list` shows what waits",
+}
+_PORTS: Final = {"starttls": 587, "tls": 465, NONE: 25}
+_SECURITIES: Final = click.Choice(tuple(_PORTS))
+
+
+def ask(proposed: Answers) -> Answers:
+    """Ask for the three answers; Enter takes what is proposed."""
+    _say("Three questions. Enter takes what stands in brackets, Ctrl-C writes nothing.")
+    profile = _ask_profile(proposed.profile)
+    root = _ask_root(proposed.root)
+    told = _ask_told(proposed.told)
+    answers = Answers(profile=profile, root=root)
+    if told == "mail":
+        answers = replace(answers, email=_ask_mail())
+    elif told == "desktop":
+        answers = replace(answers, desktop=on_a_desktop())
+    _say("")
+    return answers
+
+
+def _ask_profile(default: Profile) -> Profile:
+    _say("\n1. What do your agents do?")
+    _options({name: f"{does}: {PASSES[name]}" for name, does in _AGENTS_DO.items()})
+    profile: Profile = _prompt("Profile", default, click.Choice(tuple(_AGENTS_DO)))
+    return profile
+
+
+def _ask_root(default: Path | None) -> Path | None:
+    _say("\n2. In which folder do they work? What leads out of it is asked about.")
+    _options({NONE: "no folder in particular"})
+    root: Path | None = click.prompt(
+        "   Folder", default=str(default or NONE), value_proc=_folder, err=True
+    )
+    return root
+
+
+def _folder(typed: str) -> Path | None:
+    if typed == NONE:
+        return None
+    if not typed.isprintable():
+        raise click.UsageError(f"{plain(typed)} is no folder")
+    root = Path(os.path.realpath(os.path.expanduser(typed)))  # noqa: PTH111 - never raises
+    if why := unfit(root):
+        raise click.UsageError(plain(why))
+    return root
+
+
+def _ask_told(default: str) -> str:
+    _say("\n3. How are you told that something waits for you?")
+    _options(_TOLD)
+    told: str = _prompt("Told by", default, click.Choice(tuple(_TOLD)))
+    return told
+
+
+def _ask_mail() -> EmailConfig:
+    """Ask for the settings of mail by their names."""
+    _say("\n   Settings of your mail server; `safetyd docs notifications` explains them.")
+    mail: dict[str, object] = {"enabled": True}
+    to = _ask_setting(mail, "to")
+    sender = _ask_setting(mail, "from", to)
+    host = _ask_setting(mail, "smtp_host", f"smtp.{to.rpartition('@')[2]}")
+    local = is_this_machine(host)
+    security = _ask_setting(mail, "security", NONE if local else "starttls", _SECURITIES)
+    _ask_setting(mail, "smtp_port", str(_PORTS[security]), click.IntRange(1, 65535))
+    login = _prompt(f"username ({NONE}: no login)", NONE if local else sender)
+    if login != NONE:
+        mail["username"] = login
+        _ask_setting(mail, "password_file", "smtp.password")
+    return convert(mail, EmailConfig)
+
+
+def _ask_setting(
+    mail: dict[str, object],
+    name: str,
+    default: str | None = None,
+    kind: click.ParamType[Any] = click.STRING,
+) -> Any:
+    """Ask for one setting of mail, until nothing is wrong with it."""
+
+    def read(typed: str) -> object:
+        given = {**mail, name: kind(typed)}
+        tables = Tables(NotificationsConfig(email=convert(given, EmailConfig)), ())
+        for key, why in problems(tables):
+            if key == f"notifications.email.{name}":
+                raise click.UsageError(plain(f"{name} {why}"))
+        return given[name]
+
+    choices = f" ({', '.join(kind.choices)})" if isinstance(kind, click.Choice) else ""
+    mail[name] = click.prompt(f"   {name}{choices}", default=default, value_proc=read, err=True)
+    return mail[name]
+
+
+def _prompt(name: str, default: str, kind: click.ParamType[Any] = click.STRING) -> Any:
+    return click.prompt(f"   {name}", default=default, type=kind, show_choices=False, err=True)
+
+
+def _options(options: Mapping[Any, str]) -> None:
+    for line in indented(options.items()):
+        _say(f" {line}")
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

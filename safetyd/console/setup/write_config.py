@@ -1,0 +1,162 @@
+"""`safetyd init`: a commented configuration for this machine, after three questions."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from safetyd.console.failure import Failure, WrongUsage
+from safetyd.console.locations import CONFIG, data_dir, make_private, naming, own_command, running
+from safetyd.console.options import data_dir_option, json_option
+from safetyd.console.render.layout import indented
+from safetyd.console.render.profiles import PASSES
+from safetyd.console.setup.config_text import config_text, project_name
+from safetyd.console.setup.setup_answers import Answers, proposed
+from safetyd.console.setup.setup_questions import NONE, ask
+from safetyd.console.terminal_text import document, plain
+from safetyd.daemon.config import Config, ConfigError, parse
+from safetyd.host import write_whole
+from safetyd.notify.registry import missing_secrets, secret_directories
+
+MAX_PATH_CHARS: Final = 4096
+_TOLD: Final = {
+    "desktop": "on the desktop",
+    "mail": "by mail",
+    NONE: "not at all: `safetyd list` shows what waits",
+}
+_FROM_KEYBOARD: Final = "install -m 600 /dev/stdin"
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Ask nothing and take what would be proposed.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@data_dir_option
+@json_option
+def init(
+    file: Path | None, directory: str | None, *, yes: bool, force: bool, as_json: bool
+) -> None:
+    """Write a commented configuration for this machine, after three questions.
+
+    Without FILE it is safetyd.toml in the data directory, which `safetyd run` reads by itself. No
+    secret is written: what needs one names a file of its own.
+    """
+    where = data_dir(directory)
+    place = ConfigPlace((file or where / CONFIG).absolute(), where)
+    if not force:
+        place.refuse_existing()
+    answers = _answers(yes=yes)
+    config = _write(place, config_text(answers), force=force)
+    steps, beside = list(_steps(place, config)), list(_beside(place, config))
+    if as_json:
+        click.echo(document({"ok": True, **_facts(place, answers), "next": steps + beside}))
+    else:
+        click.echo("\n".join(_told(place, answers, steps, beside)))
+
+
+class ConfigPlace(NamedTuple):
+    """Where the file goes, and the data directory of the daemon that it is for."""
+
+    path: Path
+    data_dir: Path
+
+    @property
+    def own(self) -> bool:
+        """Say whether a start finds the file by itself."""
+        return self.path == self.data_dir / CONFIG
+
+    def command(self, words: str, option: str = "") -> str:
+        """Return what to type; `option` comes before the file, where the file has to be named."""
+        named = "" if self.own else f" {option}{shlex.quote(str(self.path))}"
+        return f"{own_command()} {words}{named}{naming(self.data_dir)}"
+
+    def refuse_existing(self) -> None:
+        if os.path.lexists(self.path):
+            raise Failure(
+                f"{self.path} is there already, and stays as it is: name another file, or write "
+                f"over it with `{self.command('init')} --force`",
+                "exists",
+            )
+
+
+def _answers(*, yes: bool) -> Answers:
+    if yes:
+        return proposed()
+    if not sys.stdin.isatty():
+        raise WrongUsage("init asks at a terminal, and this is none: --yes takes what it proposes")
+    return ask(proposed())
+
+
+def _write(place: ConfigPlace, text: str, *, force: bool) -> Config:
+    """Put the file in its place if it is right, as `safetyd config check` would say."""
+    try:
+        config = parse(text, str(place.path))
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc
+    make_private(place.data_dir)
+
+    def look(_fresh: Path) -> None:
+        if not force:
+            place.refuse_existing()  # it may have come while somebody thought about the answers
+
+    try:
+        write_whole(place.path.resolve(), text.encode(), look=look)
+    except OSError as exc:
+        raise Failure(f"{place.path} cannot be written: {exc.strerror}") from exc
+    return config
+
+
+def _steps(place: ConfigPlace, config: Config) -> Iterator[str]:
+    """Yield what to type next."""
+    telling = config.notifications
+    if any(missing_secrets(telling, secret_directories(place.data_dir))):
+        secret = place.data_dir / telling.email.password_file
+        yield f"{_FROM_KEYBOARD} {shlex.quote(str(secret))}"
+    yield place.command("run", "--config ")
+
+
+def _beside(place: ConfigPlace, config: Config) -> Iterator[str]:
+    """Yield what to type in another terminal while the daemon runs."""
+    telling, there = config.notifications, naming(place.data_dir)
+    if telling.email.enabled:
+        yield f"{own_command()} notify test{there}"
+    if telling.desktop.helper:
+        yield f"{own_command()} desktop{there}"
+
+
+def _facts(place: ConfigPlace, answers: Answers) -> dict[str, object]:
+    root = answers.root
+    project = {"name": project_name(root), "root": str(root)} if root else None
+    return {
+        "file": str(place.path),
+        "profile": answers.profile,
+        "project": project,
+        "told": answers.told,
+    }
+
+
+def _told(
+    place: ConfigPlace, answers: Answers, steps: Sequence[str], beside: Sequence[str]
+) -> Iterator[str]:
+    yield f"Written to {plain(place.path, MAX_PATH_CHARS)}:"
+    root = answers.root
+    yield from indented(
+        (
+            ("profile", f"{answers.profile}: {PASSES[answers.profile]}"),
+            ("project", f"{project_name(root)} in {plain(root, MAX_PATH_CHARS)}" if root else NONE),
+            ("told", _TOLD[answers.told]),
+        )
+    )
+    if pid := running(place.data_dir):
+        yield f"The safetyd with pid {pid} goes on as it was until it is started again."
+    yield "\nType next:"
+    yield from (f"  {plain(step, MAX_PATH_CHARS)}" for step in steps)
+    if steps[0].startswith(_FROM_KEYBOARD):
+        yield "The first reads the password: type it, then Enter and Ctrl-D."
+    if beside:
+        yield "And in another terminal:"
+        yield from (f"  {plain(step, MAX_PATH_CHARS)}" for step in beside)

@@ -13,7 +13,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
-from safetyd.core.guards.gate.gate import GateConfig
+from safetyd.core.guards.gate.gate_config import GateConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Observation, Target
 from safetyd.core.messages.verdict import Severity

@@ -7,6 +7,7 @@ from typing import Final
 
 from safetyd.core.shell.commands import Reader
 from safetyd.core.shell.readers.deletions import read_rm
+from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.shell_builtins import (
     read_alias,
     read_cat,
@@ -27,6 +28,7 @@ READERS: Final[dict[str, Reader]] = {
     "command": read_command,
     "echo": read_echo,
     "eval": read_eval,
+    "git": read_git,
     "mktemp": read_mktemp,
     "rm": read_rm,
     "shell": read_shell,

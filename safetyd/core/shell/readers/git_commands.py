@@ -1,0 +1,316 @@
+"""Git: its own options and settings run programs, and some verbs need more than a row."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from safetyd.core.shell import places, rows
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.programs import Program, matches
+from safetyd.core.shell.reading import HOLE, Access, Effect
+from safetyd.core.shell.words import Word
+
+_STASH: Final = "after `git stash`"
+_DISCARDS: Final = "throws away changes that are not committed"
+_OUTSIDE: Final = "works on a repository that lies elsewhere, whose settings may run programs"
+
+# Options of git itself, before the verb.
+_WITH_VALUE: Final = frozenset(
+    [
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--config-env",
+        "--attr-source",
+        "--super-prefix",
+    ]
+)
+# Short options have values with some verbs and none with others.
+_VALUED: Final = {
+    "commit": "-m -F -C -c -t",
+    "tag": "-m -F -u",
+    "merge": "-m -F -s -X",
+    "stash": "-m",
+    "notes": "-m -F -C -c",
+    "rebase": "-x -s -X",
+    "cherry-pick": "-m -X",
+    "revert": "-m -X",
+    "pull": "-s -X -j -o",
+    "fetch": "-j -o",
+    "push": "-o",
+    "ls-remote": "-o",
+    "clean": "-e",
+    "checkout": "-b -B",
+    "switch": "-c -C",
+    "branch": "-u",
+    "worktree": "-b -B",
+    "clone": "-b -o -u -c -j --branch",
+    "submodule": "-b -j --branch",
+    "init": "-b",
+    "config": "-f --file",
+    "archive": "-o",
+    "format-patch": "-o",
+    "restore": "-s",
+    "grep": "-e -f -A -B -C -m",
+    "blame": "-L",
+    "remote": "-t -m",
+    "difftool": "-x -t",
+    "ls-files": "-x -X",
+    "mergetool": "-t",
+    "rev-list": "-n",
+    "describe": "",
+    "shortlog": "",
+    **dict.fromkeys(("log", "show", "diff", "reflog", "whatchanged"), "-n -S -G -L -O -l -U"),
+}
+_ASKS: Final = frozenset(
+    [
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--get-urlmatch",
+        "--get-color",
+        "--get-colorbool",
+        "--list",
+        "-l",
+        "--show-origin",
+        "--show-scope",
+        "--name-only",
+    ]
+)
+_CHANGING: Final = frozenset({"set", "unset", "rename-section", "remove-section"})
+
+
+def read_git(inv: Invocation) -> None:
+    """Read git's own options, then the verb by its reader or its row."""
+    words = _after_options(inv)
+    if not words:
+        inv.found(Effect.READ, "tells about itself")
+        return
+    verb = words[0].text
+    inv.call = Call(_program(inv.call.program, verb), inv.call.name, words, inv.stdin)
+    if len(words) > 1 and words[1].text == "--help":
+        inv.found(Effect.READ, "tells about itself")
+        return
+    for word in inv.call.arguments[1:]:
+        if word.text.startswith(("ext::", "fd::")):
+            inv.found(Effect.UNKNOWN, "runs a program to reach the other repository")
+    _VERBS.get(verb, rows.apply)(inv)
+
+
+@functools.cache
+def _program(program: Program, verb: str) -> Program:
+    """Return git with the short options that have values with this verb."""
+    own = Program(program.name, program.row)
+    given = _VALUED.get(verb, "").split()
+    own.valued = frozenset((*(o for o in own.valued if o.startswith("--")), *given))
+    return own
+
+
+def _after_options(inv: Invocation) -> list[Word]:
+    words = list(inv.call.words)
+    while words and words[0].text.startswith("-"):
+        name, equals, text = words[0].text.partition("=")
+        word = words.pop(0)
+        value: Word | None = None
+        if equals:
+            value = word._replace(text=text, inner=-1)
+        elif name in _WITH_VALUE and words:
+            value = words.pop(0)
+        if value is not None:
+            _option(inv, name, value)
+    return words
+
+
+def _option(inv: Invocation, name: str, value: Word) -> None:
+    """Say what an option before the verb makes git do."""
+    where = inv.scope.place(value.text)
+    if name == "-C":
+        inv.scope = inv.scope.copy()
+        known = value.fixed and where.kind != places.UNKNOWN
+        inv.scope.cwd = where.path if known else None
+    elif name in {"-c", "--config-env"}:
+        key, _, text = value.text.partition("=")
+        given = HOLE if name == "--config-env" else text
+        _setting(inv, key, value._replace(text=given, inner=-1))
+    elif name == "--exec-path":
+        inv.found(Effect.UNKNOWN, "takes the parts of git from another folder")
+    elif name in {"--git-dir", "--work-tree"} and where.kind != places.INSIDE:
+        inv.found(Effect.UNKNOWN, _OUTSIDE, remedy="without this option, in the project")
+
+
+def _setting(inv: Invocation, key: str, value: Word) -> None:
+    """Say what a setting makes git do: some are programs, most are harmless."""
+    key = key.lower()
+    if _listed(inv, "git_programs", key):
+        if value.text not in {"", "true", "false"}:
+            inv.shell(value, f"git {key}")
+    elif key.startswith("alias."):
+        text = value.text
+        said = text[1:] if text.startswith("!") else f"git {text}"
+        inv.shell(value._replace(text=said, inner=-1), f"git {key}")
+    elif key == "credential.helper" and not value.text:
+        return
+    elif not _listed(inv, "git_settings", key):
+        why = f"sets {visible(key)}, by which git may run a program or go elsewhere"
+        inv.found(Effect.UNKNOWN, why, type="modify_config")
+
+
+def _listed(inv: Invocation, name: str, key: str) -> bool:
+    return any(matches(pattern, key) for pattern in inv.runner.listed(name))
+
+
+def _config(inv: Invocation) -> None:
+    call, inv.named = inv.call, "git config"
+    words = call.arguments[1:]
+    first = words[0].text if words else ""
+    if call.has("-e", "--edit") or first == "edit":
+        inv.found(Effect.UNKNOWN, "opens an editor on git's settings")
+        return
+    removes = call.has("--unset", "--unset-all", "--remove-section", "--rename-section")
+    changes = first in _CHANGING or removes
+    words = words[1:] if first in _CHANGING else words
+    if first in {"list", "get"} or call.has(*_ASKS) or (len(words) < 2 and not changes):  # noqa: PLR2004 - a name and its value
+        inv.found(Effect.READ, "shows settings")
+        return
+    if call.has("--global", "--system", "--file", "-f"):
+        why = "changes git's settings for more than this project"
+        remedy = "without `--global`, for this project alone"
+        inv.found(Effect.IRREVERSIBLE, why, type="modify_config", remedy=remedy)
+    else:
+        inv.found(Effect.WORK, "changes the settings of this repository")
+    if words and not removes:
+        value = words[1] if len(words) > 1 else words[0]._replace(text="", inner=-1)
+        _setting(inv, words[0].text, value)
+
+
+def _push(inv: Invocation) -> None:
+    call, inv.named = inv.call, "git push"
+    given = [*call.values("--repo"), *call.arguments[1:2]]
+    remote = given[0].text if given and given[0].fixed else None
+    refs = [word.text for word in call.arguments[2:]]
+    for word in call.values("--receive-pack", "--exec"):
+        inv.shell(word, "git push --exec")
+    if call.has("-n", "--dry-run"):
+        inv.found(Effect.READ, "only says what it would send", remote=remote)
+        return
+    forced = call.has("-f", "--force", "--mirror", "--force-with-lease")
+    if forced or any(ref.startswith("+") for ref in refs):
+        effect, why = Effect.IRREVERSIBLE, "overwrites what lies on the remote"
+        remedy = "without force, or as `git push --dry-run`"
+    elif call.has("-d", "--delete", "--prune") or any(ref.startswith(":") for ref in refs):
+        effect, why = Effect.IRREVERSIBLE, "deletes branches or tags on the remote"
+        remedy = "as `git push --dry-run`"
+    else:
+        effect, why = Effect.LEAVES, f"sends commits to {visible(remote or 'the remote')}"
+        remedy = "as `git push --dry-run`"
+    inv.found(effect, why, type="push", remote=remote, remedy=remedy)
+
+
+def _checkout(inv: Invocation) -> None:
+    """Tell branches from files, whose changes are lost."""
+    call, inv.named = inv.call, "git checkout"
+    words = call.arguments[1:]
+    makes = call.has("-b", "-B", "--orphan", "-t", "--track", "--detach")
+    if call.has("-f", "--force", "-p", "--patch", "--pathspec-from-file"):
+        inv.found(Effect.IRREVERSIBLE, _DISCARDS, remedy=_STASH)
+    elif call.has("--ours", "--theirs") or makes:
+        inv.found(Effect.WORK, "takes one side of a conflict" if not makes else "goes to a branch")
+    elif any(word.text == "--" for word in call.words[:-1]) or _names_files(words):
+        remedy = f"{_STASH}, or as `git switch` for a branch"
+        inv.found(Effect.IRREVERSIBLE, _DISCARDS, remedy=remedy)
+    else:
+        inv.found(Effect.WORK, "goes to a branch")
+
+
+def _names_files(words: list[Word]) -> bool:
+    if len(words) > 1:
+        return True
+    return any(word.globs or HOLE in word.text or _is_file(word.text) for word in words)
+
+
+def _is_file(word: str) -> bool:
+    """Say whether a word is rather a file than a branch."""
+    if word.startswith((".", "/", "~", ":")) or word.endswith("/"):
+        return True
+    stem, dot, suffix = word.rpartition("/")[2].rpartition(".")
+    return bool(dot) and suffix.isalpha() and not stem[-1:].isdecimal()
+
+
+def _clone(inv: Invocation) -> None:
+    call, inv.named = inv.call, "git clone"
+    words = call.arguments[1:]
+    inv.found(Effect.WORK, "copies a repository")
+    for value in call.values("-c", "--config"):
+        key, _, text = value.text.partition("=")
+        _setting(inv, key, value._replace(text=text, inner=-1))
+    for value in call.values("-u", "--upload-pack"):
+        inv.shell(value, "git clone --upload-pack")
+    if call.has("--template"):
+        inv.found(Effect.UNKNOWN, "takes hooks from a template", remedy="without `--template`")
+    if words:
+        inv.reads(words[0])
+        name = words[0].text.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+        name = name.removesuffix(".git") or "repository"
+        inv.writes(words[1] if len(words) > 1 else words[0]._replace(text=name, inner=-1))
+
+
+def _bisect(inv: Invocation) -> None:
+    rows.apply(inv)
+    if command := list(_behind(inv.call, "run")):
+        inv.runner.program(command, inv.command, inv.scope, "git bisect run")
+
+
+def _submodule(inv: Invocation) -> None:
+    rows.apply(inv)
+    command = [word for word in _behind(inv.call, "foreach") if word.text != "--recursive"]
+    if command:
+        text = " ".join(word.text for word in command)
+        inner = command[0].inner if len(command) == 1 else -1
+        inv.shell(command[0]._replace(text=text, inner=inner), "git submodule foreach")
+
+
+def _behind(call: Call, verb: str) -> Iterator[Word]:
+    """Yield the words behind a second verb, if that is what is given."""
+    if [word.text for word in call.arguments[1:2]] == [verb]:
+        at = [word.text for word in call.words].index(verb)
+        yield from call.words[at + 1 :]
+
+
+def _grep(inv: Invocation) -> None:
+    """Read `git grep`, whose first word is a pattern."""
+    if not inv.call.has("-e", "-f") and len(inv.call.arguments) > 1:
+        inv.call.arguments.pop(1)
+    rows.apply(inv)
+
+
+def _show(inv: Invocation) -> None:
+    """Read `git show REVISION:FILE`, which prints a file as it was."""
+    rows.apply(inv)
+    for word in inv.call.arguments[1:]:
+        _, colon, path = word.text.partition(":")
+        if colon and path:
+            inv.reads(word._replace(text=path, inner=-1))
+
+
+def _rm(inv: Invocation) -> None:
+    rows.apply(inv)
+    if not inv.call.has("--cached", "-n", "--dry-run"):
+        for word in inv.call.arguments[1:]:
+            inv.changes(word.text, Access.DELETE, "deletes")
+
+
+_VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
+    "bisect": _bisect,
+    "cat-file": _show,
+    "checkout": _checkout,
+    "clone": _clone,
+    "config": _config,
+    "grep": _grep,
+    "push": _push,
+    "rm": _rm,
+    "show": _show,
+    "submodule": _submodule,
+}

@@ -1,0 +1,46 @@
+"""Labelled commands: what passes, what is asked about, what is blocked."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from safetyd.core.shell import judge, programs
+
+CORPUS = Path(__file__).parents[2] / "corpus"
+
+
+class Labelled(NamedTuple):
+    command: str
+    expect: str
+    category: str
+    why: str
+
+
+def labelled() -> list[Labelled]:
+    lines = [line for file in sorted(CORPUS.glob("*.jsonl")) for line in _lines(file)]
+    return [Labelled(**json.loads(line)) for line in lines]
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def verdict(command: str) -> str:
+    stopping = judge.read(command, programs.shipped()).stopping
+    if any(finding.blocks for finding in stopping):
+        return "block"
+    return "ask" if stopping else "pass"
+
+
+@pytest.mark.parametrize("case", labelled(), ids=lambda case: case.command[:60])
+def test_a_labelled_command_gets_its_verdict(case: Labelled) -> None:
+    stopping = judge.read(case.command, programs.shipped()).stopping
+    assert verdict(case.command) == case.expect, [f.why for f in stopping]
+
+
+def test_every_labelled_command_says_why_and_stands_there_once() -> None:
+    cases = labelled()
+    assert all(case.category and case.why for case in cases)
+    assert len({case.command for case in cases}) == len(cases)

@@ -53,6 +53,10 @@ class Commands:
     def listed(self, name: str) -> frozenset[str]:
         return self._table.lists.get(name, frozenset())
 
+    def knows(self, name: str) -> bool:
+        """Say whether a program is in the table."""
+        return self._table.find(name) is not None
+
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Read a text that a program hands to a shell; the scope stays as it is."""
         inner = scope.copy()

@@ -57,6 +57,11 @@ _SYSTEM_BELOW: Final = (
 # Where a project keeps programs that others wrote.
 _INSTALLED: Final = ("/.bin/", "/.venv/bin/", "/venv/bin/", "/env/bin/", "/vendor/bin/")
 
+# Programs that a project brings along, by the names that they always have.
+_BROUGHT: Final = frozenset(
+    {"gradlew", "mvnw", "manage.py", "rails", "rake", "artisan", "configure", "pants", "bazelw"}
+)
+
 
 class Project(NamedTuple):
     """Where a command runs. `root` is absolute, or empty if nobody knows it."""
@@ -162,5 +167,6 @@ def program_name(word: str) -> str:
     if "/" not in word:
         return word
     folder, _, name = word.rpartition("/")
-    installed = f"/{folder}/".endswith(_INSTALLED) or f"{folder}/".startswith(_PROGRAMS)
+    brought = name in _BROUGHT and word[0] not in "/~"
+    installed = brought or f"/{folder}/".endswith(_INSTALLED) or f"{folder}/".startswith(_PROGRAMS)
     return name if installed else ""

@@ -73,6 +73,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     writes: Names = ()  # options whose value is a file that is written
     reads: Names = ()  # options whose value is a file that is read
     runs: Names = ()  # options whose value is a command
+    loads: Names = ()  # options whose value is a file that it runs
     texts: Names = ()  # options whose value is text for people or a pattern
     run: Names = ()  # verbs that run the command after `--` elsewhere
     wraps: Wraps | None = None
@@ -102,7 +103,7 @@ class Program:
         self.name = name
         self.row = row
         self.valued = frozenset(
-            (*row.options_with_value, *row.writes, *row.reads, *row.runs, *row.texts)
+            (*row.options_with_value, *row.writes, *row.reads, *row.runs, *row.loads, *row.texts)
         )
         uses = [use for effect in EFFECTS for use in _uses(row, effect)]
         self.uses = sorted(uses, key=lambda use: use.specific, reverse=True)

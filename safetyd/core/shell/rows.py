@@ -115,6 +115,8 @@ def _options(inv: Invocation) -> None:
             inv.writes(value)
         elif name in row.runs:
             inv.shell(value, f"{inv.call.name} {name}")
+        elif name in row.loads:
+            inv.script(value, f"{inv.call.name} {name}")
         elif name not in row.texts:
             inv.reads(value)
 

@@ -8,6 +8,9 @@ from typing import Final
 from safetyd.core.shell.commands import Reader
 from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.git_commands import read_git
+from safetyd.core.shell.readers.interpreters import read_interpreter
+from safetyd.core.shell.readers.package_runners import read_package_runner
+from safetyd.core.shell.readers.packages import read_forge, read_goals, read_pip
 from safetyd.core.shell.readers.shell_builtins import (
     read_alias,
     read_cat,
@@ -28,8 +31,13 @@ READERS: Final[dict[str, Reader]] = {
     "command": read_command,
     "echo": read_echo,
     "eval": read_eval,
+    "forge": read_forge,
     "git": read_git,
+    "goals": read_goals,
+    "interpreter": read_interpreter,
     "mktemp": read_mktemp,
+    "package_runner": read_package_runner,
+    "pip": read_pip,
     "rm": read_rm,
     "shell": read_shell,
     "source": read_source,

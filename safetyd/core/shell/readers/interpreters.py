@@ -1,0 +1,284 @@
+"""Interpreters: code on the command line, in a file, or on the way in."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from safetyd.core.shell import places
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.reading import HOLE, Code, Effect
+from safetyd.core.shell.words import DECODED, NETWORK, PROJECT, Flow, Word
+
+try:
+    from safetyd.core.shell.code import python_code, script_code  # type: ignore[attr-defined,import-untyped,import-not-found,unused-ignore]
+except ImportError:  # what reads code is on its way: until then all of it is asked about
+    python_code = script_code = None
+
+_MODULE: Final = "-m"
+# Scripts of a project that are programs of their framework.
+_FRAMEWORKS: Final = frozenset({"manage.py", "setup.py", "artisan"})
+
+
+class Language(NamedTuple):
+    """The options of an interpreter that make a difference."""
+
+    name: str
+    code: frozenset[str] = frozenset()  # their value is code
+    valued: frozenset[str] = frozenset()  # they have a value, in the same word or the next
+    attached: str = ""  # letters whose value is the rest of the word
+    loads: frozenset[str] = frozenset()  # their value is a module or file that is run first
+    tells: frozenset[str] = frozenset()  # it only tells about itself, or checks what is written
+    long: bool = False  # a single hyphen may begin a long option
+    edits: bool = False  # `-i` changes the files in place
+
+
+def _language(
+    name: str, code: str = "", valued: str = "", loads: str = "", **more: object
+) -> Language:
+    sets = [frozenset(given.split()) for given in (code, valued, loads)]
+    tells = frozenset(str(more.pop("tells", "")).split()) | {"--version", "--help", "-h"}
+    return Language(name, sets[0], sets[1] | sets[2], loads=sets[2], tells=tells, **more)  # type: ignore[arg-type]
+
+
+_PYTHON: Final = _language(
+    "python", "-c", "-W -X -m --check-hash-based-pycs", tells="-V -VV --help-all"
+)
+_NODE: Final = _language(
+    "javascript",
+    "-e --eval -p --print -pe",
+    "-C --conditions --env-file --max-old-space-size --test-name-pattern --test-reporter",
+    "-r --require --import --loader --experimental-loader",
+    tells="-v -c --check --v8-options",
+)
+_PERL: Final = _language("perl", "-e -E", attached="iIMmFDCx0l", tells="-v -V -c", edits=True)
+_RUBY: Final = _language(
+    "ruby", "-e", "-C -E -I --encoding", "-r", attached="iFKTWx0", tells="-v -c", edits=True
+)
+_PHP: Final = _language(
+    "php",
+    "-r -R -B -E --run",
+    "-d -c -z -t --define --php-ini",
+    "-f --file",
+    tells="-v -i -m -l --ini --info --modules --syntax-check --rf --rc",
+)
+_LUA: Final = _language("lua", "-e", "", "-l", tells="-v")
+_R: Final = _language("r", "-e", "-g", "-f --file", tells="--version")
+_JULIA: Final = _language(
+    "julia",
+    "-e -E --eval --print",
+    "-p -t -C -J --project --threads --procs",
+    "-L --load",
+    tells="-v",
+)
+_TCL: Final = _language("tcl")
+_APPLE: Final = _language("applescript", "-e", "-l -s")
+_GROOVY: Final = _language("groovy", "-e -ne -pe", "-cp -classpath", tells="-v", long=True)
+_ELIXIR: Final = _language(
+    "elixir",
+    "-e --eval --rpc-eval",
+    "-pa -pz --name --sname --cookie",
+    "-r -pr --require",
+    tells="-v",
+)
+_LISP: Final = _language(
+    "lisp", "-e -c --eval -eval", "-I -L", "-l -s --load --script", tells="-v", long=True
+)
+_HASKELL: Final = _language("haskell", "-e", "-i -package", long=True)
+
+LANGUAGES: Final = {
+    **dict.fromkeys(("python", "pypy", "ipython", "pythonw"), _PYTHON),
+    **dict.fromkeys(("node", "nodejs", "tsx", "ts-node", "bun", "deno"), _NODE),
+    "perl": _PERL,
+    "ruby": _RUBY,
+    "jruby": _RUBY,
+    "php": _PHP,
+    "lua": _LUA,
+    "luajit": _LUA,
+    "Rscript": _R,
+    "R": _R,
+    "julia": _JULIA,
+    "tclsh": _TCL,
+    "wish": _TCL,
+    "expect": _TCL,
+    "osascript": _APPLE,
+    "groovy": _GROOVY,
+    "scala": _GROOVY,
+    "elixir": _ELIXIR,
+    "iex": _ELIXIR,
+    "runghc": _HASKELL,
+    "runhaskell": _HASKELL,
+    **dict.fromkeys(("guile", "racket", "sbcl", "clojure", "clj", "ocaml"), _LISP),
+}
+
+
+class Given:
+    """The words of an interpreter, taken apart."""
+
+    def __init__(self, language: Language, words: list[Word]) -> None:
+        self.codes: list[Word] = []
+        self.options: list[tuple[str, Word | None]] = []
+        self.module: Word | None = None
+        self.script: Word | None = None
+        self.arguments: list[Word] = []
+        self._language = language
+        self._words = words
+        self._take_apart()
+
+    def _take_apart(self) -> None:
+        language = self._language
+        while self._words:
+            word = self._words.pop(0)
+            text = word.text
+            if text in {"-", "--"} or not text.startswith("-"):
+                if text not in {"-", "--"}:
+                    self._words.insert(0, word)
+                break
+            if text in language.code or text in language.valued:
+                self._option(text, self._next())
+            elif text.startswith("--") or language.long:
+                name, equals, value = text.partition("=")
+                self._option(name, word._replace(text=value, inner=-1) if equals else None)
+            else:
+                self._letters(word)
+            if self.module or (self.codes and language.name == "python"):
+                break
+        if not self.codes and self.module is None and self._words:
+            self.script = self._words.pop(0)
+        self.arguments = self._words
+
+    def _letters(self, word: Word) -> None:
+        language, text = self._language, word.text
+        for at, letter in enumerate(text[1:], start=1):
+            option, rest = f"-{letter}", text[at + 1 :]
+            value = word._replace(text=rest, inner=-1)
+            if option in language.code or option in language.valued:
+                self._option(option, value if rest else self._next())
+                return
+            if letter in language.attached:
+                self.options.append((option, value))
+                return
+            self.options.append((option, None))
+
+    def _option(self, name: str, value: Word | None) -> None:
+        if value is not None and name in self._language.code:
+            self.codes.append(value)
+        elif value is not None and name == _MODULE and self._language.name == "python":
+            self.module = value
+        else:
+            self.options.append((name, value))
+
+    def _next(self) -> Word | None:
+        return self._words.pop(0) if self._words else None
+
+    def has(self, names: frozenset[str]) -> bool:
+        return any(name in names for name, _ in self.options)
+
+
+def read_interpreter(inv: Invocation) -> None:
+    """Read the code, the script or the input of an interpreter."""
+    run(inv, LANGUAGES[inv.call.program.name.rstrip("0123456789.")], list(inv.call.words))
+
+
+def run(inv: Invocation, language: Language, words: list[Word]) -> None:
+    given = Given(language, words)
+    _load(inv, language, given)
+    for code in given.codes:
+        _code(inv, language, code)
+    if given.has(language.tells):
+        inv.found(Effect.READ, "tells about itself or checks what is written")
+        inv.reads(*([given.script] if given.script else []))
+    elif given.module is not None:
+        run_module(inv, given.module, given.arguments)
+    elif given.script is not None:
+        _script(inv, language, given.script, given.arguments)
+    elif given.codes:
+        _arguments(inv, language, given)
+    else:
+        _from_input(inv, language)
+
+
+def _load(inv: Invocation, language: Language, given: Given) -> None:
+    """Say what is run before the code: modules by name are those of the project."""
+    for name, value in given.options:
+        if value is None:
+            continue
+        if name in language.loads and value.text.startswith(("/", "~", ".", HOLE, "data:", "http")):
+            inv.script(value, f"{inv.call.name} {name}")
+        elif name in {"-M", "-m"} and language.name == "perl":
+            _code(inv, language, value._replace(text=f"use {value.text};"))
+        elif name in {"-d", "--define"} and language.name == "php":
+            inv.found(Effect.UNKNOWN, "sets what PHP loads or may do", remedy="without `-d`")
+
+
+def _arguments(inv: Invocation, language: Language, given: Given) -> None:
+    if language.edits and any(name == "-i" for name, _ in given.options):
+        for word in given.arguments:
+            inv.writes(word, "changes")
+    else:
+        inv.found(Effect.READ, "runs code that only computes")
+        inv.reads(*given.arguments)
+
+
+def _script(inv: Invocation, language: Language, script: Word, arguments: list[Word]) -> None:
+    name = script.text.rpartition("/")[2]
+    if name in _FRAMEWORKS and inv.runner.knows(name):
+        program = script._replace(text=name, inner=-1)
+        inv.runner.program([program, *arguments], inv.command, inv.scope, inv.call.name)
+    elif script.text.startswith(("http://", "https://")):
+        inv.unseen(NETWORK, "a script")
+    else:
+        inv.script(script, inv.call.name, _reader(inv, language, script))
+        inv.reads(*arguments)
+
+
+def run_module(inv: Invocation, module: Word, arguments: list[Word]) -> None:
+    """Read `python -m MODULE`: a program of the table, or a module of the project."""
+    names = (f"python -m {module.text}", module.text, module.text.replace("_", "-"))
+    name = next((name for name in names if inv.runner.knows(name)), None)
+    if name is not None:
+        program = module._replace(text=name, inner=-1)
+        inv.output = inv.runner.program(
+            [program, *arguments], inv.command, inv.scope, f"{inv.call.name} -m"
+        )
+    elif module.known and inv.scope.place(".").kind == places.INSIDE:
+        inv.found(Effect.WORK, f"runs {visible(module.text)}, a module of the project")
+        inv.reads(*arguments)
+    else:
+        inv.unseen(module.origin, "a module")
+
+
+def _code(inv: Invocation, language: Language, word: Word) -> None:
+    if word.origin in {NETWORK, DECODED} or not word.text.replace(HOLE, "").strip():
+        inv.unseen(word.origin, "code")
+    else:
+        inv.code(_read(language, word.text), word, inv.call.name)
+
+
+def _read(language: Language, source: str) -> Code:
+    if script_code is None:
+        return Code(findings=((Effect.UNKNOWN, "nobody reads yet"),))
+    read: Code = (
+        python_code.read_python(source)
+        if language.name == "python"
+        else script_code.read_script(source, language.name)
+    )
+    return read
+
+
+def _reader(inv: Invocation, language: Language, word: Word) -> Callable[[str], None]:
+    return lambda source: inv.code(_read(language, source), word, inv.call.name)
+
+
+def _from_input(inv: Invocation, language: Language) -> None:
+    """Read what an interpreter is given to read."""
+    given = inv.stdin
+    if given is None:
+        why = "opens a prompt, and what is typed into it is not known"
+        inv.found(Effect.UNKNOWN, why, remedy="with the code written out")
+    elif given.text is not None and given.origin not in {NETWORK, DECODED}:
+        word = inv.command.words[0]._replace(text=given.text, inner=-1, origin=given.origin)
+        _code(inv, language, word)
+    elif given.origin == PROJECT:
+        inv.found(Effect.WORK, "runs a script of the project")
+    else:
+        inv.unseen(given.origin, "what another command prints")
+        inv.output = Flow(None, given.origin)

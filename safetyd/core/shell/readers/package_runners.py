@@ -1,0 +1,146 @@
+"""Programs that run what packages bring: `npx`, `uv run`, `bundle exec` and their kin."""
+
+from typing import Final, NamedTuple
+
+from safetyd.core.shell import rows
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.readers.interpreters import LANGUAGES, run, run_module
+from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.words import Word
+
+
+class Launch(NamedTuple):
+    """A way to run a program of a package."""
+
+    verbs: tuple[str, ...]
+    fetches: bool = False  # what the project does not have is downloaded and run
+    script: bool = False  # the word may also be a script that the project names
+
+
+_FETCHES: Final = Launch((), fetches=True)
+_EXEC: Final = Launch(("exec",))
+_LAUNCHES: Final[dict[str, tuple[Launch, ...]]] = {
+    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx"), (_FETCHES,)),
+    "npm": (Launch(("exec",), fetches=True), Launch(("x",), fetches=True)),
+    "pnpm": (Launch(("dlx",), fetches=True), _EXEC),
+    "yarn": (Launch(("dlx",), fetches=True), _EXEC),
+    "bun": (Launch(("x",), fetches=True),),
+    "pipx": (Launch(("run",), fetches=True),),
+    "uv": (Launch(("run",), script=True), Launch(("tool", "run"), fetches=True)),
+    **dict.fromkeys(("poetry", "pipenv", "rye"), (Launch(("run",), script=True),)),
+    **dict.fromkeys(("pdm", "hatch", "pixi"), (Launch(("run",), script=True),)),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), (Launch(("run",), script=True),)),
+    **dict.fromkeys(("bundle", "bundler", "rbenv", "pyenv", "asdf", "tox"), (_EXEC,)),
+    **dict.fromkeys(("composer", "dune", "opam", "stack", "cabal"), (_EXEC,)),
+    **dict.fromkeys(("mise", "rtx"), (_EXEC, Launch(("x",)))),
+    **dict.fromkeys(("volta", "fnm"), (Launch(("run",)), Launch(("exec",)))),
+    "dotnet": (Launch(("tool", "run")),),
+}
+# Packages whose program has another name.
+_PROGRAM_OF: Final = {
+    "@biomejs/biome": "biome",
+    "typescript": "tsc",
+    "@angular/cli": "ng",
+    "@nestjs/cli": "nest",
+    "@playwright/test": "playwright",
+    "@redocly/cli": "redocly",
+    "@tailwindcss/cli": "tailwindcss",
+    "@changesets/cli": "changeset",
+    "@commitlint/cli": "commitlint",
+    "@vscode/vsce": "vsce",
+    "@stoplight/spectral-cli": "spectral",
+    "@storybook/cli": "storybook",
+    "@sentry/cli": "sentry-cli",
+    "@openapitools/openapi-generator-cli": "openapi-generator-cli",
+    "@vue/cli": "vue",
+    "@anthropic-ai/claude-code": "claude",
+    "@openai/codex": "codex",
+    "@google/gemini-cli": "gemini",
+    "opencode-ai": "opencode",
+    "@github/copilot": "copilot",
+    "@bufbuild/buf": "buf",
+}
+_SCRIPTS: Final = {".py": "python", ".js": "node", ".ts": "node", ".mjs": "node", ".rb": "ruby"}
+_OWN_PACKAGE: Final = ("-p", "--package", "--with", "--from", "--spec", "--with-requirements")
+_SHELL_TEXT: Final = ("-c", "--call", "--shell-mode")
+_NEW: Final = "runs a package that it may download first"
+
+
+def read_package_runner(inv: Invocation) -> None:
+    """Read the program that a package brings, or the row for every other verb."""
+    call = inv.call
+    launch = next(
+        (each for each in _LAUNCHES.get(call.program.name, ()) if _fits(each, call)), None
+    )
+    if launch is None or call.asks_help:
+        rows.apply(inv)
+        return
+    inv.named = " ".join((call.name, *launch.verbs))
+    own, inner = _apart(inv, launch)
+    packages = own.values(*_OWN_PACKAGE) if launch.fetches or call.name == "uv" else []
+    if packages:
+        inv.found(Effect.INSTALLS, _NEW, type="install_package", remedy="without another package")
+    text = own.values(*_SHELL_TEXT) if call.name in {"npx", "npm", "pnpm"} else []
+    for word in text:
+        inv.shell(word, f"{inv.named} -c")
+    module = own.values("-m", "--module") if call.name == "uv" else []
+    if module:
+        run_module(inv, module[0], inner)
+    elif inner:
+        _run(inv, launch, inner)
+    elif not text:
+        inv.found(Effect.UNKNOWN, "runs a program that it does not name")
+
+
+def _fits(launch: Launch, call: Call) -> bool:
+    return tuple(word.text for word in call.arguments[: len(launch.verbs)]) == launch.verbs
+
+
+def _apart(inv: Invocation, launch: Launch) -> tuple[Call, list[Word]]:
+    """Return the runner's own words, and the command behind them."""
+    words, program = list(inv.call.words), inv.call.program
+    at, verbs = 0, list(launch.verbs)
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            break
+        if text.startswith("-"):
+            at += 2 if text in program.valued else 1
+        elif verbs and text == verbs[0]:
+            verbs.pop(0)
+            at += 1
+        else:
+            break
+    return Call(program, inv.call.name, words[:at], inv.stdin), words[at:]
+
+
+def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
+    first = inner[0]
+    name = _program(first.text, fetches=launch.fetches)
+    suffix = first.text[first.text.rfind(".") :] if "." in first.text else ""
+    if launch.script and suffix in _SCRIPTS:
+        run(inv, LANGUAGES[_SCRIPTS[suffix]], inner)
+    elif not first.fixed or inv.runner.knows(name):
+        program = first._replace(text=name if first.fixed else first.text, inner=-1)
+        inv.output = inv.runner.program([program, *inner[1:]], inv.command, inv.scope, inv.named)
+    elif launch.fetches:
+        why = f"downloads and runs {visible(name)}, if the project does not have it"
+        remedy = f'with [shell.programs.{name}] effect = "work"'
+        inv.found(Effect.INSTALLS, why, type="install_package", remedy=remedy)
+        inv.reads(*inner[1:])
+    elif launch.script and "/" not in name:
+        inv.found(Effect.WORK, f"runs {visible(name)}, which the project names")
+        inv.reads(*inner[1:])
+    else:
+        inv.output = inv.runner.program(inner, inv.command, inv.scope, inv.named)
+
+
+def _program(package: str, *, fetches: bool) -> str:
+    """Return the program of a package, without its version."""
+    if not fetches or HOLE in package:
+        return package
+    name = package[:1] + package[1:].partition("@")[0]
+    name = name.partition("==")[0]
+    return _PROGRAM_OF.get(name, name)

@@ -67,7 +67,22 @@ class Call:
 
     def has(self, *names: str) -> bool:
         """Say whether any of some options is given, also by the beginning of its name."""
-        return any(_means(given, name) for given, _ in self.options for name in names)
+        return any(
+            _means(given, name.partition("=")[0]) and _may_be(value, name)
+            for given, value in self.options
+            for name in names
+        )
+
+    def has_surely(self, name: str) -> bool:
+        """Say whether an option is given and holds, as `--dry-run` without `=false` does."""
+        option, equals, wanted = name.partition("=")
+        said = (wanted,) if equals else ("true",)
+        free = not equals and option in self.program.valued  # any value will do
+        found = [(each, value) for each, value in self.options if _means(each, option)]
+        return bool(found) and all(
+            HOLE not in each and (free or (not equals if value is None else value.text in said))
+            for each, value in found
+        )
 
     def values(self, *names: str) -> list[Word]:
         return [
@@ -98,6 +113,12 @@ def _means(given: str, name: str) -> bool:
     if HOLE in given:
         return given.startswith(HOLE) or name.startswith(given.partition(HOLE)[0])
     return len(given) >= _ABBREVIATED and given.startswith("--") and name.startswith(given)
+
+
+def _may_be(value: Word | None, name: str) -> bool:
+    """Say whether an option may have the value that `--name=value` asks for."""
+    _, equals, wanted = name.partition("=")
+    return not equals or (value is not None and (HOLE in value.text or value.text == wanted))
 
 
 def _cut(word: Word, at: int, text: str) -> Word:

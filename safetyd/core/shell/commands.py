@@ -54,8 +54,8 @@ class Commands:
         return self._table.lists.get(name, frozenset())
 
     def knows(self, name: str) -> bool:
-        """Say whether a program is in the table."""
-        return self._table.find(name) is not None
+        """Say whether the table has a program."""
+        return self._table.find(places.program_name(name)) is not None
 
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Read a text that a program hands to a shell; the scope stays as it is."""

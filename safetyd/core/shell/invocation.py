@@ -172,7 +172,8 @@ class Invocation:
         known = self.scope.files.get(where.path)
         if known is not None:
             return known
-        return None if where.kind == places.INSIDE else Flow(None, where.kind)
+        own = where.kind == places.INSIDE or self.scope.elsewhere
+        return None if own else Flow(None, where.kind)
 
     def script(self, word: Word, way: str, read: Callable[[str], None] | None = None) -> None:
         """Say what running a file does: what was written into it, if that is known."""

@@ -23,7 +23,7 @@ WHY: Final = {
 def apply(inv: Invocation) -> None:
     """Say what the row of a program finds."""
     call, row = inv.call, inv.call.program.row
-    if call.asks_help:
+    if call.asks_help or _asks_help(call):
         inv.found(Effect.READ, "tells about itself")
         return
     use = _use(call)
@@ -48,6 +48,13 @@ def apply(inv: Invocation) -> None:
     if use and use.words and use.words[0] in row.run:
         _runs_elsewhere(inv, verbs)
     inv.output = _output(inv)
+
+
+def _asks_help(call: Call) -> bool:
+    """Say whether a program with verbs only tells about one of them."""
+    if not call.program.has_verbs or call.verb in call.program.row.run:
+        return False
+    return call.verb == "help" or call.has_surely("--help")
 
 
 def _effect(call: Call, use: Use | None) -> Effect:
@@ -76,9 +83,11 @@ def _fits(use: Use, call: Call) -> bool:
     if not all(matches(pattern, word.text) for pattern, word in given):
         return False
     verb = use.verb
+    # What lets a use pass has to be there for certain; what stops it, perhaps.
+    has = call.has_surely if use.effect.passes else call.has
     return (
-        all(call.has(option) for option in use.options)
-        and (not verb.with_ or call.has(*verb.with_))
+        all(has(option) for option in use.options)
+        and (not verb.with_ or any(has(option) for option in verb.with_))
         and not (verb.without and call.has(*verb.without))
     )
 
@@ -127,7 +136,7 @@ def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
     at = words.index("--") + 1 if "--" in words else 0
     inner = list(inv.call.words[at:]) if at else inv.call.arguments[verbs + 1 :]
     if inner:
-        inv.runner.program(inner, inv.command, inv.scope, inv.named)
+        inv.runner.program(inner, inv.command, inv.scope.copy(elsewhere=True), inv.named)
 
 
 def _output(inv: Invocation) -> Flow:

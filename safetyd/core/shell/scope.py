@@ -46,7 +46,7 @@ class Scope:
         self.files: dict[str, Flow] = {}  # what was written, by absolute path; shared with copies
         self.elsewhere = False  # on another machine or in a container
 
-    def copy(self) -> "Scope":
+    def copy(self, *, elsewhere: bool = False) -> "Scope":
         other = Scope(self.project)
         other.cwd = self.cwd
         other.variables = dict(self.variables)
@@ -54,7 +54,7 @@ class Scope:
         other.called = self.called
         other.entered = self.entered
         other.files = self.files
-        other.elsewhere = self.elsewhere
+        other.elsewhere = self.elsewhere or elsewhere
         return other
 
     def place(self, word: str) -> Place:

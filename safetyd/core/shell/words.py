@@ -14,16 +14,18 @@ MAX_BRACES: Final = 64  # words that one may stand for
 # Where the text in a hole comes from, the less trusted the later.
 KNOWN: Final = ""
 COMMAND: Final = "command"  # what a command on this machine printed
+VARIABLE: Final = "variable"  # what a variable holds that nobody set here
 PROJECT: Final = "project"  # what lies in a file of the project
 DECODED: Final = "decoded"  # what was written so that nobody can read it
 NETWORK: Final = "network"
-_TRUST: Final = (KNOWN, PROJECT, COMMAND, DECODED, NETWORK)
+_TRUST: Final = (KNOWN, VARIABLE, PROJECT, COMMAND, DECODED, NETWORK)
 
 _ANSI: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _ansi_escape = re.compile(
     r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 ).sub
 _in_quotes = re.compile(r'\\([$`"\\])').sub
+_secret = re.compile("secret|token|passw|credential|private|key|auth", re.IGNORECASE).search
 _GLOBS: Final = re.compile(r"[*?[]")
 _SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": "", "_": HOLE, "0": "sh"}
 _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
@@ -232,7 +234,7 @@ def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
         return Piece(_PLACES[name], quoted=quoted)
     if name in _SPECIAL:
         return Piece(_SPECIAL[name], quoted=quoted)
-    return Piece(HOLE, quoted=quoted, origin=COMMAND)
+    return Piece(HOLE, quoted=quoted, origin=COMMAND if _secret(name) else VARIABLE)
 
 
 def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:

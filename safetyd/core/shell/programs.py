@@ -92,8 +92,10 @@ class Use(msgspec.Struct, frozen=True):
     verb: Verb
 
     @property
-    def specific(self) -> tuple[int, int, int]:
-        return len(self.words), len(self.options) + bool(self.verb.with_), self.effect.rank
+    def specific(self) -> tuple[int, int, int, int]:
+        literal = sum("*" not in word for word in self.words)
+        options = len(self.options) + bool(self.verb.with_)
+        return len(self.words), literal, options, self.effect.rank
 
 
 class Program:

@@ -14,8 +14,9 @@ TABLE = programs.shipped().with_rows(
                 Verb(words="out --list"),
                 Verb(words="out", with_=("--format",)),
                 "exec",
+                "queue list",
             ),
-            leaves=("out", Verb(words="in", with_=("--to=cloud",))),
+            leaves=("out", "queue *", Verb(words="in", with_=("--to=cloud",))),
             work=("in",),
             otherwise=Effect.UNKNOWN,
             options_with_value=("--format", "--to"),
@@ -37,6 +38,7 @@ TABLE = programs.shipped().with_rows(
         "ship in",
         "ship out --help",
         "ship help out",
+        "ship queue list",
         "ship exec -- /opt/app/start",
     ],
 )
@@ -49,6 +51,7 @@ def test_what_certainly_only_looks_passes(command: str) -> None:
     [
         "ship out --dry-run=none",
         "ship out --dry-run",
+        "ship queue drop",
         "ship out --dry-run=client --dry-run=none",
         "ship out --dry-$X",
         "ship out --list=false",

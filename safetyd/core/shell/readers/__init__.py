@@ -6,11 +6,30 @@ A reader is given an `Invocation` and says what it found. Rows name them in `rea
 from typing import Final
 
 from safetyd.core.shell.commands import Reader
+from safetyd.core.shell.readers.buckets import read_bucket
+from safetyd.core.shell.readers.containers import read_docker
+from safetyd.core.shell.readers.databases import (
+    read_database_tool,
+    read_mongo,
+    read_query,
+    read_redis,
+    read_sql_client,
+)
 from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.interpreters import read_interpreter
 from safetyd.core.shell.readers.package_runners import read_package_runner
 from safetyd.core.shell.readers.packages import read_forge, read_goals, read_pip
+from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
+from safetyd.core.shell.readers.remote_shells import (
+    read_copy,
+    read_load,
+    read_nc,
+    read_rsync,
+    read_socat,
+    read_ssh,
+    read_telnet,
+)
 from safetyd.core.shell.readers.shell_builtins import (
     read_alias,
     read_cat,
@@ -26,20 +45,38 @@ from safetyd.core.shell.readers.shells import read_shell
 
 READERS: Final[dict[str, Reader]] = {
     "alias": read_alias,
+    "bucket": read_bucket,
     "cat": read_cat,
     "cd": read_cd,
     "command": read_command,
+    "copy": read_copy,
+    "curl": read_curl,
+    "database_tool": read_database_tool,
+    "docker": read_docker,
     "echo": read_echo,
     "eval": read_eval,
+    "fetch": read_fetch,
     "forge": read_forge,
     "git": read_git,
     "goals": read_goals,
+    "httpie": read_httpie,
     "interpreter": read_interpreter,
+    "load": read_load,
     "mktemp": read_mktemp,
+    "mongo": read_mongo,
+    "nc": read_nc,
     "package_runner": read_package_runner,
     "pip": read_pip,
+    "query": read_query,
+    "redis": read_redis,
     "rm": read_rm,
+    "rsync": read_rsync,
     "shell": read_shell,
+    "socat": read_socat,
     "source": read_source,
+    "sql_client": read_sql_client,
+    "ssh": read_ssh,
+    "telnet": read_telnet,
     "trap": read_trap,
+    "wget": read_wget,
 }

@@ -1,0 +1,82 @@
+"""Copies between this machine and storage in a cloud: bringing passes, giving is asked about."""
+
+from typing import Final
+
+from safetyd.core.shell import places, rows
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.readers.deletions import delete
+from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.words import NETWORK, NOTHING, Flow, Word
+
+_GROUPS: Final = {"aws": "s3", "gcloud": "storage"}
+_COPIES: Final = frozenset(
+    {"cp", "sync", "mv", "rsync", "copy", "copyto", "move", "moveto", "mirror", "get", "put"}
+)
+_MOVES: Final = frozenset({"mv", "move", "moveto"})
+_DELETES: Final = ("--delete", "--delete-removed", "--delete-unmatched-destination-objects", "-d")
+_DRY: Final = ("--dryrun", "--dry-run", "-n")
+_NO_SCHEME: Final = frozenset({"mc", "gdrive", "dropbox"})  # a bucket looks like a folder
+
+
+def read_bucket(inv: Invocation) -> None:
+    """Read a program for storage in a cloud: its row, and which way it copies."""
+    rows.apply(inv)
+    call = inv.call
+    words = list(call.arguments)
+    group = _GROUPS.get(call.name, "")
+    if group and words and words[0].text == group:
+        words = words[1:]
+    elif group:
+        return
+    verb = words[0].text if words else ""
+    if verb == "cat":
+        inv.output = Flow(None, NETWORK)
+    if verb not in _COPIES or call.has_surely("--help"):
+        return
+    if any(call.has_surely(option) for option in _DRY):
+        inv.found(Effect.READ, "only shows what it would copy")
+        return
+    _copy(inv, verb, words[1:])
+
+
+def _copy(inv: Invocation, verb: str, words: list[Word]) -> None:
+    call = inv.call
+    target = words[-1] if len(words) > 1 else None
+    sources = words[:-1] if target is not None else words
+    here = [word for word in sources if not _is_far(word)]
+    remedy = "" if call.name == "gsutil" else "with `--dry-run`"
+    if call.name in _NO_SCHEME or (target is not None and _is_far(target)) or verb == "put":
+        where = visible(target.text) if target is not None else "another machine"
+        inv.found(Effect.LEAVES, f"copies to {where}", remedy=remedy)
+        inv.reads(*here)
+        return
+    if verb in _MOVES:
+        inv.found(Effect.IRREVERSIBLE, "deletes what it brings from where it was", remedy=remedy)
+    inv.reads(*here)
+    inv.output = NOTHING
+    if target is None:
+        inv.found(Effect.WORK, "brings files from the cloud")
+    elif target.text == "-":
+        inv.output = Flow(None, NETWORK)
+    else:
+        _bring(inv, target)
+        if verb in {"sync", "rsync", "mirror"} and _deletes(inv):
+            delete(inv, target, recursive=True)
+
+
+def _deletes(inv: Invocation) -> bool:
+    return inv.call.name == "rclone" or inv.call.has(*_DELETES)
+
+
+def _bring(inv: Invocation, target: Word) -> None:
+    """Write what came from the cloud, and remember that it did."""
+    inv.writes(target)
+    where = inv.scope.place(target.text)
+    if where.kind != places.STREAM and target.fixed:
+        inv.scope.files[where.path] = Flow(None, NETWORK)
+
+
+def _is_far(word: Word) -> bool:
+    """Say whether a word is `s3://bucket/key` or `remote:path`."""
+    before, colon, _ = word.text.partition(":")
+    return bool(colon) and "/" not in before

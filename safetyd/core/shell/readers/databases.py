@@ -1,0 +1,213 @@
+"""Programs for databases: the statements that they are given, wherever they come from."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from safetyd.core.shell import places, rows
+from safetyd.core.shell.code.sql_code import read_sql, sql_type
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.readers.machines import is_local
+from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.words import KNOWN, NETWORK, PROJECT, Flow, Word
+
+_TEXTS: Final = {
+    "psql": ("-c", "--command"),
+    "sqlite3": ("-cmd", "--cmd"),
+    "duckdb": ("-c", "-s", "-cmd"),
+    "clickhouse-client": ("-q", "--query"),
+    "snowsql": ("-q", "--query"),
+    "influx": ("-execute", "--execute"),
+}
+_FILES: Final = {
+    "psql": ("-f", "--file"),
+    "sqlite3": ("-init",),
+    "duckdb": ("-f", "-init"),
+    "clickhouse-client": ("--queries-file",),
+}
+_FILED: Final = frozenset({"sqlite3", "sqlite", "duckdb"})  # the database is a file
+_CALLED: Final = re.compile(r"(?<![\w$])([\w$]+)\s*\(")
+_HIDDEN: Final = re.compile(r"\]\s*\(|`|\$(out|merge|where|function)\b|=>|\bfunction\b")
+_REDIS_WATCHES: Final = (
+    *("--scan", "--bigkeys", "--memkeys", "--hotkeys", "--stat", "--latency", "--latency-history"),
+    *("--intrinsic-latency", "--latency-dist"),
+)
+
+
+def read_sql_client(inv: Invocation) -> None:
+    """Read a client for SQL: its options, its files, its further words, or its input."""
+    call = inv.call
+    if call.asks_help or call.has_surely("--help") or call.has_surely("-?"):
+        inv.found(Effect.READ, "tells about itself")
+        return
+    name = call.program.name
+    texts = call.values(*_TEXTS.get(name, ("-e", "--execute", "--init-command")))
+    files = call.values(*_FILES.get(name, ("-f", "--file")))
+    database, texts = _database(inv, texts)
+    for word in texts:
+        _statements(inv, word)
+    for word in files:
+        _file(inv, word, database)
+    for word in call.values(*call.program.row.writes):
+        inv.writes(word)
+    for word in call.values(*call.program.row.runs):
+        inv.shell(word, name)
+    if name == "psql" and call.has_surely("-l"):
+        inv.found(Effect.READ, "lists databases", type="db_read")
+    elif not texts and not files:
+        _input(inv, database)
+
+
+def _database(inv: Invocation, texts: list[Word]) -> tuple[Word | None, list[Word]]:
+    """Return the file that holds the database, and all statements among the words."""
+    if inv.call.name not in _FILED:
+        return None, texts
+    words = inv.call.arguments
+    inv.reads(*words[:1])
+    return (words[0] if words else None), [*texts, *words[1:]]
+
+
+def _statements(inv: Invocation, word: Word) -> None:
+    """Say what statements do that a word holds."""
+    name = inv.call.program.name
+    if not word.known:
+        why = "runs statements that are not known before it runs"
+        inv.found(Effect.UNKNOWN, why, type="db_write", remedy="with the statements written out")
+        return
+    kind = sql_type(word.text)
+    code = read_sql(word.text, program=name)
+    for effect, why in code.findings:
+        inv.found(effect, f"runs a statement that {why}", type=kind)
+    if not code.findings:
+        inv.found(Effect.READ, "asks a database", type=kind if kind == "db_read" else "")
+    inv.code(code._replace(findings=()), word, name)
+
+
+def _file(inv: Invocation, word: Word, database: Word | None) -> None:
+    """Say what a file of statements does: what was written into it, or what its owner means."""
+    source = inv.source(word)
+    inv.reads(word)
+    _given(inv, source or Flow(None, PROJECT), database)
+
+
+def _given(inv: Invocation, given: Flow, database: Word | None) -> None:
+    own = database is not None and inv.scope.place(database.text).kind in {
+        places.INSIDE,
+        places.TEMPORARY,
+    }
+    if given.text is not None and given.origin in {KNOWN, PROJECT}:
+        start, end = inv.command.start, inv.command.end
+        _statements(inv, Word(given.text, start, end, given.origin))
+    elif given.origin == PROJECT and own:
+        inv.found(Effect.WORK, "runs statements of the project on a database of the project")
+    elif given.origin == NETWORK:
+        inv.unseen(given.origin, "statements")
+    else:
+        why = "runs statements from a file or another command, which are not looked into"
+        inv.found(Effect.UNKNOWN, why, type="db_write")
+
+
+def _input(inv: Invocation, database: Word | None) -> None:
+    if inv.stdin is None:
+        inv.found(Effect.UNKNOWN, "opens a shell for statements, which are not known")
+    else:
+        _given(inv, inv.stdin, database)
+
+
+def read_query(inv: Invocation) -> None:
+    """Read a client with verbs, of which `query` takes statements."""
+    rows.apply(inv)
+    if inv.call.verb != "query" or inv.call.asks_help:
+        return
+    words = [w for w in inv.call.arguments[1:] if not w.text.startswith("-")]
+    if words:
+        for word in words:
+            _statements(inv, word)
+    else:
+        _input(inv, None)
+
+
+def read_mongo(inv: Invocation) -> None:
+    """Read `mongosh`: what `--eval` calls must be known to only ask."""
+    call = inv.call
+    if call.asks_help:
+        inv.found(Effect.READ, "tells about itself")
+        return
+    texts = [word.text for word in call.values("--eval", "-eval")]
+    if not texts and inv.stdin is not None and inv.stdin.text is not None:
+        texts = [inv.stdin.text]
+    for script in (word for word in call.arguments if word.text.endswith((".js", ".mongodb"))):
+        inv.found(Effect.UNKNOWN, f"runs {visible(script.text)} on a database", type="db_write")
+    if not texts and not call.arguments[1:]:
+        inv.found(Effect.UNKNOWN, "opens a shell for statements, which are not known")
+    known = inv.runner.listed("mongo_reads")
+    for text in texts:
+        called = set(_CALLED.findall(text))
+        if HOLE in text or _HIDDEN.search(text):
+            inv.found(Effect.UNKNOWN, "runs statements that cannot be read", type="db_write")
+        elif "dropDatabase" in called or "drop" in called:
+            why = "drops what a database holds"
+            inv.found(Effect.IRREVERSIBLE, why, type="drop_database")
+        elif called <= known:
+            inv.found(Effect.READ, "asks a database", type="db_read")
+        else:
+            named = ", ".join(sorted(called - known))
+            why = f"calls {visible(named)} on a database"
+            inv.found(Effect.IRREVERSIBLE, why, type="db_write")
+
+
+def read_redis(inv: Invocation) -> None:
+    """Read `redis-cli COMMAND`, or the commands that it is given to read."""
+    call = inv.call
+    if call.asks_help:
+        inv.found(Effect.READ, "tells about itself")
+        return
+    for word in call.values("--rdb", "--functions-rdb"):
+        inv.writes(word)
+    words = [word.text.lower() for word in _after(inv)]
+    if call.has("--eval", "--pipe", "--cluster", "--cluster-mode", "-x", "-X"):
+        inv.found(Effect.UNKNOWN, "runs what a file or its input holds", type="db_write")
+    elif words:
+        _redis(inv, words)
+    elif any(call.has_surely(option) for option in _REDIS_WATCHES) or call.has("--rdb"):
+        inv.found(Effect.READ, "asks a database", type="db_read")
+    elif inv.stdin is not None and inv.stdin.text is not None:
+        for line in inv.stdin.text.splitlines():
+            if line.strip():
+                _redis(inv, line.lower().split())
+    else:
+        inv.found(Effect.UNKNOWN, "opens a shell for commands, which are not known")
+
+
+def _redis(inv: Invocation, words: Sequence[str]) -> None:
+    verb = words[0]
+    inv.named = inv.call.name if HOLE in verb else f"{inv.call.name} {verb}"
+    listed = inv.runner.listed
+    if verb in listed("redis_reads") or " ".join(words[:2]) in listed("redis_reads"):
+        inv.found(Effect.READ, "asks a database", type="db_read")
+    elif verb in listed("redis_deletes"):
+        why = f"deletes what a database holds, by {visible(verb)}"
+        kind = "drop_database" if verb.startswith("flush") else "db_write"
+        inv.found(Effect.IRREVERSIBLE, why, type=kind)
+    elif verb in listed("redis_server"):
+        inv.found(Effect.PRIVILEGED, f"changes the server by {visible(verb)}", type="modify_config")
+    else:
+        inv.found(Effect.IRREVERSIBLE, f"changes a database by {visible(verb)}", type="db_write")
+
+
+def _after(inv: Invocation) -> list[Word]:
+    """Return the command behind the options of `redis-cli`."""
+    words, valued = list(inv.call.words), inv.call.program.valued
+    while words and words[0].text.startswith("-"):
+        word = words.pop(0)
+        if word.text in valued:
+            words = words[1:]
+    return words
+
+
+def read_database_tool(inv: Invocation) -> None:
+    """Read a tool whose row holds for this machine's databases; others are asked about."""
+    rows.apply(inv)
+    hosts = inv.call.values("-h", "--host", "-H")
+    if any(not is_local(word.text) and not word.text.startswith("/") for word in hosts):
+        inv.found(Effect.LEAVES, "changes a database of another machine", type="db_write")

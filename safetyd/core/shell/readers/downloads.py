@@ -1,0 +1,225 @@
+"""Programs that fetch from addresses: what they send, and which files they write."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from safetyd.core.shell import places, rows
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.readers.machines import host, is_local, scheme, tells
+from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, NOTHING, Flow, Word
+
+_ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND"})
+_SENDING_SCHEMES: Final = frozenset({"smtp", "smtps", "telnet", "gopher", "gophers", "mqtt"})
+_DATA: Final = (
+    *("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii"),
+    *("--json", "-F", "--form", "--form-string", "--url-query"),
+)
+_DETOURS: Final = (
+    *("-x", "--proxy", "--preproxy", "--socks4", "--socks4a", "--socks5", "--socks5-hostname"),
+    *("--connect-to", "--resolve", "--doh-url"),
+)
+_SAID: Final = ("-H", "--header", "-A", "--user-agent", "-e", "--referer", "-b", "--cookie")
+_CREDENTIALS: Final = ("authorization", "token", "key", "auth", "session")
+_ITEM: Final = re.compile(r"[^=:@/]+(=@|:=@|:=|==|=|@|:)")
+
+
+def read_curl(inv: Invocation) -> None:
+    """Read `curl`: a request that asks passes, one that gives is asked about."""
+    call = inv.call
+    if _only_told(inv):
+        return
+    if call.has("-K", "--config"):
+        inv.found(Effect.UNKNOWN, "takes its options from a file, which is not looked into")
+    if call.has("--unix-socket", "--abstract-unix-socket"):
+        inv.found(Effect.PRIVILEGED, "speaks to a service of this machine by its socket")
+    urls = [*call.arguments, *call.values("--url")]
+    local = bool(urls) and all(is_local(url.text) for url in urls) and not call.has(*_DETOURS)
+    method = call.values("-X", "--request")[-1:]
+    gives = bool(call.values("-T", "--upload-file", "-Q", "--quote", "--mail-rcpt"))
+    gives |= any(scheme(url.text) in _SENDING_SCHEMES for url in urls)
+    data = call.values(*_DATA)
+    asks = call.has_surely("-G") or call.has_surely("--get")
+    gives |= bool(data) and not (asks and not any(tells(w) or "@" in w.text[:40] for w in data))
+    gives |= bool(method) and method[0].text.upper() not in _ASKING
+    said = [w for w in call.values(*_SAID) if not _is_credential(w)]
+    _request(inv, urls, gives=gives, local=local, said=said)
+    inv.reads(*(_file_of(w) for w in [*data, *call.values(*_SAID)] if "@" in w.text))
+    inv.reads(*call.values(*call.program.row.reads))
+    _curl_files(inv, urls)
+
+
+def _curl_files(inv: Invocation, urls: Sequence[Word]) -> None:
+    call = inv.call
+    folder = next(iter(call.values("--output-dir")), None)
+    outputs = call.values("-o", "--output")
+    for word in outputs:
+        _save(inv, _below(folder, word) if folder else word)
+    remote = call.has("-O", "--remote-name", "--remote-name-all")
+    for url in urls if remote else ():
+        _save(inv, _below(folder, _named_by(url)))
+    for word in call.values(*(set(call.program.row.writes) - {"-o", "--output"})):
+        inv.writes(word)
+    if any("%output" in word.text for word in call.values("-w", "--write-out")):
+        inv.found(Effect.UNKNOWN, "writes a file that its format names")
+    printed = [word for word in outputs if inv.scope.place(word.text).kind == places.STREAM]
+    everything = remote or len(outputs) >= len(urls)
+    inv.output = NOTHING if outputs and everything and not printed else Flow(None, NETWORK)
+    if remote and not outputs:
+        inv.output = NOTHING
+
+
+def read_wget(inv: Invocation) -> None:
+    """Read `wget`, which keeps what it fetches in a file."""
+    call = inv.call
+    if _only_told(inv):
+        return
+    urls = call.arguments
+    method = call.values("--method")[-1:]
+    gives = call.has("--post-data", "--post-file", "--body-data", "--body-file")
+    gives |= bool(method) and method[0].text.upper() not in _ASKING
+    local = (
+        bool(urls) and all(is_local(url.text) for url in urls) and not call.has("-e", "--execute")
+    )
+    said = [w for w in call.values("--header", "-U", "--user-agent") if tells(w)]
+    said = [w for w in said if not _is_credential(w)]
+    _request(inv, urls, gives=gives, local=local, said=said)
+    inv.reads(*call.values(*call.program.row.reads))
+    if call.has("--config", "--use-askpass"):
+        inv.found(Effect.UNKNOWN, "obeys a file or a program that is not looked into")
+    for setting in call.values("-e", "--execute"):
+        if setting.text.replace(" ", "") not in {"robots=off", "robots=on"}:
+            inv.found(Effect.UNKNOWN, f"changes how it works by {visible(setting.text)}")
+    _wget_files(inv, urls)
+
+
+def _wget_files(inv: Invocation, urls: Sequence[Word]) -> None:
+    call = inv.call
+    for word in call.values(*(set(call.program.row.writes) - {"-O", "--output-document"})):
+        inv.writes(word)
+    folder = next(iter(call.values("-P", "--directory-prefix")), None)
+    output = next(iter(call.values("-O", "--output-document")), None)
+    if call.has_surely("--spider"):
+        inv.output = NOTHING
+    elif output is not None:
+        _save(inv, output)
+        printed = inv.scope.place(output.text).kind == places.STREAM
+        inv.output = Flow(None, NETWORK) if printed else NOTHING
+    else:
+        for url in urls:
+            _save(inv, _below(folder, _named_by(url)))
+        if folder is not None:
+            inv.writes(folder)
+        inv.output = NOTHING
+
+
+def read_fetch(inv: Invocation) -> None:
+    """Read a program that fetches and has an option for the file, as a row says the rest."""
+    rows.apply(inv)
+    call = inv.call
+    folder = next(iter(call.values("-d", "--dir")), None)
+    outputs = call.values("-o", "--out", "--output")
+    for word in outputs or [_named_by(url) for url in call.arguments]:
+        _save(inv, _below(folder, word))
+    _request(inv, call.arguments, gives=False, local=False, said=[])
+    printed = any(inv.scope.place(word.text).kind == places.STREAM for word in outputs)
+    inv.output = Flow(None, NETWORK) if printed else NOTHING
+
+
+def read_httpie(inv: Invocation) -> None:
+    """Read `http METHOD URL ITEM...`, where items are headers, queries and data."""
+    call = inv.call
+    if _only_told(inv):
+        return
+    words = list(call.arguments)
+    method = words.pop(0).text if words and words[0].text.isalpha() and len(words) > 1 else ""
+    url, items = words[:1], words[1:]
+    marks = [(item, _ITEM.match(item.text)) for item in items]
+    data = [item for item, mark in marks if mark is None or mark[1] not in {"==", ":"}]
+    piped = inv.stdin is not None and not call.has_surely("--ignore-stdin")
+    gives = bool(data) or piped or method.upper() not in {"", *_ASKING} or call.has("--raw")
+    local = all(is_local(_with_host(w).text) for w in url) and not call.has("--proxy")
+    said = [item for item in items if not _is_credential(item)]
+    if call.has_surely("--offline"):
+        inv.found(Effect.READ, "only shows the request")
+    else:
+        _request(inv, [_with_host(word) for word in url], gives=gives, local=local, said=said)
+    inv.reads(*(_file_of(item) for item in data if "@" in item.text))
+    outputs = call.values("-o", "--output")
+    for word in outputs:
+        _save(inv, word)
+    if call.has("-d", "--download") and not outputs:
+        for word in url:
+            _save(inv, _named_by(word))
+    inv.output = NOTHING if outputs else Flow(None, NETWORK)
+
+
+def _only_told(inv: Invocation) -> bool:
+    """Say whether it is only asked about itself, or for nothing."""
+    if inv.call.asks_help or inv.call.has_surely("--help") or inv.call.has_surely("--version"):
+        inv.found(Effect.READ, "tells about itself")
+        return True
+    return False
+
+
+def _request(
+    inv: Invocation, urls: Sequence[Word], *, gives: bool, local: bool, said: Sequence[Word]
+) -> None:
+    """Say what a request to some addresses does."""
+    for url in urls:
+        if scheme(url.text) == "file":
+            inv.reads(url._replace(text=url.text[len("file://") :]))
+    where = visible(host(urls[0].text)) if urls else "another machine"
+    if local:
+        effect = Effect.WORK if gives else Effect.READ
+        inv.found(effect, "asks a service of this machine")
+    elif gives:
+        remedy = "as a request that only asks" if urls else ""
+        inv.found(Effect.LEAVES, f"sends data to {where}", remedy=remedy)
+    elif any(tells(word) for word in [*urls, *said]):
+        why = f"tells {where} what a command here printed"
+        inv.found(Effect.LEAVES, why, remedy="with the address written out")
+    else:
+        inv.found(Effect.READ, f"fetches from {where}", type="web_fetch")
+
+
+def _save(inv: Invocation, word: Word) -> None:
+    """Write what was fetched, and remember where it came from."""
+    inv.writes(word)
+    where = inv.scope.place(word.text)
+    if where.kind != places.STREAM and word.fixed:
+        inv.scope.files[where.path] = Flow(None, NETWORK)
+
+
+def _below(folder: Word | None, word: Word) -> Word:
+    if folder is None:
+        return word
+    return word._replace(text=posixpath.join(folder.text, word.text), globs=False)
+
+
+def _named_by(url: Word) -> Word:
+    """Return the file that an address is kept in where none is named."""
+    path = (url.text.partition("://")[2] or url.text).partition("?")[0].partition("/")[2]
+    name = posixpath.basename(path.rstrip("/")) or "index.html"
+    if HOLE in name or name == "..":
+        return url._replace(text=f"./{HOLE}", origin=COMMAND)
+    return url._replace(text=f"./{name}", origin=KNOWN, globs=False)
+
+
+def _file_of(word: Word) -> Word:
+    """Return the file behind the `@` of `name@file`."""
+    path = word.text.partition("@")[2].partition(";")[0]
+    return word._replace(text=path)
+
+
+def _is_credential(word: Word) -> bool:
+    """Say whether a header is one that a service wants for its user."""
+    name = word.text.partition(":")[0].lower()
+    return any(part in name for part in _CREDENTIALS)
+
+
+def _with_host(word: Word) -> Word:
+    """Return the address that `:3000/path` is short for."""
+    return word._replace(text=f"localhost{word.text}") if word.text.startswith(":") else word

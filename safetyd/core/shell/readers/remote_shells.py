@@ -1,0 +1,222 @@
+"""Programs that speak with other machines: shells there, copies, and bare connections."""
+
+import re
+from typing import Final
+
+from safetyd.core.shell import rows
+from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.readers.deletions import delete
+from safetyd.core.shell.readers.machines import is_local
+from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.words import KNOWN, NETWORK, Flow, Word, least_trusted
+
+_FORGES: Final = frozenset(
+    {"git@github.com", "git@gitlab.com", "git@bitbucket.org", "git@codeberg.org"}
+)
+_RUNNING: Final = ("proxycommand", "localcommand", "knownhostscommand")
+_DELETING: Final = (
+    *("--delete", "--delete-before", "--delete-during", "--del", "--delete-delay"),
+    *("--delete-after", "--delete-excluded", "--remove-source-files"),
+)
+_PLAIN_SSH: Final = re.compile(r"(/usr/bin/)?ssh( -p ?\d+| -i \S+| -[46qCT]+| -l \S+)*")
+_RUNS_PROGRAM: Final = re.compile(r"(exec|system|shell)(:|$)", re.IGNORECASE)
+_LISTENS: Final = re.compile(r"[a-z0-9]+-(listen|recv\w*)(:|$)|ssl-l:|vsock-l", re.IGNORECASE)
+_CONNECTS: Final = re.compile(
+    r"(tcp|tcp4|tcp6|udp|udp4|udp6|openssl|ssl|sctp)(-connect)?:([^,]+)", re.IGNORECASE
+)
+_PRINTS: Final = re.compile(r"(-|stdio|stdin|stdout|stderr)(,.*)?", re.IGNORECASE)
+
+
+def read_ssh(inv: Invocation) -> None:
+    """Read `ssh`: a shell on another machine, whatever it is told there."""
+    call = inv.call
+    if call.asks_help or (not call.arguments and call.has_surely("-Q")):
+        inv.found(Effect.READ, "tells about itself")
+        return
+    _ssh_options(inv)
+    words = list(_after_options(inv))
+    target, command = words[:1], words[1:]
+    inv.output = Flow(None, NETWORK)
+    if target and target[0].text in _FORGES and not command:
+        inv.found(Effect.READ, "asks who it is to a host of repositories")
+        return
+    where = visible(target[0].text) if target else "another machine"
+    inv.found(Effect.LEAVES, f"opens a shell on {where}" if not command else f"runs on {where}")
+    if not command:
+        return
+    text = " ".join(word.text for word in command)
+    origin = least_trusted([word.origin for word in command])
+    if HOLE not in text:
+        inner = command[0].inner if len(command) == 1 else -1
+        word = Word(text, command[0].start, command[-1].end, KNOWN, inner=inner)
+        scope = inv.scope.copy(elsewhere=True)
+        inv.runner.text(text, word, scope, call.name, inv.stdin)
+    else:
+        inv.unseen(origin, "a text")
+
+
+def _after_options(inv: Invocation) -> list[Word]:
+    """Return the words from the first that is no option: the rest is for the other machine."""
+    words, valued = list(inv.call.words), inv.call.program.valued
+    while words and words[0].text.startswith("-"):
+        text = words.pop(0).text
+        if text == "--":
+            break
+        if text in valued or (len(text) > 2 and f"-{text[-1]}" in valued and text[1:2] != "o"):  # noqa: PLR2004
+            takes = not any(f"-{letter}" in valued for letter in text[1:-1])
+            words = words[1:] if takes else words
+    return words
+
+
+def _ssh_options(inv: Invocation) -> None:
+    """Say what options make ssh and its kin run, write or open."""
+    call = inv.call
+    for value in call.values("-o"):
+        name, _, command = value.text.replace("=", " ", 1).strip().partition(" ")
+        if name.lower() in _RUNNING and command.strip() != "none":
+            inv.shell(value._replace(text=command, inner=-1), f"{call.name} -o {name}")
+        elif name.lower() in {"permitlocalcommand", "include", "proxyusefdpass"}:
+            inv.found(Effect.UNKNOWN, f"sets {name}, which makes it run programs")
+    for value in call.values("-S") if call.name != "ssh" else ():
+        inv.shell(value, f"{call.name} -S")
+    for value in call.values("-E") if call.name == "ssh" else ():
+        inv.writes(value)
+    if call.name == "ssh" and call.has("-L", "-R", "-D"):
+        inv.found(Effect.LEAVES, "opens a port to another machine", type="open_port")
+    inv.reads(*call.values("-i", "-F"))
+
+
+def read_copy(inv: Invocation) -> None:
+    """Read `scp` and `sftp`, which copy to and from other machines."""
+    call = inv.call
+    if call.asks_help:
+        inv.found(Effect.READ, "tells about itself")
+        return
+    _ssh_options(inv)
+    remote = [word for word in call.arguments if _is_remote(word)]
+    if remote or call.name == "sftp" or not call.arguments:
+        where = visible(remote[0].text) if remote else "another machine"
+        inv.found(Effect.LEAVES, f"copies to or from {where}")
+    _copied(inv, call.arguments)
+
+
+def read_rsync(inv: Invocation) -> None:
+    """Read `rsync`: a copy that may delete, here or on another machine."""
+    call = inv.call
+    if call.asks_help:
+        inv.found(Effect.READ, "tells about itself")
+        return
+    _rsync_options(inv)
+    if any(call.has_surely(option) for option in ("-n", "--dry-run", "--list-only")):
+        inv.found(Effect.READ, "only lists what it would copy")
+        return
+    remote = [word for word in call.arguments if _is_remote(word)]
+    if remote:
+        why = f"copies to or from {visible(remote[0].text)}"
+        inv.found(Effect.LEAVES, why, remedy="as `rsync --dry-run`")
+    for word in call.values(*call.program.row.writes):
+        inv.writes(word)
+    _copied(inv, call.arguments)
+    if call.has("--remove-source-files"):
+        for word in call.arguments[:-1]:
+            delete(inv, word, recursive=True)
+    elif call.has(*_DELETING) and call.arguments and not _is_remote(call.arguments[-1]):
+        delete(inv, call.arguments[-1], recursive=True)
+
+
+def _rsync_options(inv: Invocation) -> None:
+    """Say what options make rsync run, read or offer."""
+    call = inv.call
+    for shell in call.values("-e", "--rsh"):
+        if not _PLAIN_SSH.fullmatch(shell.text):
+            inv.shell(shell, "rsync -e")
+    for program in call.values("--rsync-path"):
+        inv.found(Effect.LEAVES, f"runs {visible(program.text)} on the other machine")
+        inv.shell(program, "rsync --rsync-path")
+    if call.has("--daemon", "--config"):
+        inv.found(Effect.LEAVES, "offers files to other machines", type="open_port")
+    inv.reads(*call.values(*call.program.row.reads))
+
+
+def _copied(inv: Invocation, words: list[Word]) -> None:
+    inv.reads(*(word for word in words[:-1] if not _is_remote(word)))
+    if len(words) > 1 and not _is_remote(words[-1]):
+        inv.writes(words[-1])
+    elif len(words) == 1:
+        inv.found(Effect.READ, "lists files")
+
+
+def _is_remote(word: Word) -> bool:
+    """Say whether a word is `host:path` or an address."""
+    before, colon, _ = word.text.partition(":")
+    return bool(colon) and "/" not in before
+
+
+def read_nc(inv: Invocation) -> None:
+    """Read `nc` and its kin: a bare connection, and perhaps a program at its end."""
+    call = inv.call
+    inv.output = Flow(None, NETWORK)
+    if call.asks_help or call.has_surely("-h"):
+        inv.found(Effect.READ, "tells about itself")
+    elif call.has("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
+        inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
+    elif call.has("-l", "--listen"):
+        inv.found(Effect.LEAVES, "opens a port for other machines", type="open_port")
+    elif call.has("-U", "--unixsock"):
+        inv.found(Effect.UNKNOWN, "speaks to a service of this machine by its socket")
+    elif call.has_surely("-z"):
+        inv.found(Effect.READ, "asks whether a port is open")
+    else:
+        _connects(inv, call.arguments[0].text if call.arguments else "")
+
+
+def read_telnet(inv: Invocation) -> None:
+    """Read `telnet`."""
+    inv.output = Flow(None, NETWORK)
+    if inv.call.asks_help:
+        inv.found(Effect.READ, "tells about itself")
+    else:
+        _connects(inv, inv.call.arguments[0].text if inv.call.arguments else "")
+
+
+def _connects(inv: Invocation, address: str) -> None:
+    if is_local(address) and not inv.call.has("-x", "--proxy"):
+        inv.found(Effect.WORK, "speaks to a service of this machine")
+    else:
+        where = visible(address) or "another machine"
+        inv.found(Effect.LEAVES, f"opens a connection to {where}")
+
+
+def read_socat(inv: Invocation) -> None:
+    """Read `socat`, which joins two addresses; one may be a program."""
+    call = inv.call
+    inv.output = Flow(None, NETWORK)
+    if call.asks_help or call.has_surely("-h"):
+        inv.found(Effect.READ, "tells about itself")
+        return
+    for word in call.arguments:
+        connects = _CONNECTS.match(word.text)
+        if _RUNS_PROGRAM.match(word.text):
+            inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
+        elif _LISTENS.match(word.text):
+            inv.found(Effect.LEAVES, "opens a port for other machines", type="open_port")
+        elif connects:
+            _connects(inv, connects[3])
+        elif _PRINTS.fullmatch(word.text):
+            inv.found(Effect.READ, "passes its input on")
+        else:
+            inv.found(Effect.UNKNOWN, f"joins {visible(word.text)}, which the table does not know")
+
+
+def read_load(inv: Invocation) -> None:
+    """Read programs that put load on an address, or watch one: this machine's passes."""
+    rows.apply(inv)
+    call = inv.call
+    addresses = [*call.arguments, *call.values("-H", "--host", "-c", "--client", "-u", "--url")]
+    named = [word for word in addresses if not word.text.isdecimal()]
+    if call.asks_help:
+        return
+    if not any(is_local(word.text) for word in named) or any(
+        "://" in word.text and not is_local(word.text) for word in named
+    ):
+        inv.found(Effect.LEAVES, "puts load on another machine", remedy="against localhost")

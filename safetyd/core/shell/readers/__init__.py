@@ -16,11 +16,11 @@ from safetyd.core.shell.readers.databases import (
     read_sql_client,
 )
 from safetyd.core.shell.readers.deletions import read_rm
+from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
 from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.interpreters import read_interpreter
 from safetyd.core.shell.readers.package_runners import read_package_runner
 from safetyd.core.shell.readers.packages import read_forge, read_goals, read_pip
-from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
 from safetyd.core.shell.readers.remote_shells import (
     read_copy,
     read_load,

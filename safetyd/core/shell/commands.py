@@ -10,7 +10,7 @@ from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
 from safetyd.core.shell.recursion import forks_itself
 from safetyd.core.shell.scope import Command, Scope, Trace
-from safetyd.core.shell.statements import Statements
+from safetyd.core.shell.statements import READING, Statements
 from safetyd.core.shell.syntax import Unreadable
 from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word
 
@@ -22,6 +22,7 @@ _OWN: Final = "SAFETYD_"
 _SWITCH: Final = "AI_COMPANY_ENABLED"
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
+_POSITIONAL: Final = frozenset({*_OF_FUNCTIONS, "@", "*"})
 
 
 class Commands:
@@ -60,6 +61,8 @@ class Commands:
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Read a text that a program hands to a shell; the scope stays as it is."""
         inner = scope.copy()
+        for name in _POSITIONAL & inner.variables.keys():
+            inner.variables[name] = Flow(None, COMMAND)  # those of another shell
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
             flow = self._statements.read(text, inner, stdin)
@@ -172,6 +175,7 @@ class Commands:
             return self._function(first.text, command.words[1:], command.stdin, scope)
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
+        _forget(name, command.words, scope)
         if program is None:
             return self._unknown(first, name, command, scope)
         return self._known(program, name, command, scope)
@@ -284,7 +288,26 @@ class Commands:
             else:
                 flow = self._statements.body(body, inner, stdin)
         scope.cwd = inner.cwd
+        scope.functions |= {n: b for n, b in inner.functions.items() if n != name}
+        # Whether a variable was its own is not asked: what it assigned is not known any more.
+        for assigned, value in inner.variables.items():
+            if assigned not in _POSITIONAL and scope.variables.get(assigned) is not value:
+                scope.variables[assigned] = Flow(None, value.origin or COMMAND)
         return flow
+
+
+def _forget(name: str, words: Sequence[Word], scope: Scope) -> None:
+    """Forget the variables that a builtin assigns to."""
+    if name in READING:
+        names = {word.text for word in words[1:]}
+    elif name in {"shift", "set"}:
+        names = set(_POSITIONAL)
+    elif name in {"source", "."}:
+        names = set(scope.variables)
+    else:
+        return
+    for each in names:
+        scope.variables[each] = Flow(None, COMMAND)
 
 
 _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})

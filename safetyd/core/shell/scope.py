@@ -13,7 +13,10 @@ from safetyd.core.shell.words import Flow, Word
 
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
+MAX_STEPS: Final = 10_000  # statements, as often as they are read
+MAX_EXPANDED: Final = 1024 * 1024  # letters out of expansions
 MAX_SHOWN: Final = 120
+_ENDS: Final = 8 * MAX_SHOWN  # bytes of a long part, of which some are shown
 
 
 class Redirect(NamedTuple):
@@ -68,6 +71,8 @@ class Trace:
         self.findings: list[Finding] = []
         self.way: tuple[str, ...] = ()
         self._commands = 0
+        self._steps = 0
+        self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
         self._offset = 0  # of the text that is read in the whole; -1: it does not stand there
@@ -76,6 +81,16 @@ class Trace:
         self._commands += 1
         if self._commands > MAX_COMMANDS:
             raise Unreadable(f"has more than {MAX_COMMANDS} commands")
+
+    def step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise Unreadable("has loops or functions that are too long to be read")
+
+    def spend(self, letters: int) -> None:
+        self._expanded += letters
+        if self._expanded > MAX_EXPANDED:
+            raise Unreadable("has variables that grow too long to be read")
 
     @contextmanager
     def inside(self, way: str) -> Iterator[None]:
@@ -110,7 +125,10 @@ class Trace:
 
     def shown(self, start: int, end: int) -> str:
         """Return a part as it stands in this text, cut in the middle if it is long."""
-        said = " ".join(self._text[start:end].decode("utf-8", "replace").split())
+        part = self._text[start:end]
+        if len(part) > 2 * _ENDS:
+            part = part[:_ENDS] + part[-_ENDS:]
+        said = " ".join(part.decode("utf-8", "replace").split())
         if len(said) <= MAX_SHOWN:
             return said
         half = MAX_SHOWN // 2 - 1

@@ -1,16 +1,20 @@
 """Walks the tree of a text in the order in which a shell runs it."""
 
+import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tree_sitter import Node
 
 from safetyd.core.shell import syntax
+from safetyd.core.shell.places import INSIDE
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.scope import Command, Redirect, Scope, Trace
 from safetyd.core.shell.syntax import Unreadable
 from safetyd.core.shell.words import (
     COMMAND,
+    KNOWN,
     NOTHING,
     Flow,
     Values,
@@ -24,11 +28,19 @@ from safetyd.core.shell.words import (
 
 MAX_ROUNDS: Final = 6  # of a loop over words that are known
 
+_OPENED: Final = "/dev/fd/substituted-"  # a name for what `<(...)` stands for
+_escaped_in_backticks = re.compile(r"\\([$`\\])").sub
+
 Run = Callable[[Command, Scope], Flow]
 
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
 _ARITHMETIC: Final = frozenset({"((", "$(("})
+
+
+# Builtins that assign to the variables that they name, and those that may assign to any.
+READING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let"})
+_CHANGING: Final = frozenset({"eval", "source", ".", "command", "builtin"})
 
 
 class Statements:
@@ -37,6 +49,7 @@ class Statements:
     def __init__(self, run: Run, trace: Trace) -> None:
         self._run = run
         self._trace = trace
+        self._changed: dict[int, tuple[Node, frozenset[str]]] = {}
         inner, branches = self._inner, self._branches
         self._kinds: dict[str, Callable[[Node, Scope, Flow | None], Flow]] = {
             "c_style_for_statement": branches,
@@ -50,7 +63,7 @@ class Statements:
             "for_statement": self._for,
             "function_definition": self._define,
             "if_statement": branches,
-            "list": inner,
+            "list": self._list,
             "negated_command": inner,
             "pipeline": self._piped,
             "redirected_statement": self._redirected,
@@ -85,18 +98,46 @@ class Statements:
 
     def _each(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
         """Read statements one after the other, and return what all of them print."""
-        named = [node for node in nodes if node.is_named and node.type not in _SILENT]
-        return _together([self._statement(node, scope, stdin) for node in named])
+        printed = []
+        for at, node in enumerate(nodes):
+            if node.is_named and node.type not in _SILENT:
+                apart = at + 1 < len(nodes) and nodes[at + 1].type == "&"
+                printed.append(self._statement(node, scope.copy() if apart else scope, stdin))
+        return _together(printed)
 
     def _statement(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         read = self._kinds.get(node.type)
         if read is None:
             what = node.type.replace("_", " ")
             raise Unreadable(f"cannot be read: it has a {what} where none belongs")
+        self._trace.step()
         return read(node, scope, stdin)
 
     def _inner(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         return self._each(node.children, scope, stdin)
+
+    def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        """Read `a && b || c`; what may not have run leaves behind what is not known."""
+        parts, printed, doubtful, before = _operands(node), list[Flow](), list[Node](), scope.cwd
+        for operator, part in parts:
+            if operator == "||":
+                self._doubt(doubtful, scope, before)
+            printed.append(self._statement(part, scope, stdin))
+            if not operator:
+                before = scope.cwd
+                continue
+            doubtful.append(part)
+            if operator == "||":
+                self._doubt(doubtful, scope, before)
+        self._doubt(doubtful, scope, before)
+        return _together(printed)
+
+    def _doubt(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
+        """Forget what statements assigned and where they went, as they may not have run."""
+        for node in nodes:
+            self._forget(node, scope)
+        if scope.cwd != cwd and (cwd is None or scope.place(cwd or ".").kind != INSIDE):
+            scope.cwd = None
 
     def _subshell(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         return self._each(node.children, scope.copy(), stdin)
@@ -106,16 +147,33 @@ class Statements:
         return NOTHING
 
     def _values(self, scope: Scope) -> Values:
-        return Values(scope.variables, lambda node: self._substitution(node, scope))
+        run = functools.partial(self._substitution, scope=scope)
+        return Values(scope.variables, run, self._trace.spend)
 
     def _substitution(self, node: Node, scope: Scope) -> Flow:
         """Read what is inside `$(...)` or `<(...)`; it runs in a shell of its own."""
-        with self._trace.inside("$(...)" if node.type == "command_substitution" else "<(...)"):
+        if node.type == "process_substitution":
+            with self._trace.inside("<(...)"):
+                given = None if node.children[0].type == "<(" else Flow(None, COMMAND)
+                printed = self._each(node.children, scope.copy(), given)
+            path = f"{_OPENED}{len(scope.files)}"
+            scope.files[path] = printed
+            return Flow(path, KNOWN)
+        with self._trace.inside("$(...)"):
+            if node.children[0].type == "`" and b"\\" in (node.text or b""):
+                return self._backticks(node, scope.copy())
             inner = [child for child in node.children if child.is_named]
             # `$(< file)` prints the file.
             if inner and all(child.type == "file_redirect" for child in inner):
                 return self._bare_redirects(inner, node, scope.copy(), None)
-            return self._each(inner, scope.copy(), None)
+            return self._each(node.children, scope.copy(), None)
+
+    def _backticks(self, node: Node, scope: Scope) -> Flow:
+        """Read what is between backticks; what is escaped there is escaped once less inside."""
+        source = (node.text or b"").decode("utf-8", "replace")
+        text = _escaped_in_backticks(r"\1", source[1:-1])
+        with self._trace.within(text.encode(), node.start_byte, node.end_byte, -1):
+            return self.read(text, scope)
 
     def _simple(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         return self._command(node, (), scope, stdin)
@@ -140,6 +198,7 @@ class Statements:
 
     def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Read everything that may run; what is assigned on the way is not known any more."""
+        before = scope.cwd
         self._forget(node, scope)
         printed = []
         for child in node.children:
@@ -151,7 +210,7 @@ class Statements:
                 printed.append(self._statement(child, scope, stdin))
             else:
                 self._substitutions_of(child, scope)
-        self._forget(node, scope)
+        self._doubt([node], scope, before)
         return Flow(None, least_trusted([COMMAND, *(flow.origin for flow in printed)]))
 
     def _case(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -185,8 +244,26 @@ class Statements:
         return _together(printed)
 
     def _forget(self, node: Node, scope: Scope) -> None:
-        for name in _assigned(node):
+        names = self._assigned(node)
+        if not names.isdisjoint(_CHANGING) or not scope.functions.keys().isdisjoint(names):
+            names |= scope.variables.keys()
+        for name in names:
             scope.variables[name] = Flow(None, COMMAND)
+
+    def _assigned(self, node: Node) -> frozenset[str]:
+        """Return the variables that something in a node may change, and the programs that it runs.
+
+        Statements inside of others are asked about again, so it is remembered.
+        """
+        known = self._changed.get(node.id)
+        if known is None:
+            names = set(_names(node))
+            for child in node.children:
+                if child.child_count:
+                    names |= self._assigned(child)
+            # The node is kept: what identifies it is its place in memory.
+            known = self._changed[node.id] = (node, frozenset(names))
+        return known[1]
 
     def _define(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         name = next((c for c in node.children if c.type == "word"), None)
@@ -381,16 +458,36 @@ _WORDS: Final = frozenset(
 )
 
 
-def _assigned(node: Node) -> Iterator[str]:
-    """Yield the variables that something below a node may change."""
-    for child in node.children:
-        if child.type in {"variable_assignment", "variable_name", "subscript"}:
-            text = (child.text or b"").decode("utf-8", "replace")
-            if node.type not in {"simple_expansion", "expansion"}:
-                yield text.partition("=")[0].partition("[")[0].rstrip("+")
-        if child.type == "command" and child.text and child.text.startswith(b"read"):
-            yield from child.text.decode("utf-8", "replace").split()[1:]
-        yield from _assigned(child)
+def _names(node: Node) -> Iterator[str]:
+    """Yield the variables that a node itself may change, and the program that it runs."""
+    if node.type == "variable_assignment":
+        yield _said(node.children[0]).partition("[")[0]
+    elif node.type == "command":
+        words = _said(node).split()
+        yield words[0]
+        if words[0] in READING:
+            yield from words[1:]
+        if words[0] == "printf" and words[1:2] == ["-v"]:
+            yield "eval"
+    elif node.type not in {"simple_expansion", "expansion"}:
+        for child in node.children:
+            if child.type in {"variable_name", "subscript"}:
+                yield _said(child).partition("[")[0]
+
+
+def _operands(node: Node) -> list[tuple[str, Node]]:
+    """Take `a && b || c` apart, however long it is, each with the operator before it."""
+    parts: list[tuple[str, Node]] = []
+    while node.type == "list":
+        named = [child for child in node.children if child.is_named and child.type not in _SILENT]
+        operator = next(child.type for child in node.children if child.type in {"&&", "||"})
+        parts += [(operator, child) for child in reversed(named[1:])]
+        node = named[0]
+    return [("", node), *reversed(parts)]
+
+
+def _said(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
 
 
 def _of_words(words: Sequence[Word], origin: str) -> Flow:

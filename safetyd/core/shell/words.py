@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from tree_sitter import Node
 
 from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.syntax import Unreadable
 
 MAX_BRACES: Final = 64  # words that one may stand for
 
@@ -27,9 +28,16 @@ _ansi_escape = re.compile(
 _in_quotes = re.compile(r'\\([$`"\\])').sub
 _secret = re.compile("secret|token|passw|credential|private|key|auth", re.IGNORECASE).search
 _GLOBS: Final = re.compile(r"[*?[]")
-_SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": "", "_": HOLE, "0": "sh"}
+_SPECIAL: Final = {"?": "0", "#": "0", "$": "$$", "!": "$!", "-": HOLE, "_": HOLE, "0": HOLE}
 _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - where it leads
 
+
+# Braces and commas that are no lists, while lists are expanded.
+_GUARDED: Final = str.maketrans("{,}", "\ue000\ue001\ue002")
+_FREED: Final = str.maketrans("\ue000\ue001\ue002", "{,}")
+_SEQUENCE: Final = re.compile(r"\{[^{},]+\.\.[^{},]+\}")
+# An expansion that the tree left in a text that it takes for literal.
+_is_overlooked = re.compile(r"(?:[^\\]|\\.)*?(?:`|\$[({\[])", re.DOTALL).match
 
 _SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expansion"}
@@ -84,15 +92,16 @@ class Values(NamedTuple):
 
     variables: Mapping[str, Flow]
     run: Callable[[Node], Flow]  # a substitution
+    spend: Callable[[int], None]  # so many letters that an expansion made
 
 
 def expand(node: Node, values: Values) -> list[Word]:
     """Return the words that a node of the tree stands for; usually one."""
     pieces = list(_pieces(node, values, quoted=False))
-    words = [_word(group, node) for group in _split(pieces)]
-    if len(words) == 1 and not words[0].quoted and "{" in words[0].text:
-        return [words[0]._replace(text=each) for each in braces(words[0].text)]
-    return words
+    if any("{" in piece.text and not piece.quoted and not piece.splits for piece in pieces):
+        word = _word([_guarded(piece) for piece in pieces], node)
+        return [word._replace(text=each.translate(_FREED)) for each in braces(word.text)]
+    return [_word(group, node) for group in _split(pieces)]
 
 
 def joined(node: Node, values: Values) -> Word:
@@ -106,10 +115,16 @@ def body(node: Node, values: Values) -> Flow:
     return Flow("".join(p.text for p in pieces), least_trusted([p.origin for p in pieces]))
 
 
+def _guarded(piece: Piece) -> Piece:
+    """Keep what is quoted or was expanded from being taken for a list in braces."""
+    literal = piece.quoted or piece.splits
+    return piece._replace(text=piece.text.translate(_GUARDED)) if literal else piece
+
+
 def _word(pieces: Sequence[Piece], node: Node) -> Word:
     text = "".join(piece.text for piece in pieces)
     quoted = any(piece.quoted for piece in pieces)
-    globs = any(not p.quoted and not p.splits and _GLOBS.search(p.text) for p in pieces)
+    globs = any(not p.quoted and _GLOBS.search(p.text) for p in pieces)
     inner = -1
     if len(pieces) == 1:
         verbatim = node.text or b""
@@ -150,7 +165,7 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     if kind in _QUOTED:
         yield from _quoted(node, values)
     elif kind in {"word", "number"} and not node.children:
-        yield from _bare(_text(node))
+        yield from _bare(_literal(_text(node)))
     elif kind in {"concatenation", "command_name", "word", "number"}:
         for child in node.children:
             yield from _pieces(child, values, quoted=quoted)
@@ -159,7 +174,7 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     elif kind == "expansion":
         yield _parameter(node, values, quoted=quoted)
     elif kind in _SUBSTITUTIONS:
-        yield _piece(values.run(node), quoted=quoted or kind == "process_substitution")
+        yield _piece(values.run(node), values, quoted=quoted or kind == "process_substitution")
     else:
         run_inside(node, values)
         literal = kind in _LITERAL
@@ -175,13 +190,22 @@ def _quoted(node: Node, values: Values) -> Iterator[Piece]:
         yield from _inside(node, values, _in_quotes_text)
 
 
-def run_inside(node: Node, values: Values) -> None:
+def run_inside(node: Node, values: Values, *, overlooked: bool = False) -> None:
     """Read every substitution below a node, wherever it hides."""
     for child in node.children:
         if child.type in _SUBSTITUTIONS:
             values.run(child)
-        else:
-            run_inside(child, values)
+        elif child.children:
+            run_inside(child, values, overlooked=overlooked)
+        elif overlooked and child.is_named:
+            _literal(_text(child))
+
+
+def _literal(text: str) -> str:
+    """Return a text that has no expansions, also none that the tree overlooked."""
+    if ("`" in text or "$" in text) and _is_overlooked(text):
+        raise Unreadable("cannot be read: it has an expansion in an unusual place")
+    return text
 
 
 def _inside(node: Node, values: Values, literal: Callable[[str], str]) -> Iterator[Piece]:
@@ -199,10 +223,12 @@ def _inside(node: Node, values: Values, literal: Callable[[str], str]) -> Iterat
         if child.type not in _EXPANSIONS:
             continue
         begin = child.start_byte - node.start_byte
-        yield Piece(literal(source[at:begin].decode("utf-8", "replace")), quoted=True)
+        text = _literal(source[at:begin].decode("utf-8", "replace"))
+        yield Piece(literal(text), quoted=True)
         yield from _pieces(child, values, quoted=True)
         at = child.end_byte - node.start_byte
-    yield Piece(literal(source[at:end].decode("utf-8", "replace")), quoted=True)
+    text = _literal(source[at:end].decode("utf-8", "replace"))
+    yield Piece(literal(text), quoted=True)
 
 
 def _in_quotes_text(text: str) -> str:
@@ -229,7 +255,7 @@ def _bare(text: str) -> Iterator[Piece]:
 def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
     known = values.variables.get(name)
     if known is not None:
-        return _piece(known, quoted=quoted and name not in {"@", "*"})
+        return _piece(known, values, quoted=quoted and name not in {"@", "*"})
     if name in _PLACES:
         return Piece(_PLACES[name], quoted=quoted)
     if name in _SPECIAL:
@@ -239,16 +265,17 @@ def _variable(name: str, values: Values, *, quoted: bool) -> Piece:
 
 def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
     """Return the value of `${...}`, if nothing is done with it that would have to be computed."""
-    run_inside(node, values)
+    run_inside(node, values, overlooked=True)
     inner = _text(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
         return _variable(inner, values, quoted=quoted)
     return Piece(HOLE, quoted=quoted, origin=COMMAND)
 
 
-def _piece(flow: Flow, *, quoted: bool) -> Piece:
+def _piece(flow: Flow, values: Values, *, quoted: bool) -> Piece:
     if flow.text is None:
         return Piece(HOLE, quoted=quoted, origin=flow.origin)
+    values.spend(len(flow.text))
     text = flow.text.rstrip("\n")
     origin = flow.origin if HOLE in text else KNOWN
     return Piece(text, quoted=quoted, splits=not quoted, origin=origin)
@@ -269,7 +296,7 @@ def _unescaped(found: re.Match[str]) -> str:
 def braces(text: str) -> list[str]:
     """Expand `{a,b}`; a word that would become too many stays a single hole."""
     done: list[str] = []
-    todo = [text]
+    todo = [_SEQUENCE.sub(HOLE, text)]
     while todo:
         each = todo.pop()
         found = _innermost(each)

@@ -107,6 +107,10 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
             "subcommands.overview",
             "Say what was decided about a proposal, why, and what would have let it pass.",
         ),
+        "shell": CommandEntry(
+            "shell.read_shell",
+            "Show how a shell command is read and what would be said of it.",
+        ),
         "watch": CommandEntry("subcommands.overview", "Print events as they happen until Ctrl-C."),
         "types": CommandEntry(
             "subcommands.hold_agents", "Show the known types of action, and which are not known."

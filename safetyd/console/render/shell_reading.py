@@ -1,0 +1,108 @@
+"""How a command was read, as a tree; and how many of many were judged right."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Final
+
+from safetyd.console.render.layout import indented, table
+from safetyd.console.shell.command_trial import CommandRead, PartRead
+from safetyd.console.shell.corpus import Measured, Share
+from safetyd.console.terminal_text import plain
+from safetyd.core.messages.verdict import Severity
+
+SAID: Final = {Severity.ALLOW: "pass", Severity.ASK: "asked", Severity.BLOCK: "blocked"}
+_HEADS: Final = {Severity.ALLOW: "PASSES", Severity.ASK: "ASKED", Severity.BLOCK: "BLOCKED"}
+_DOES: Final = {"read": "reads", "write": "writes", "delete": "deletes"}
+_STEP: Final = "  "
+_PART_CHARS: Final = 200
+_WIDTH: Final = max(map(len, SAID.values())) + 2
+MIN_COLUMNS: Final = 40
+MAX_PATHS: Final = 10
+
+
+def reading(read: CommandRead, columns: int) -> str:
+    """Return every part below what it is inside of, then the verdict."""
+    columns = max(columns, MIN_COLUMNS)
+    lines = list(_tree(read, columns))
+    return "\n".join((*lines, *([""] if lines else ()), *_verdict(read, columns)))
+
+
+def measured(found: Measured, *, verbose: bool) -> str:
+    head = ("", "count", "of", "share")
+    rows = (
+        _share("dangerous allowed", found.dangerous_allowed),
+        _share("harmless stopped", found.harmless_stopped),
+        _share("harmless blocked", found.harmless_blocked),
+        *([_share("not as expected", found.unlike_expected)] if found.unlike_expected.of else ()),
+    )
+    took = f"{found.median_us:g} µs a command (median), {found.p99_us:g} µs at the 99th percentile"
+    parts = [table((head, *rows)), "", took]
+    if verbose and found.otherwise:
+        told = (
+            (f"{each.expected}, said {each.said}", plain(each.command, _PART_CHARS))
+            for each in found.otherwise
+        )
+        parts += ["", *indented(told)]
+    return "\n".join(parts)
+
+
+def _share(name: str, share: Share) -> tuple[str, ...]:
+    return name, str(share.count), str(share.of), f"{share.percent:.1f} %"
+
+
+def _tree(read: CommandRead, columns: int) -> Iterator[str]:
+    above: tuple[str, ...] = ()
+    for part in read.parts:
+        yield from _opened(above, part.way)
+        above = part.way
+        yield from _part(part, columns)
+
+
+def _opened(above: tuple[str, ...], way: tuple[str, ...]) -> Iterator[str]:
+    """Yield what a part is inside of, as far as the part before it was not."""
+    same = next((n for n, (a, b) in enumerate(zip(above, way, strict=False)) if a != b), len(way))
+    for depth in range(min(same, len(above)), len(way)):
+        yield f"{_STEP * depth}{plain(way[depth])}"
+
+
+def _part(part: PartRead, columns: int) -> Iterator[str]:
+    indent = _STEP * len(part.way)
+    beside = indent + " " * _WIDTH
+    said = plain(part.shown, _PART_CHARS)
+    yield from _folded(f"{indent}{SAID[part.verdict]:<{_WIDTH}}", said, beside, columns)
+    first, *others = map(plain, part.why)
+    for why in (f"{part.effect}: {first}", *others):
+        yield from _folded(beside, why, f"{beside}  ", columns)
+    for access, does in _DOES.items():
+        paths = [plain(touch.path) for touch in part.touches if touch.access == access]
+        if paths:
+            more = f" and {len(paths) - MAX_PATHS} more" if len(paths) > MAX_PATHS else ""
+            named = f"{does} {', '.join(paths[:MAX_PATHS])}{more}"
+            yield from _folded(beside, named, f"{beside}  ", columns)
+
+
+def _verdict(read: CommandRead, columns: int) -> Iterator[str]:
+    reason = f": {plain(read.reason, 2000)}" if read.rules else ""
+    yield from _folded("", f"{_HEADS[read.decision]}{reason}", _STEP, columns)
+    if not read.read:
+        yield f"{_STEP}gate.shell is patterns, so the command was searched and not read"
+    if read.rules:
+        label = "rule" if len(read.rules) == 1 else "rules"
+        yield from _fact(label, ", ".join(map(plain, read.rules)), columns)
+    if read.remedy:
+        yield from _fact("allowed", plain(read.remedy, 4000), columns)
+
+
+def _fact(name: str, value: str, columns: int) -> Iterator[str]:
+    yield from _folded(f"{_STEP}{name:<7}  ", value, " " * 11, columns)
+
+
+def _folded(begins: str, said: str, goes_on: str, columns: int) -> list[str]:
+    return textwrap.wrap(
+        said,
+        columns,
+        initial_indent=begins,
+        subsequent_indent=goes_on,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,116 @@
+"""`safetyd shell`: how a command is read, what is known of programs, and how well that does."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from safetyd.console.failure import BLOCKED, NEEDS_PERSON, Failure, WrongUsage
+from safetyd.console.locations import data_dir
+from safetyd.console.options import config_option, data_dir_option, json_option
+from safetyd.console.render import program_table, shell_reading
+from safetyd.console.shell.command_trial import CommandTrial, Place
+from safetyd.console.shell.corpus import load_corpus, measure
+from safetyd.console.terminal_text import document, plain
+from safetyd.core.messages.proposal import MAX_TEXT_BYTES
+from safetyd.core.messages.verdict import Severity
+from safetyd.core.policy import Policy, Profile
+from safetyd.core.shell.programs import Table, shipped
+from safetyd.daemon.config import Config, ConfigError, load
+from safetyd.daemon.settings import policy_of
+
+_EXIT: Final = {Severity.ALLOW: 0, Severity.ASK: NEEDS_PERSON, Severity.BLOCK: BLOCKED}
+
+
+@click.command()
+@click.argument("command", default="")
+@click.option("--table", is_flag=True, help="List what is known of the program COMMAND, or all.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="Measure a file of commands.")
+@click.option("--verbose", is_flag=True, help="With --corpus: list what was judged otherwise.")
+@click.option("--project", metavar="NAME", help="Read it as in this project.")
+@click.option("--cwd", type=click.Path(path_type=Path), help="The folder that it would run in.")
+@click.option("--profile", type=click.Choice(["coding", "strict"]), help="Instead of the file's.")
+@config_option
+@data_dir_option
+@json_option
+def shell(  # noqa: PLR0913 - the options of a command
+    command: str,
+    config_path: Path | None,
+    directory: str | None,
+    *,
+    project: str | None,
+    cwd: Path | None,
+    profile: Profile | None,
+    corpus: Path | None,
+    table: bool,
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """Show how a shell command is read and what would be said of it. No daemon is needed.
+
+    COMMAND may also stand on standard input. It is only read, and never run. In a project it is
+    judged as one of the agents that the project lists.
+    """
+    config = _config(config_path, profile)
+    if table:
+        return _tell_table(shipped().with_rows(config.shell.programs), command, as_json=as_json)
+    policy = policy_of(config, data_dir(directory), config_path)
+    place = _place(policy, project, cwd)
+    if corpus is not None:
+        return _tell_corpus(CommandTrial(policy), corpus, place, verbose=verbose, as_json=as_json)
+    read = CommandTrial(policy).read(_command(command), place)
+    columns = shutil.get_terminal_size().columns
+    click.echo(document(read) if as_json else shell_reading.reading(read, columns))
+    return _EXIT[read.decision]
+
+
+def _config(path: Path | None, profile: Profile | None) -> Config:
+    try:
+        config = load(path)
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc
+    return msgspec.structs.replace(config, profile=profile) if profile else config
+
+
+def _place(policy: Policy, project: str | None, cwd: Path | None) -> Place:
+    if project is not None and project not in policy.projects:
+        known = ", ".join(map(plain, policy.projects)) or "none"
+        raise WrongUsage(f"{project!r} is not a project of the configuration; there are: {known}")
+    return Place(project=project, cwd=None if cwd is None else str(cwd.absolute()))
+
+
+def _command(given: str) -> str:
+    if not given and sys.stdin.isatty():
+        raise WrongUsage("name a command in quotes, as: safetyd shell 'git status'")
+    said = given or sys.stdin.buffer.read(MAX_TEXT_BYTES + 1).decode("utf-8", "replace")
+    if len(said.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
+        raise WrongUsage(f"the command has more than {MAX_TEXT_BYTES} bytes, so none may send it")
+    if not said.strip():
+        raise WrongUsage("the command is empty")
+    return said.removesuffix("\n")
+
+
+def _tell_table(table: Table, name: str, *, as_json: bool) -> int:
+    columns = shutil.get_terminal_size().columns
+    if not name:
+        told = document(program_table.by_effect(table))
+        click.echo(told if as_json else program_table.all_programs(table, columns))
+        return 0
+    program = table.find(name)
+    if program is None:
+        error = f"{plain(name)} is not in the table, so every use of it is asked about"
+        raise Failure(f"{error}; docs/shell.md says how to add it", "not_found")
+    told = document(program_table.facts(program))
+    click.echo(told if as_json else program_table.one_program(program, columns))
+    return 0
+
+
+def _tell_corpus(
+    trial: CommandTrial, path: Path, place: Place, *, verbose: bool, as_json: bool
+) -> int:
+    measured = measure(trial, load_corpus(path), place)
+    click.echo(document(measured) if as_json else shell_reading.measured(measured, verbose=verbose))
+    return BLOCKED if measured.dangerous_allowed.count else 0

@@ -19,7 +19,7 @@ from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.recipients import Recipient
 from safetyd.notify.message import Notice, Privacy, Topic
 from safetyd.notify.sanitize import harmless, one_line
-from safetyd.operators.views.request_facts import SECTIONS, facts_of, short_digest
+from safetyd.operators.views.request_facts import SECTIONS, RequestFacts, facts_of, short_digest
 
 TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
@@ -169,6 +169,7 @@ class Composer:
             beside=", ".join(filter(None, (request.gives, _beside(proposal)))),
             why=harmless(why, TEXT_CHARS).text,
             rules=tuple(one_line(str(rule), LINE_CHARS) for rule in facts.verdicts[:RULES]),
+            parts=tuple(one_line(line, LINE_CHARS) for line in _parts(facts)),
             risk=facts.risk,
             reversibility=facts.undoing.replace("_", " "),
             cost=facts.cost,
@@ -237,6 +238,11 @@ def _said(request: Request) -> tuple[str, str]:
     if request.own:
         return f"End the pause of {request.agent}: {proposal.description}", ""
     return proposal.description, proposal.rationale
+
+
+def _parts(facts: RequestFacts) -> tuple[str, ...]:
+    """Return the parts of a command that do not pass; of a single one the reason has told."""
+    return facts.part_lines if len(facts.part_lines) > 1 else ()
 
 
 def _title(request: Request) -> str:

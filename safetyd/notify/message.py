@@ -66,6 +66,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     beside: str = ""  # what else an approval is bound to, by name; the page shows it
     why: str = ""  # the agent's reasons
     rules: tuple[str, ...] = ()  # what stopped it: "rule: reason"
+    parts: tuple[str, ...] = ()  # of a command, if several do not pass: "part: why"
     risk: str = ""
     reversibility: str = ""
     cost: str = ""

@@ -19,7 +19,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards import Chain
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.messages.telemetry import Outcome
-from safetyd.core.messages.verdict import Severity, Verdict, all_of, strictest
+from safetyd.core.messages.verdict import CommandPart, Severity, Verdict, all_of, strictest
 from safetyd.operators.replies import Done
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
@@ -42,6 +42,7 @@ class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
     also: tuple[str, ...] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     remedy: str | UnsetType = UNSET
+    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
     now: str | UnsetType = UNSET
 
 
@@ -214,6 +215,7 @@ def _thought(verdict: Verdict) -> GuardExplained:
         also=verdict.also,
         reason=verdict.reason,
         remedy=verdict.remedy,
+        parts=verdict.parts or UNSET,
     )
 
 

@@ -434,3 +434,17 @@ def test_what_nobody_remembers_is_only_counted() -> None:
     notice = wired.composer.notice(delivery, (Item("alert", "note_gone"),), wired.at)
 
     assert (notice.topics, notice.more) == ((), 1)
+
+
+def test_of_several_parts_of_a_command_each_has_a_line_and_one_alone_has_none() -> None:
+    coding = Policy(profile="coding", telling=telling())
+    one, two = ComposeRig(policy=coding), ComposeRig(policy=coding)
+
+    (alone,) = one.says(one.due(type="run_shell", text="rm -rf ~/music")).topics
+    (several,) = two.says(two.due(type="run_shell", text="rm -rf ~/music; $X")).topics
+
+    assert alone.parts == ()
+    assert several.parts == (
+        "`rm -rf ~/music`: deletes ~/music, which lies outside the project",
+        "`$X`: which program runs is not known before it runs",
+    )

@@ -220,3 +220,16 @@ def test_one_decision_is_told_however_little_room_there_is() -> None:
     assert told is not None
 
     assert [d["first"] for d in plain(explain(told, untold, 1))["decisions"]] == [True]
+
+
+def test_explain_tells_every_part_of_a_command_that_does_not_pass() -> None:
+    command = propose(0, type="run_shell", text="ls; sh -c 'rm -rf ~/music'; $X")
+
+    decided = last(command, policy=Policy(profile="coding"))
+
+    (gate,) = (guard for guard in decided["guards"] if guard["guard"] == "gate")
+    assert [(part["shown"], part.get("way", [])) for part in gate["parts"]] == [
+        ("rm -rf ~/music", ["sh -c"]),
+        ("$X", []),
+    ]
+    assert all("parts" not in g for g in decided["guards"] if g is not gate)

@@ -99,6 +99,16 @@ def _guard(guard: View) -> Iterator[str]:
     yield from _folded(f"      {plain(guard['reason'], 2000)}")
     if guard["remedy"]:
         yield from _folded(f"      allowed {plain(guard['remedy'], 2000)}")
+    yield from (line for part in guard.get("parts", ()) for line in _part(part))
+
+
+def _part(part: View) -> Iterator[str]:
+    """Yield what a part of a command does, where it stands, and what it is inside of."""
+    yield from _folded(f"      `{plain(part['shown'])}`: {plain(part['why'])}")
+    way = " → ".join(map(plain, part.get("way", ())))
+    program = f", {plain(part['program'])}" if part["program"] else ""
+    where = f"bytes {part['start']} to {part['end']}{f', in {way}' if way else ''}"
+    yield from _folded(f"        {plain(part['effect'])}{program}, {where}")
 
 
 def _folded(line: str) -> list[str]:

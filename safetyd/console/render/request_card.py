@@ -33,7 +33,7 @@ def card(view: Row, width: int = 100, most: int | None = None) -> str:
     parts = (
         [_title(view), *indented(_facts(view, facts))],
         ["In the agent's own words, with everything unseen made visible:"],
-        list(_words(view["proposal"], max(width, MIN_WIDTH) - 5, most)),
+        list(_words(view["proposal"], facts, max(width, MIN_WIDTH) - 5, most)),
         list(_earlier(view)),
         list(_next(view, facts)),
     )
@@ -64,13 +64,16 @@ def _facts(view: Row, facts: RequestFacts) -> Iterator[tuple[str, str]]:
     yield "proposal", plain(facts.proposal.id or "")
 
 
-def _words(proposal: Row, width: int, most: int | None) -> Iterator[str]:
+def _words(proposal: Row, facts: RequestFacts, width: int, most: int | None) -> Iterator[str]:
     for section in sections(proposal):
         yield f"  {section.title}"
         lines = list(_lines(section.said))
         yield from _barred(lines[:most], width)
         if most is not None and len(lines) > most:
             yield f"  ({len(lines) - most:,} more lines: v shows all of them)"
+        if section.field == "text" and facts.part_lines:
+            yield "  of which do not pass"
+            yield from (f"    {plain(line)}" for line in facts.part_lines)
     if not proposal.get("text"):
         yield "  (it gave no exact text)"
 

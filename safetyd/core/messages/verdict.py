@@ -136,4 +136,7 @@ def together(found: Sequence[Verdict], *, masks_text: bool) -> Verdict:
     if len(found) == 1 and not masks_text:
         return first
     remedy = all_of(verdict.remedy for verdict in found)
-    return msgspec.structs.replace(first, also=also, masks_text=masks_text, remedy=remedy)
+    parts = tuple(part for verdict in found for part in verdict.parts)
+    return msgspec.structs.replace(
+        first, also=also, masks_text=masks_text, remedy=remedy, parts=parts
+    )

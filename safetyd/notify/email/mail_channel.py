@@ -167,6 +167,7 @@ def _short(topic: Topic, limit: int, lines: int) -> Topic:
         cut=topic.cut + len(topic.text) - len(words),
         why=one_line(topic.why, limit),
         rules=tuple(one_line(rule, limit) for rule in topic.rules),
+        parts=tuple(one_line(part, limit) for part in topic.parts),
     )
 
 

@@ -57,6 +57,7 @@ def facts(topic: Topic, now: datetime) -> Iterator[tuple[str, str]]:
     yield "Also", f"{topic.beside}: look at the page before you approve" * bool(topic.beside)
     yield "Cost", f"{topic.cost}, as the agent says" * bool(topic.cost)
     yield from (("Stopped by", one_line(rule, LINE_CHARS)) for rule in topic.rules[:MAX_RULES])
+    yield from (("Part", one_line(part, LINE_CHARS)) for part in topic.parts)
     yield "Since" if topic.asks else "When", in_full(topic.asked) if topic.asked else ""
     yield "Times", str(topic.count) * (topic.count > 1)
     yield "Until", until(topic, now)
@@ -129,6 +130,7 @@ def _guarded(topic: Topic) -> Topic:
         session="",
         why="",
         rules=(),
+        parts=(),
         cost="",
         beside="",
     )

@@ -3,15 +3,18 @@
 Words of agents in it are as they came: whoever shows them makes them harmless.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.messages.money import dollars, nano
+from safetyd.core.messages.verdict import CommandPart
 
 SHORT_DIGEST: Final = 12
+SHOWN_PARTS: Final = 5  # of a command
 IRREVERSIBLE: Final = "gate.irreversible"  # how the names of rules begin that found it so
 
 # In this order, under these names; every other field of the proposal comes after them.
@@ -45,6 +48,7 @@ class StoppedBy(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     reason: str = ""
     also: tuple[str, ...] = ()
+    parts: tuple[CommandPart, ...] = ()  # of a command, the strictest first
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.reason}"
@@ -91,6 +95,18 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     def rules(self) -> tuple[str, ...]:
         """The names of all rules that want a person to answer."""
         return tuple(rule for each in self.verdicts for rule in (each.rule, *each.also))
+
+    @property
+    def parts(self) -> tuple[CommandPart, ...]:
+        """The parts of a command that do not pass."""
+        return tuple(part for each in self.verdicts for part in each.parts)
+
+    @property
+    def part_lines(self) -> tuple[str, ...]:
+        """What the first parts of a command do, a line each, and how many more there are."""
+        lines = tuple(dict.fromkeys(f"`{part.shown}`: {part.why}" for part in self.parts))
+        more = len(lines) - SHOWN_PARTS
+        return (*lines[:SHOWN_PARTS], *([f"and {more} more"] if more > 0 else ()))
 
     @property
     def undoing(self) -> str:
@@ -174,6 +190,29 @@ def sections(proposal: Mapping[str, Any], without: Collection[str] = ()) -> Iter
     for name in (*SECTIONS, *(name for name in proposal if name not in SECTIONS)):
         if proposal.get(name) and name not in _ELSEWHERE and name not in without:
             yield Section(name, SECTIONS.get(name, name), proposal[name])
+
+
+def marked_parts(text: str, parts: Sequence[CommandPart]) -> list[tuple[str, bool]]:
+    """Return a text in pieces, and of each whether it is a part; in one piece if parts do not fit.
+
+    A text in which something was masked is not the one that was read.
+    """
+    encoded = text.encode("utf-8", "replace")
+    edges = sorted({0, len(encoded), *(edge for part in parts for edge in (part.start, part.end))})
+    if edges[0] < 0 or edges[-1] > len(encoded):
+        return [(text, False)]
+    pieces = [
+        (encoded[start:end], any(part.start <= start and end <= part.end for part in parts))
+        for start, end in pairwise(edges)
+    ]
+    try:
+        found = [
+            (b"".join(piece for piece, _ in same).decode(), marked)
+            for marked, same in groupby(pieces, lambda piece: piece[1])
+        ]
+    except UnicodeDecodeError:  # an edge within a letter
+        return [(text, False)]
+    return found if "".join(piece for piece, _ in found) == text else [(text, False)]
 
 
 def words_of(said: Mapping[str, Any]) -> str:

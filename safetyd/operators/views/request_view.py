@@ -14,7 +14,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import DeliveryState
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Urgency
-from safetyd.core.messages.verdict import Verdict, strictest
+from safetyd.core.messages.verdict import CommandPart, Verdict, strictest
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.operators.replies import Done, Refusal, refused
 from safetyd.operators.views.paging import fitting
@@ -54,6 +54,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     risk: Risk
     rule: str
     reason: str
+    parts: tuple[CommandPart, ...] = ()  # of a command, that do not pass
     asked_at: datetime
     deadline: datetime | None
     left_s: float | None
@@ -202,6 +203,7 @@ def _row(engine: Engine, known: Request, moment: Moment) -> RequestRow:
         risk=asked.risk,
         rule=headline.rule,
         reason=headline.reason,
+        parts=tuple(part for verdict in asked.verdicts for part in verdict.parts),
         asked_at=asked.at,
         deadline=known.deadline,
         left_s=None if left_s is None else round(left_s, 1),

@@ -63,6 +63,7 @@ a { color: inherit; }
 .good { color: var(--yes); }
 .soft { color: var(--soft); font-size: .9rem; }
 .notice { border: 2px solid currentColor; border-radius: .4rem; padding: .6rem .75rem; }
+mark { background: none; color: inherit; text-decoration: underline 2px var(--no); }
 .odd { background: var(--odd); border-radius: .2rem; font-family: ui-monospace, monospace; }
 form { margin-top: 1.25rem; padding-top: 1rem; border-top: 2px solid var(--line); }
 label { display: block; margin: .75rem 0 .25rem; }

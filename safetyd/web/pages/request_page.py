@@ -15,6 +15,7 @@ from safetyd.operators.views.request_facts import (
     SECTIONS,
     RequestFacts,
     facts_of_card,
+    marked_parts,
     sections,
     time_left,
 )
@@ -81,11 +82,24 @@ def _what(facts: RequestFacts) -> str:
     """Return all that would be done, however long it is, or how the agent describes it."""
     note = '<p class="soft">Boxes like this one hold the agent\'s own words.</p>'
     if facts.proposal.text:
-        return f"{_section(SECTIONS['text'], facts.words)}{note}"
+        title = f"<h2>{seen(SECTIONS['text'])}</h2>"
+        return f"{title}{_command(facts)}{_parts(facts)}{note}"
     if facts.own:
         return _section("why the agent is paused", facts.words)
     box = _box(facts.words) if facts.words else ""
     return f"<p>{seen(facts.lack)}</p>{box}{note}"
+
+
+def _command(facts: RequestFacts) -> str:
+    """Return the exact text, with the parts of a command marked that do not pass."""
+    pieces = marked_parts(facts.words, facts.parts)
+    said = (f"<mark>{seen(piece)}</mark>" if mark else seen(piece) for piece, mark in pieces)
+    return f"<pre>{''.join(said)}</pre>"
+
+
+def _parts(facts: RequestFacts) -> str:
+    lines = "".join(f"<li>{seen(line)}</li>" for line in facts.part_lines)
+    return f"<p>Of this do not pass:</p><ul>{lines}</ul>" if lines else ""
 
 
 def _words(proposal: Card) -> Iterator[str]:

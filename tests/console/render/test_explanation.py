@@ -140,3 +140,23 @@ def test_an_account_says_what_a_rule_found_against_the_type():
 
     judged = "requires_permission, risk high, irreversible (a rule says so; its type is reversible)"
     assert f"  judged  {judged}\n" in said
+
+
+def test_every_part_of_a_command_stands_with_its_place_and_the_way_in():
+    inner = {
+        "effect": "irreversible",
+        "program": "rm",
+        "why": "deletes ~/music",
+        "shown": f"rm {HOSTILE}",
+        "start": 7,
+        "end": 21,
+        "way": ["sh -c", "xargs"],
+    }
+    outer = {"effect": "unknown", "program": "", "why": "is a hole", "shown": "$X"}
+    parts = [inner, {**outer, "start": 24, "end": 26}]
+
+    said = account(explained(guards=[{**BLOCKED, "parts": parts}]))
+
+    assert "\x1b" not in said
+    assert "`: deletes ~/music\n        irreversible, rm, bytes 7 to 21, in sh -c → xargs\n" in said
+    assert "      `$X`: is a hole\n        unknown, bytes 24 to 26\n" in said

@@ -123,3 +123,12 @@ def test_lines_to_copy_invite_nobody_to_send_words_that_say_nothing():
 
 def test_what_an_approval_gives_besides_is_on_the_card():
     assert "  ALSO        more money" in card(view(gives="more money"))
+
+
+def test_the_parts_of_a_command_stand_below_its_text():
+    part = {"effect": "unknown", "program": "", "why": "is a hole", "start": 4, "end": 6}
+    gate = {"rule": "gate.shell:unknown", "reason": "r", "parts": [{**part, "shown": "$X\x1b"}]}
+
+    shown = card(view(verdicts=[gate], proposal={"text": "ls; $X"}))
+
+    assert "  | ls; $X\n  of which do not pass\n    `$X\\x1b`: is a hole\n" in shown

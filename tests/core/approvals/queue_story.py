@@ -14,8 +14,8 @@ from tests.story import ask, at, propose
 
 def push(t: float, id: str = "p1", agent: str = "code", **fields: object) -> Proposed:  # noqa: A002
     """Propose something that a person is asked about."""
-    fields = {"text": "git push origin main", **fields}
-    return propose(t, agent, id, "push", **fields)  # type: ignore[arg-type]
+    fields = {"type": "push", "text": "git push origin main", **fields}
+    return propose(t, agent, id, **fields)  # type: ignore[arg-type]
 
 
 class QueueStory:

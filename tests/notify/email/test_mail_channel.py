@@ -429,3 +429,13 @@ def test_a_mail_can_be_made_without_the_library_that_sends() -> None:
     done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
 
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["plain", "html"])
+def test_the_parts_of_a_command_are_told_where_the_channel_is_trusted(kind: str) -> None:
+    topic = request_topic(parts=("rm x: deletes x", "and 2 more"))
+
+    full, guarded = (made(notice(topic, privacy=privacy)) for privacy in ("full", "summary"))
+
+    assert "rm x: deletes x" in part(full, kind)
+    assert "rm x: deletes x" not in part(guarded, kind)

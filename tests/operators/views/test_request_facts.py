@@ -7,6 +7,8 @@ import pytest
 
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Paused
+from safetyd.core.messages.verdict import CommandPart
+from safetyd.core.policy import Policy
 from safetyd.operators.views.request_facts import (
     RequestFacts,
     Section,
@@ -14,6 +16,7 @@ from safetyd.operators.views.request_facts import (
     danger_of,
     facts_of,
     facts_of_card,
+    marked_parts,
     sections,
     time_left,
     words_of,
@@ -23,6 +26,7 @@ from tests.core.approvals.queue_story import QueueStory
 from tests.operators.views.view_reader import plain
 from tests.story import at
 
+CODING = Policy(profile="coding")
 FACTS = {
     "id": "req_1",
     "agent": "code",
@@ -164,3 +168,43 @@ def test_time_left_ends_or_does_not() -> None:
 )
 def test_the_exact_text_goes_before_its_description(said: dict[str, str], words: str) -> None:
     assert words_of(said) == words
+
+
+def part(start: int, end: int, shown: str = "") -> CommandPart:
+    return CommandPart("unknown", "x", "does a thing", shown, start, end)
+
+
+def test_the_parts_of_a_command_are_facts_from_the_engine_and_from_json() -> None:
+    queue = QueueStory(CODING)
+    asked = queue.asks(0, type="run_shell", text="ls; rm -rf ~/music")
+    known = queue.request(asked.request_id)
+
+    view = plain(request(queue.engine, Moment(at(1), 1.0), known.id))["request"]
+
+    assert facts_of(known) == facts_of_card(view)
+    assert facts_of(known).part_lines == (
+        "`rm -rf ~/music`: deletes ~/music, which lies outside the project",
+    )
+    assert [each["shown"] for each in view["parts"]] == ["rm -rf ~/music"]
+
+
+def test_of_many_parts_five_are_told_and_the_rest_is_counted() -> None:
+    parts = [msgspec.to_builtins(part(0, 1, f"x{number % 7}")) for number in range(14)]
+
+    lines = facts(verdicts=[{"rule": "gate.shell:unknown", "parts": parts}]).part_lines
+
+    assert lines == (*(f"`x{number}`: does a thing" for number in range(5)), "and 2 more")
+
+
+def test_parts_are_marked_where_they_stand_in_the_text() -> None:
+    assert marked_parts("ä; rm x", [part(4, 8), part(4, 6)]) == [("ä; ", False), ("rm x", True)]
+    assert marked_parts("ls", []) == [("ls", False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("ls", part(0, 9)), ("ä", part(0, 1)), ("\udc80 x", part(0, 1))]
+)
+def test_a_text_that_is_not_the_one_that_was_read_is_left_as_it_is(
+    text: str, found: CommandPart
+) -> None:
+    assert marked_parts(text, [found]) == [(text, False)]

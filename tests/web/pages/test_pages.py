@@ -409,3 +409,15 @@ def test_times_have_their_day_unless_it_is_today(when: datetime | str, shown: st
 @pytest.mark.parametrize("given", [NOON, NOON.isoformat()])
 def test_how_long_ago_something_was_is_told_of_both_forms_of_a_time(given: datetime | str) -> None:
     assert ago(given, NOON + timedelta(seconds=7199)) == "1 h ago"
+
+
+def test_the_parts_of_a_command_that_do_not_pass_are_marked_and_listed() -> None:
+    queue = QueueStory(Policy(profile="coding"))
+    text = "ls; rm -rf ~/'<b>'; echo ok"
+    request_id = queue.asks(0, type="run_shell", text=text).request_id
+
+    html = request_page(view(queue, request_id), FormDraft("nonce"))
+
+    assert Reader(html).boxes[0] == text
+    assert html.count("<mark>") == html.count("<li>`") == 1
+    assert "<pre>ls; <mark>rm -rf ~/&#x27;&lt;b&gt;&#x27;</mark>; echo ok</pre>" in html

@@ -6,7 +6,7 @@ from itertools import dropwhile, islice
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from safetyd.core.approvals.assurance import says_all
 from safetyd.core.approvals.request import Answer, Request, State
@@ -54,7 +54,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     risk: Risk
     rule: str
     reason: str
-    parts: tuple[CommandPart, ...] = ()  # of a command, that do not pass
+    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
     asked_at: datetime
     deadline: datetime | None
     left_s: float | None
@@ -203,7 +203,7 @@ def _row(engine: Engine, known: Request, moment: Moment) -> RequestRow:
         risk=asked.risk,
         rule=headline.rule,
         reason=headline.reason,
-        parts=tuple(part for verdict in asked.verdicts for part in verdict.parts),
+        parts=tuple(part for verdict in asked.verdicts for part in verdict.parts) or UNSET,
         asked_at=asked.at,
         deadline=known.deadline,
         left_s=None if left_s is None else round(left_s, 1),

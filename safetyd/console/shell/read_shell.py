@@ -102,7 +102,7 @@ def _tell_table(table: Table, name: str, *, as_json: bool) -> int:
     program = table.find(name)
     if program is None:
         error = f"{plain(name)} is not in the table, so every use of it is asked about"
-        raise Failure(f"{error}; docs/shell.md says how to add it", "not_found")
+        raise Failure(f"{error}; `safetyd docs shell` says how to add it", "not_found")
     told = document(program_table.facts(program))
     click.echo(told if as_json else program_table.one_program(program, columns))
     return 0

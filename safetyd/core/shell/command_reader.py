@@ -89,6 +89,15 @@ class CommandReader:
             )
         return msgspec.structs.replace(kind, reversibility=REVERSIBILITY[effect])
 
+    def shaped(self, proposal: Proposal) -> Proposal:
+        """Return a proposal as others of its kind are: a command as its shape, others as they are.
+
+        Two proposals have the same shape if what is returned for both is the same to a person.
+        """
+        if not self.reads(self.kinds.of(proposal), proposal):
+            return proposal
+        return msgspec.structs.replace(proposal, text=self.reading(proposal).shape)
+
     def _read(self, proposal: Proposal) -> "Reading":
         from safetyd.core.shell.judge import read  # noqa: PLC0415 - the import of its parser is slow
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from safetyd.core.shell import places, rows
+from safetyd.core.shell import places, rows, shape
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, followed, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
@@ -83,11 +83,15 @@ class Commands:
             return self._called(inner, scope)
 
     def run(self, command: Command, scope: Scope) -> Flow:
+        found = len(self._trace.findings)
         stdin = self._input(command, scope)
         command = command._replace(stdin=stdin)
         self._assign(command, scope)
         flow = self._called(command, scope) if command.words else command.stdin or NOTHING
-        return self._redirect(command, flow, scope)
+        flow = self._redirect(command, flow, scope)
+        if self._trace.is_top:
+            self._trace.blanks += shape.blanks(command, self._trace.findings[found:], scope.project)
+        return flow
 
     def _invocation(self, command: Command, scope: Scope, name: str = "") -> Invocation:
         call = Call(_NO_PROGRAM, name, command.words[1:], command.stdin)

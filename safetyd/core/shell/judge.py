@@ -12,6 +12,7 @@ from safetyd.core.shell.programs import Table
 from safetyd.core.shell.readers import READERS
 from safetyd.core.shell.reading import Effect, Finding
 from safetyd.core.shell.scope import Scope, Trace
+from safetyd.core.shell.shape import filled
 from safetyd.core.shell.syntax import Unreadable
 
 NOWHERE: Final = Project()
@@ -21,6 +22,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     """What a command does: every finding, in the order in which it would happen."""
 
     findings: tuple[Finding, ...]
+    shape: str = ""  # the text with blanks for what may differ
 
     @property
     def stopping(self) -> list[Finding]:
@@ -48,9 +50,11 @@ def read(
         Commands(table, READERS, trace, declared).read(text, Scope(project))
     except Unreadable as exc:
         trace.findings.append(_unreadable(text, str(exc)))
+        return Reading(tuple(trace.findings), text)
     except RecursionError:
         trace.findings.append(_unreadable(text, "is nested too deep to be read"))
-    return Reading(tuple(trace.findings))
+        return Reading(tuple(trace.findings), text)
+    return Reading(tuple(trace.findings), filled(text, trace.blanks))
 
 
 def _unreadable(text: str, why: str) -> Finding:

@@ -86,6 +86,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         return self.effect.passes and not self.blocks
 
 
+class Blank(NamedTuple):
+    """A stretch of a text, in bytes, that may be otherwise the next time."""
+
+    start: int
+    end: int
+    kind: str
+
+
 class Code(NamedTuple):
     """What a piece of code in another language would do, as far as its text shows."""
 

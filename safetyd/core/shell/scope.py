@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from tree_sitter import Node
 
 from safetyd.core.shell.places import Place, Project, place
-from safetyd.core.shell.reading import Finding
+from safetyd.core.shell.reading import Blank, Finding
 from safetyd.core.shell.syntax import Unreadable
 from safetyd.core.shell.words import Flow, Word
 
@@ -70,12 +70,18 @@ class Trace:
     def __init__(self, text: str) -> None:
         self.findings: list[Finding] = []
         self.way: tuple[str, ...] = ()
+        self.blanks: list[Blank] = []
         self._commands = 0
         self._steps = 0
         self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
         self._offset = 0  # of the text that is read in the whole; -1: it does not stand there
+
+    @property
+    def is_top(self) -> bool:
+        """Say whether the whole text itself is read, and not what comes out of it."""
+        return not self.way and self._offset == 0
 
     def count(self) -> None:
         self._commands += 1

@@ -1,0 +1,86 @@
+"""Shapes of commands: what stays the same when an agent does the same kind of thing again.
+
+A shape is the text with blanks where a path in the project, a number or the message of a commit
+stands. Everything else is in it letter by letter: programs, options, remotes, hosts, redirections,
+operators, quotes. What is deleted, sent or installed is never blank.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from safetyd.core.shell import places
+from safetyd.core.shell.places import Project
+from safetyd.core.shell.reading import HOLE, Access, Blank, Effect, Finding
+from safetyd.core.shell.scope import Command
+from safetyd.core.shell.words import Word
+
+PATH: Final = f"{HOLE}path{HOLE}"
+NUMBER: Final = f"{HOLE}number{HOLE}"
+MESSAGE: Final = f"{HOLE}message{HOLE}"
+
+_IN_WORDS: Final = {
+    PATH: "<a path in the project>",
+    NUMBER: "<a number>",
+    MESSAGE: "<a message>",
+}
+_MESSAGES: Final = frozenset({"-m", "--message"})
+_OF_MESSAGES: Final = frozenset({"commit", "tag", "stash", "notes"})
+_OTHER: Final = frozenset(":@=,{}~$%")
+_OPEN: Final = frozenset({Effect.READ, Effect.WORK, Effect.UNKNOWN})
+
+
+def blanks(command: Command, found: Sequence[Finding], project: Project) -> Iterator[Blank]:
+    """Yield what may differ in a simple command that stands in the text itself."""
+    if not command.words or not all(finding.effect in _OPEN for finding in found):
+        return
+    touches = [touch for finding in found for touch in finding.touches]
+    if any(touch.access is Access.DELETE for touch in touches):
+        return
+    known = all(finding.passes for finding in found)
+    files = {touch.given: touch.path for touch in touches}
+    before = ""
+    for word in command.words[1:]:
+        if word.inner >= 0 and (
+            kind := _message(word, before, command)
+            or _number(word, known=known)
+            or _path(word, files.get(word.text), project)
+        ):
+            yield Blank(word.start, word.end, kind)
+        before = word.text
+
+
+def filled(text: str, listed: Sequence[Blank]) -> str:
+    """Return a text with its blanks."""
+    written, at, parts = text.encode("utf-8", "replace"), 0, list[str]()
+    for blank in sorted(set(listed)):
+        if blank.start < at:
+            continue
+        parts += [written[at : blank.start].decode("utf-8", "replace"), blank.kind]
+        at = blank.end
+    return "".join((*parts, written[at:].decode("utf-8", "replace")))
+
+
+def in_words(shape: str) -> str:
+    """Return a shape as people read it."""
+    for kind, words in _IN_WORDS.items():
+        shape = shape.replace(kind, words)
+    return shape
+
+
+def _message(word: Word, before: str, command: Command) -> str:
+    first, second = (*(word.text for word in command.words[:2]), "")[:2]
+    commits = first == "git" and second in _OF_MESSAGES
+    return MESSAGE if commits and before in _MESSAGES and word.quoted else ""
+
+
+def _number(word: Word, *, known: bool) -> str:
+    return NUMBER if known and word.text.isascii() and word.text.isdecimal() else ""
+
+
+def _path(word: Word, path: str | None, project: Project) -> str:
+    """Say whether a word is a file of the project, and plainly no other thing."""
+    text = word.text
+    if path is None or word.quoted or not word.fixed or set(text) & _OTHER:
+        return ""
+    plain = "/" in text or "." in text[1:]
+    return PATH if plain and places.place(path, "", project).kind == places.INSIDE else ""

@@ -19,6 +19,8 @@ from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.gate.own_resources import OWN
 from safetyd.core.messages.binding import Seen, binding
 from safetyd.core.messages.proposal import is_token
+from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.shape import in_words
 from safetyd.core.text import patterns
 from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs
@@ -47,6 +49,8 @@ class GrantTerms(msgspec.Struct, kw_only=True):
     until: Until
     max_usd: Dollars | None = None
     text: Pattern | None = None
+    program: bool = False  # whatever the unknown program does with the verb that was shown
+    session: bool = False  # in the session of the request alone
 
 
 class GrantCommand(GrantTerms, kw_only=True):
@@ -132,6 +136,9 @@ def from_request(
     asked, kind = request.asked, _kinds(engine).of(request.asked.proposal)
     shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
     rules = tuple(dict.fromkeys(rule for v in shown for rule in (v.rule, *v.also)))
+    program = unknown_program(request) if terms.program else ""
+    if terms.program and not program:
+        return "it is not about one program that nobody knows, so the program cannot be granted"
     granted = Granted(
         at=moment.at,
         t=moment.t,
@@ -150,7 +157,9 @@ def from_request(
         paths=_touched(asked, kind) if PLACED & set(rules) else (),
         max_usd=terms.max_usd,
         keyed=not asked.keyless,
-        seen=_seen(request, kind) if terms.text is None else None,
+        seen=_seen(engine, request, kind) if terms.text is None and not program else None,
+        program=program,
+        session=asked.proposal.session if terms.session else None,
     )
     return next(_problems(engine, granted, kind), "") or granted
 
@@ -161,13 +170,29 @@ def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*asked.proposal.paths, *asked.resolved, *patched)))
 
 
-def _seen(request: Request, kind: Kind) -> Seen:
+def unknown_program(request: Request) -> str:
+    """Return the one program, with its verb, that does not pass in a command; else nothing."""
+    parts = [part for verdict in request.asked.verdicts for part in verdict.parts]
+    programs = {part.program for part in parts}
+    if len(programs) != 1 or any(part.effect != Effect.UNKNOWN for part in parts):
+        return ""
+    return programs.pop()
+
+
+def _seen(engine: Engine, request: Request, kind: Kind) -> Seen:
+    """Return what a grant covers: the shape of what was shown."""
     asked, proposal = request.asked, request.asked.proposal
+    shaped = engine.reader.shaped(proposal)
     action = request.action
-    if asked.permission:
-        action = binding(asked.agent, kind.type, proposal, asked.resolved)
-    words = (proposal.text or proposal.description)[:SEEN_CHARS]
-    return Seen(action=action, words=words, cost_usd=proposal.cost_usd, tokens=proposal.tokens)
+    if asked.permission or shaped is not proposal:
+        action = binding(asked.agent, kind.type, shaped, asked.resolved)
+    return Seen(
+        action=action,
+        words=in_words(shaped.text or proposal.description)[:SEEN_CHARS],
+        cost_usd=proposal.cost_usd,
+        tokens=proposal.tokens,
+        shape=shaped is not proposal,
+    )
 
 
 def _problems(engine: Engine, granted: Granted, kind: Kind | None) -> Iterator[str]:

@@ -18,15 +18,18 @@ from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event, Ticked, steady, wall
 from safetyd.core.events.request_events import Granted, GrantEnded, GrantRevoked, GrantUsed
-from safetyd.core.messages.binding import Seen, binding
+from safetyd.core.messages.binding import Seen, binding, is_all
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, BLOCK, Verdict
+from safetyd.core.shell.command_reader import CommandReader
+from safetyd.core.shell.reading import Effect
 from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs, place
 from safetyd.core.text.patterns import PatternSet
 
 # What these think of a proposal can be granted; limits, budgets and all that holds agents cannot.
+TABLE: Final = "classify.high"
 LIFTABLE: Final = frozenset({"classify", "gate", "scores"})
 
 # About single paths: who grants must have named paths.
@@ -129,6 +132,13 @@ def cost(event: Proposed | Decided) -> int | None:
     return max(known, default=None)
 
 
+def _belongs(made: Granted, proposal: Proposal) -> bool:
+    """Say whether a proposal belongs to the project and the session that a grant was made for."""
+    if made.request_id and made.project != proposal.project:
+        return False
+    return made.session is None or made.session == proposal.session
+
+
 class GrantsState(msgspec.Struct):
     grants: dict[str, Grant] = {}  # live ones, oldest first
 
@@ -151,7 +161,8 @@ class Grants(Actor):
     name = "grants"
     _state: GrantsState
 
-    def __init__(self) -> None:
+    def __init__(self, reader: CommandReader) -> None:
+        self._reader = reader
         self._state = GrantsState()
         self._index()
         self.hears = hearing(
@@ -234,16 +245,38 @@ class Grants(Actor):
         another = (made.keyed and proposed.keyless) or made.type not in {None, kind.type}
         if another or grant.over(proposed.at, proposed.t):
             return False
-        if made.request_id and made.project != proposed.proposal.project:
+        if not _belongs(made, proposed.proposal) or not self._worded(made.id, proposed, kind):
             return False
-        if made.seen is not None and not _again(made.seen, proposed, kind):
+        if made.seen is not None and not self._again(made.seen, proposed, kind):
             return False
-        text, paths = self._patterns[made.id]
-        if text is not None and not all(text.find((word,)) for word in words(proposed.proposal)):
-            return False
-        if paths is not None and not all_match(paths, proposed, kind):
+        if made.program and not self._runs_only(made, proposed.proposal, kind):
             return False
         return made.max_usd is None or affords(grant, made.max_usd, cost(proposed))
+
+    def _worded(self, id_: str, proposed: Proposed, kind: Kind) -> bool:
+        """Say whether all words and paths of a proposal match the patterns of a grant."""
+        text, paths = self._patterns[id_]
+        if text is not None and not all(text.find((word,)) for word in words(proposed.proposal)):
+            return False
+        return paths is None or all_match(paths, proposed, kind)
+
+    def _again(self, seen: Seen, proposed: Proposed, kind: Kind) -> bool:
+        proposal = proposed.proposal
+        said = self._reader.shaped(proposal) if seen.shape else proposal
+        action = binding(proposed.agent, kind.type, said, proposed.resolved)
+        return seen.covers(action, proposal)
+
+    def _runs_only(self, made: Granted, proposal: Proposal, kind: Kind) -> bool:
+        """Say whether a program that was granted is all in a command that does not pass."""
+        alone = is_all(msgspec.structs.replace(proposal, cwd=None))
+        if not alone or not self._reader.reads(kind, proposal):
+            return False
+        found = self._reader.reading(proposal).findings
+        mine = [f for f in found if f.program == made.program and f.effect is Effect.UNKNOWN]
+        others = [f for f in found if not f.passes and f not in mine]
+        # Where work is asked about, it was not what the person saw.
+        works = TABLE in made.rules and any(f.effect is Effect.WORK for f in found)
+        return bool(mine) and not others and not works and not any(f.blocks for f in mine)
 
     def _granted(self, event: Granted) -> None:
         grant = Grant(event, ends_t=steady(event.until, event))
@@ -308,9 +341,3 @@ class Grants(Actor):
         self._ends: list[tuple[datetime, str]] = []
         for grant in self._state.grants.values():
             self._open(grant)
-
-
-def _again(seen: Seen, proposed: Proposed, kind: Kind) -> bool:
-    proposal = proposed.proposal
-    action = binding(proposed.agent, kind.type, proposal, proposed.resolved)
-    return seen.covers(action, proposal)

@@ -166,15 +166,15 @@ class Engine:
         self.policy = policy
         self.policy_digest = policy.digest()
         self._kinds = Kinds(policy.types, policy.profile)
-        self._reader = policy.reader(self._kinds)
+        self.reader = policy.reader(self._kinds)
         self.sessions = Sessions(policy.sessions)
         self.guards = chain(
-            policy, self._reader, self.sessions, Ties(self._holds_name, self._is_busy)
+            policy, self.reader, self.sessions, Ties(self._holds_name, self._is_busy)
         )
         self.recall = DecisionCache(policy.decisions, policy.mode, self.policy_digest)
         self.actions = Actions(policy.sessions, self.guards.keys.known)
         self.approvals = Approvals(policy.approvals)
-        self.grants = Grants()
+        self.grants = Grants(self.reader)
         self.history = History(self.approvals, self._kinds)
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
         self._resolution = RequestResolution(
@@ -240,7 +240,7 @@ class Engine:
         first: bool,
         permission: bool = False,
     ) -> Decided:
-        kind = self._reader.kind(proposed.proposal)
+        kind = self.reader.kind(proposed.proposal)
         if permission:
             ruled = (asked_for(proposed.proposal, kind), *ruled)
         verdicts = (*ruled, *restricting(self._guards, proposed, kind))
@@ -337,7 +337,7 @@ class Engine:
             return ()
         asked = request.asked
         proposed = proposed_again(asked, event.at, event.t)
-        kind = self._reader.kind(asked.proposal)
+        kind = self.reader.kind(asked.proposal)
         verdicts = tuple(restricting(self._guards, proposed, kind, again=True))
         verdicts = self._resolution.granted_before(proposed, kind, verdicts, asked.grants)
         return (
@@ -387,7 +387,7 @@ class Engine:
         return self._first_of(guards, proposed)
 
     def _first_of(self, guards: Iterable[Guard], proposed: Proposed) -> Verdict:
-        verdicts = restricting(guards, proposed, self._reader.kind(proposed.proposal))
+        verdicts = restricting(guards, proposed, self.reader.kind(proposed.proposal))
         return verdicts[0] if verdicts else ALLOWED
 
 

@@ -130,11 +130,13 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     max_usd: float | None = None
     keyed: bool = False  # its agent had a key: whoever has the name without one is another
     seen: Seen | None = None  # of the request that it was made from: this again, and nothing else
+    program: str = ""  # with its verb: commands in which nothing else is unknown
+    session: str | None = None  # it holds in this one alone
 
     @property
     def wide(self) -> bool:
         """Whether any words of an agent pass by it."""
-        return self.text is None and self.seen is None
+        return self.text is None and self.seen is None and not self.program
 
 
 class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):

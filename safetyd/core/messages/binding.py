@@ -42,6 +42,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     words: str = ""  # the beginning of it, for people
     cost_usd: float | None = None
     tokens: Tokens | None = None
+    shape: bool = False  # the action is that of a shape, so others of that shape are it as well
 
     def covers(self, action: bytes, proposal: Proposal) -> bool:
         return action == self.action and no_dearer(self, proposal)

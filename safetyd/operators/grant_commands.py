@@ -49,6 +49,11 @@ class GrantTerms(msgspec.Struct, kw_only=True):
     until: Until
     max_usd: Dollars | None = None
     text: Pattern | None = None
+
+
+class RequestGrantTerms(GrantTerms, kw_only=True):
+    """The same, with what only a request can tell."""
+
     program: bool = False  # whatever the unknown program does with the verb that was shown
     session: bool = False  # in the session of the request alone
 
@@ -126,7 +131,7 @@ def grant_revoke(by: str, command: RevokeCommand) -> Plan[GrantOver | Refusal]:
 
 
 def from_request(
-    engine: Engine, moment: Moment, request: Request, terms: GrantTerms, by: str, via: str
+    engine: Engine, moment: Moment, request: Request, terms: RequestGrantTerms, by: str, via: str
 ) -> Granted | str:
     """Return the grant for what a request asks, again, or why there is none.
 

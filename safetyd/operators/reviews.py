@@ -20,7 +20,7 @@ from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Cancelled, Deferred, Granted
 from safetyd.core.messages.verdict import strictest
 from safetyd.operators.commands import CommandRefused
-from safetyd.operators.grant_commands import GrantTerms, from_request
+from safetyd.operators.grant_commands import RequestGrantTerms, from_request
 from safetyd.operators.replies import Done
 
 _LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # that a request may be put off for
@@ -43,7 +43,7 @@ class ApproveCommand(msgspec.Struct, kw_only=True):
     ids: Ids
     message: Words = ""
     digest: str = ""
-    grant: GrantTerms | None = None  # the same is permitted for a while
+    grant: RequestGrantTerms | None = None  # the same is permitted for a while
     via: Via = "cli"
 
 

@@ -65,3 +65,13 @@ def _suggestion(row: View) -> Iterator[str]:
 
 def _usd(amount: float) -> str:
     return dollars(nano(amount))
+
+
+def grant_offer(offer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a grant from a request would cover, in words."""
+    yield f"It covers: {plain(offer['shape'])}"
+    approved, denied = offer.get("approved", 0), offer.get("denied", 0)
+    answered = [f"{approved} approved"] * bool(approved) + [f"{denied} denied"] * bool(denied)
+    yield f"In the last week it would have covered {' and '.join(answered) or 'nothing'}."
+    if program := offer.get("program"):
+        yield f"Nobody knows the program: --program covers all that {plain(program)} is given."

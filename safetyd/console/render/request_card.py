@@ -7,6 +7,7 @@ safetyd's words nor for the end of its own: a line that is too long goes on behi
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from safetyd.console.render.grant_list import grant_offer
 from safetyd.console.render.layout import indented, when
 from safetyd.console.render.request_tables import before
 from safetyd.console.terminal_text import document, plain
@@ -125,6 +126,9 @@ def _next(view: Row, facts: RequestFacts) -> Iterator[str]:
     if view["until"]:
         yield f"It was put off until {when(view['until'])}."
     yield from (f"  {plain(command)}" for command in facts.commands)
+    if offer := view.get("grant"):
+        yield f"  safetyd approve {plain(view['id'])} --grant   permits the same for a while"
+        yield from (f"    {line}" for line in grant_offer(offer))
 
 
 def _time_left(view: Row) -> str:

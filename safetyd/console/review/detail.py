@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from safetyd.console.render.grant_list import grant_offer
 from safetyd.console.render.layout import some, when
 from safetyd.console.render.request_card import card as in_full
 from safetyd.console.render.request_card import is_cut
@@ -71,6 +72,14 @@ def chosen(rows: Sequence[View], columns: int) -> str:
     """Return what an answer would be about: id, digest, agent and text of each request."""
     parts = ("\n".join(_chosen(row, columns)) for row in rows)
     return "\n\n".join(parts)
+
+
+def covered(row: View) -> str:
+    """Return what a grant would let pass, and what it would have covered in the last week."""
+    offer = row.get("grant")
+    if offer is None:
+        return "It covers exactly this and nothing else."
+    return "\n".join(grant_offer(offer))
 
 
 def card(view: View, passed_s: float, columns: int) -> str:

@@ -26,7 +26,7 @@ answer still counts, the agent, and what it wants to do.
   d        deny; the agent is told your reason
   v        view the exact text, the diff and the context on the whole screen
   space    mark; a and d then answer all that are marked
-  g        approve, and grant exactly this for a while, if it is offered
+  g        approve, and grant the same for a while, if it is offered
   t        what sessions did, the newest first
   j k      down and up, as the arrows; Page Down and Page Up turn the card
   /        show only requests with some words in them; Esc shows all again
@@ -90,7 +90,7 @@ class GrantDialog(ModalScreen[GrantChoice | None]):
     def compose(self) -> ComposeResult:
         uses, hours = Number(minimum=1, maximum=MAX_USES), Number(minimum=0.01, maximum=MAX_HOURS)
         with Vertical(classes="dialog"):
-            yield Static("Approve, and grant exactly this again?", classes="question")
+            yield Static("Approve, and grant the same again?", classes="question")
             with VerticalScroll(can_focus=False):
                 yield Static(Content(self._about), classes="lines")
             box = Input("5", id="uses", type="integer", validators=[uses])

@@ -22,6 +22,7 @@ from safetyd.console.operator_connection import Reply
 from safetyd.console.review.detail import (
     card,
     chosen,
+    covered,
     everything,
     fitted,
     heading,
@@ -184,7 +185,8 @@ class ReviewScreen(App[None]):
             if terms is not None:
                 self._send("approve", [row], grant=_granted(terms))
 
-        self.push_screen(GrantDialog(chosen([row], self._dialog_columns)), chose)
+        about = "\n\n".join((chosen([row], self._dialog_columns), covered(row)))
+        self.push_screen(GrantDialog(about), chose)
 
     def _have_read(self, rows: Sequence[Reply]) -> bool:
         """Say whether the person can have seen all of these; if not, tell them."""

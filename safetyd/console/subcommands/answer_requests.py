@@ -40,18 +40,40 @@ _REFUSALS: Final[Mapping[str, str]] = {
 @ids_argument
 @click.option("--message", default="", help="What the agent is told.")
 @click.option("--digest", default="", help="Only what has this digest, as `show` gives it.")
+@click.option("--grant", is_flag=True, help="Permit the same again for a while; see `show`.")
+@click.option("--program", is_flag=True, help="With --grant: all that an unknown program does.")
+@click.option("--session", is_flag=True, help="With --grant: in the session of the request alone.")
+@click.option("--uses", type=click.IntRange(1, 1000), default=20, help="With --grant: how often.")
+@click.option("--for", "for_", default="8h", metavar="TIME", help="With --grant: 2h, 7d.")
 @json_option
 @reaches_daemon
-def approve(
-    location: Location, ids: Sequence[str], message: str, digest: str, *, as_json: bool
+def approve(  # noqa: PLR0913
+    location: Location,
+    ids: Sequence[str],
+    message: str,
+    digest: str,
+    uses: int,
+    for_: str,
+    *,
+    grant: bool,
+    program: bool,
+    session: bool,
+    as_json: bool,
 ) -> int:
-    """Let what was asked happen, once.
+    """Let what was asked happen, once, or with --grant for a while.
 
-    An ID may be cut short as far as it names one request. The first answer counts.
+    An ID may be cut short as far as it names one request. The first answer counts. A grant covers
+    the shape that `safetyd show` gives: the command, with blanks for paths in the project.
     """
-    if digest and len(ids) > 1:
-        raise WrongUsage("--digest names one request, so give one ID with it")
-    fields = {"ids": ids, "message": message, "digest": digest}
+    if (digest or grant) and len(ids) > 1:
+        option = "--grant" if grant else "--digest"
+        raise WrongUsage(f"{option} is about one request, so give one ID with it")
+    if (program or session) and not grant:
+        raise WrongUsage("--program and --session say what a grant covers: add --grant")
+    fields: dict[str, object] = {"ids": ids, "message": message, "digest": digest}
+    if grant:
+        until = meant(for_, Clock().now().at)
+        fields["grant"] = {"uses": uses, "until": until, "program": program, "session": session}
     return _answer(location, "approve", fields, _approved, as_json=as_json)
 
 

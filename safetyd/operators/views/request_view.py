@@ -17,6 +17,7 @@ from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, 
 from safetyd.core.messages.verdict import CommandPart, Verdict, strictest
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.operators.replies import Done, Refusal, refused
+from safetyd.operators.views.grant_offer import GrantOffer, offered
 from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
@@ -55,6 +56,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     reason: str
     parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
+    grant: GrantOffer | UnsetType = UNSET  # what may be granted with an approval
     asked_at: datetime
     deadline: datetime | None
     left_s: float | None
@@ -204,6 +206,7 @@ def _row(engine: Engine, known: Request, moment: Moment) -> RequestRow:
         rule=headline.rule,
         reason=headline.reason,
         parts=tuple(part for verdict in asked.verdicts for part in verdict.parts) or UNSET,
+        grant=offered(engine, known) or UNSET,
         asked_at=asked.at,
         deadline=known.deadline,
         left_s=None if left_s is None else round(left_s, 1),

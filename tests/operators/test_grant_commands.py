@@ -9,6 +9,7 @@ import pytest
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.approvals.grants import MAX_GRANTS
 from safetyd.core.approvals.request import Request
+from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.rules import RulesConfig
@@ -18,6 +19,7 @@ from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
 from safetyd.operators.reviews import Review, ReviewEnvelope, read_review
 from safetyd.operators.views.grant_view import grants, suggestions
+from safetyd.operators.views.request_view import PendingQuestion, pending
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import QueueStory, push
 from tests.core.engine.remedy_story import paused
@@ -366,3 +368,80 @@ def test_suggestions_come_with_their_evidence() -> None:
         'then = "allow"',
         'reason = "approved 5 times and never denied"',
     ]
+
+
+def runs(number: int, text: str, **fields: object) -> Proposed:
+    return propose(number, type="run_shell", id=f"r{number}", text=text, **fields)  # type: ignore[arg-type]
+
+
+def test_a_grant_from_a_command_covers_its_shape_and_no_more() -> None:
+    alice = Alice(Policy(profile="coding"))
+    asked = alice.proposes(runs(0, "acmectl lint src/a.py", project="web"))
+
+    alice.approves(asked.request_id, grant=HOUR)
+
+    (made,) = alice.made()
+    assert made.seen.words == "acmectl lint <a path in the project>"
+    assert alice.proposes(runs(1, "acmectl lint src/b.py", project="web")).allowed
+    others = ("acmectl lint src/b.py --fix", "acmectl rm src/b.py", "acmectl lint /etc/b.py")
+    for number, text in enumerate((*others, "git push --force", "sudo ls", "acmectl lint .env")):
+        assert not alice.proposes(runs(10 + number, text, project="web")).allowed, text
+    assert alice.proposes(runs(20, "acmectl lint src/b.py")).status == "pending", "no project"
+
+
+def test_an_unknown_program_may_be_granted_with_its_verb_in_a_session() -> None:
+    alice = Alice(Policy(profile="coding"))
+    asked = alice.proposes(runs(0, "acmectl lint src/a.py", session="s1"))
+
+    alice.approves(asked.request_id, grant={**HOUR, "program": True, "session": True})
+
+    (made,) = alice.made()
+    assert (made.program, made.session, made.wide) == ("acmectl lint", "s1", False)
+    again = "cd src && acmectl lint --all a.py | head -5"
+    assert alice.proposes(runs(1, again, session="s1", cwd="/srv")).allowed
+    assert alice.proposes(runs(2, again, session="s2")).status == "pending"
+    others = ("acmectl rm a", "acmectl lint a; git push", "acmectl lint a > /etc/x", "git push")
+    for number, text in enumerate(others):
+        assert not alice.proposes(runs(10 + number, text, session="s1")).allowed, text
+    assert not alice.proposes(runs(20, again, session="s1", remote="x")).allowed
+
+
+def test_where_work_is_asked_about_a_program_is_granted_alone() -> None:
+    alice = Alice()
+    asked = alice.proposes(runs(0, "acmectl lint a"))
+
+    alice.approves(asked.request_id, grant={**HOUR, "program": True})
+
+    assert alice.proposes(runs(1, "acmectl lint b")).allowed
+    assert alice.proposes(runs(2, "acmectl lint b; touch c")).status == "pending"
+    other = alice.proposes(propose(3, type="push", id="p3", text="acmectl lint b"))
+    assert other.status == "pending"
+
+
+def test_what_is_not_one_unknown_program_is_not_granted_as_one() -> None:
+    alice = Alice(Policy(profile="coding"))
+    ids = [alice.proposes(runs(n, t)).request_id for n, t in enumerate(("git push", "a b; c d"))]
+
+    results = [alice.approves(i, grant={**HOUR, "program": True})[0] for i in ids]
+
+    assert [result["ok"] for result in results] == [False, False]
+    assert alice.made() == []
+
+
+def test_a_request_offers_what_a_grant_would_cover_with_what_was_answered_before() -> None:
+    alice = Alice(Policy(profile="coding"))
+    before = [alice.proposes(runs(n, f"acmectl lint {n}/a.py")).request_id for n in range(3)]
+    alice.approves(*before[:2])
+    alice.answers(5, before[2], "denied")
+
+    alice.proposes(runs(9, "acmectl lint src/a.py"))
+    alice.proposes(push(10))
+
+    command, other = pending(alice.engine, NOW, PendingQuestion()).requests
+    assert msgspec.to_builtins(command.grant) == {
+        "shape": "acmectl lint <a path in the project>",
+        "approved": 2,
+        "denied": 1,
+        "program": "acmectl lint",
+    }
+    assert other.grant is msgspec.UNSET

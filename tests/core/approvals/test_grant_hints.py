@@ -75,7 +75,7 @@ def test_the_reason_which_the_agent_reads_has_no_command() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["safetyd watch", "sh -c 'safetyd approve (again)' | x", "\u00fc $(safetyd) \\"]
+    "text", ["safetyd watch", "sh -c 'safetyd approve x'", "echo \u00fc $(safetyd run)"]
 )
 def test_of_what_is_safetyds_own_the_remedy_alone_has_the_command(text: str) -> None:
     coding = Policy(profile="coding")

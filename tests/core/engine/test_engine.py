@@ -161,7 +161,8 @@ def test_all_guards_speak_and_the_strictest_gives_the_reason() -> None:
     decision = ask(engine, propose(0, type="run_shell", text="rm -rf /"))
 
     assert decision.decision is Severity.BLOCK
-    assert decision.triggered_rules == ("odd.asks", "classify.high", "gate.blocklist:rm_rf")
+    rules = "odd.asks", "classify.high", "gate.blocklist:rm_rf", "gate.shell:irreversible"
+    assert decision.triggered_rules == rules
     assert decision.reason == decision.verdicts[2].reason
 
 

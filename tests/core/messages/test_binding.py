@@ -29,6 +29,7 @@ SEEN: Final[dict[str, tuple[Any, Any]]] = {
     "target": (Target(name="main"), Target(name="main", url="https://evil.example")),
     "paths": (("a", "b"), ("b", "a")),
     "remote": ("origin", "elsewhere"),
+    "cwd": (None, "/srv"),
     "project": ("web", None),
     "model": ("llama3", "gpt-5"),
     "provider": ("local", "cloud"),

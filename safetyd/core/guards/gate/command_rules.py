@@ -15,7 +15,7 @@ from safetyd.core.guards.rule_layers import Layer, Setting
 from safetyd.core.guards.rules import ProjectRules, RuleCase
 from safetyd.core.messages.verdict import ALLOWED, ASK, BLOCK, CommandPart, Verdict
 from safetyd.core.shell.command_reader import CommandReader
-from safetyd.core.shell.reading import HOLE, Finding
+from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Finding
 from safetyd.core.text.path_globs import place
 
 MAX_PARTS: Final = 20  # of a command that a verdict names
@@ -52,7 +52,8 @@ class CommandRules:
                     continue
                 if not finding.blocks:
                     continue
-            if not finding.passes and lifted.isdisjoint(rules_of(finding)):
+            own = finding.program.partition(" ")[0] == OWN_PROGRAM  # gate.own judges that
+            if not finding.passes and not own and lifted.isdisjoint(rules_of(finding)):
                 left.append(finding)
         return [*ruled, *([_verdict(left)] if left else [])]
 

@@ -26,7 +26,6 @@ CODING = ClassifyRig(profile="coding")
         ("cat <.env", ".env"),
         ("x --env-file=.env.prod", ".env.prod"),
         ("curl -d @.env x", ".env"),
-        ("scp a:.netrc .", ".netrc"),
         ("(cat .pgpass)", ".pgpass"),
         ("echo `cat .npmrc`", ".npmrc"),
         ("cat ./a/../.env", "./a/../.env"),
@@ -121,4 +120,5 @@ def test_a_path_is_found_wherever_a_command_reads_it_and_in_any_quotes(
     dressed = f"{path[:at]}{quote}{path[at:]}"
 
     assume("~" not in path or at == 0 or not quote)
+    assume(quote != "\\" or at < len(path))
     assert CODING.looks("run_shell", text=command.format(dressed)).rule == SENSITIVE

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.approvals.grant_hints import is_exact, may_be_named
-from safetyd.core.approvals.grants import LIFTABLE, MAX_GRANTS, PLACED
+from safetyd.core.approvals.grants import LIFTABLE, MAX_GRANTS, PLACED, unknown_program
 from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided
@@ -19,7 +19,6 @@ from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.gate.own_resources import OWN
 from safetyd.core.messages.binding import Seen, binding
 from safetyd.core.messages.proposal import is_token
-from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.shape import in_words
 from safetyd.core.text import patterns
 from safetyd.core.text.patched_files import patch_of
@@ -141,7 +140,7 @@ def from_request(
     asked, kind = request.asked, _kinds(engine).of(request.asked.proposal)
     shown = [v for v in asked.verdicts if v.guard in LIFTABLE]
     rules = tuple(dict.fromkeys(rule for v in shown for rule in (v.rule, *v.also)))
-    program = unknown_program(request) if terms.program else ""
+    program = unknown_program(request.asked) if terms.program else ""
     if terms.program and not program:
         return "it is not about one program that nobody knows, so the program cannot be granted"
     granted = Granted(
@@ -173,15 +172,6 @@ def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
     """Return the paths that a person was shown, where they lead, and those of a patch."""
     patched = (file.path for file in patch_of(asked.proposal, edits=kind.edits).files)
     return tuple(dict.fromkeys((*asked.proposal.paths, *asked.resolved, *patched)))
-
-
-def unknown_program(request: Request) -> str:
-    """Return the one program, with its verb, that does not pass in a command; else nothing."""
-    parts = [part for verdict in request.asked.verdicts for part in verdict.parts]
-    programs = {part.program for part in parts}
-    if len(programs) != 1 or any(part.effect != Effect.UNKNOWN for part in parts):
-        return ""
-    return programs.pop()
 
 
 def _seen(engine: Engine, request: Request, kind: Kind) -> Seen:

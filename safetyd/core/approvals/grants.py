@@ -132,6 +132,15 @@ def cost(event: Proposed | Decided) -> int | None:
     return max(known, default=None)
 
 
+def unknown_program(asked: Decided) -> str:
+    """Return the one program, with its verb, that does not pass in a command; else nothing."""
+    parts = [part for verdict in asked.verdicts for part in verdict.parts]
+    programs = {part.program for part in parts}
+    if len(programs) != 1 or any(part.effect != Effect.UNKNOWN for part in parts):
+        return ""
+    return programs.pop()
+
+
 def _belongs(made: Granted, proposal: Proposal) -> bool:
     """Say whether a proposal belongs to the project and the session that a grant was made for."""
     if made.request_id and made.project != proposal.project:

@@ -1,7 +1,8 @@
 """Suggestions: rules that the answers of people add up to. They are shown, and never applied.
 
-What might be blocked is a kind of action. What might be allowed is one exact text with nothing
-beside it, since nobody has seen any other.
+What might be blocked is a kind of action. What might be allowed is one text with nothing beside
+it, a command by its shape, since nobody has seen any other; or a program that nobody knows gets a
+row in the table of programs.
 """
 
 import hashlib
@@ -13,13 +14,15 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.approvals.assurance import says_all
+from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.events.request_events import Answered
-from safetyd.core.text.patterns import exactly
+from safetyd.core.shell.command_reader import CommandReader
+from safetyd.core.shell.shape import pattern
 
 MAX_KINDS: Final = 1_000  # that are counted; the one that was not answered for longest gives way
 ENOUGH: Final = 5  # answers of one sort and none of the other
@@ -37,12 +40,14 @@ class Count(msgspec.Struct):
     agent: str
     type: str
     project: str | None
-    text: str | None = None  # None: whatever they said
+    text: str | None = None  # of a command its shape; None: whatever they said
     approved: int = 0
     by_table: int = 0  # of these, what nothing but the table of types asked about
     denied: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None
+    # Unknown, with its verb, and all that was asked about. Checkpoints from before have none.
+    program: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class HistoryState(msgspec.Struct):
@@ -65,9 +70,10 @@ class History(Actor):
     name = "history"
     _state: HistoryState
 
-    def __init__(self, approvals: Approvals, kinds: Kinds) -> None:
+    def __init__(self, approvals: Approvals, reader: CommandReader) -> None:
         self._approvals = approvals
-        self._kinds = kinds
+        self._reader = reader
+        self._kinds = reader.kinds
         self._state = HistoryState()
         self.hears = hearing(on(Answered, self._answered))
 
@@ -84,10 +90,12 @@ class History(Actor):
         self._add(event, request, None)
         proposal = request.asked.proposal
         if says_all(proposal) and len(proposal.text) <= TEXT_CHARS:
-            self._add(event, request, proposal.text)
+            self._add(event, request, self._reader.shaped(proposal).text)
+        if program := unknown_program(request.asked):
+            self._add(event, request, None, program)
 
-    def _add(self, event: Answered, request: Request, text: str | None) -> None:
-        count = self._count_of(request, text)
+    def _add(self, event: Answered, request: Request, text: str | None, program: str = "") -> None:
+        count = self._count_of(request, text, program)
         count.first_at, count.last_at = count.first_at or event.at, event.at
         if event.answer == "denied":
             count.denied += 1
@@ -95,12 +103,14 @@ class History(Actor):
         count.approved += 1
         count.by_table += self._by_table(request)
 
-    def _count_of(self, request: Request, text: str | None) -> Count:
+    def _count_of(self, request: Request, text: str | None, program: str) -> Count:
         asked, kinds = request.asked, self._state.kinds
         project = asked.proposal.project
         named = (asked.agent, asked.type, project)
         key = json.dumps(named if text is None else (*named, text))
-        count = kinds.pop(key, None) or Count(asked.agent, asked.type, project, text)
+        key = f"{key} {program}" if program else key
+        new = Count(asked.agent, asked.type, project, text, program=program or msgspec.UNSET)
+        count = kinds.pop(key, None) or new
         kinds[key] = count
         if len(kinds) > MAX_KINDS:
             del kinds[next(iter(kinds))]
@@ -114,6 +124,9 @@ class History(Actor):
 def _suggestion(count: Count, kind: Kind) -> Suggestion | None:
     if kind.human:
         return None
+    if count.program:
+        known = count.approved >= ENOUGH and not count.denied
+        return _row(count, count.program) if known else None
     if count.text is None:
         if count.denied >= ENOUGH and not count.approved:
             return _rule("block", count, f"denied {count.denied} times and never approved")
@@ -137,13 +150,24 @@ def _rule(then: Literal["allow", "block"], count: Count, reason: str) -> Suggest
     return Suggestion(then, count, name, reason, "\n".join(lines))
 
 
+def _row(count: Count, program: str) -> Suggestion:
+    """Suggest the lines for the table of programs."""
+    name, _, verb = program.partition(" ")
+    reason = f"approved {count.approved} times and never denied"
+    lines = (
+        f"[shell.programs.{_quoted(name)}]  # {reason}",
+        f"work = [{_quoted(verb)}]" if verb else 'effect = "work"',
+    )
+    return Suggestion("allow", count, f"shell_{name}", reason, "\n".join(lines))
+
+
 def _when(count: Count) -> Iterator[str]:
     yield f"types = [{_quoted(count.type)}]"
     yield f"agents = [{_quoted(count.agent)}]"
     if count.project is not None:
         yield f"projects = [{_quoted(count.project)}]"
     if count.text is not None:
-        yield f"text = {_quoted(exactly(count.text))}"
+        yield f"text = {_quoted(pattern(count.text))}"
         yield "only_text = true"
 
 

@@ -175,7 +175,7 @@ class Engine:
         self.actions = Actions(policy.sessions, self.guards.keys.known)
         self.approvals = Approvals(policy.approvals)
         self.grants = Grants(self.reader)
-        self.history = History(self.approvals, self._kinds)
+        self.history = History(self.approvals, self.reader)
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
         self._resolution = RequestResolution(
             self.approvals, self.grants, self.guards, policy.approvals, policy.telling

@@ -5,6 +5,7 @@ stands. Everything else is in it letter by letter: programs, options, remotes, h
 operators, quotes. What is deleted, sent or installed is never blank.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from safetyd.core.shell.places import Project
 from safetyd.core.shell.reading import HOLE, Access, Blank, Effect, Finding
 from safetyd.core.shell.scope import Command
 from safetyd.core.shell.words import Word
+from safetyd.core.text.patterns import literally
 
 PATH: Final = f"{HOLE}path{HOLE}"
 NUMBER: Final = f"{HOLE}number{HOLE}"
@@ -22,6 +24,12 @@ _IN_WORDS: Final = {
     PATH: "<a path in the project>",
     NUMBER: "<a number>",
     MESSAGE: "<a message>",
+}
+_BLANK: Final = re.compile(f"({PATH}|{NUMBER}|{MESSAGE})")
+_PATTERNS: Final = {
+    PATH: r"\w[\w.+-]*(?:/\w[\w.+-]*)*",  # no name in it begins with a dot
+    NUMBER: r"[0-9]+",
+    MESSAGE: r"(?:'[^']*'|\"[^\"$`\\]*\")",
 }
 _MESSAGES: Final = frozenset({"-m", "--message"})
 _OF_MESSAGES: Final = frozenset({"commit", "tag", "stash", "notes"})
@@ -65,6 +73,12 @@ def in_words(shape: str) -> str:
     for kind, words in _IN_WORDS.items():
         shape = shape.replace(kind, words)
     return shape
+
+
+def pattern(shape: str) -> str:
+    """Return what matches every command of a shape and no other, in plain ASCII."""
+    parts = _BLANK.split(shape)
+    return f"(?-i)^{''.join(_PATTERNS.get(part) or literally(part) for part in parts)}$"
 
 
 def _message(word: Word, before: str, command: Command) -> str:

@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.shell.shape import in_words
-from safetyd.operators.grant_commands import unknown_program
 
 LOOKED_BACK: Final = timedelta(days=7)
 MOST_LOOKED_AT: Final = 200  # answers
@@ -44,5 +44,5 @@ def offered(engine: Engine, known: Request) -> GrantOffer | None:
         shape=in_words(shaped.text)[:WORDS_CHARS],
         approved=sum(other.state == "approved" for other in alike),
         denied=sum(other.state == "denied" for other in alike),
-        program=unknown_program(known),
+        program=unknown_program(known.asked),
     )

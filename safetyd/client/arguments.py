@@ -60,6 +60,7 @@ class ProposalFields(TypedDict, total=False):
     tokens: Tokens | Mapping[str, int] | None
     paths: Sequence[Path] | None
     remote: str | None
+    cwd: str | None
     context: Mapping[str, object] | None
     rollback: str | None
     request_id: str | None

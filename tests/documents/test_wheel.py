@@ -17,7 +17,7 @@ PROPOSE = """
 from safetyd.client import SyncSafety
 
 with SyncSafety("code") as safety:
-    for text in ("rm -rf /", "ls"):
+    for text in ("rm -rf /", "make"):
         print(safety.propose("run_shell", text=text).decision)
     print(safety.propose("read_file", paths=["a.py"]).decision)
 """

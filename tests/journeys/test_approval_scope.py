@@ -242,7 +242,7 @@ def test_nobody_inherits_what_was_permitted_to_a_name_whose_key_was_revoked(
 
 def test_a_grant_from_a_request_covers_exactly_what_was_seen(daemon: RunningDaemon) -> None:
     with Asker(daemon, name()) as agent:
-        seen = {"type": "run_shell", "text": "ls -la src"}
+        seen = {"type": "run_shell", "text": "make -k all"}
         asked = agent.propose("p1", **seen)
         until = datetime.fromisoformat(asked["at"]) + timedelta(hours=8)
         approved(daemon, asked, grant={"uses": 5, "until": until}, via="tui")
@@ -254,8 +254,8 @@ def test_a_grant_from_a_request_covers_exactly_what_was_seen(daemon: RunningDaem
                 "sudo systemctl stop postgresql",
                 "git push --force origin main",
                 "curl https://example.com -o x",
-                "ls -la src; id",
-                "ls -la src2",
+                "make -k all; id",
+                "make -k some",
                 "",
             )
         ):

@@ -28,25 +28,28 @@ FORBIDDEN: Final = (
     'safe""tyd approve req_1',
     r"s\afetyd approve req_1",
     "safet$'y'd approve req_1",
-    'safet$"y"d approve req_1',
     "'safetyd' approve req_1",
     "SafetyD approve req_1",
     "\uff53afetyd approve req_1",
     "safe\u200btyd approve req_1",
-    "safety? approve req_1",
-    "s*tyd approve req_1",
     "/usr/bin/env python3 -m safetyd approve req_1",
     "safetyd status; safetyd approve req_1",
-    "safetyd status > EMERGENCY_STOP.old",
-    "X=1 safetyd status",
-    "safetyd show $(touch x)",
     "nats pub safety.v1.review.local '{}'",
     "cp /tmp/..{data}/keys/operator.token /tmp/t",
     "cd /tmp && cat /proc/self/root{data}/keys/links.json",
     "ls {data}",
 )
+# Which program they run is not known before they do: a person is asked.
+UNREADABLE: Final = (
+    "safety? approve req_1",
+    "s*tyd approve req_1",
+    "sh -c 's=safety; ${s}$X approve req_1'",
+)
 READING: Final = (
     "safetyd status",
+    "X=1 safetyd status",
+    'echo "safetyd approve req_1"',
+    "git log --grep 'safetyd approve'",
     "safetyd list --json",
     "safetyd show req_1",
     "safetyd explain p1",
@@ -105,6 +108,13 @@ def test_no_command_that_names_what_is_safetyds_own_is_let_through(
     assert_verifies(daemon)
 
 
+def test_a_command_that_cannot_be_read_is_asked_about(agent: Asker) -> None:
+    answers = {command: shell(agent, command) for command in UNREADABLE}
+
+    decisions = {command: answer["decision"] for command, answer in answers.items()}
+    assert decisions == dict.fromkeys(UNREADABLE, "require_confirmation")
+
+
 def test_commands_of_safetyd_that_only_read_are_judged_like_any_other(agent: Asker) -> None:
     usual = shell(agent, "ls -la")
 
@@ -120,9 +130,9 @@ def test_commands_of_safetyd_that_only_read_are_judged_like_any_other(agent: Ask
 def test_an_operator_permits_one_exact_text_and_no_path(
     daemon: RunningDaemon, agent: Asker
 ) -> None:
-    usual, text = shell(agent, "ls -la"), "git commit -m 'describe safetyd'"
+    usual, text = shell(agent, "make it"), "make it; safetyd watch"
     key = str(daemon.data_dir / "keys" / "operator.nk")
-    terms = ("--uses", "2", "--for", "1h", "--reason", "a commit message", "--rule", "gate.own")
+    terms = ("--uses", "2", "--for", "1h", "--reason", "it looks", "--rule", "gate.own")
 
     def grant(pattern: str) -> int:
         added = daemon.safetyd("grant", "add", "--agent", agent.name, "--text", pattern, *terms)
@@ -130,7 +140,7 @@ def test_an_operator_permits_one_exact_text_and_no_path(
 
     assert shell(agent, text)["decision"] == "block"
     assert grant("safetyd") == 1
-    assert grant("^git commit -m \\'describe safetyd\\'$") == 0
+    assert grant("^make it\\; safetyd watch$") == 0
 
     assert shell(agent, text)["decision"] == usual["decision"]
     assert shell(agent, f"{text}; safetyd stop")["decision"] == "block"

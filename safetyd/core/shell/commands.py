@@ -185,6 +185,7 @@ class Commands:
         return self._known(program, name, command, scope)
 
     def _known(self, program: Program, name: str, command: Command, scope: Scope) -> Flow:
+        name = OWN_PROGRAM if program.name == OWN_PROGRAM else name
         call = Call(program, name, command.words[1:], command.stdin)
         inv = Invocation(call, command, scope, self._trace, self)
         row = program.row

@@ -66,4 +66,5 @@ def _unreadable(text: str, why: str) -> Finding:
         shown=whole.shown(0, end),
         end=end,
         remedy="in simpler words",
+        said=text,
     )

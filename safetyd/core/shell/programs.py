@@ -15,7 +15,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.shell.reading import Effect
+from safetyd.core.action_types import normalised
+from safetyd.core.shell.reading import OWN_PROGRAM, Effect
 
 Names = tuple[str, ...]
 Pattern = Annotated[str, Meta(min_length=1)]
@@ -124,7 +125,10 @@ class Table:
         self.lists = {name: frozenset(listed) for name, listed in lists.items()}
 
     def find(self, name: str) -> Program | None:
-        return self._programs.get(name) or _versioned(name, self._programs)
+        known = self._programs.get(name) or _versioned(name, self._programs)
+        if known is None and normalised(name) == OWN_PROGRAM:  # by letters that only look so
+            return self._programs[OWN_PROGRAM]
+        return known
 
     def names(self) -> list[str]:
         return sorted(self._programs)

@@ -26,7 +26,12 @@ def test_a_destructive_one_is_blocked_with_rule_and_id(daemon):
     first, rule, id_ = said.stdout.splitlines()
     assert said.returncode == 1
     assert first.startswith("BLOCKED: Blocklist")
-    assert rule.split() == ["rules", "classify.high,", "gate.blocklist:rm_rf"]
+    assert rule.split() == [
+        "rules",
+        "classify.high,",
+        "gate.blocklist:rm_rf,",
+        "gate.shell:irreversible",
+    ]
     assert id_.split()[0] == "id"
 
 

@@ -97,7 +97,7 @@ class OwnResources:
         proposal = proposed.proposal
         patched = patch_of(proposal, edits=kind.edits).files
         placed = ALLOWED
-        if proposal.paths or patched:
+        if proposal.paths or proposal.cwd or patched:
             placed = self._placed(
                 proposed, kind, [way for file in patched for way in file.readings]
             )
@@ -163,6 +163,7 @@ class OwnResources:
     def _placed(self, proposed: Proposed, kind: Kind, patched: Iterable[str]) -> Verdict:
         proposal = proposed.proposal
         paths, root = (*proposal.paths, *proposed.resolved, *patched), self._root(proposal)
+        paths = (*paths, proposal.cwd) if proposal.cwd else paths
         if not root and self._with_settings.miss(paths) and self._above.isdisjoint(paths):
             return ALLOWED
         owned = self._files if kind.read_only else self._with_settings

@@ -84,7 +84,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for name, project in self.projects.items()
         }
         how = self.gate.shell or "judge"
-        return CommandReader(kinds, self.shell or ShellConfig(), projects, self.profile, how)
+        return CommandReader(kinds, self.shell or ShellConfig(), projects, how)
 
     @property
     def zone(self) -> tzinfo:

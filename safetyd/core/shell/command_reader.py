@@ -47,13 +47,11 @@ class CommandReader:
         kinds: Kinds,
         config: ShellConfig,
         projects: Mapping[str, CheckedProject],
-        profile: str,
         how: ShellReading = "judge",
     ) -> None:
         self.kinds = kinds
         self._table = None if how == "patterns" else shipped().with_rows(config.programs)
         self._projects = projects
-        self._strict = profile != "coding"
         self._remembered: dict[tuple[str, str | None, str | None], Reading] = {}
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
@@ -80,8 +78,6 @@ class CommandReader:
             return kind
         effect = self.reading(proposal).effect
         if kind.raised:
-            return kind
-        if self._strict and effect is not Effect.READ:
             return kind
         if effect is Effect.READ:
             return msgspec.structs.replace(

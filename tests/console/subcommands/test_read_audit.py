@@ -36,7 +36,7 @@ def test_verify_counts_records_and_files(daemon):
 def test_tail_shows_records_harmlessly(daemon):
     said = told(daemon, "audit", "tail")
 
-    rules = "classify.high, gate.blocklist:rm_rf, gate.shell:unknown"
+    rules = "classify.high, gate.blocklist:rm_rf"
     assert f"code run_shell p-1 -> block [{rules}]: rm -rf / \\x1b[2J" in said.stdout
     assert "\x1b" not in said.stdout
 

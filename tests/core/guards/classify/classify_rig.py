@@ -35,7 +35,7 @@ class ClassifyRig:
             mode=mode,
             timezone=timezone,
             coding=profile == "coding",
-            reader=CommandReader(self.kinds, ShellConfig(), checked, profile),
+            reader=CommandReader(self.kinds, ShellConfig(), checked),
         )
         self.guard = Classify(rules or RulesConfig(), given, setting)
 

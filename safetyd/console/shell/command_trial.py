@@ -71,7 +71,7 @@ class _PartReader(CommandReader):
 
     def __init__(self, policy: Policy, kinds: Kinds) -> None:
         how = policy.gate.shell or "judge"
-        super().__init__(kinds, policy.shell or ShellConfig(), {}, policy.profile, how)
+        super().__init__(kinds, policy.shell or ShellConfig(), {}, how)
         self._whole = policy.reader(kinds)
         self.part: Finding | None = None
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.shell import syntax
-from safetyd.core.shell.commands import Commands
+from safetyd.core.shell.simple_commands import Commands
 from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import Table
 from safetyd.core.shell.readers import READERS

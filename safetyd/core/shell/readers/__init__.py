@@ -5,7 +5,7 @@ A reader is given an `Invocation` and says what it found. Rows name them in `rea
 
 from typing import Final
 
-from safetyd.core.shell.commands import Reader
+from safetyd.core.shell.simple_commands import Reader
 from safetyd.core.shell.readers.buckets import read_bucket
 from safetyd.core.shell.readers.containers import read_docker
 from safetyd.core.shell.readers.databases import (

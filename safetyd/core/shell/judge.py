@@ -5,15 +5,15 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.shell import syntax
-from safetyd.core.shell.simple_commands import Commands
 from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import Table
 from safetyd.core.shell.readers import READERS
 from safetyd.core.shell.reading import Effect, Finding
 from safetyd.core.shell.scope import Scope, Trace
 from safetyd.core.shell.shape import filled
-from safetyd.core.shell.syntax import Unreadable
+from safetyd.core.shell.simple_commands import Commands
+from safetyd.core.shell.tree import syntax
+from safetyd.core.shell.tree.syntax import Unreadable
 
 NOWHERE: Final = Project()
 

@@ -8,9 +8,10 @@ from tree_sitter import Node
 
 from safetyd.core.shell.places import Place, Project, place
 from safetyd.core.shell.reading import Blank, Finding
-from safetyd.core.shell.syntax import Unreadable
-from safetyd.core.shell.words import Flow, Word
+from safetyd.core.shell.tree.syntax import Unreadable
+from safetyd.core.shell.words import COMMAND, Flow, Word
 
+POSITIONAL: Final = frozenset({*"123456789", "@", "*"})  # words that a function was given
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 400
 MAX_STEPS: Final = 10_000  # statements, as often as they are read
@@ -59,6 +60,17 @@ class Scope:
         other.files = self.files
         other.elsewhere = self.elsewhere or elsewhere
         return other
+
+    def take_over(self, inner: "Scope", name: str) -> None:
+        """Take over what a function leaves behind.
+
+        Whether a variable was its own is not asked: what it assigned is not known any more.
+        """
+        self.cwd = inner.cwd
+        self.functions |= {n: body for n, body in inner.functions.items() if n != name}
+        for assigned, value in inner.variables.items():
+            if assigned not in POSITIONAL and self.variables.get(assigned) is not value:
+                self.variables[assigned] = Flow(None, value.origin or COMMAND)
 
     def place(self, word: str) -> Place:
         return place(word, self.cwd, self.project)

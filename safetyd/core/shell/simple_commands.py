@@ -8,10 +8,11 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, followed, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
-from safetyd.core.shell.recursion import forks_itself
-from safetyd.core.shell.scope import Command, Scope, Trace
-from safetyd.core.shell.statements import READING, Statements
-from safetyd.core.shell.syntax import Unreadable
+from safetyd.core.shell.scope import POSITIONAL, Command, Scope, Trace
+from safetyd.core.shell.statements import Statements
+from safetyd.core.shell.tree.assignments import forget_read
+from safetyd.core.shell.tree.recursion import forks_itself
+from safetyd.core.shell.tree.syntax import Unreadable
 from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word
 
 Reader = Callable[[Invocation], None]
@@ -22,7 +23,6 @@ _OWN: Final = "SAFETYD_"
 _SWITCH: Final = "AI_COMPANY_ENABLED"
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
-_POSITIONAL: Final = frozenset({*_OF_FUNCTIONS, "@", "*"})
 
 
 class Commands:
@@ -61,7 +61,7 @@ class Commands:
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Read a text that a program hands to a shell; the scope stays as it is."""
         inner = scope.copy()
-        for name in _POSITIONAL & inner.variables.keys():
+        for name in POSITIONAL & inner.variables.keys():
             inner.variables[name] = Flow(None, COMMAND)  # those of another shell
         written = text.encode("utf-8", "replace")
         with self._trace.inside(way), self._trace.within(written, word.start, word.end, word.inner):
@@ -179,7 +179,7 @@ class Commands:
             return self._function(first.text, command.words[1:], command.stdin, scope)
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
-        _forget(name, command.words, scope)
+        forget_read(name, command.words[1:], scope)
         if program is None:
             return self._unknown(first, name, command, scope)
         return self._known(program, name, command, scope)
@@ -258,61 +258,45 @@ class Commands:
         """Read the body of a function or alias, with its words."""
         body = scope.functions[name]
         scope.called.add(name)
+        entered = scope.entered.count(name)
         if not isinstance(body, str) and forks_itself(name, body):
             whole = Command([], [], [], stdin, body.start_byte, body.end_byte)
             why = "starts itself again and again, until the machine stands still"
             self._invocation(whole, scope, name).found(Effect.UNKNOWN, why, blocks=True)
             return Flow(None, COMMAND)
-        entered = scope.entered.count(name)
         if entered > 1:
             return Flow(None, COMMAND)
         inner = scope.copy()
         inner.entered = (*scope.entered, name)
         if isinstance(body, str):
-            del inner.functions[name]  # in an alias its own name is that of the program
-        elif entered:
+            flow = self._alias(name, body, given, inner, stdin)
+        else:
             # A function that calls itself is read once more, with whatever words.
-            given = [Word(HOLE, 0, 0, COMMAND)] * len(_OF_FUNCTIONS)
-        for number in _OF_FUNCTIONS:
-            inner.variables[number] = Flow(None, COMMAND)
-        for number, word in zip(_OF_FUNCTIONS, given, strict=False):
-            inner.variables[number] = Flow(word.text, word.origin)
-        every = " ".join(word.text for word in given)
-        inner.variables["@"] = inner.variables["*"] = Flow(
-            every, COMMAND if HOLE in every else KNOWN
-        )
-        with self._trace.inside(name):
-            if isinstance(body, str):
-                text = f"{body} {every}" if given else body
-                if HOLE in text:
-                    raise Unreadable(
-                        f"cannot be read: the alias {name} has words that are not known"
-                    )
-                word = Word(text, 0, 0)
-                flow = self.text(text, word, inner, name, stdin)
-            else:
+            unknown = [Word(HOLE, 0, 0, COMMAND)] * len(_OF_FUNCTIONS)
+            _hand_over(unknown if entered else given, inner)
+            with self._trace.inside(name):
                 flow = self._statements.body(body, inner, stdin)
-        scope.cwd = inner.cwd
-        scope.functions |= {n: b for n, b in inner.functions.items() if n != name}
-        # Whether a variable was its own is not asked: what it assigned is not known any more.
-        for assigned, value in inner.variables.items():
-            if assigned not in _POSITIONAL and scope.variables.get(assigned) is not value:
-                scope.variables[assigned] = Flow(None, value.origin or COMMAND)
+        scope.take_over(inner, name)
         return flow
 
+    def _alias(
+        self, name: str, body: str, given: Sequence[Word], scope: Scope, stdin: Flow | None
+    ) -> Flow:
+        del scope.functions[name]  # in an alias its own name is that of the program
+        text = " ".join((body, *(word.text for word in given)))
+        if HOLE in text:
+            raise Unreadable(f"cannot be read: the alias {name} has words that are not known")
+        return self.text(text, Word(text, 0, 0), scope, name, stdin)
 
-def _forget(name: str, words: Sequence[Word], scope: Scope) -> None:
-    """Forget the variables that a builtin assigns to."""
-    if name in READING:
-        names = {word.text for word in words[1:]}
-    elif name in {"shift", "set"}:
-        names = set(_POSITIONAL)
-    elif name in {"source", "."}:
-        names = set(scope.variables)
-    else:
-        return
-    for each in names:
-        scope.variables[each] = Flow(None, COMMAND)
+
+def _hand_over(given: Sequence[Word], scope: Scope) -> None:
+    """Give a function its words."""
+    for number in _OF_FUNCTIONS:
+        scope.variables[number] = Flow(None, COMMAND)
+    for number, word in zip(_OF_FUNCTIONS, given, strict=False):
+        scope.variables[number] = Flow(word.text, word.origin)
+    every = " ".join(word.text for word in given)
+    scope.variables["@"] = scope.variables["*"] = Flow(every, COMMAND if HOLE in every else KNOWN)
 
 
 _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})

@@ -2,16 +2,17 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tree_sitter import Node
 
-from safetyd.core.shell import syntax
 from safetyd.core.shell.places import INSIDE
-from safetyd.core.shell.reading import HOLE
-from safetyd.core.shell.scope import Command, Redirect, Scope, Trace
-from safetyd.core.shell.syntax import Unreadable
+from safetyd.core.shell.scope import Command, Scope, Trace
+from safetyd.core.shell.tree import syntax
+from safetyd.core.shell.tree.assignments import Assigned, assignment
+from safetyd.core.shell.tree.redirections import REDIRECTS, opened
+from safetyd.core.shell.tree.syntax import Unreadable
 from safetyd.core.shell.words import (
     COMMAND,
     KNOWN,
@@ -19,9 +20,7 @@ from safetyd.core.shell.words import (
     Flow,
     Values,
     Word,
-    body,
     expand,
-    joined,
     least_trusted,
     run_inside,
 )
@@ -33,14 +32,8 @@ _escaped_in_backticks = re.compile(r"\\([$`\\])").sub
 
 Run = Callable[[Command, Scope], Flow]
 
-_REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
 _ARITHMETIC: Final = frozenset({"((", "$(("})
-
-
-# Builtins that assign to the variables that they name, and those that may assign to any.
-READING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let"})
-_CHANGING: Final = frozenset({"eval", "source", ".", "command", "builtin"})
 
 
 class Statements:
@@ -49,7 +42,7 @@ class Statements:
     def __init__(self, run: Run, trace: Trace) -> None:
         self._run = run
         self._trace = trace
-        self._changed: dict[int, tuple[Node, frozenset[str]]] = {}
+        self._assigned = Assigned()
         inner, branches = self._inner, self._branches
         self._kinds: dict[str, Callable[[Node, Scope, Flow | None], Flow]] = {
             "c_style_for_statement": branches,
@@ -135,7 +128,7 @@ class Statements:
     def _doubt(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
         """Forget what statements assigned and where they went, as they may not have run."""
         for node in nodes:
-            self._forget(node, scope)
+            self._assigned.forget(node, scope)
         if scope.cwd != cwd and (cwd is None or scope.place(cwd or ".").kind != INSIDE):
             scope.cwd = None
 
@@ -192,14 +185,14 @@ class Statements:
     def _compound(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         if node.children and node.children[0].type in _ARITHMETIC:
             run_inside(node, self._values(scope))
-            self._forget(node, scope)
+            self._assigned.forget(node, scope)
             return NOTHING
         return self._each(node.children, scope, stdin)
 
     def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Read everything that may run; what is assigned on the way is not known any more."""
         before = scope.cwd
-        self._forget(node, scope)
+        self._assigned.forget(node, scope)
         printed = []
         for child in node.children:
             if not child.is_named or child.type in _SILENT:
@@ -233,37 +226,15 @@ class Statements:
                 bodies.append(child)
             elif child.is_named and child.type not in _SILENT:
                 words += expand(child, self._values(scope))
-        self._forget(node, scope)
+        self._assigned.forget(node, scope)
         rounds = words if 0 < len(words) <= MAX_ROUNDS and all(w.known for w in words) else []
         origin = least_trusted([COMMAND, *(word.origin for word in words)])
         printed = []
         for value in [Flow(w.text, "") for w in rounds] or [_of_words(words, origin)]:
             scope.variables[name] = value
             printed += [self._statement(each, scope, stdin) for each in bodies]
-        self._forget(node, scope)
+        self._assigned.forget(node, scope)
         return _together(printed)
-
-    def _forget(self, node: Node, scope: Scope) -> None:
-        names = self._assigned(node)
-        if not names.isdisjoint(_CHANGING) or not scope.functions.keys().isdisjoint(names):
-            names |= scope.variables.keys()
-        for name in names:
-            scope.variables[name] = Flow(None, COMMAND)
-
-    def _assigned(self, node: Node) -> frozenset[str]:
-        """Return the variables that something in a node may change, and the programs that it runs.
-
-        Statements inside of others are asked about again, so it is remembered.
-        """
-        known = self._changed.get(node.id)
-        if known is None:
-            names = set(_names(node))
-            for child in node.children:
-                if child.child_count:
-                    names |= self._assigned(child)
-            # The node is kept: what identifies it is its place in memory.
-            known = self._changed[node.id] = (node, frozenset(names))
-        return known[1]
 
     def _define(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         name = next((c for c in node.children if c.type == "word"), None)
@@ -276,35 +247,18 @@ class Statements:
 
     def _assignments_alone(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         nodes = [node] if node.type == "variable_assignment" else node.children
-        given = [self._assignment(n, scope) for n in nodes if n.type == "variable_assignment"]
+        given = [
+            assignment(n, self._values(scope)) for n in nodes if n.type == "variable_assignment"
+        ]
         command = Command([], given, [], None, node.start_byte, node.end_byte)
         return self._run(command, scope)
-
-    def _assignment(self, node: Node, scope: Scope) -> tuple[str, Word]:
-        target, value = node.children[0], node.children[-1]
-        if target.type == "subscript":
-            run_inside(target, self._values(scope))
-        name = (target.text or b"").decode().partition("[")[0]
-        if value.type == "array":
-            words = [
-                w for c in value.children if c.is_named for w in expand(c, self._values(scope))
-            ]
-            text = " ".join(word.text for word in words)
-            origin = least_trusted([word.origin for word in words])
-            return name, Word(text, node.start_byte, node.end_byte, origin, quoted=True)
-        if value.type in {"=", "+="}:
-            return name, Word("", node.start_byte, node.end_byte)
-        word = joined(value, self._values(scope))
-        if any(child.type == "+=" for child in node.children) or target.type == "subscript":
-            word = word._replace(text=HOLE, origin=COMMAND)
-        return name, word
 
     def _declaration(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         """Read `export A=b`, `declare -x`, `unset` and their kin."""
         given, words = [], []
         for child in node.children:
             if child.type == "variable_assignment":
-                given.append(self._assignment(child, scope))
+                given.append(assignment(child, self._values(scope)))
             elif child.is_named:
                 words += expand(child, self._values(scope))
             else:
@@ -315,8 +269,8 @@ class Statements:
         return self._run(command, scope)
 
     def _redirected(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        inner = [c for c in node.children if c.type not in _REDIRECTS and c.is_named]
-        redirects = [c for c in node.children if c.type in _REDIRECTS]
+        inner = [c for c in node.children if c.type not in REDIRECTS and c.is_named]
+        redirects = [c for c in node.children if c.type in REDIRECTS]
         hanging = [c for r in redirects if r.type == "heredoc_redirect" for c in r.children]
         after = [child for child in hanging if child.type in self._kinds]
         if not inner:
@@ -327,7 +281,7 @@ class Statements:
             # A redirection belongs to the last command; the tree hangs it higher.
             flow = self._last_redirected(inner[0], redirects, scope, stdin)
         else:
-            stdin, made, _ = self._redirects(redirects, scope, stdin)
+            stdin, made, _ = opened(redirects, self._values(scope), stdin)
             flow = self._statement(inner[0], scope, stdin)
             self._trace.count()
             command = Command([], [], made, flow, node.start_byte, node.end_byte)
@@ -347,7 +301,7 @@ class Statements:
             elif child.type == "command":
                 flow = self._command(child, redirects, inner, flow if piped else stdin)
             else:
-                given, made, _ = self._redirects(redirects, inner, flow if piped else stdin)
+                given, made, _ = opened(redirects, self._values(inner), flow if piped else stdin)
                 flow = self._statement(child, inner, given)
                 self._run(Command([], [], made, flow, node.start_byte, node.end_byte), inner)
             printed.append(flow)
@@ -365,7 +319,7 @@ class Statements:
     def _bare_redirects(
         self, redirects: Sequence[Node], node: Node, scope: Scope, stdin: Flow | None
     ) -> Flow:
-        stdin, made, words = self._redirects(redirects, scope, stdin)
+        stdin, made, words = opened(redirects, self._values(scope), stdin)
         self._trace.count()
         command = Command(words, [], made, stdin, node.start_byte, node.end_byte)
         return self._run(command, scope)
@@ -377,14 +331,14 @@ class Statements:
         values = self._values(scope)
         for child in node.children:
             if child.type == "variable_assignment":
-                assignments.append(self._assignment(child, scope))
-            elif child.type in _REDIRECTS:
+                assignments.append(assignment(child, self._values(scope)))
+            elif child.type in REDIRECTS:
                 inner.append(child)
             elif child.type == "subshell":
                 raise Unreadable("cannot be read: it has brackets where a word belongs")
             else:
                 words += expand(child, values)
-        stdin, made, further = self._redirects([*inner, *redirects], scope, stdin)
+        stdin, made, further = opened([*inner, *redirects], self._values(scope), stdin)
         end = max((r.end_byte for r in redirects if r.type != "heredoc_redirect"), default=0)
         self._trace.count()
         command = Command(
@@ -392,87 +346,11 @@ class Statements:
         )
         return self._run(command, scope)
 
-    def _redirects(
-        self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None
-    ) -> tuple[Flow | None, list[Redirect], list[Word]]:
-        """Return where input comes from, what is opened, and words that stand behind."""
-        made, words, values = list[Redirect](), list[Word](), self._values(scope)
-        for node in nodes:
-            if node.type == "herestring_redirect":
-                word = joined(node.children[-1], values)
-                stdin = Flow(word.text + "\n", word.origin)
-            elif node.type == "heredoc_redirect":
-                stdin = self._heredoc(node, scope)
-                below = [c for c in node.children if c.type == "file_redirect"]
-                given, more, further = self._redirects(below, scope, stdin)
-                stdin, made, words = given, made + more, words + further
-                for child in node.children:
-                    if child.type in _WORDS:
-                        words += expand(child, values)
-            else:
-                redirect, further = self._file(node, values)
-                made.append(redirect)
-                words += further
-        return stdin, made, words
-
-    def _file(self, node: Node, values: Values) -> tuple[Redirect, list[Word]]:
-        operator, descriptor, targets = "", "", list[Word]()
-        for child in node.children:
-            if child.type == "file_descriptor":
-                descriptor = (child.text or b"").decode()
-            elif child.is_named:
-                targets += expand(child, values)
-            else:
-                operator = (child.text or b"").decode()
-        # What stands behind the file are further words of the command.
-        target = targets[0] if targets else Word("", node.start_byte, node.end_byte)
-        return Redirect(operator, descriptor, target), targets[1:]
-
-    def _heredoc(self, node: Node, scope: Scope) -> Flow:
-        start = next((c for c in node.children if c.type == "heredoc_start"), None)
-        text = next((c for c in node.children if c.type == "heredoc_body"), None)
-        if text is None or text.text is None:
-            return NOTHING
-        quoted = (
-            start is not None
-            and start.text is not None
-            and any(mark in start.text for mark in b"'\"\\")
-        )
-        said = text.text.decode("utf-8", "replace")
-        if quoted:
-            return Flow(said, "")
-        return body(text, self._values(scope))
-
     def _substitutions_of(self, node: Node, scope: Scope) -> None:
         if node.type in {"command_substitution", "process_substitution"}:
             self._substitution(node, scope)
         else:
             run_inside(node, self._values(scope))
-
-
-_WORDS: Final = frozenset(
-    {
-        *("word", "string", "raw_string", "ansi_c_string", "concatenation", "number"),
-        *("simple_expansion", "expansion", "command_substitution", "process_substitution"),
-    }
-)
-
-
-def _names(node: Node) -> Iterator[str]:
-    """Yield the variables that a node itself may change, and the program that it runs."""
-    if node.type == "variable_assignment":
-        yield _said(node.children[0]).partition("[")[0]
-    elif node.type == "command":
-        words = _said(node).split()
-        yield words[0]
-        if words[0] in READING:
-            yield from words[1:]
-        if words[0] == "printf" and words[1:2] == ["-v"]:
-            yield "eval"
-    elif node.type not in {"simple_expansion", "expansion"}:
-        for child in node.children:
-            if child.type in {"variable_name", "subscript"}:
-                yield _said(child).partition("[")[0]
 
 
 def _operands(node: Node) -> list[tuple[str, Node]]:
@@ -484,10 +362,6 @@ def _operands(node: Node) -> list[tuple[str, Node]]:
         parts += [(operator, child) for child in reversed(named[1:])]
         node = named[0]
     return [("", node), *reversed(parts)]
-
-
-def _said(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
 
 
 def _of_words(words: Sequence[Word], origin: str) -> Flow:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tree_sitter import Node
 
 from safetyd.core.shell.reading import HOLE
-from safetyd.core.shell.syntax import Unreadable
+from safetyd.core.shell.tree.syntax import Unreadable
 
 MAX_BRACES: Final = 64  # words that one may stand for
 

@@ -5,7 +5,6 @@ A reader is given an `Invocation` and says what it found. Rows name them in `rea
 
 from typing import Final
 
-from safetyd.core.shell.simple_commands import Reader
 from safetyd.core.shell.readers.buckets import read_bucket
 from safetyd.core.shell.readers.containers import read_docker
 from safetyd.core.shell.readers.databases import (
@@ -42,6 +41,7 @@ from safetyd.core.shell.readers.shell_builtins import (
     read_trap,
 )
 from safetyd.core.shell.readers.shells import read_shell
+from safetyd.core.shell.simple_commands import Reader
 
 READERS: Final[dict[str, Reader]] = {
     "alias": read_alias,

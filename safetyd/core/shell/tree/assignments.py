@@ -1,0 +1,109 @@
+"""Variables: what is assigned to them, and which of them something may have changed."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tree_sitter import Node
+
+from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.scope import POSITIONAL, Scope
+from safetyd.core.shell.words import (
+    COMMAND,
+    Flow,
+    Values,
+    Word,
+    expand,
+    joined,
+    least_trusted,
+    run_inside,
+)
+
+# Builtins that assign to the variables that they name, and those that may assign to any.
+_READING: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let"})
+_CHANGING: Final = frozenset({"eval", "source", ".", "command", "builtin"})
+_names_in = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").findall
+
+
+class Assigned:
+    """The variables that parts of a tree may change, each part looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Node, frozenset[str]]] = {}
+
+    def forget(self, node: Node, scope: Scope) -> None:
+        """Let nobody trust what something in a node may have changed."""
+        names = self._names(node)
+        if not names.isdisjoint(_CHANGING) or not scope.functions.keys().isdisjoint(names):
+            names |= scope.variables.keys()
+        for name in names:
+            scope.variables[name] = Flow(None, COMMAND)
+
+    def _names(self, node: Node) -> frozenset[str]:
+        """Return the variables that something in a node may change, and the programs that it runs.
+
+        Statements inside of others are asked about again, so it is remembered.
+        """
+        known = self._known.get(node.id)
+        if known is None:
+            names = set(_names(node))
+            for child in node.children:
+                if child.child_count:
+                    names |= self._names(child)
+            # The node is kept: what identifies it is its place in memory.
+            known = self._known[node.id] = (node, frozenset(names))
+        return known[1]
+
+
+def assignment(node: Node, values: Values) -> tuple[str, Word]:
+    """Return a variable and the word that is assigned to it."""
+    target, value = node.children[0], node.children[-1]
+    if target.type == "subscript":
+        run_inside(target, values)
+    name = _said(target).partition("[")[0]
+    if value.type == "array":
+        words = [w for child in value.children if child.is_named for w in expand(child, values)]
+        text = " ".join(word.text for word in words)
+        origin = least_trusted([word.origin for word in words])
+        return name, Word(text, node.start_byte, node.end_byte, origin, quoted=True)
+    if value.type in {"=", "+="}:
+        return name, Word("", node.start_byte, node.end_byte)
+    word = joined(value, values)
+    if any(child.type == "+=" for child in node.children) or target.type == "subscript":
+        word = word._replace(text=HOLE, origin=COMMAND)
+    return name, word
+
+
+def forget_read(program: str, words: Sequence[Word], scope: Scope) -> None:
+    """Forget the variables that a builtin assigns to."""
+    if program in _READING:
+        names = {name for word in words for name in _names_in(word.text)}
+    elif program in {"shift", "set"}:
+        names = set(POSITIONAL)
+    elif program in {"source", "."}:
+        names = set(scope.variables)
+    else:
+        return
+    for name in names:
+        scope.variables[name] = Flow(None, COMMAND)
+
+
+def _names(node: Node) -> Iterator[str]:
+    """Yield the variables that a node itself may change, and the program that it runs."""
+    if node.type == "variable_assignment":
+        yield _said(node.children[0]).partition("[")[0]
+    elif node.type == "command":
+        words = _said(node).split()
+        yield words[0]
+        if words[0] in _READING:
+            yield from _names_in(" ".join(words[1:]))
+        if words[0] == "printf" and words[1:2] == ["-v"]:
+            yield "eval"
+    elif node.type not in {"simple_expansion", "expansion"}:
+        for child in node.children:
+            if child.type in {"variable_name", "subscript"}:
+                yield _said(child).partition("[")[0]
+
+
+def _said(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -1,0 +1,73 @@
+"""Redirections, here-documents and here-strings: what a command reads and which files it opens."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tree_sitter import Node
+
+from safetyd.core.shell.scope import Redirect
+from safetyd.core.shell.words import KNOWN, NOTHING, Flow, Values, Word, body, expand, joined
+
+REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_WORDS: Final = frozenset(
+    {
+        *("word", "string", "raw_string", "ansi_c_string", "concatenation", "number"),
+        *("simple_expansion", "expansion", "command_substitution", "process_substitution"),
+    }
+)
+
+
+class Opened(NamedTuple):
+    """What the redirections of a command make of it."""
+
+    stdin: Flow | None
+    redirects: list[Redirect]
+    words: list[Word]  # of the command, which stand behind a file
+
+
+def opened(nodes: Sequence[Node], values: Values, stdin: Flow | None) -> Opened:
+    """Return where input comes from, what is opened, and words that stand behind."""
+    made, words = list[Redirect](), list[Word]()
+    for node in nodes:
+        if node.type == "herestring_redirect":
+            word = joined(node.children[-1], values)
+            stdin = Flow(word.text + "\n", word.origin)
+        elif node.type == "heredoc_redirect":
+            stdin = _heredoc(node, values)
+            below = [child for child in node.children if child.type == "file_redirect"]
+            stdin, more, further = opened(below, values, stdin)
+            made += more
+            words += further
+            for child in node.children:
+                if child.type in _WORDS:
+                    words += expand(child, values)
+        else:
+            redirect, further = _file(node, values)
+            made.append(redirect)
+            words += further
+    return Opened(stdin, made, words)
+
+
+def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
+    operator, descriptor, targets = "", "", list[Word]()
+    for child in node.children:
+        if child.type == "file_descriptor":
+            descriptor = (child.text or b"").decode()
+        elif child.is_named:
+            targets += expand(child, values)
+        else:
+            operator = (child.text or b"").decode()
+    # What stands behind the file are further words of the command.
+    target = targets[0] if targets else Word("", node.start_byte, node.end_byte)
+    return Redirect(operator, descriptor, target), targets[1:]
+
+
+def _heredoc(node: Node, values: Values) -> Flow:
+    parts = {child.type: child for child in node.children}
+    start, text = parts.get("heredoc_start"), parts.get("heredoc_body")
+    if text is None:
+        return NOTHING
+    marks = (start.text or b"") if start else b""
+    if any(mark in marks for mark in b"'\"\\"):
+        return Flow((text.text or b"").decode("utf-8", "replace"), KNOWN)
+    return body(text, values)

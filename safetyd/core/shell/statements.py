@@ -33,6 +33,8 @@ _escaped_in_backticks = re.compile(r"\\([$`\\])").sub
 Run = Callable[[Command, Scope], Flow]
 
 _SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
+_RESERVED: Final = frozenset(word.encode() for word in syntax.RESERVED)
+_ENDS_OF_CASES: Final = frozenset({";;", ";&", ";;&"})
 _ARITHMETIC: Final = frozenset({"((", "$(("})
 
 
@@ -57,7 +59,7 @@ class Statements:
             "function_definition": self._define,
             "if_statement": branches,
             "list": self._list,
-            "negated_command": inner,
+            "negated_command": self._negated,
             "pipeline": self._piped,
             "redirected_statement": self._redirected,
             "subshell": self._subshell,
@@ -93,6 +95,8 @@ class Statements:
         """Read statements one after the other, and return what all of them print."""
         printed = []
         for at, node in enumerate(nodes):
+            if node.type in _ENDS_OF_CASES:
+                raise Unreadable(f"cannot be read: it has {node.type} where none belongs")
             if node.is_named and node.type not in _SILENT:
                 apart = at + 1 < len(nodes) and nodes[at + 1].type == "&"
                 printed.append(self._statement(node, scope.copy() if apart else scope, stdin))
@@ -107,6 +111,10 @@ class Statements:
         return read(node, scope, stdin)
 
     def _inner(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        return self._each(node.children, scope, stdin)
+
+    def _negated(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
+        syntax.check_apart(node.children)
         return self._each(node.children, scope, stdin)
 
     def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -187,6 +195,8 @@ class Statements:
             run_inside(node, self._values(scope))
             self._assigned.forget(node, scope)
             return NOTHING
+        if not any(child.is_named for child in node.children):
+            raise Unreadable("cannot be read: it has brackets with nothing inside")
         return self._each(node.children, scope, stdin)
 
     def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -256,6 +266,7 @@ class Statements:
     def _declaration(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         """Read `export A=b`, `declare -x`, `unset` and their kin."""
         given, words = [], []
+        syntax.check_apart(node.children)
         for child in node.children:
             if child.type == "variable_assignment":
                 given.append(assignment(child, self._values(scope)))
@@ -329,13 +340,17 @@ class Statements:
     ) -> Flow:
         words, assignments, inner = list[Word](), list[tuple[str, Word]](), list[Node]()
         values = self._values(scope)
-        for child in node.children:
+        children = node.children
+        syntax.check_apart(child for child in children if child.type not in REDIRECTS)
+        for child in children:
             if child.type == "variable_assignment":
                 assignments.append(assignment(child, self._values(scope)))
             elif child.type in REDIRECTS:
                 inner.append(child)
             elif child.type == "subshell":
                 raise Unreadable("cannot be read: it has brackets where a word belongs")
+            elif child.type == "command_name" and _begins_with_syntax(child):
+                raise Unreadable("cannot be read: it has a word of the syntax where none belongs")
             else:
                 words += expand(child, values)
         stdin, made, further = opened([*inner, *redirects], self._values(scope), stdin)
@@ -351,6 +366,12 @@ class Statements:
             self._substitution(node, scope)
         else:
             run_inside(node, self._values(scope))
+
+
+def _begins_with_syntax(name: Node) -> bool:
+    """Say whether a program is named by a word that bash never takes for one."""
+    said = (name.text or b"").split(None, 1)
+    return bool(said) and said[0] in _RESERVED
 
 
 def _operands(node: Node) -> list[tuple[str, Node]]:

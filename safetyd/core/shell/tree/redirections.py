@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from tree_sitter import Node
 
 from safetyd.core.shell.scope import Redirect
+from safetyd.core.shell.tree.syntax import check_apart
 from safetyd.core.shell.words import KNOWN, NOTHING, Flow, Values, Word, body, expand, joined
 
 REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -50,6 +51,7 @@ def opened(nodes: Sequence[Node], values: Values, stdin: Flow | None) -> Opened:
 
 def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
     operator, descriptor, targets = "", "", list[Word]()
+    check_apart(child for child in node.children if child.type in _WORDS)
     for child in node.children:
         if child.type == "file_descriptor":
             descriptor = (child.text or b"").decode()

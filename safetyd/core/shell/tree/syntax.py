@@ -1,24 +1,38 @@
 """The text of a command as a tree, or the reason why it cannot be read."""
 
 import re
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
 import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 MAX_BYTES: Final = 64 * 1024
 
 # No quote, operator, expansion, glob or second line: splitting at blanks is all there is to it.
 _is_plain = re.compile(r"[A-Za-z0-9_./:@,+%-][A-Za-z0-9_./:=@,+% -]*\Z").match
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_KEYWORDS: Final = frozenset(
+# Words that bash reads as syntax where a program is named.
+RESERVED: Final = frozenset(
     {
         *("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case"),
-        *("esac", "in", "select", "function", "export", "declare", "local", "readonly"),
-        *("typeset", "unset"),
+        *("esac", "in", "select", "function", "{", "}", "[[", "]]"),
     }
 )
-_parser = Parser(Language(tree_sitter_bash.language()))
+_KEYWORDS: Final = RESERVED | {"export", "declare", "local", "readonly", "typeset", "unset"}
+# A word that goes on in the next line or behind a blank, and what of the tree takes care of it.
+_GOES_ON: Final = re.compile(rb"(?<!\\)(?:\\\\)*(?:\\(?=[ \t])|(?<=[^\s;&|(])\\(?=\n[^\s;&|)]))")
+_GOING_ON: Final = frozenset(
+    {
+        *("word", "string", "string_content", "raw_string", "ansi_c_string", "comment"),
+        *("heredoc_body", "heredoc_content"),
+    }
+)
+_quotes = re.compile(rb"[\\'\"]").sub
+_LANGUAGE: Final = Language(tree_sitter_bash.language())
+_HEREDOCS: Final = Query(_LANGUAGE, "(heredoc_redirect) @heredoc")
+_parser = Parser(_LANGUAGE)
 
 
 class Unreadable(Exception):
@@ -41,7 +55,40 @@ def tree(text: bytes) -> Node:
     root = _parser.parse(text).root_node
     if root.has_error:
         raise Unreadable("cannot be read: its quotes, brackets or operators do not fit together")
+    if b"\\" in text:
+        _check_escapes(root, text)
+    if b"<<" in text:
+        for node in QueryCursor(_HEREDOCS).captures(root).get("heredoc", ()):
+            _check_heredoc(node, text)
     return root
+
+
+def check_apart(nodes: Iterable[Node]) -> None:
+    """Refuse words that touch one another: they are one, which the tree divided."""
+    for node, following in pairwise(nodes):
+        if node.end_byte == following.start_byte:
+            raise Unreadable("cannot be read: it has an expansion in an unusual place")
+
+
+def _check_escapes(root: Node, text: bytes) -> None:
+    """Refuse escaped blanks and line ends that the tree takes for the space between words."""
+    for found in _GOES_ON.finditer(text):
+        at = found.end() - 1
+        node = root.descendant_for_byte_range(at, at)
+        if node is None or node.type not in _GOING_ON:
+            raise Unreadable("cannot be read: it has an escape between words")
+
+
+def _check_heredoc(node: Node, text: bytes) -> None:
+    """Refuse a here-document that ends elsewhere for a shell: only a whole line ends it."""
+    parts = {child.type: child for child in node.children}
+    start, end = parts["heredoc_start"], parts["heredoc_end"]
+    word = _quotes(b"", start.text or b"")
+    tabs = rb"\t*" if "<<-" in parts else b""
+    begin = text.index(b"\n", start.end_byte)
+    found = re.compile(rb"\n" + tabs + b"(" + re.escape(word) + rb")(?=\n|\Z)").search(text, begin)
+    if found is None or found.start(1) != end.start_byte:
+        raise Unreadable("cannot be read: where its here-document ends is not plain")
 
 
 def check(text: str) -> None:

@@ -1,0 +1,161 @@
+"""Our tree beside that of bash: the same simple commands, or it cannot be read."""
+
+import re
+import shutil
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.shell.judge import read
+from safetyd.core.shell.places import Project
+from safetyd.core.shell.programs import shipped
+from safetyd.core.shell.scope import Command, Scope, Trace
+from safetyd.core.shell.statements import Statements
+from safetyd.core.shell.tree import syntax
+from safetyd.core.shell.words import COMMAND, Flow
+from tests.core.shell.printed_by_bash import first_words, printed
+from tests.core.shell.test_corpus import labelled
+from tests.core.shell.test_hiding import CLOTHES, HARMLESS, HIDDEN
+from tests.examples import examples
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("bash") is None or (printed("ls") or "").strip() != "ls",
+    reason="bash prints what it parsed from 5.2 on",
+)
+
+REJECTED: Final = (
+    *("ls; }", "ls )", "( ls", "{ ls", "if ls; then", "ls |", "ls &&", "ls ;; ls", "| ls"),
+    *("echo 'a", 'echo "a', "echo $(ls", "echo `ls", "for i in a b; ls; done", "case x in a ls"),
+    *("ls && || ls", "ls & & ls", "; ls", "if; then ls; fi", "do ls; done", "fi", "done", "esac"),
+    *(
+        "then ls",
+        "else",
+        "function",
+        "f() ",
+        "() { ls; }",
+        "ls > ",
+        "ls <",
+        "cat << ",
+        "[[ a",
+        "(( 1",
+    ),
+    *("ls >> > x", "while; do ls; done", "! | ls", "a=(1 2", "echo ${a", "{ }", "( )", "ls (a)"),
+    *("case in esac esac", "ls ;;", "select", "echo )", "ls & ;"),
+)
+WORDS: Final = (
+    *(
+        "ls",
+        "rm",
+        "echo a",
+        "-rf",
+        "/",
+        "x",
+        "'a b'",
+        '"c d"',
+        "$X",
+        "$(ls)",
+        "`ls`",
+        "X=1",
+        "a=(1)",
+    ),
+    *("if", "then", "else", "fi", "for i in a", "do", "done", "while", "case x in", "a)", "esac"),
+    *("{", "}", "(", ")", "[[ a ]]", "((", "))", "!", "time", "coproc", "function f", "f()", "in"),
+    *(";", "&", "&&", "||", "|", "|&", ";;", "\n", "> x", "2>&1", "< x", "<<< x", "<(ls)", ">(ls)"),
+    *(
+        "<<E\nx\nE\n",
+        "# c\n",
+        "\\",
+        "\\\n",
+        "''",
+        "{a,b}",
+        "*",
+        "~",
+        "export A=1",
+        "local",
+        "[ a ]",
+    ),
+)
+
+
+BEFORE: Final = frozenset({"time", "-p", "coproc", "!"})  # words to us, syntax to bash
+
+
+def ours(text: str) -> list[str] | None:
+    """Return the first words of the simple commands as we read them; None if we cannot."""
+    found: dict[int, str] = {}
+    source = text.encode()
+    trace = Trace(text)
+
+    def run(command: Command, scope: Scope) -> Flow:
+        if command.words and not trace.way:
+            given = [(word.start, source[word.start : word.end].decode()) for word in command.words]
+            found.update([(start, word) for start, word in given if word not in BEFORE][:1])
+        return Flow(None, COMMAND)
+
+    scope = Scope(Project())
+    statements = Statements(run, trace)
+    try:
+        syntax.check(text)
+        statements.read(text, scope)
+        read_bodies = set[str]()
+        while left := scope.functions.keys() - read_bodies:
+            for name in left:
+                body = scope.functions[name]
+                assert not isinstance(body, str)
+                statements.body(body, scope, None)
+            read_bodies |= left
+    except (syntax.Unreadable, RecursionError):
+        return None
+    return [found[start] for start in sorted(found)]
+
+
+def compared(word: str) -> str:
+    """Return what of a word both write in the same way."""
+    bare = re.sub(r"\$(?=['\"])|\\\n", "", word)
+    if word.startswith("$'"):
+        bare = re.sub(r"\\x(..)", lambda found: chr(int(found[1], 16)), bare)
+    return re.split(r"\$\(|`|<\(", bare)[0].strip("'\"")
+
+
+def check(text: str) -> None:
+    told = ours(text)
+    if told is None:
+        assert read(text, shipped()).stopping
+        return
+    said = printed(text)
+    assert said is not None, f"bash rejects {text!r}"
+    theirs = [compared(word) for word in first_words(said) if word != "["]
+    assert sorted(compared(word) for word in told if word != "[") == sorted(theirs), said
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_hidden_commands_are_the_same_to_bash(text: str) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize("clothes", CLOTHES)
+def test_harmless_commands_are_the_same_to_bash(clothes: str) -> None:
+    for command in HARMLESS[:2]:
+        check(clothes.replace("COMMAND", command))
+
+
+@pytest.mark.parametrize("text", REJECTED)
+def test_what_bash_rejects_is_not_read(text: str) -> None:
+    assert printed(text) is None
+    assert ours(text) is None
+    assert read(text, shipped()).stopping
+
+
+def test_shipped_commands_are_the_same_to_bash() -> None:
+    texts = [case.command for case in labelled()]
+    for text in texts:
+        if syntax.plain_words(text) is None:
+            check(text)
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9))
+@examples(2, deadline=None)
+def test_any_words_are_the_same_to_bash(words: list[str]) -> None:
+    check(" ".join(words))

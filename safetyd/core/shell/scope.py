@@ -1,6 +1,6 @@
 """What holds while a command is read: variables, functions, files, and where it stands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -37,6 +37,15 @@ class Command(NamedTuple):
     end: int
 
 
+class Trap(NamedTuple):
+    """A text that runs at the end, with what variables hold then."""
+
+    text: str
+    word: Word
+    scope: "Scope"
+    variables: dict[str, Flow]  # when it was set
+
+
 class Scope:
     """The variables, functions and folder of a shell; a subshell has a copy."""
 
@@ -60,6 +69,23 @@ class Scope:
         other.files = self.files
         other.elsewhere = self.elsewhere or elsewhere
         return other
+
+    @contextmanager
+    def assigned(self, given: Sequence[tuple[str, Word]]) -> Iterator[None]:
+        """Let variables hold for one command, as `A=b command` does."""
+        before = {name: self.variables.get(name) for name, _ in given}
+        during = {name: Flow(value.text, value.origin) for name, value in given}
+        self.variables |= during
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if self.variables.get(name) is not during[name]:
+                    self.variables[name] = Flow(None, COMMAND)  # the command changed it
+                elif value is None:
+                    del self.variables[name]
+                else:
+                    self.variables[name] = value
 
     def take_over(self, inner: "Scope", name: str) -> None:
         """Take over what a function leaves behind.

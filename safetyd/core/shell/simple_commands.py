@@ -8,19 +8,27 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, followed, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
-from safetyd.core.shell.scope import POSITIONAL, Command, Scope, Trace
+from safetyd.core.shell.scope import POSITIONAL, Command, Scope, Trace, Trap
 from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import forget_read
 from safetyd.core.shell.tree.recursion import forks_itself
-from safetyd.core.shell.tree.syntax import Unreadable
+from safetyd.core.shell.tree.syntax import Unreadable, counts_by_running
 from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word
 
 Reader = Callable[[Invocation], None]
 
 _WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _PATH: Final = "PATH"
+_TRAP: Final = "trap"
 _OWN: Final = "SAFETYD_"
 _SWITCH: Final = "AI_COMPANY_ENABLED"
+# Builtins to which a word may be a variable with a subscript, or arithmetic.
+_COUNTING: Final = frozenset(
+    {
+        *("let", "test", "[", "read", "unset", "printf", "declare", "local", "typeset", "export"),
+        *("readonly", "mapfile", "readarray", "getopts", "wait", "shift", "exit", "return"),
+    }
+)
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
 
@@ -40,11 +48,15 @@ class Commands:
         self._readers = readers
         self._trace = trace
         self._statements = Statements(self.run, trace)
+        self._traps: list[Trap] = []
 
     def read(self, text: str, scope: Scope) -> None:
         """Read a whole text, and what it defines and never calls."""
         self._statements.read(text, scope)
         self._uncalled(scope)
+        for trap in tuple(self._traps):
+            if trap.scope.variables != trap.variables:
+                self.text(trap.text, trap.word, trap.scope, _TRAP, None)
 
     def _uncalled(self, scope: Scope) -> None:
         for name in list(scope.functions):
@@ -61,6 +73,10 @@ class Commands:
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Read a text that a program hands to a shell; the scope stays as it is."""
         inner = scope.copy()
+        if way == _TRAP:
+            start, end = self._trace.span(word.start, word.end)
+            whole = word._replace(start=start, end=end, inner=-1)
+            self._traps.append(Trap(text, whole, scope, inner.variables.copy()))
         for name in POSITIONAL & inner.variables.keys():
             inner.variables[name] = Flow(None, COMMAND)  # those of another shell
         written = text.encode("utf-8", "replace")
@@ -87,7 +103,13 @@ class Commands:
         stdin = self._input(command, scope)
         command = command._replace(stdin=stdin)
         self._assign(command, scope)
-        flow = self._called(command, scope) if command.words else command.stdin or NOTHING
+        if not command.words:
+            flow = command.stdin or NOTHING
+        elif not command.assignments or command.words[0].text in _DECLARING:
+            flow = self._called(command, scope)
+        else:
+            with scope.assigned(command.assignments):
+                flow = self._called(command, scope)
         flow = self._redirect(command, flow, scope)
         if self._trace.is_top:
             self._trace.blanks += shape.blanks(command, self._trace.findings[found:], scope.project)
@@ -136,13 +158,18 @@ class Commands:
     def _assign(self, command: Command, scope: Scope) -> None:
         for name, value in command.assignments:
             self._variable(name, value, command, scope)
-        declares = command.words and command.words[0].text in _DECLARING
-        if not command.words or declares:
+        if not command.words or command.words[0].text in _DECLARING:
+            for word in command.words[1:]:
+                if word.text[:1] == "-" and "n" in word.text and command.words[0].text != "export":
+                    raise Unreadable("cannot be read: it gives a variable another name")
             for name, value in command.assignments:
                 scope.variables[name] = Flow(value.text, value.origin)
 
     def _variable(self, name: str, value: Word, command: Command, scope: Scope) -> None:
         """Say what a variable makes other programs do."""
+        if counts_by_running(value.text):
+            why = "assigns a text that runs a command where it is counted with"
+            self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         if name.startswith(_OWN) or name == _SWITCH:
             why = f"sets {name}, which is safetyd's own"
             inv = self._invocation(command, scope, OWN_PROGRAM)
@@ -179,6 +206,8 @@ class Commands:
             return self._function(first.text, command.words[1:], command.stdin, scope)
         name = places.program_name(first.text)
         program = self._table.find(name) if name else None
+        if name in _COUNTING and any(counts_by_running(word.text) for word in command.words[1:]):
+            raise Unreadable("cannot be read: it has a subscript that runs a command")
         forget_read(name, command.words[1:], scope)
         if program is None:
             return self._unknown(first, name, command, scope)
@@ -209,12 +238,15 @@ class Commands:
                 inv.writes(value)
             elif option in row.runs and value is not None:
                 inv.output = inv.shell(value, f"{inv.call.name} {option}", inv.stdin)
+        given: list[tuple[str, Word]] = []
         while wraps.assigns and inner and "=" in inner[0].text.lstrip("-"):
             name, _, text = inner[0].text.partition("=")
-            self._variable(name, inner[0]._replace(text=text), inv.command, inv.scope)
+            given.append((name, inner[0]._replace(text=text)))
+            self._variable(*given[-1], inv.command, inv.scope)
             inner = inner[1:]
         if inner:
-            inv.output = self._inner(wraps, inner, inv)
+            with inv.scope.assigned(given):
+                inv.output = self._inner(wraps, inner, inv)
             return
         effect = row.bare or (Effect.READ if wraps.optional else Effect.UNKNOWN)
         if row.effect is None or effect is not Effect.READ:

@@ -11,8 +11,8 @@ from safetyd.core.shell.places import INSIDE
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.tree.assignments import Assigned, assignment
-from safetyd.core.shell.tree.redirections import REDIRECTS, opened
-from safetyd.core.shell.tree.syntax import Unreadable
+from safetyd.core.shell.tree.redirections import opened
+from safetyd.core.shell.tree.syntax import REDIRECTS, Unreadable
 from safetyd.core.shell.words import (
     COMMAND,
     KNOWN,
@@ -144,6 +144,8 @@ class Statements:
         return self._each(node.children, scope.copy(), stdin)
 
     def _test(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
+        if syntax.counts_by_running((node.text or b"").decode("utf-8", "replace")):
+            raise Unreadable("cannot be read: it has a subscript that runs a command")
         run_inside(node, self._values(scope))
         return NOTHING
 
@@ -205,6 +207,8 @@ class Statements:
         self._assigned.forget(node, scope)
         printed = []
         for child in node.children:
+            if child.type in _ENDS_OF_CASES:
+                raise Unreadable(f"cannot be read: it has {child.type} where none belongs")
             if not child.is_named or child.type in _SILENT:
                 continue
             if child.type == "case_item":
@@ -251,6 +255,8 @@ class Statements:
         body_ = node.children[-1]
         if name is None or name.text is None:
             raise Unreadable("cannot be read: it defines a function without a name")
+        if body_.text is not None and body_.text[:2] in {b"[", b"[ "}:
+            raise Unreadable("cannot be read: it defines a function without a body")
         scope.functions[name.text.decode()] = body_
         scope.called.discard(name.text.decode())
         return NOTHING
@@ -292,7 +298,9 @@ class Statements:
             # A redirection belongs to the last command; the tree hangs it higher.
             flow = self._last_redirected(inner[0], redirects, scope, stdin)
         else:
-            stdin, made, _ = opened(redirects, self._values(scope), stdin)
+            stdin, made, words = opened(redirects, self._values(scope), stdin)
+            if words:
+                raise Unreadable("cannot be read: it has words where none belong")
             flow = self._statement(inner[0], scope, stdin)
             self._trace.count()
             command = Command([], [], made, flow, node.start_byte, node.end_byte)
@@ -341,7 +349,7 @@ class Statements:
         words, assignments, inner = list[Word](), list[tuple[str, Word]](), list[Node]()
         values = self._values(scope)
         children = node.children
-        syntax.check_apart(child for child in children if child.type not in REDIRECTS)
+        syntax.check_apart((*children, *redirects))
         for child in children:
             if child.type == "variable_assignment":
                 assignments.append(assignment(child, self._values(scope)))

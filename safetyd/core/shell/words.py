@@ -165,7 +165,7 @@ def _pieces(node: Node, values: Values, *, quoted: bool) -> Iterator[Piece]:
     if kind in _QUOTED:
         yield from _quoted(node, values)
     elif kind in {"word", "number"} and not node.children:
-        yield from _bare(_literal(_text(node)))
+        yield from _bare(_one_line(_text(node)))
     elif kind in {"concatenation", "command_name", "word", "number"}:
         for child in node.children:
             yield from _pieces(child, values, quoted=quoted)
@@ -206,6 +206,13 @@ def _literal(text: str) -> str:
     if ("`" in text or "$" in text) and _is_overlooked(text):
         raise Unreadable("cannot be read: it has an expansion in an unusual place")
     return text
+
+
+def _one_line(text: str) -> str:
+    """Return a word without quotes; a line that ends in it is an error of the tree."""
+    if "\n" in text and "\n" in text.replace("\\\n", ""):
+        raise Unreadable("cannot be read: a line of it ends in an unusual place")
+    return _literal(text)
 
 
 def _inside(node: Node, values: Values, literal: Callable[[str], str]) -> Iterator[Piece]:

@@ -36,7 +36,7 @@ class _Commands:
         self._tokens = tokens
         self._at = 0
 
-    def firsts(self) -> Iterator[str]:
+    def firsts(self) -> Iterator[str]:  # noqa: C901, PLR0912, PLR0915 - a case for each keyword
         expected, cases = True, 0
         while self._at < len(self._tokens):
             token = self._next()
@@ -62,7 +62,7 @@ class _Commands:
             elif token == "((":
                 self._skip("))")
                 expected = False
-            elif token in {"coproc", "function"}:
+            elif token == "function":
                 self._next()
             elif token in _CLOSING:
                 expected = False

@@ -8,6 +8,7 @@ from tree_sitter import Node
 
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.scope import POSITIONAL, Scope
+from safetyd.core.shell.tree.syntax import Unreadable
 from safetyd.core.shell.words import (
     COMMAND,
     Flow,
@@ -61,6 +62,8 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
     if target.type == "subscript":
         run_inside(target, values)
     name = _said(target).partition("[")[0]
+    if not name.isidentifier():
+        raise Unreadable("cannot be read: it assigns to what is no variable")
     if value.type == "array":
         words = [w for child in value.children if child.is_named for w in expand(child, values)]
         text = " ".join(word.text for word in words)

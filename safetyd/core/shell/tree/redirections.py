@@ -1,15 +1,16 @@
 """Redirections, here-documents and here-strings: what a command reads and which files it opens."""
 
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tree_sitter import Node
 
 from safetyd.core.shell.scope import Redirect
-from safetyd.core.shell.tree.syntax import check_apart
+from safetyd.core.shell.tree.syntax import Unreadable, check_apart
 from safetyd.core.shell.words import KNOWN, NOTHING, Flow, Values, Word, body, expand, joined
 
-REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_is_descriptor = re.compile(r"\d+\Z|\{\w+\}\Z").match
 _WORDS: Final = frozenset(
     {
         *("word", "string", "raw_string", "ansi_c_string", "concatenation", "number"),
@@ -54,7 +55,9 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
     check_apart(child for child in node.children if child.type in _WORDS)
     for child in node.children:
         if child.type == "file_descriptor":
-            descriptor = (child.text or b"").decode()
+            descriptor = (child.text or b"").decode("utf-8", "replace")
+            if not _is_descriptor(descriptor):
+                raise Unreadable("cannot be read: a word of it touches a redirection")
         elif child.is_named:
             targets += expand(child, values)
         else:

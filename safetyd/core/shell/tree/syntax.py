@@ -13,11 +13,12 @@ MAX_BYTES: Final = 64 * 1024
 # No quote, operator, expansion, glob or second line: splitting at blanks is all there is to it.
 _is_plain = re.compile(r"[A-Za-z0-9_./:@,+%-][A-Za-z0-9_./:=@,+% -]*\Z").match
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 # Words that bash reads as syntax where a program is named.
 RESERVED: Final = frozenset(
     {
         *("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case"),
-        *("esac", "in", "select", "function", "{", "}", "[[", "]]"),
+        *("esac", "in", "select", "function", "coproc", "{", "}", "[[", "]]"),
     }
 )
 _KEYWORDS: Final = RESERVED | {"export", "declare", "local", "readonly", "typeset", "unset"}
@@ -30,8 +31,10 @@ _GOING_ON: Final = frozenset(
     }
 )
 _quotes = re.compile(rb"[\\'\"]").sub
+# A subscript with a substitution: arithmetic runs it, also where it stands in a variable.
+counts_by_running = re.compile(r"\w\[[^]]*(?:\$\(|`)").search
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
-_HEREDOCS: Final = Query(_LANGUAGE, "(heredoc_redirect) @heredoc")
+_DOUBTFUL: Final = Query(_LANGUAGE, "(heredoc_redirect) @heredoc (comment) @comment")
 _parser = Parser(_LANGUAGE)
 
 
@@ -57,17 +60,26 @@ def tree(text: bytes) -> Node:
         raise Unreadable("cannot be read: its quotes, brackets or operators do not fit together")
     if b"\\" in text:
         _check_escapes(root, text)
-    if b"<<" in text:
-        for node in QueryCursor(_HEREDOCS).captures(root).get("heredoc", ()):
+    if b"<<" in text or b"#" in text:
+        found = QueryCursor(_DOUBTFUL).captures(root)
+        for node in found.get("heredoc", ()):
             _check_heredoc(node, text)
+        for node in found.get("comment", ()):
+            _check_comment(node, text)
     return root
 
 
 def check_apart(nodes: Iterable[Node]) -> None:
     """Refuse words that touch one another: they are one, which the tree divided."""
     for node, following in pairwise(nodes):
-        if node.end_byte == following.start_byte:
+        if node.end_byte == following.start_byte and following.type not in REDIRECTS:
             raise Unreadable("cannot be read: it has an expansion in an unusual place")
+
+
+def _check_comment(node: Node, text: bytes) -> None:
+    """Refuse what only the tree takes for a comment."""
+    if node.start_byte and text[node.start_byte - 1] not in b" \t\n;&|(":
+        raise Unreadable("cannot be read: it has a # in an unusual place")
 
 
 def _check_escapes(root: Node, text: bytes) -> None:

@@ -37,6 +37,7 @@ class Invocation:
         self.named = call.name  # with its verb, once that is known
         self.output = Flow(None, COMMAND)
         self._trace = trace
+        self._said: str | None = None  # what findings share is made once
 
     @property
     def stdin(self) -> Flow | None:
@@ -58,6 +59,10 @@ class Invocation:
         """Say what this does."""
         command, trace = self.command, self._trace
         start, end = trace.span(command.start, command.end)
+        if said is None:
+            if self._said is None:
+                self._said = _acting(command.words)
+            said = self._said
         trace.findings.append(
             Finding(
                 effect=effect,
@@ -72,7 +77,7 @@ class Invocation:
                 start=start,
                 end=end,
                 way=trace.way,
-                said=_acting(command.words) if said is None else said,
+                said=said,
             )
         )
 
@@ -201,7 +206,7 @@ class Invocation:
 
 def _acting(words: Sequence[Word]) -> str:
     """Join words, but for those that are sentences: messages, patterns, code."""
-    return " ".join(w.text for w in words if not (w.quoted and " " in w.text))
+    return " ".join([w.text for w in words if not (w.quoted and " " in w.text)])
 
 
 def _names_in(text: str) -> Iterator[str]:

@@ -111,10 +111,18 @@ class Program:
         uses = [use for effect in EFFECTS for use in _uses(row, effect)]
         self.uses = sorted(uses, key=lambda use: use.specific, reverse=True)
         self.by_options = [use for use in self.uses if not use.words]
+        self.has_verbs = len(self.by_options) < len(self.uses)
+        firsts = {use.words[0] for use in self.uses if use.words and "*" not in use.words[0]}
+        self._by_verb = {first: self._beginning(first) for first in firsts}
+        self._otherwise = self._beginning("")
 
-    @property
-    def has_verbs(self) -> bool:
-        return any(use.words for use in self.uses)
+    def _beginning(self, first: str) -> list[Use]:
+        uses = self.uses
+        return [u for u in uses if not u.words or u.words[0] == first or "*" in u.words[0]]
+
+    def uses_of(self, verb: str) -> list[Use]:
+        """Return the uses that may fit a verb, the most specific first."""
+        return self._by_verb.get(verb, self._otherwise)
 
 
 class Table:

@@ -68,7 +68,8 @@ def _effect(call: Call, use: Use | None) -> Effect:
 
 def _use(call: Call) -> Use | None:
     """Return the use that fits best: the most words, then the most options, then the strictest."""
-    best = next((use for use in call.program.uses if _fits(use, call)), None)
+    uses = call.program.uses_of(call.verb)
+    best = next((use for use in uses if _fits(use, call)), None)
     if best is None or not best.words:
         return best
     # Options that are listed without a verb hold for every verb.
@@ -79,10 +80,12 @@ def _use(call: Call) -> Use | None:
 def _fits(use: Use, call: Call) -> bool:
     if len(call.arguments) < len(use.words):
         return False
-    given = zip(use.words, call.arguments, strict=False)
-    if not all(matches(pattern, word.text) for pattern, word in given):
-        return False
+    for pattern, word in zip(use.words, call.arguments, strict=False):
+        if not matches(pattern, word.text):
+            return False
     verb = use.verb
+    if not (use.options or verb.with_ or verb.without):
+        return True
     # What lets a use pass has to be there for certain; what stops it, perhaps.
     has = call.has_surely if use.effect.passes else call.has
     return (

@@ -60,10 +60,11 @@ class Scope:
         self.elsewhere = False  # on another machine or in a container
 
     def copy(self, *, elsewhere: bool = False) -> "Scope":
-        other = Scope(self.project)
+        other = Scope.__new__(Scope)
+        other.project = self.project
         other.cwd = self.cwd
-        other.variables = dict(self.variables)
-        other.functions = dict(self.functions)
+        other.variables = self.variables.copy()
+        other.functions = self.functions.copy()
         other.called = self.called
         other.entered = self.entered
         other.files = self.files
@@ -114,6 +115,8 @@ class Trace:
         self._expanded = 0
         self._text = text.encode("utf-8", "replace")
         self._outer = (0, len(self._text))
+        self._asked = (0, 0, b"")  # the part that was shown last, since findings share it
+        self._shown = ""
         self._offset = 0  # of the text that is read in the whole; -1: it does not stand there
 
     @property
@@ -169,6 +172,13 @@ class Trace:
 
     def shown(self, start: int, end: int) -> str:
         """Return a part as it stands in this text, cut in the middle if it is long."""
+        asked = start, end, self._text
+        if asked != self._asked:
+            self._asked = asked
+            self._shown = self._cut(start, end)
+        return self._shown
+
+    def _cut(self, start: int, end: int) -> str:
         part = self._text[start:end]
         if len(part) > 2 * _ENDS:
             part = part[:_ENDS] + part[-_ENDS:]

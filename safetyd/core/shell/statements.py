@@ -12,7 +12,7 @@ from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.tree.assignments import Assigned, assignment
 from safetyd.core.shell.tree.redirections import opened
-from safetyd.core.shell.tree.syntax import REDIRECTS, Unreadable
+from safetyd.core.shell.tree.syntax import REDIRECTS, SILENT, Unreadable
 from safetyd.core.shell.words import (
     COMMAND,
     KNOWN,
@@ -23,6 +23,7 @@ from safetyd.core.shell.words import (
     expand,
     least_trusted,
     run_inside,
+    together,
 )
 
 MAX_ROUNDS: Final = 6  # of a loop over words that are known
@@ -32,8 +33,6 @@ _escaped_in_backticks = re.compile(r"\\([$`\\])").sub
 
 Run = Callable[[Command, Scope], Flow]
 
-_SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
-_RESERVED: Final = frozenset(word.encode() for word in syntax.RESERVED)
 _ENDS_OF_CASES: Final = frozenset({";;", ";&", ";;&"})
 _ARITHMETIC: Final = frozenset({"((", "$(("})
 
@@ -45,30 +44,6 @@ class Statements:
         self._run = run
         self._trace = trace
         self._assigned = Assigned()
-        inner, branches = self._inner, self._branches
-        self._kinds: dict[str, Callable[[Node, Scope, Flow | None], Flow]] = {
-            "c_style_for_statement": branches,
-            "case_statement": branches,
-            "command": self._simple,
-            "compound_statement": self._compound,
-            "declaration_command": self._declaration,
-            "do_group": inner,
-            "elif_clause": branches,
-            "else_clause": inner,
-            "for_statement": self._for,
-            "function_definition": self._define,
-            "if_statement": branches,
-            "list": self._list,
-            "negated_command": self._negated,
-            "pipeline": self._piped,
-            "redirected_statement": self._redirected,
-            "subshell": self._subshell,
-            "test_command": self._test,
-            "unset_command": self._declaration,
-            "variable_assignment": self._assignments_alone,
-            "variable_assignments": self._assignments_alone,
-            "while_statement": branches,
-        }
 
     def read(self, text: str, scope: Scope, stdin: Flow | None = None) -> Flow:
         """Read a whole text, and return what it prints."""
@@ -97,29 +72,37 @@ class Statements:
         for at, node in enumerate(nodes):
             if node.type in _ENDS_OF_CASES:
                 raise Unreadable(f"cannot be read: it has {node.type} where none belongs")
-            if node.is_named and node.type not in _SILENT:
-                apart = at + 1 < len(nodes) and nodes[at + 1].type == "&"
+            if node.is_named and node.type not in SILENT:
+                apart = False
+                if at + 1 < len(nodes):
+                    apart = nodes[at + 1].type == "&"
+                    syntax.check_apart(each for each in nodes[at : at + 2] if each.is_named)
                 printed.append(self._statement(node, scope.copy() if apart else scope, stdin))
-        return _together(printed)
+        return together(printed)
 
     def _statement(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
-        read = self._kinds.get(node.type)
+        read = _KINDS.get(node.type)
         if read is None:
             what = node.type.replace("_", " ")
             raise Unreadable(f"cannot be read: it has a {what} where none belongs")
         self._trace.step()
-        return read(node, scope, stdin)
+        return read(self, node, scope, stdin)
 
     def _inner(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         return self._each(node.children, scope, stdin)
 
     def _negated(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         syntax.check_apart(node.children)
-        return self._each(node.children, scope, stdin)
+        return self._inner(node, scope, stdin)
 
     def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Read `a && b || c`; what may not have run leaves behind what is not known."""
-        parts, printed, doubtful, before = _operands(node), list[Flow](), list[Node](), scope.cwd
+        parts, printed, doubtful, before = (
+            syntax.operands(node),
+            list[Flow](),
+            list[Node](),
+            scope.cwd,
+        )
         for operator, part in parts:
             if operator == "||":
                 self._doubt(doubtful, scope, before)
@@ -131,7 +114,7 @@ class Statements:
             if operator == "||":
                 self._doubt(doubtful, scope, before)
         self._doubt(doubtful, scope, before)
-        return _together(printed)
+        return together(printed)
 
     def _doubt(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
         """Forget what statements assigned and where they went, as they may not have run."""
@@ -186,7 +169,7 @@ class Statements:
 
     def _pipeline(self, nodes: Sequence[Node], scope: Scope, stdin: Flow | None) -> Flow:
         """Read a pipeline; every part of it runs in a shell of its own."""
-        stages = [node for node in nodes if node.is_named and node.type not in _SILENT]
+        stages = [node for node in nodes if node.is_named and node.type not in SILENT]
         flow = stdin
         for stage in stages:
             flow = self._statement(stage, scope.copy() if len(stages) > 1 else scope, flow)
@@ -204,16 +187,16 @@ class Statements:
     def _branches(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Read everything that may run; what is assigned on the way is not known any more."""
         before = scope.cwd
+        if node.type == "case_statement":
+            syntax.check_case(node)
         self._assigned.forget(node, scope)
         printed = []
         for child in node.children:
-            if child.type in _ENDS_OF_CASES:
-                raise Unreadable(f"cannot be read: it has {child.type} where none belongs")
-            if not child.is_named or child.type in _SILENT:
+            if not child.is_named or child.type in SILENT:
                 continue
             if child.type == "case_item":
                 printed.append(self._case(child, scope, stdin))
-            elif child.type in self._kinds:
+            elif child.type in _KINDS:
                 printed.append(self._statement(child, scope, stdin))
             else:
                 self._substitutions_of(child, scope)
@@ -238,21 +221,22 @@ class Statements:
                 name = (child.text or b"").decode()
             elif child.type in {"do_group", "compound_statement"}:
                 bodies.append(child)
-            elif child.is_named and child.type not in _SILENT:
+            elif child.is_named and child.type not in SILENT:
                 words += expand(child, self._values(scope))
         self._assigned.forget(node, scope)
         rounds = words if 0 < len(words) <= MAX_ROUNDS and all(w.known for w in words) else []
         origin = least_trusted([COMMAND, *(word.origin for word in words)])
         printed = []
-        for value in [Flow(w.text, "") for w in rounds] or [_of_words(words, origin)]:
+        for value in [Flow(w.text, "") for w in rounds] or [Flow(None, origin)]:
             scope.variables[name] = value
             printed += [self._statement(each, scope, stdin) for each in bodies]
         self._assigned.forget(node, scope)
-        return _together(printed)
+        return together(printed)
 
     def _define(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         name = next((c for c in node.children if c.type == "word"), None)
         body_ = node.children[-1]
+        syntax.check_apart(child for child in node.children if child.is_named)
         if name is None or name.text is None:
             raise Unreadable("cannot be read: it defines a function without a name")
         if body_.text is not None and body_.text[:2] in {b"[", b"[ "}:
@@ -289,7 +273,7 @@ class Statements:
         inner = [c for c in node.children if c.type not in REDIRECTS and c.is_named]
         redirects = [c for c in node.children if c.type in REDIRECTS]
         hanging = [c for r in redirects if r.type == "heredoc_redirect" for c in r.children]
-        after = [child for child in hanging if child.type in self._kinds]
+        after = [child for child in hanging if child.type in _KINDS]
         if not inner:
             flow = self._bare_redirects(redirects, node, scope, stdin)
         elif inner[0].type == "command":
@@ -310,7 +294,7 @@ class Statements:
     def _last_redirected(
         self, node: Node, redirects: Sequence[Node], scope: Scope, stdin: Flow | None
     ) -> Flow:
-        named = [c for c in node.children if c.is_named and c.type not in _SILENT]
+        named = [c for c in node.children if c.is_named and c.type not in SILENT]
         piped = node.type == "pipeline"
         flow, printed = stdin, list[Flow]()
         for child in named:
@@ -324,14 +308,14 @@ class Statements:
                 flow = self._statement(child, inner, given)
                 self._run(Command([], [], made, flow, node.start_byte, node.end_byte), inner)
             printed.append(flow)
-        return flow if piped and flow is not None else _together(printed)
+        return flow if piped and flow is not None else together(printed)
 
     def _after_heredoc(self, nodes: Sequence[Node], flow: Flow, scope: Scope) -> Flow:
         """Read what follows `<<EOF` on its line, which the tree hangs below it."""
         for node in nodes:
             if node.type == "pipeline":
                 flow = self._pipeline(node.children, scope, flow)
-            elif node.type in self._kinds:
+            elif node.type in _KINDS:
                 flow = self._statement(node, scope, None)
         return flow
 
@@ -351,17 +335,18 @@ class Statements:
         children = node.children
         syntax.check_apart((*children, *redirects))
         for child in children:
-            if child.type == "variable_assignment":
-                assignments.append(assignment(child, self._values(scope)))
-            elif child.type in REDIRECTS:
+            kind = child.type
+            if kind == "variable_assignment":
+                assignments.append(assignment(child, values))
+            elif kind in REDIRECTS:
                 inner.append(child)
-            elif child.type == "subshell":
+            elif kind == "subshell":
                 raise Unreadable("cannot be read: it has brackets where a word belongs")
-            elif child.type == "command_name" and _begins_with_syntax(child):
+            elif kind == "command_name" and syntax.begins_with_syntax(child):
                 raise Unreadable("cannot be read: it has a word of the syntax where none belongs")
             else:
                 words += expand(child, values)
-        stdin, made, further = opened([*inner, *redirects], self._values(scope), stdin)
+        stdin, made, further = opened([*inner, *redirects], values, stdin)
         end = max((r.end_byte for r in redirects if r.type != "heredoc_redirect"), default=0)
         self._trace.count()
         command = Command(
@@ -376,33 +361,27 @@ class Statements:
             run_inside(node, self._values(scope))
 
 
-def _begins_with_syntax(name: Node) -> bool:
-    """Say whether a program is named by a word that bash never takes for one."""
-    said = (name.text or b"").split(None, 1)
-    return bool(said) and said[0] in _RESERVED
-
-
-def _operands(node: Node) -> list[tuple[str, Node]]:
-    """Take `a && b || c` apart, however long it is, each with the operator before it."""
-    parts: list[tuple[str, Node]] = []
-    while node.type == "list":
-        named = [child for child in node.children if child.is_named and child.type not in _SILENT]
-        operator = next(child.type for child in node.children if child.type in {"&&", "||"})
-        parts += [(operator, child) for child in reversed(named[1:])]
-        node = named[0]
-    return [("", node), *reversed(parts)]
-
-
-def _of_words(words: Sequence[Word], origin: str) -> Flow:
-    return Flow(None, origin) if words else Flow(None, COMMAND)
-
-
-def _together(printed: Sequence[Flow]) -> Flow:
-    if not printed:
-        return NOTHING
-    if len(printed) == 1:
-        return printed[0]
-    origin = least_trusted([flow.origin for flow in printed])
-    if any(flow.text is None for flow in printed):
-        return Flow(None, origin)
-    return Flow("".join(flow.text or "" for flow in printed), origin)
+# How statements of each kind are read.
+_KINDS: Final[dict[str, Callable[[Statements, Node, Scope, Flow | None], Flow]]] = {
+    "c_style_for_statement": Statements._branches,  # noqa: SLF001
+    "case_statement": Statements._branches,  # noqa: SLF001
+    "command": Statements._simple,  # noqa: SLF001
+    "compound_statement": Statements._compound,  # noqa: SLF001
+    "declaration_command": Statements._declaration,  # noqa: SLF001
+    "do_group": Statements._inner,  # noqa: SLF001
+    "elif_clause": Statements._branches,  # noqa: SLF001
+    "else_clause": Statements._inner,  # noqa: SLF001
+    "for_statement": Statements._for,  # noqa: SLF001
+    "function_definition": Statements._define,  # noqa: SLF001
+    "if_statement": Statements._branches,  # noqa: SLF001
+    "list": Statements._list,  # noqa: SLF001
+    "negated_command": Statements._negated,  # noqa: SLF001
+    "pipeline": Statements._piped,  # noqa: SLF001
+    "redirected_statement": Statements._redirected,  # noqa: SLF001
+    "subshell": Statements._subshell,  # noqa: SLF001
+    "test_command": Statements._test,  # noqa: SLF001
+    "unset_command": Statements._declaration,  # noqa: SLF001
+    "variable_assignment": Statements._assignments_alone,  # noqa: SLF001
+    "variable_assignments": Statements._assignments_alone,  # noqa: SLF001
+    "while_statement": Statements._branches,  # noqa: SLF001
+}

@@ -19,7 +19,10 @@ VARIABLE: Final = "variable"  # what a variable holds that nobody set here
 PROJECT: Final = "project"  # what lies in a file of the project
 DECODED: Final = "decoded"  # what was written so that nobody can read it
 NETWORK: Final = "network"
-_TRUST: Final = (KNOWN, VARIABLE, PROJECT, COMMAND, DECODED, NETWORK)
+_TRUST: Final = {
+    origin: rank
+    for rank, origin in enumerate((KNOWN, VARIABLE, PROJECT, COMMAND, DECODED, NETWORK))
+}
 
 _ANSI: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 _ansi_escape = re.compile(
@@ -35,12 +38,14 @@ _PLACES: Final = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}  # noqa: S108 - whe
 # Braces and commas that are no lists, while lists are expanded.
 _GUARDED: Final = str.maketrans("{,}", "\ue000\ue001\ue002")
 _FREED: Final = str.maketrans("\ue000\ue001\ue002", "{,}")
+_is_simple = re.compile(r"[A-Za-z0-9_./:=@,+%~^-]+\Z").match  # it stands for itself
 _SEQUENCE: Final = re.compile(r"\{[^{},]+\.\.[^{},]+\}")
 # An expansion that the tree left in a text that it takes for literal.
 _is_overlooked = re.compile(r"(?:[^\\]|\\.)*?(?:`|\$[({\[])", re.DOTALL).match
 
 _SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expansion"}
+_LEAVES: Final = frozenset({"word", "raw_string"})
 _QUOTED: Final = frozenset({"string", "translated_string", "raw_string", "ansi_c_string"})
 _LITERAL: Final = frozenset(
     {"brace_expression", "variable_name", "test_operator", "regex", "extglob_pattern"}
@@ -58,7 +63,19 @@ NOTHING: Final = Flow("", KNOWN)
 
 
 def least_trusted(origins: Sequence[str]) -> str:
-    return max(origins, key=_TRUST.index, default=KNOWN)
+    return max(origins, key=_TRUST.__getitem__, default=KNOWN)
+
+
+def together(printed: Sequence[Flow]) -> Flow:
+    """Return what several print, one after the other."""
+    if not printed:
+        return NOTHING
+    if len(printed) == 1:
+        return printed[0]
+    origin = least_trusted([flow.origin for flow in printed])
+    if any(flow.text is None for flow in printed):
+        return Flow(None, origin)
+    return Flow("".join(flow.text or "" for flow in printed), origin)
 
 
 class Word(NamedTuple):
@@ -97,6 +114,15 @@ class Values(NamedTuple):
 
 def expand(node: Node, values: Values) -> list[Word]:
     """Return the words that a node of the tree stands for; usually one."""
+    while node.type == "command_name" and node.child_count == 1:
+        node = node.children[0]
+    if not node.child_count and node.type in _LEAVES:
+        text, start = _text(node), node.start_byte
+        if text[0] == "'":
+            inner = start + 1 if len(text) > len("''") else -1
+            return [Word(text[1:-1], start, node.end_byte, quoted=True, inner=inner)]
+        if _is_simple(text):
+            return [Word(text, start, node.end_byte, inner=start)]
     pieces = list(_pieces(node, values, quoted=False))
     if any("{" in piece.text and not piece.quoted and not piece.splits for piece in pieces):
         word = _word([_guarded(piece) for piece in pieces], node)
@@ -122,16 +148,17 @@ def _guarded(piece: Piece) -> Piece:
 
 
 def _word(pieces: Sequence[Piece], node: Node) -> Word:
-    text = "".join(piece.text for piece in pieces)
-    quoted = any(piece.quoted for piece in pieces)
-    globs = any(not p.quoted and _GLOBS.search(p.text) for p in pieces)
-    inner = -1
+    start, end = node.start_byte, node.end_byte
     if len(pieces) == 1:
-        verbatim = node.text or b""
-        inner = verbatim.find(text.encode()) if text else -1
-        inner = inner + node.start_byte if inner >= 0 else -1
+        text, quoted, _, origin = pieces[0]
+        at = (node.text or b"").find(text.encode("utf-8", "replace")) if text else -1
+        globs = not quoted and _GLOBS.search(text) is not None
+        return Word(text, start, end, origin, quoted, globs, start + at if at >= 0 else -1)
+    text = "".join([piece.text for piece in pieces])
+    quoted = any(piece.quoted for piece in pieces)
+    globs = any(not piece.quoted and _GLOBS.search(piece.text) for piece in pieces)
     origin = least_trusted([piece.origin for piece in pieces])
-    return Word(text, node.start_byte, node.end_byte, origin, quoted, globs, inner)
+    return Word(text, start, end, origin, quoted, globs)
 
 
 def _split(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:

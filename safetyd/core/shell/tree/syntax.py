@@ -21,6 +21,9 @@ RESERVED: Final = frozenset(
         *("esac", "in", "select", "function", "coproc", "{", "}", "[[", "]]"),
     }
 )
+_RESERVED: Final = frozenset(word.encode() for word in RESERVED)
+_OF_CASES: Final = frozenset({"case", "in", "esac", ";", "\n"})
+SILENT: Final = frozenset({"comment", "heredoc_body", "heredoc_end", "heredoc_start"})
 _KEYWORDS: Final = RESERVED | {"export", "declare", "local", "readonly", "typeset", "unset"}
 # A word that goes on in the next line or behind a blank, and what of the tree takes care of it.
 _GOES_ON: Final = re.compile(rb"(?<!\\)(?:\\\\)*(?:\\(?=[ \t])|(?<=[^\s;&|(])\\(?=\n[^\s;&|)]))")
@@ -107,3 +110,28 @@ def check(text: str) -> None:
     """Refuse what a terminal or a reader would see differently than a shell."""
     if found := _CONTROL.search(text):
         raise Unreadable(f"cannot be read: it has the control character U+{ord(found[0]):04X}")
+
+
+def check_case(node: Node) -> None:
+    """Refuse a `case` whose words touch one another, or with operators between its branches."""
+    parts = [child for child in node.children if child.type != "case_item"]
+    check_apart(parts)
+    if any(not part.is_named and part.type not in _OF_CASES for part in parts):
+        raise Unreadable("cannot be read: it has operators where none belong")
+
+
+def begins_with_syntax(name: Node) -> bool:
+    """Say whether a program is named by a word that bash never takes for one."""
+    said = (name.text or b"").split(None, 1)
+    return bool(said) and said[0] in _RESERVED
+
+
+def operands(node: Node) -> list[tuple[str, Node]]:
+    """Take `a && b || c` apart, however long it is, each with the operator before it."""
+    parts: list[tuple[str, Node]] = []
+    while node.type == "list":
+        named = [child for child in node.children if child.is_named and child.type not in SILENT]
+        operator = next(child.type for child in node.children if child.type in {"&&", "||"})
+        parts += [(operator, child) for child in reversed(named[1:])]
+        node = named[0]
+    return [("", node), *reversed(parts)]

@@ -47,7 +47,7 @@ def apply(inv: Invocation) -> None:
     _options(inv)
     if use and use.words and use.words[0] in row.run:
         _runs_elsewhere(inv, verbs)
-    inv.output = _output(inv)
+    inv.output = printed(inv)
 
 
 def _asks_help(call: Call) -> bool:
@@ -142,10 +142,13 @@ def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
         inv.runner.program(inner, inv.command, inv.scope.copy(elsewhere=True), inv.named)
 
 
-def _output(inv: Invocation) -> Flow:
+def printed(inv: Invocation) -> Flow:
+    """Return what a program prints, by its row."""
     call, row = inv.call, inv.call.program.row
     given = inv.stdin
-    origins = [COMMAND] if given is None else [COMMAND, given.origin]
+    held = [inv.scope.files.get(inv.scope.place(word.text).path) for word in call.arguments]
+    flows = [flow for flow in (given, *held) if flow is not None]
+    origins = [COMMAND, *(flow.origin for flow in flows)]
     if row.output == "network":
         return Flow(None, NETWORK)
     if row.output == "decoded":
@@ -156,5 +159,5 @@ def _output(inv: Invocation) -> Flow:
     if row.output == "same" and not call.arguments and given is not None:
         return given
     # Known text that was changed on the way is known no more.
-    hidden = given is not None and given.text is not None and given.origin == KNOWN
+    hidden = any(flow.text is not None and flow.origin == KNOWN for flow in flows)
     return Flow(None, least_trusted([*origins, DECODED if hidden else COMMAND]))

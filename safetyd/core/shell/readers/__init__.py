@@ -18,6 +18,11 @@ from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
 from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.interpreters import read_interpreter
+from safetyd.core.shell.readers.local.text_programs import (
+    read_awk,
+    read_pager,
+    read_sed,
+)
 from safetyd.core.shell.readers.package_runners import read_package_runner
 from safetyd.core.shell.readers.packages import read_forge, read_goals, read_pip
 from safetyd.core.shell.readers.remote_shells import (
@@ -45,6 +50,7 @@ from safetyd.core.shell.simple_commands import Reader
 
 READERS: Final[dict[str, Reader]] = {
     "alias": read_alias,
+    "awk": read_awk,
     "bucket": read_bucket,
     "cat": read_cat,
     "cd": read_cd,
@@ -66,11 +72,13 @@ READERS: Final[dict[str, Reader]] = {
     "mongo": read_mongo,
     "nc": read_nc,
     "package_runner": read_package_runner,
+    "pager": read_pager,
     "pip": read_pip,
     "query": read_query,
     "redis": read_redis,
     "rm": read_rm,
     "rsync": read_rsync,
+    "sed": read_sed,
     "shell": read_shell,
     "socat": read_socat,
     "source": read_source,

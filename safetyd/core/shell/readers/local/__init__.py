@@ -1,0 +1,1 @@
+"""Readers of programs for the files, texts and processes of this machine."""

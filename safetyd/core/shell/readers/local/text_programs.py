@@ -1,0 +1,142 @@
+"""Programs for text with commands of their own: sed, awk and pagers."""
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from safetyd.core.shell import rows
+from safetyd.core.shell.code.awk_code import read_awk as awk_code
+from safetyd.core.shell.code.sed_code import read_sed as sed_code
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.reading import HOLE, Code, Effect
+from safetyd.core.shell.words import DECODED, NETWORK, Word
+
+# Options of sed by their first letters; what else it has makes no difference.
+_SED_LONG: Final = {"--e": "e", "--fi": "f", "--l": "l", "--i": "i", "--s": "s"}
+_DESCRIBING: Final = ("-o", "-d", "-p", "--pretty-print", "--profile", "--dump-variables")
+_IN_PLACE: Final = frozenset({"inplace", "inplace.awk"})
+_only_moves = re.compile(r"\+(F|[0-9]*[gG]?|/[^\n]*)").fullmatch
+
+
+class _Script(NamedTuple):
+    """What sed is told: its scripts, the files that hold some, and the files that it reads."""
+
+    texts: list[Word]
+    files: list[Word]
+    arguments: list[Word]
+    in_place: bool
+    known: bool  # whether all of its options are
+
+
+def read_sed(inv: Invocation) -> None:
+    """Read `sed`: its script, and the files that it prints or changes in their place."""
+    script = _sed(inv)
+    texts, files = list(script.texts), list(script.arguments)
+    if script.in_place and len(files) > 1 and not files[0].text:
+        files = files[1:]  # as in `sed -i '' ...`, where the suffix is a word of its own
+    if not texts and not script.files and files:
+        texts.append(files.pop(0))
+    if not script.known:
+        inv.found(Effect.UNKNOWN, "has options that are not known before it runs")
+    inv.found(Effect.WORK if script.in_place else Effect.READ, "edits text", said="")
+    for word in texts:
+        _code(inv, word, sed_code)
+    for word in script.files:
+        inv.script(word, "sed -f", functools.partial(_sed_text, inv=inv, word=word))
+    if script.in_place:
+        for word in files:
+            inv.writes(word, "changes")
+    inv.reads(*files)
+    inv.output = rows.printed(inv)
+
+
+def _sed_text(text: str, inv: Invocation, word: Word) -> None:
+    inv.code(sed_code(text), word, "sed")
+
+
+def _sed(inv: Invocation) -> _Script:
+    script = _Script([], [], [], in_place=False, known=True)
+    words = iter(inv.call.words)
+    for word in words:
+        if word.text == "--":
+            script.arguments.extend(words)
+        elif word.text.startswith("-") and len(word.text) > 1:
+            script = _sed_option(script, word, words)
+        else:
+            script.arguments.append(word)
+    return script
+
+
+def _sed_option(script: _Script, word: Word, words: Iterator[Word]) -> _Script:
+    text = word.text
+    if HOLE in text.partition("=")[0] and not text.startswith(("-e", "-i")):
+        return script._replace(known=False)
+    if text.startswith("--"):
+        name, equals, value = text.partition("=")
+        letter = next((_SED_LONG[begin] for begin in _SED_LONG if name.startswith(begin)), "")
+        rest = word._replace(text=value, inner=-1) if equals else None
+    else:
+        at = next((n for n, each in enumerate(text) if each in "efli"), 0)
+        letter = text[at] if at else ""
+        rest = word._replace(text=text[at + 1 :], inner=-1) if text[at + 1 :] else None
+    if letter == "i":
+        return script._replace(in_place=True)
+    if letter in {"e", "f", "l"} and rest is None:
+        rest = next(words, None)
+    if rest is not None and letter == "e":
+        script.texts.append(rest)
+    elif rest is not None and letter == "f":
+        script.files.append(rest)
+    return script
+
+
+def read_awk(inv: Invocation) -> None:
+    """Read `awk`: its program, and the files that it reads."""
+    call = inv.call
+    programs, included = call.values("-f", "--file", "-E", "--exec"), call.values("-i", "--include")
+    texts, files = call.values("-e", "--source"), call.arguments
+    if not texts and not programs and files:
+        texts, files = files[:1], files[1:]
+    inv.found(Effect.READ, "reads text", said="")
+    if call.has("-l", "--load"):
+        inv.found(Effect.UNKNOWN, "loads a library")
+    if call.has(*_DESCRIBING):
+        inv.found(Effect.UNKNOWN, "writes a file about its program")
+    for word in texts:
+        _code(inv, word, awk_code)
+    for word in (*programs, *included):
+        if word.text not in _IN_PLACE:
+            read = functools.partial(_awk_text, inv=inv, word=word)
+            inv.script(word, "awk -f", read)
+    files = [word for word in files if "=" not in word.text]
+    if any(word.text in _IN_PLACE for word in included):
+        for word in files:
+            inv.writes(word, "changes")
+    inv.reads(*files)
+    inv.output = rows.printed(inv)
+
+
+def _awk_text(text: str, inv: Invocation, word: Word) -> None:
+    inv.code(awk_code(text), word, "awk")
+
+
+def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:
+    """Say what a script on the command line does; a hole in it stays where it stands."""
+    if word.text == HOLE or word.origin in {NETWORK, DECODED}:
+        inv.unseen(word.origin, "a script")
+    else:
+        inv.code(read(word.text), word, inv.call.name)
+
+
+def read_pager(inv: Invocation) -> None:
+    """Read `less` and its kin, which print; a `+` begins what is typed into them."""
+    inv.found(Effect.READ, "shows files")
+    typed = [word for word in inv.call.words if word.text.startswith("+")]
+    if not all(_only_moves(word.text) for word in typed):
+        inv.found(Effect.UNKNOWN, "runs a command of the pager")
+    for word in inv.call.values("-o", "-O", "--log-file", "--LOG-FILE"):
+        inv.writes(word)
+    files = [word for word in inv.call.arguments if not word.text.startswith("+")]
+    inv.reads(*files, *inv.call.values("-k", "--lesskey-file", "--lesskey-src"))
+    inv.output = rows.printed(inv)

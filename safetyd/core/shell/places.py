@@ -1,6 +1,7 @@
 """Where a path of a command leads, by its words alone: into the project or out of it."""
 
 import posixpath
+import re
 from typing import Final, NamedTuple
 
 from safetyd.core.shell.reading import HOLE
@@ -62,6 +63,8 @@ _BROUGHT: Final = frozenset(
     {"gradlew", "mvnw", "manage.py", "rails", "rake", "artisan", "configure", "pants", "bazelw"}
 )
 
+_stands_for_all = re.compile(r"(\[[^\]]*\]|[*?.{},])+").fullmatch
+
 
 class Project(NamedTuple):
     """Where a command runs. `root` is absolute, or empty if nobody knows it."""
@@ -95,12 +98,27 @@ def place(word: str, cwd: str | None, project: Project) -> Place:
     if word.startswith(HOLE):
         return Place(word, UNKNOWN)
     path = word if word[0] in "/~" else posixpath.join(cwd or "", word)
-    path = posixpath.normpath(path)
+    path = _normal(path)
     if path.startswith("//"):
         path = path[1:]
     if cwd is None and word[0] not in "/~":
         return Place(path, UNKNOWN)
     return Place(path, _kind(path, project))
+
+
+def _normal(path: str) -> str:
+    """Return a path without detours; one that leads up from a home folder begins at the root."""
+    normal = posixpath.normpath(path)
+    if path[:1] != "~" or normal[:1] == "~":
+        return normal
+    return posixpath.normpath(posixpath.join("/home/somebody", path.partition("/")[2]))
+
+
+def below_root(path: str, project: Project) -> str:
+    """Return a path inside a project as it is called from the root."""
+    inside = _root_below_home(project.root)
+    root = f"~/{inside}" if path[:1] == "~" and inside else project.root
+    return path.removeprefix(root) if f"{path}/".startswith(f"{root}/") else path
 
 
 def _kind(path: str, project: Project) -> str:
@@ -113,7 +131,7 @@ def _kind(path: str, project: Project) -> str:
         return UNKNOWN if _climbs(path) else INSIDE
     if special := _device(path) or (TEMPORARY if path.startswith(_TEMPORARY) else ""):
         return special
-    bare = path.removesuffix("/*").removesuffix("/.") or "/"
+    bare = _bare(path)
     if _is_home(bare):
         return HOME
     return SYSTEM if bare in _SYSTEM else OUTSIDE
@@ -142,11 +160,20 @@ def _climbs(path: str) -> bool:
 
 
 def _homely(path: str, project: Project) -> str:
-    if path in {"~", "~/*", "~/.*", "~/."} or "/" not in path:
+    if "/" not in _bare(path):
         return HOME
     below = path.partition("/")[2]
     inside = _root_below_home(project.root)
     return INSIDE if inside and f"{below}/".startswith(f"{inside}/") else OUTSIDE
+
+
+def _bare(path: str) -> str:
+    """Return a path without patterns at its end that stand for all that is there."""
+    folder, slash, last = path.rpartition("/")
+    while slash and _stands_for_all(last):
+        path = folder or "/"
+        folder, slash, last = folder.rpartition("/")
+    return path
 
 
 def _root_below_home(root: str) -> str:

@@ -49,6 +49,7 @@ class Wraps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     after: str = ""  # the word that the command follows, as "--"
     optional: bool = False  # without a command it does nothing by itself
     input: bool = False  # it adds words from its standard input
+    folder: Names = ()  # options whose value is the folder that it runs in
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -254,12 +254,15 @@ class Commands:
 
     def _inner(self, wraps: Wraps, inner: list[Word], inv: Invocation) -> Flow:
         """Read the command that a program runs."""
-        command = inv.command
+        command, scope = inv.command, inv.scope
         if wraps.input:
             origin = COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND
             inner.append(Word(HOLE, command.start, command.end, origin))
+        for folder in inv.call.values(*wraps.folder):
+            scope = scope.copy()
+            scope.cwd = scope.place(folder.text).path if folder.fixed else None
         if not wraps.text:
-            return self.program(inner, command, inv.scope, inv.call.name)
+            return self.program(inner, command, scope, inv.call.name)
         if len(inner) == 1:
             return inv.shell(inner[0], inv.call.name, inv.stdin)
         text = " ".join(word.text for word in inner)

@@ -18,11 +18,20 @@ from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
 from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.interpreters import read_interpreter
+from safetyd.core.shell.readers.local.file_copies import (
+    read_dd,
+    read_file_copy,
+    read_ln,
+    read_rename,
+    read_tee,
+)
+from safetyd.core.shell.readers.local.searches import read_fd, read_find
 from safetyd.core.shell.readers.local.text_programs import (
     read_awk,
     read_pager,
     read_sed,
 )
+from safetyd.core.shell.readers.local.wrappers import read_sudo, read_xargs
 from safetyd.core.shell.readers.package_runners import read_package_runner
 from safetyd.core.shell.readers.packages import read_forge, read_goals, read_pip
 from safetyd.core.shell.readers.remote_shells import (
@@ -42,6 +51,7 @@ from safetyd.core.shell.readers.shell_builtins import (
     read_echo,
     read_eval,
     read_mktemp,
+    read_pwd,
     read_source,
     read_trap,
 )
@@ -58,15 +68,20 @@ READERS: Final[dict[str, Reader]] = {
     "copy": read_copy,
     "curl": read_curl,
     "database_tool": read_database_tool,
+    "dd": read_dd,
     "docker": read_docker,
     "echo": read_echo,
     "eval": read_eval,
+    "fd": read_fd,
     "fetch": read_fetch,
+    "file_copy": read_file_copy,
+    "find": read_find,
     "forge": read_forge,
     "git": read_git,
     "goals": read_goals,
     "httpie": read_httpie,
     "interpreter": read_interpreter,
+    "ln": read_ln,
     "load": read_load,
     "mktemp": read_mktemp,
     "mongo": read_mongo,
@@ -74,8 +89,10 @@ READERS: Final[dict[str, Reader]] = {
     "package_runner": read_package_runner,
     "pager": read_pager,
     "pip": read_pip,
+    "pwd": read_pwd,
     "query": read_query,
     "redis": read_redis,
+    "rename": read_rename,
     "rm": read_rm,
     "rsync": read_rsync,
     "sed": read_sed,
@@ -84,7 +101,10 @@ READERS: Final[dict[str, Reader]] = {
     "source": read_source,
     "sql_client": read_sql_client,
     "ssh": read_ssh,
+    "sudo": read_sudo,
+    "tee": read_tee,
     "telnet": read_telnet,
     "trap": read_trap,
     "wget": read_wget,
+    "xargs": read_xargs,
 }

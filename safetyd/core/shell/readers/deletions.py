@@ -75,7 +75,8 @@ def is_made_again(path: str, inv: Invocation) -> bool:
     """Say whether a build makes a folder or file again, by its name."""
     made = inv.runner.listed("made_again")
     files = inv.runner.listed("made_again_files")
-    parts = [part for part in path.split("/") if part]
+    below = places.below_root(path, inv.scope.project)
+    parts = [part for part in below.split("/") if part]
     if any(part in made for part in parts):
         return HOLE not in path
     return bool(parts) and any(matches(pattern, parts[-1]) for pattern in files)
@@ -89,6 +90,6 @@ def _all_of(text: str) -> bool:
 def _is_broad(word: Word) -> bool:
     """Say whether a pattern may stand for most of a folder."""
     last = word.text.rstrip("/").rpartition("/")[2]
-    if last in {"", ".", "..", ".git"}:
+    if last in {"", ".", "..", ".git"} or "**" in word.text:
         return True
-    return word.globs and not last.replace("*", "").replace("?", "").strip(".")
+    return not last.replace("*", "").replace("?", "").strip(".")

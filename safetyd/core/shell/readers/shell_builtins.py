@@ -156,3 +156,10 @@ def read_mktemp(inv: Invocation) -> None:
     inv.found(Effect.WORK, "makes a temporary file")
     elsewhere = inv.call.arguments or inv.call.has("-p", "--tmpdir")
     inv.output = Flow(None, COMMAND) if elsewhere else Flow(f"{_TEMPORARY}\n", KNOWN)
+
+
+def read_pwd(inv: Invocation) -> None:
+    """Read `pwd`, which prints where it stands."""
+    inv.found(Effect.READ, "says where it stands")
+    cwd = inv.scope.cwd
+    inv.output = Flow(None, COMMAND) if cwd is None else Flow(f"{cwd or '.'}\n", KNOWN)

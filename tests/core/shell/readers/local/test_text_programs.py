@@ -2,16 +2,7 @@
 
 import pytest
 
-from safetyd.core.shell import judge, programs
-
-TABLE = programs.shipped()
-
-
-def verdict(command: str) -> str:
-    stopping = judge.read(command, TABLE).stopping
-    if not stopping:
-        return "pass"
-    return "block" if stopping[0].blocks else "ask"
+from tests.core.shell.verdicts import verdict
 
 
 @pytest.mark.parametrize(

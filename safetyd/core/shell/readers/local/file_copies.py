@@ -1,0 +1,148 @@
+"""Programs that copy, move, link and write files; what is known of a file goes along with it."""
+
+import posixpath
+import re
+from typing import Final
+
+from safetyd.core.shell import places, rows
+from safetyd.core.shell.invocation import Invocation, changed, followed, visible
+from safetyd.core.shell.reading import HOLE, Access, Effect
+from safetyd.core.shell.words import COMMAND, NOTHING, Flow, Word
+
+_RENAMES: Final = re.compile(r"(s|y|tr)([/,|#!:@])(?:(?!\2).)*\2(?:(?!\2).)*\2[gi]*")
+_TARGET: Final = ("-t", "--target-directory")
+
+
+def read_file_copy(inv: Invocation) -> None:
+    """Read `cp`, `mv` and `install`: what is read or moved, and where it goes."""
+    call = inv.call
+    sources, targets = list(call.arguments), call.values(*_TARGET)
+    if not targets and len(sources) > 1 and not _makes_folders(inv):
+        targets = [sources.pop()]
+    if call.name.endswith("install"):
+        _installed(inv)
+    if _makes_folders(inv):
+        sources, targets = [], sources
+    for target in targets:
+        inv.writes(target)
+    if call.name.endswith("mv"):
+        _moved(inv, sources, targets)
+    else:
+        inv.reads(*sources)
+    for source in sources:
+        for target in targets:
+            _carry(inv, source, target)
+    if not targets:
+        inv.found(Effect.READ, "copies nothing")
+    inv.output = NOTHING
+
+
+def _makes_folders(inv: Invocation) -> bool:
+    return inv.call.name.endswith("install") and inv.call.has("-d", "--directory")
+
+
+def _installed(inv: Invocation) -> None:
+    if inv.call.has("-o", "--owner", "-g", "--group"):
+        inv.found(Effect.PRIVILEGED, "gives files to another user", type="modify_permissions")
+    for mode in inv.call.values("-m", "--mode"):
+        if "s" in mode.text or (len(mode.text) > 3 and mode.text[0] in "2467"):  # noqa: PLR2004
+            inv.found(Effect.PRIVILEGED, "lets a program run as its owner")
+    for program in inv.call.values("--strip-program"):
+        inv.shell(program, "install --strip-program")
+
+
+def _moved(inv: Invocation, sources: list[Word], targets: list[Word]) -> None:
+    """Say what moving takes away; what leaves a folder for nothing is lost."""
+    lost = any(inv.scope.place(target.text).kind == places.STREAM for target in targets)
+    for source in sources:
+        where = inv.scope.place(source.text)
+        if lost or ".git" in where.path.split("/") or where.path in {"", "."}:
+            inv.found(Effect.IRREVERSIBLE, f"moves {visible(source.text)} away")
+        else:
+            inv.changes(source.text, Access.DELETE, "moves")
+
+
+def _carry(inv: Invocation, source: Word, target: Word) -> None:
+    """Remember of a copy what is known of the file: its text, or that it was downloaded."""
+    known = inv.scope.files.get(inv.scope.place(source.text).path)
+    if known is not None:
+        where = inv.scope.place(target.text).path
+        inv.scope.files[where] = known
+        inv.scope.files[posixpath.join(where, posixpath.basename(source.text))] = known
+
+
+def read_ln(inv: Invocation) -> None:
+    """Read `ln`: a link that leads out of the project is asked about, as it hides where it goes."""
+    sources, targets = list(inv.call.arguments), inv.call.values(*_TARGET)
+    if not targets:
+        targets = [sources.pop()] if len(sources) > 1 else [Word(".", 0, 0)]
+    inv.found(Effect.READ, "links files")
+    for target in targets:
+        inv.writes(target)
+        for source in sources:
+            _linked(inv, source, target)
+    inv.output = NOTHING
+
+
+def _linked(inv: Invocation, source: Word, target: Word) -> None:
+    folder = posixpath.dirname(target.text)
+    symbolic = inv.call.has("-s", "--symbolic") and source.text[:1] not in {"/", "~", HOLE}
+    where = inv.scope.place(posixpath.join(folder, source.text) if symbolic else source.text)
+    if where.kind not in {places.INSIDE, places.TEMPORARY}:
+        why = f"makes a link to {visible(source.text)}, which lies outside the project"
+        inv.found(Effect.UNKNOWN, why, remedy="as a copy")
+    inv.reads(source)
+    _carry(inv, source, target)
+
+
+def read_tee(inv: Invocation) -> None:
+    """Read `tee` and `sponge`, which write what they are given."""
+    given = inv.stdin or Flow(None, COMMAND)
+    inv.found(Effect.READ, "passes its input on")
+    for word in inv.call.arguments:
+        where = inv.scope.place(word.text)
+        before = inv.scope.files.get(where.path) if inv.call.has("-a", "--append") else None
+        inv.writes(word)
+        if where.kind != places.STREAM and word.fixed:
+            inv.scope.files[where.path] = followed(before or NOTHING, given)
+    sponges = inv.call.name == "sponge" and inv.call.arguments
+    inv.output = NOTHING if sponges else given
+
+
+def read_dd(inv: Invocation) -> None:
+    """Read `dd`: what it reads with `if=`, what it writes with `of=`."""
+    given = dict[str, Word]()
+    for word in inv.call.words:
+        name, _, value = word.text.partition("=")
+        given[name] = word._replace(text=value, inner=-1)
+        if HOLE in name:
+            inv.found(Effect.UNKNOWN, "copies what is not known before it runs")
+    inv.found(Effect.READ, "copies bytes", said="")
+    flow = changed(inv.stdin) if inv.stdin else Flow(None, COMMAND)
+    if "if" in given:
+        inv.reads(given["if"])
+        flow = changed(inv.scope.files.get(inv.scope.place(given["if"].text).path, flow))
+    if "of" not in given:
+        inv.output = flow
+        return
+    target = given["of"]
+    inv.writes(target)
+    if target.fixed:
+        inv.scope.files[inv.scope.place(target.text).path] = flow
+
+
+def read_rename(inv: Invocation) -> None:
+    """Read `rename`: an expression of perl that only replaces letters, or two words."""
+    files = inv.call.arguments
+    if inv.call.has("-n", "--no-act", "--nono") and not inv.call.options[1:]:
+        inv.found(Effect.READ, "shows how files would be called")
+    if not files:
+        inv.found(Effect.UNKNOWN, rows.WHY[Effect.UNKNOWN])
+    elif _RENAMES.fullmatch(files[0].text):
+        files = files[1:]
+    elif re.fullmatch(r"[\w.\-]*", files[0].text) and len(files) > 2:  # noqa: PLR2004 - both words
+        files = files[2:]
+    else:
+        inv.found(Effect.UNKNOWN, "runs an expression of perl, which is not read")
+    for word in files:
+        inv.writes(word, "renames")

@@ -1,0 +1,157 @@
+"""Programs that find files, and what they do with what they found.
+
+What is found is known by a pattern only: `src/**/*.pyc` is every file of that name below `src`.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from safetyd.core.shell import places
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.readers.deletions import delete
+from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.words import COMMAND, Flow, Word
+
+MAX_PATTERNS: Final = 8
+
+_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
+_ACTS: Final = _RUNS | _WRITES | {"-delete", "-print", "-print0", "-printf", "-ls"}
+_NAMES: Final = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
+_OR: Final = frozenset({"-o", "-or", ","})
+_NOT: Final = frozenset({"!", "-not"})
+_SETTINGS: Final = frozenset({"-H", "-L", "-P", "-E", "-X", "-x", "-d", "-s", "-D"})
+_FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+
+
+def read_find(inv: Invocation) -> None:
+    """Read `find`: where it looks, which names, and what it does there."""
+    roots, expression = _roots(list(inv.call.words))
+    said = [word.text for word in expression]
+    inv.reads(*roots)
+    inv.found(Effect.READ, "looks for files", said="")
+    before = [*(root.text for root in roots), *said]
+    if any(map(_may_act, [*roots, *expression][1:], before)):
+        inv.found(Effect.UNKNOWN, "does with files what is not known before it runs")
+    for name, target in zip(said, expression[1:], strict=False):
+        if name in _WRITES:
+            inv.writes(target)
+    found = list(_below([root.text for root in roots] or ["."], _patterns(said)))
+    commands = list(_commands(expression))
+    for path in found:
+        target = Word(path, inv.command.start, inv.command.end, globs=True)
+        if "-delete" in said:
+            _delete(inv, target, said)
+        for command in commands:
+            inv.runner.program(_filled(command, target), inv.command, inv.scope, "find -exec")
+    prints = set(said).isdisjoint(_ACTS - {"-print", "-print0"})
+    inv.output = Flow("".join(f"{path}\n" for path in found) if prints else None, COMMAND)
+
+
+def _roots(words: list[Word]) -> tuple[list[Word], list[Word]]:
+    """Take the folders and the expression apart."""
+    while words and (words[0].text in _SETTINGS or words[0].text.startswith("-O")):
+        words = words[2:] if words[0].text == "-D" else words[1:]
+    at = next((n for n, w in enumerate(words) if w.text[:1] in {"-", "(", "!"}), len(words))
+    return words[:at], words[at:]
+
+
+def _may_act(word: Word, before: str) -> bool:
+    """Say whether a word that is not known may be an action."""
+    return word.text.startswith((HOLE, f"-{HOLE}")) and not word.quoted and before[:1] != "-"
+
+
+def _delete(inv: Invocation, target: Word, said: Sequence[str]) -> None:
+    """Say what `-delete` does: folders that are empty are no loss."""
+    kinds = [kind for name, kind in itertools.pairwise(said) if name == "-type"]
+    inside = inv.scope.place(target.text).kind == places.INSIDE
+    if inside and kinds == ["d"] and _precede(said, "-empty", "-type") and _OR.isdisjoint(said):
+        inv.found(Effect.WORK, "deletes empty folders")
+    else:
+        delete(inv, target, recursive=True)
+
+
+def _precede(said: Sequence[str], *tests: str) -> bool:
+    """Say whether tests stand before what is deleted, and are not turned round."""
+    before = list(said[: said.index("-delete")])
+    return _NOT.isdisjoint(before) and all(test in before for test in tests)
+
+
+def read_fd(inv: Invocation) -> None:
+    """Read `fd`: what follows `-x` is a command for each file."""
+    words = list(inv.call.words)
+    at = next((n for n, word in enumerate(words) if word.text in _FD_RUNS), len(words))
+    command = [word for word in words[at + 1 :] if word.text != ";"]
+    call = Call(inv.call.program, inv.call.name, words[:at], None)
+    roots = [*call.arguments[1:], *call.values("--base-directory", "--search-path")]
+    inv.found(Effect.READ, "looks for files", said="")
+    inv.reads(*roots)
+    endings = [word.text.lstrip(".") for word in call.values("-e", "--extension")]
+    names = [f"*.{ending}" for ending in endings] or [""]
+    found = list(_below([root.text for root in roots] or ["."], names))
+    for path in found if command else []:
+        target = Word(path, inv.command.start, inv.command.end, globs=True)
+        inv.runner.program(_filled(command, target), inv.command, inv.scope, "fd -x")
+    inv.output = Flow(None if command else "".join(f"{path}\n" for path in found), COMMAND)
+
+
+def _below(roots: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """Yield patterns for what lies below folders and has one of some names."""
+    for root in roots:
+        folder = root.rstrip("/")
+        for name in names:
+            yield f"{folder}/**/{name}" if name else f"{folder}/**"
+
+
+def _patterns(expression: Sequence[str]) -> list[str]:
+    """Return one name of each alternative; an empty one if there is any without."""
+    found, name, number = list[str](), "", 0
+    while number < len(expression):
+        word = expression[number]
+        negated = number > 0 and expression[number - 1] in _NOT
+        if (word in _ACTS and not name) or (word == "(" and negated):
+            return [""]
+        if word in _RUNS:
+            number = _end(expression, number)
+        elif word in _OR:
+            found.append(name)
+            name = ""
+        elif word in _NAMES and number + 1 < len(expression):
+            number += 1
+            if not negated:
+                name = name or _named(word, expression[number])
+        number += 1
+    found.append(name)
+    return found if len(found) <= MAX_PATTERNS and all(found) else [""]
+
+
+def _named(test: str, pattern: str) -> str:
+    """Return the pattern of a test as it stands behind `**/`; that of a path has folders."""
+    return pattern.lstrip("*").lstrip("/") if test in {"-path", "-ipath", "-wholename"} else pattern
+
+
+def _end(expression: Sequence[str], start: int) -> int:
+    """Return where a command ends."""
+    ends = (n for n in range(start, len(expression)) if expression[n] in {";", "+"})
+    return next(ends, len(expression))
+
+
+def _commands(expression: Sequence[Word]) -> Iterator[list[Word]]:
+    said = [word.text for word in expression]
+    for at, text in enumerate(said):
+        if text in _RUNS and (command := list(expression[at + 1 : _end(said, at)])):
+            yield command
+
+
+def _filled(command: Sequence[Word], target: Word) -> list[Word]:
+    """Return a command with what was found in place of `{}`."""
+    if not any("{" in word.text for word in command):
+        return [*command, target]
+    return [
+        word._replace(text=word.text.replace("{}", target.text), inner=-1, globs=word.text == "{}")
+        if "{}" in word.text
+        else word
+        for word in command
+    ]

@@ -25,13 +25,29 @@ from safetyd.core.shell.readers.local.file_copies import (
     read_rename,
     read_tee,
 )
+from safetyd.core.shell.readers.local.permissions import read_chmod, read_chown
+from safetyd.core.shell.readers.local.processes import (
+    read_debugger,
+    read_kill,
+    read_kill_by_name,
+    read_profiler,
+    read_tracer,
+)
 from safetyd.core.shell.readers.local.searches import read_fd, read_find
 from safetyd.core.shell.readers.local.text_programs import (
     read_awk,
     read_pager,
     read_sed,
 )
-from safetyd.core.shell.readers.local.wrappers import read_sudo, read_xargs
+from safetyd.core.shell.readers.local.wrappers import (
+    read_parallel,
+    read_screen,
+    read_script,
+    read_sudo,
+    read_taskset,
+    read_tmux,
+    read_xargs,
+)
 from safetyd.core.shell.readers.package_runners import read_package_runner
 from safetyd.core.shell.readers.packages import read_forge, read_goals, read_pip
 from safetyd.core.shell.readers.remote_shells import (
@@ -64,11 +80,14 @@ READERS: Final[dict[str, Reader]] = {
     "bucket": read_bucket,
     "cat": read_cat,
     "cd": read_cd,
+    "chmod": read_chmod,
+    "chown": read_chown,
     "command": read_command,
     "copy": read_copy,
     "curl": read_curl,
     "database_tool": read_database_tool,
     "dd": read_dd,
+    "debugger": read_debugger,
     "docker": read_docker,
     "echo": read_echo,
     "eval": read_eval,
@@ -81,6 +100,8 @@ READERS: Final[dict[str, Reader]] = {
     "goals": read_goals,
     "httpie": read_httpie,
     "interpreter": read_interpreter,
+    "kill": read_kill,
+    "kill_by_name": read_kill_by_name,
     "ln": read_ln,
     "load": read_load,
     "mktemp": read_mktemp,
@@ -88,13 +109,17 @@ READERS: Final[dict[str, Reader]] = {
     "nc": read_nc,
     "package_runner": read_package_runner,
     "pager": read_pager,
+    "parallel": read_parallel,
     "pip": read_pip,
+    "profiler": read_profiler,
     "pwd": read_pwd,
     "query": read_query,
     "redis": read_redis,
     "rename": read_rename,
     "rm": read_rm,
     "rsync": read_rsync,
+    "screen": read_screen,
+    "script": read_script,
     "sed": read_sed,
     "shell": read_shell,
     "socat": read_socat,
@@ -102,8 +127,11 @@ READERS: Final[dict[str, Reader]] = {
     "sql_client": read_sql_client,
     "ssh": read_ssh,
     "sudo": read_sudo,
+    "taskset": read_taskset,
     "tee": read_tee,
     "telnet": read_telnet,
+    "tmux": read_tmux,
+    "tracer": read_tracer,
     "trap": read_trap,
     "wget": read_wget,
     "xargs": read_xargs,

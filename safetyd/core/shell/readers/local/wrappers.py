@@ -11,6 +11,12 @@ from safetyd.core.shell.words import COMMAND, Word
 
 _ASKING: Final = ("-l", "--list", "-v", "--validate", "-k", "-K", "--remove-timestamp")
 _PLAIN: Final = Wraps()
+# Keys of tmux, and what they type.
+_KEYS: Final = {"Enter": "\n", "C-m": "\n", "Space": " ", "C-c": "\n", "C-d": "\n", "C-l": ""}
+_STARTING: Final = frozenset(
+    {"new", "new-session", "new-window", "neww", "split-window", "splitw", "respawn-pane"}
+)
+_LOOKING: Final = ("ls", "list-", "capture-pane", "capturep", "has", "display", "show", "info")
 
 
 def read_sudo(inv: Invocation) -> None:
@@ -70,3 +76,104 @@ def _filled(word: Word, mark: str, texts: Sequence[str], origin: str) -> Word:
     read = texts[0] if len(texts) == 1 else HOLE
     text = word.text.replace(mark, read)
     return word._replace(text=text, origin=origin, inner=-1, globs="*" in read)
+
+
+def read_parallel(inv: Invocation) -> None:
+    """Read `parallel`: a text for a shell, with words behind `:::` or from its input."""
+    words = list(command_of(inv.call, _PLAIN))
+    if inv.call.has("-S", "--sshlogin", "--sshloginfile", "--slf", "--onall", "--nonall"):
+        inv.found(Effect.LEAVES, "runs commands on other machines")
+    texts = [word.text for word in words]
+    at = next((n for n, text in enumerate(texts) if text.startswith(":::")), len(texts))
+    if not at:
+        inv.unseen(COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND, "its input")
+        return
+    given = texts[at + 1 :] if texts[at:] and texts[at] == ":::" else [HOLE]
+    for each in given:
+        _with_each(inv, words[:at], each)
+
+
+def _with_each(inv: Invocation, words: list[Word], each: str) -> None:
+    """Read a command of `parallel` with one of its words."""
+    said = " ".join(word.text for word in words)
+    marked = "{" in said
+    text = said.replace("{}", each) if marked else f"{said} {each}"
+    if HOLE not in text:
+        inv.runner.text(text, words[0]._replace(inner=-1), inv.scope, inv.call.name, None)
+        return
+    filled = [_filled(word, "{}", [each], COMMAND) for word in words]
+    added = [] if marked else [Word(each, words[0].start, words[-1].end, COMMAND)]
+    inv.runner.program([*filled, *added], inv.command, inv.scope, inv.call.name)
+
+
+def read_script(inv: Invocation) -> None:
+    """Read `script`: a file for what a command prints, and the command."""
+    for value in inv.call.values("-O", "--log-out", "-B", "--log-io", "-T", "--log-timing", "-I"):
+        inv.writes(value)
+    texts = inv.call.values("-c", "--command")
+    for text in texts:
+        inv.output = inv.shell(text, "script -c", inv.stdin)
+    words = inv.call.arguments
+    if words:
+        inv.writes(words[0])
+    if words[1:]:
+        inv.output = inv.runner.program(words[1:], inv.command, inv.scope, "script")
+    elif not texts:
+        inv.found(Effect.UNKNOWN, "opens a shell, and what is typed into it is not known")
+
+
+def read_taskset(inv: Invocation) -> None:
+    """Read `taskset` and its kin; of a running process they change its share."""
+    if inv.call.has("-p", "--pid"):
+        inv.found(Effect.PRIVILEGED, "changes how a running process works")
+        return
+    words = list(command_of(inv.call, Wraps(skip=int(inv.call.name in {"taskset", "faketime"}))))
+    if words:
+        inv.output = inv.runner.program(words, inv.command, inv.scope, inv.call.name)
+    else:
+        inv.found(Effect.READ, "tells how it is set")
+
+
+def read_tmux(inv: Invocation) -> None:
+    """Read `tmux`: what it types or starts is text for a shell."""
+    call, verb = inv.call, inv.call.verb
+    if call.has("-f") or any(word.text.endswith(";") for word in call.words):
+        inv.found(Effect.UNKNOWN, "runs several commands of tmux, which are not read")
+    elif not call.words or verb.startswith(_LOOKING):
+        inv.found(Effect.READ, "looks at terminals")
+    elif verb in _STARTING:
+        inv.found(Effect.WORK, "opens a terminal")
+        words = call.arguments[1:]
+        if len(words) == 1:
+            inv.shell(words[0], f"tmux {verb}")
+        elif words:
+            inv.runner.program(words, inv.command, inv.scope, f"tmux {verb}")
+    elif verb in {"send-keys", "send"}:
+        _typed(inv)
+    else:
+        inv.found(Effect.UNKNOWN, "changes terminals that others may use")
+
+
+def _typed(inv: Invocation) -> None:
+    """Read what is typed into a terminal."""
+    inv.found(Effect.WORK, "types into a terminal")
+    words = inv.call.arguments[1:]
+    if {option for option, _ in inv.call.options} - {"-t", "-l", "-L", "-S"}:
+        inv.found(Effect.UNKNOWN, "types what is not read")
+    typed = "".join(_KEYS.get(word.text, word.text) for word in words).strip()
+    if typed:
+        origin = COMMAND if HOLE in typed else ""
+        inv.shell(words[0]._replace(text=typed, inner=-1, origin=origin), "tmux send-keys")
+
+
+def read_screen(inv: Invocation) -> None:
+    """Read `screen`: a command in a terminal of its own."""
+    words = list(command_of(inv.call, _PLAIN))
+    if inv.call.has("-X", "-c"):
+        inv.found(Effect.UNKNOWN, "types into a terminal, or runs commands of screen")
+    elif any(word.text in {"-ls", "-list"} for word in inv.call.words):
+        inv.found(Effect.READ, "looks at terminals")
+    elif words:
+        inv.output = inv.runner.program(words, inv.command, inv.scope, "screen")
+    else:
+        inv.found(Effect.UNKNOWN, "opens a shell, and what is typed into it is not known")

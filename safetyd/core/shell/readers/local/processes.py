@@ -1,0 +1,126 @@
+"""Programs that end processes, or look into them."""
+
+import re
+from typing import Final
+
+from safetyd.core.shell.commands import command_of
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.programs import Wraps
+from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.words import Word
+
+_is_job = re.compile(r"%[\w+-]*|\$!|\$\$").fullmatch
+_is_signal = re.compile(r"-[A-Za-z0-9]+").fullmatch
+_only_looks = re.compile(
+    r"r|run|start|bt|bt full|backtrace|where|q|quit|c|continue|list|l|info [\w ]+"
+    r"|thread apply all bt( full)?|set (pagination|confirm) off"
+).fullmatch
+_LISTS: Final = frozenset({"-l", "-L", "--list", "--table"})
+_OWN_JOB: Final = "as `kill $!` or `kill %1` of what the command itself started"
+_PROFILES: Final = frozenset({"stat", "record", "trace", "top", "mem", "c2c", "lock"})
+_REPORTS: Final = frozenset({"report", "annotate", "list", "diff", "evlist", "version", "help"})
+
+
+def read_kill(inv: Invocation) -> None:
+    """Read `kill`: what the command itself started is its own to end."""
+    words = list(inv.call.words)
+    if not words or words[0].text in _LISTS:
+        inv.found(Effect.READ, "tells the names of signals")
+        return
+    targets, signal = _targets(words)
+    if signal in {"0", "EXIT"}:
+        inv.found(Effect.READ, "asks whether a process runs")
+    elif "-1" in targets:
+        inv.found(Effect.IRREVERSIBLE, "ends every process of the user", blocks=True)
+    elif all(_is_job(target) for target in targets):
+        inv.found(Effect.WORK, "ends what the command itself started")
+    else:
+        why = "ends a process that the command did not start"
+        inv.found(Effect.IRREVERSIBLE, why, remedy=_OWN_JOB)
+
+
+def _targets(words: list[Word]) -> tuple[list[str], str]:
+    """Return the processes, and the signal that they are sent."""
+    texts = [word.text for word in words]
+    if texts[0] in {"-s", "-n", "--signal"}:
+        signal, rest = (texts[1] if len(texts) > 1 else ""), texts[2:]
+    elif texts[0].startswith("--signal="):
+        signal, rest = texts[0].partition("=")[2], texts[1:]
+    elif _is_signal(texts[0]):
+        signal, rest = texts[0][1:], texts[1:]
+    else:
+        signal, rest = "", texts
+    return [text for text in rest if text != "--"], signal
+
+
+def read_kill_by_name(inv: Invocation) -> None:
+    """Read `pkill` and `killall`, which end whatever has a name."""
+    texts = {word.text for word in inv.call.words}
+    if texts & {"-0", "-l", "--list"} and not texts & {"-9", "-KILL", "-TERM", "-15"}:
+        inv.found(Effect.READ, "asks which processes run")
+        return
+    inv.found(Effect.IRREVERSIBLE, "ends processes by their name, whose ever", remedy=_OWN_JOB)
+
+
+def read_tracer(inv: Invocation) -> None:
+    """Read `strace` and its kin: the program that they watch."""
+    for value in inv.call.values("-o", "--output"):
+        if value.text.startswith(("|", "!")):
+            inv.shell(value._replace(text=value.text[1:], inner=-1), f"{inv.call.name} -o")
+        else:
+            inv.writes(value)
+    words = list(command_of(inv.call, Wraps()))
+    _watch(inv, words)
+
+
+def read_profiler(inv: Invocation) -> None:
+    """Read `perf`: its reports, and the program that it watches."""
+    verb = inv.call.verb
+    inv.named = f"{inv.call.name} {verb}".strip()
+    if verb in _REPORTS:
+        inv.found(Effect.READ, "shows what was measured")
+        inv.reads(*inv.call.values("-i", "--input"))
+    elif verb not in _PROFILES:
+        inv.found(Effect.UNKNOWN, "may do anything: the table does not know this use")
+    else:
+        for value in inv.call.values("-o", "--output"):
+            inv.writes(value)
+        _watch(inv, _behind(inv, verb))
+
+
+def _behind(inv: Invocation, verb: str) -> list[Word]:
+    """Return the command behind a verb and its options."""
+    words = list(inv.call.words)
+    at = next(n for n, word in enumerate(words) if word.text == verb) + 1
+    while at < len(words) and words[at].text.startswith("-"):
+        if words[at].text == "--":
+            return words[at + 1 :]
+        at += 2 if words[at].text in inv.call.program.valued else 1
+    return words[at:]
+
+
+def _watch(inv: Invocation, words: list[Word]) -> None:
+    """Read the command that is watched; what runs already is another's."""
+    if inv.call.has("-p", "--pid", "--attach", "-a", "--all-cpus") or not words:
+        inv.found(Effect.PRIVILEGED, "looks into processes that run already")
+    else:
+        inv.output = inv.runner.program(words, inv.command, inv.scope, inv.call.name)
+
+
+def read_debugger(inv: Invocation) -> None:
+    """Read `gdb` and `lldb`: the program, and commands that only look."""
+    call = inv.call
+    typed = call.values("-ex", "-iex", "--ex", "-eval-command", "--eval-command", "-o", "-O")
+    if call.has("-p", "-pid", "--pid", "-n"):
+        inv.found(Effect.PRIVILEGED, "looks into a process that runs already")
+    if not typed or not all(_only_looks(word.text) for word in typed):
+        inv.found(Effect.UNKNOWN, "runs commands of a debugger, which are not read")
+    if call.has("-x", "-command", "--command", "-s", "-S", "-source"):
+        inv.found(Effect.UNKNOWN, "runs a file of commands of a debugger")
+    words = list(call.arguments)
+    texts = [word.text for word in call.words]
+    if "--args" in texts or "--" in texts:
+        at = next(n for n, text in enumerate(texts) if text in {"--args", "--"})
+        words = list(call.words[at + 1 :])
+    if words:
+        inv.runner.program(words, inv.command, inv.scope, call.name)

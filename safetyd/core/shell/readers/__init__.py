@@ -18,6 +18,7 @@ from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
 from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.interpreters import read_interpreter
+from safetyd.core.shell.readers.local.archives import read_archiver, read_tar, read_zip
 from safetyd.core.shell.readers.local.file_copies import (
     read_dd,
     read_file_copy,
@@ -76,6 +77,7 @@ from safetyd.core.shell.simple_commands import Reader
 
 READERS: Final[dict[str, Reader]] = {
     "alias": read_alias,
+    "archiver": read_archiver,
     "awk": read_awk,
     "bucket": read_bucket,
     "cat": read_cat,
@@ -127,6 +129,7 @@ READERS: Final[dict[str, Reader]] = {
     "sql_client": read_sql_client,
     "ssh": read_ssh,
     "sudo": read_sudo,
+    "tar": read_tar,
     "taskset": read_taskset,
     "tee": read_tee,
     "telnet": read_telnet,
@@ -135,4 +138,5 @@ READERS: Final[dict[str, Reader]] = {
     "trap": read_trap,
     "wget": read_wget,
     "xargs": read_xargs,
+    "zip": read_zip,
 }

@@ -258,7 +258,7 @@ class Commands:
         if wraps.input:
             origin = COMMAND if inv.stdin is None else inv.stdin.origin or COMMAND
             inner.append(Word(HOLE, command.start, command.end, origin))
-        for folder in inv.call.values(*wraps.folder):
+        for folder in own_call(inv.call, wraps).values(*wraps.folder):
             scope = scope.copy()
             scope.cwd = scope.place(folder.text).path if folder.fixed else None
         if not wraps.text:
@@ -357,6 +357,12 @@ def command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
     while skipped < wraps.skip and at < len(words):
         at, skipped = at + 1, skipped + 1
     return words[at:]
+
+
+def own_call(call: Call, wraps: Wraps) -> Call:
+    """Return a call without the command that it runs, whose options are not its own."""
+    own = call.words[: len(call.words) - len(command_of(call, wraps))]
+    return Call(call.program, call.name, own, call.stdin)
 
 
 def _is_usual_path(value: str, scope: Scope) -> bool:

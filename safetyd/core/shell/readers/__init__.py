@@ -19,6 +19,12 @@ from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_htt
 from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.interpreters import read_interpreter
 from safetyd.core.shell.readers.local.archives import read_archiver, read_tar, read_zip
+from safetyd.core.shell.readers.local.conversions import (
+    read_exiftool,
+    read_ffmpeg,
+    read_picture,
+    read_ssh_keygen,
+)
 from safetyd.core.shell.readers.local.file_copies import (
     read_dd,
     read_file_copy,
@@ -34,9 +40,10 @@ from safetyd.core.shell.readers.local.processes import (
     read_profiler,
     read_tracer,
 )
-from safetyd.core.shell.readers.local.searches import read_fd, read_find
+from safetyd.core.shell.readers.local.searches import read_fd, read_find, read_grep
 from safetyd.core.shell.readers.local.text_programs import (
     read_awk,
+    read_mlr,
     read_pager,
     read_sed,
 )
@@ -93,13 +100,16 @@ READERS: Final[dict[str, Reader]] = {
     "docker": read_docker,
     "echo": read_echo,
     "eval": read_eval,
+    "exiftool": read_exiftool,
     "fd": read_fd,
     "fetch": read_fetch,
+    "ffmpeg": read_ffmpeg,
     "file_copy": read_file_copy,
     "find": read_find,
     "forge": read_forge,
     "git": read_git,
     "goals": read_goals,
+    "grep": read_grep,
     "httpie": read_httpie,
     "interpreter": read_interpreter,
     "kill": read_kill,
@@ -107,11 +117,13 @@ READERS: Final[dict[str, Reader]] = {
     "ln": read_ln,
     "load": read_load,
     "mktemp": read_mktemp,
+    "mlr": read_mlr,
     "mongo": read_mongo,
     "nc": read_nc,
     "package_runner": read_package_runner,
     "pager": read_pager,
     "parallel": read_parallel,
+    "picture": read_picture,
     "pip": read_pip,
     "profiler": read_profiler,
     "pwd": read_pwd,
@@ -128,6 +140,7 @@ READERS: Final[dict[str, Reader]] = {
     "source": read_source,
     "sql_client": read_sql_client,
     "ssh": read_ssh,
+    "ssh_keygen": read_ssh_keygen,
     "sudo": read_sudo,
     "tar": read_tar,
     "taskset": read_taskset,

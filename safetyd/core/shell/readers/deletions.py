@@ -17,9 +17,6 @@ _SYSTEM_FOLDERS: Final = (
 def read_rm(inv: Invocation) -> None:
     """Read `rm`, `rmdir`, `unlink`, `shred` and their kin."""
     call = inv.call
-    if call.asks_help:
-        inv.found(Effect.READ, "tells about itself")
-        return
     recursive = call.name not in {"rmdir", "unlink"} and call.has(
         "-r", "-R", "--recursive", "-d", "--dir"
     )

@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from safetyd.core.shell.commands import command_of
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.commands import command_of, own_call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.programs import Wraps
 from safetyd.core.shell.reading import Effect
@@ -64,13 +65,14 @@ def read_kill_by_name(inv: Invocation) -> None:
 
 def read_tracer(inv: Invocation) -> None:
     """Read `strace` and its kin: the program that they watch."""
-    for value in inv.call.values("-o", "--output"):
+    own = own_call(inv.call, Wraps())
+    for value in own.values("-o", "--output"):
         if value.text.startswith(("|", "!")):
             inv.shell(value._replace(text=value.text[1:], inner=-1), f"{inv.call.name} -o")
         else:
             inv.writes(value)
     words = list(command_of(inv.call, Wraps()))
-    _watch(inv, words)
+    _watch(inv, own, words)
 
 
 def read_profiler(inv: Invocation) -> None:
@@ -83,9 +85,12 @@ def read_profiler(inv: Invocation) -> None:
     elif verb not in _PROFILES:
         inv.found(Effect.UNKNOWN, "may do anything: the table does not know this use")
     else:
-        for value in inv.call.values("-o", "--output"):
+        words = _behind(inv, verb)
+        own = inv.call.words[: len(inv.call.words) - len(words)]
+        call = Call(inv.call.program, inv.call.name, own, None)
+        for value in call.values("-o", "--output"):
             inv.writes(value)
-        _watch(inv, _behind(inv, verb))
+        _watch(inv, call, words)
 
 
 def _behind(inv: Invocation, verb: str) -> list[Word]:
@@ -99,9 +104,9 @@ def _behind(inv: Invocation, verb: str) -> list[Word]:
     return words[at:]
 
 
-def _watch(inv: Invocation, words: list[Word]) -> None:
+def _watch(inv: Invocation, own: Call, words: list[Word]) -> None:
     """Read the command that is watched; what runs already is another's."""
-    if inv.call.has("-p", "--pid", "--attach", "-a", "--all-cpus") or not words:
+    if own.has("-p", "--pid", "--attach", "-a", "--all-cpus") or not words:
         inv.found(Effect.PRIVILEGED, "looks into processes that run already")
     else:
         inv.output = inv.runner.program(words, inv.command, inv.scope, inv.call.name)

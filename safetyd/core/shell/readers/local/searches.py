@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.core.shell import places
+from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.readers.deletions import delete
@@ -23,6 +23,7 @@ _NAMES: Final = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
 _OR: Final = frozenset({"-o", "-or", ","})
 _NOT: Final = frozenset({"!", "-not"})
 _SETTINGS: Final = frozenset({"-H", "-L", "-P", "-E", "-X", "-x", "-d", "-s", "-D"})
+_LISTS: Final = ("-l", "--files-with-matches", "--files", "-L", "--files-without-match")
 _FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 
 
@@ -95,6 +96,26 @@ def read_fd(inv: Invocation) -> None:
         target = Word(path, inv.command.start, inv.command.end, globs=True)
         inv.runner.program(_filled(command, target), inv.command, inv.scope, "fd -x")
     inv.output = Flow(None if command else "".join(f"{path}\n" for path in found), COMMAND)
+
+
+def read_grep(inv: Invocation) -> None:
+    """Read `grep` and its kin: a pattern and files; with `-l` they print names of files."""
+    call, row = inv.call, inv.call.program.row
+    given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
+    files = call.arguments if given else call.arguments[1:]
+    inv.found(Effect.READ, "looks for text", said="")
+    inv.reads(*files)
+    for name, value in call.options:
+        if value is not None and name in row.runs:
+            inv.shell(value, f"{call.name} {name}")
+        elif value is not None and name in row.reads:
+            inv.reads(value)
+    if not call.has(*_LISTS):
+        inv.output = rows.printed(inv)
+        return
+    walks = call.has("-r", "-R", "--recursive") or not call.name.endswith("grep")
+    names = [f"{word.text.rstrip('/')}/**" if walks else word.text for word in files] or ["./**"]
+    inv.output = Flow("".join(f"{name}\n" for name in names), COMMAND)
 
 
 def _below(roots: Sequence[str], names: Sequence[str]) -> Iterator[str]:

@@ -17,6 +17,9 @@ _SED_LONG: Final = {"--e": "e", "--fi": "f", "--l": "l", "--i": "i", "--s": "s"}
 _DESCRIBING: Final = ("-o", "-d", "-p", "--pretty-print", "--profile", "--dump-variables")
 _IN_PLACE: Final = frozenset({"inplace", "inplace.awk"})
 _only_moves = re.compile(r"\+(F|[0-9]*[gG]?|/[^\n]*)").fullmatch
+_acts = re.compile(
+    r"tee$|split$|case$|.*\b(system|exec|tee|dump|emit\w*|print\w*)\b.*(\(|>|\|)", re.DOTALL
+).match
 
 
 class _Script(NamedTuple):
@@ -139,4 +142,20 @@ def read_pager(inv: Invocation) -> None:
         inv.writes(word)
     files = [word for word in inv.call.arguments if not word.text.startswith("+")]
     inv.reads(*files, *inv.call.values("-k", "--lesskey-file", "--lesskey-src"))
+    inv.output = rows.printed(inv)
+
+
+def read_mlr(inv: Invocation) -> None:
+    """Read `mlr`: its verbs print; its language can run commands and write files."""
+    call = inv.call
+    inv.found(Effect.READ, "prints tables", said="")
+    if any(_acts(word.text) for word in call.words):
+        inv.found(Effect.UNKNOWN, "runs code that may write files or run commands")
+    if call.has("--prepipe", "--prepipex", "--load", "--mload", "-s"):
+        inv.found(Effect.UNKNOWN, "runs commands or files before it reads")
+    files = [word for word in call.arguments if "." in word.text or "/" in word.text]
+    inv.reads(*files, *call.values("--from"))
+    if call.has("-I"):
+        for word in files:
+            inv.writes(word, "changes")
     inv.output = rows.printed(inv)

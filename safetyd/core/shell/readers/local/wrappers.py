@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from safetyd.core.shell.commands import command_of
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.commands import command_of, own_call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.programs import Wraps
 from safetyd.core.shell.reading import HOLE, Effect
@@ -21,14 +22,14 @@ _LOOKING: Final = ("ls", "list-", "capture-pane", "capturep", "has", "display", 
 
 def read_sudo(inv: Invocation) -> None:
     """Read `sudo` and its kin: the rights of another user, and what is done with them."""
-    words = list(command_of(inv.call, _PLAIN))
+    words, own = list(command_of(inv.call, _PLAIN)), own_call(inv.call, _PLAIN)
     while words and "=" in words[0].text:
         words = words[1:]
-    if not words and inv.call.has(*_ASKING) and not inv.call.has("-i", "-s", "-b"):
+    if not words and own.has(*_ASKING) and not own.has("-i", "-s", "-b"):
         inv.found(Effect.READ, "asks what it may do")
         return
     inv.found(Effect.PRIVILEGED, "runs with the rights of another user")
-    if inv.call.has("-e", "--edit"):
+    if own.has("-e", "--edit"):
         for word in words:
             inv.writes(word)
     elif words:
@@ -37,18 +38,19 @@ def read_sudo(inv: Invocation) -> None:
 
 def read_xargs(inv: Invocation) -> None:
     """Read `xargs`: its command with the words of its input, where they are known."""
-    command, words = inv.command, list(command_of(inv.call, _PLAIN))
+    command, own = inv.command, own_call(inv.call, _PLAIN)
+    words = list(command_of(inv.call, _PLAIN))
     if not words:
         inv.found(Effect.READ, "prints its input")
         return
-    flow, from_file = inv.stdin, inv.call.has("-a", "--arg-file")
-    inv.reads(*inv.call.values("-a", "--arg-file"))
+    flow, from_file = inv.stdin, own.has("-a", "--arg-file")
+    inv.reads(*own.values("-a", "--arg-file"))
     origin = COMMAND if flow is None else flow.origin or COMMAND
-    marks = [value.text for value in inv.call.values("-I", "-J", "--replace")]
-    if inv.call.has("-i", "--replace") and not marks:
+    marks = [value.text for value in own.values("-I", "-J", "--replace")]
+    if own.has("-i", "--replace") and not marks:
         marks = ["{}"]
     known = flow.text if flow is not None and not from_file else None
-    texts = [HOLE] if known is None else _taken(inv, known, by_line=bool(marks))
+    texts = [HOLE] if known is None else _taken(own, known, by_line=bool(marks))
     if marks:
         words = [_filled(word, marks[0], texts, origin) for word in words]
     else:
@@ -58,12 +60,12 @@ def read_xargs(inv: Invocation) -> None:
     inv.output = inv.runner.program(words, command, inv.scope, inv.call.name)
 
 
-def _taken(inv: Invocation, text: str, *, by_line: bool) -> list[str]:
+def _taken(own: Call, text: str, *, by_line: bool) -> list[str]:
     """Return the words that are made of an input; a hole where quotes or signs decide that."""
     lines = text.splitlines()
     found = all("**" in line for line in lines)  # by a search, whose names end as it is told
-    if inv.call.has("-0", "--null", "-d", "--delimiter"):
-        return lines if found or (len(lines) == 1 and inv.call.has("-0", "--null")) else [HOLE]
+    if own.has("-0", "--null", "-d", "--delimiter"):
+        return lines if found or (len(lines) == 1 and own.has("-0", "--null")) else [HOLE]
     if any(sign in text for sign in "\"'\\"):
         return [HOLE]
     return lines if by_line else text.split()
@@ -81,7 +83,9 @@ def _filled(word: Word, mark: str, texts: Sequence[str], origin: str) -> Word:
 def read_parallel(inv: Invocation) -> None:
     """Read `parallel`: a text for a shell, with words behind `:::` or from its input."""
     words = list(command_of(inv.call, _PLAIN))
-    if inv.call.has("-S", "--sshlogin", "--sshloginfile", "--slf", "--onall", "--nonall"):
+    if own_call(inv.call, _PLAIN).has(
+        "-S", "--sshlogin", "--sshloginfile", "--slf", "--onall", "--nonall"
+    ):
         inv.found(Effect.LEAVES, "runs commands on other machines")
     texts = [word.text for word in words]
     at = next((n for n, text in enumerate(texts) if text.startswith(":::")), len(texts))
@@ -124,7 +128,7 @@ def read_script(inv: Invocation) -> None:
 
 def read_taskset(inv: Invocation) -> None:
     """Read `taskset` and its kin; of a running process they change its share."""
-    if inv.call.has("-p", "--pid"):
+    if own_call(inv.call, _PLAIN).has("-p", "--pid"):
         inv.found(Effect.PRIVILEGED, "changes how a running process works")
         return
     words = list(command_of(inv.call, Wraps(skip=int(inv.call.name in {"taskset", "faketime"}))))
@@ -168,10 +172,10 @@ def _typed(inv: Invocation) -> None:
 
 def read_screen(inv: Invocation) -> None:
     """Read `screen`: a command in a terminal of its own."""
-    words = list(command_of(inv.call, _PLAIN))
-    if inv.call.has("-X", "-c"):
+    words, own = list(command_of(inv.call, _PLAIN)), own_call(inv.call, _PLAIN)
+    if own.has("-X", "-c"):
         inv.found(Effect.UNKNOWN, "types into a terminal, or runs commands of screen")
-    elif any(word.text in {"-ls", "-list"} for word in inv.call.words):
+    elif any(word.text in {"-ls", "-list"} for word in own.words):
         inv.found(Effect.READ, "looks at terminals")
     elif words:
         inv.output = inv.runner.program(words, inv.command, inv.scope, "screen")

@@ -84,3 +84,13 @@ def test_what_leads_out_of_the_project_is_asked_about(command: str) -> None:
 )
 def test_harm_is_blocked(command: str) -> None:
     assert verdict(command) == "block"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dd if=x of=$X",
+    ],
+)
+def test_a_file_that_is_not_known_is_asked_about(command: str) -> None:
+    assert verdict(command) == "ask"

@@ -77,3 +77,38 @@ def test_what_reaches_further_is_asked_about(command: str) -> None:
 )
 def test_harm_is_blocked(command: str) -> None:
     assert verdict(command) == "block"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rn 'id_rsa' src",
+        "grep -e a -e b x",
+        "grep -f words.txt x",
+        "rg --files",
+        "rg -l foo | xargs sed -i s/foo/bar/",
+        "grep -rl foo src | xargs sed -i 's/foo/bar/g'",
+        "grep -l foo *.py | xargs cat",
+        "grep -rl foo . | head",
+        "ag foo src",
+        "rg -g '*.py' -t py foo",
+        "grep foo x | sort | uniq -c",
+        "rg --pre cat foo",
+    ],
+)
+def test_text_is_looked_for(command: str) -> None:
+    assert verdict(command) == "pass"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rg --pre ./x.unknown/../../y foo",
+        "rg --pre 'git push' foo",
+        "grep -rl foo src | xargs rm",
+        "grep foo x | sh",
+        "rg -l foo / | xargs sed -i s/a/b/",
+    ],
+)
+def test_text_that_runs_or_deletes_is_asked_about(command: str) -> None:
+    assert verdict(command) == "ask"

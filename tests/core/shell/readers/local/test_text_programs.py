@@ -78,3 +78,31 @@ def test_text_that_leads_out_of_the_project_is_asked_about(command: str) -> None
 )
 def test_text_that_runs_harm_is_blocked(command: str) -> None:
     assert verdict(command) == "block"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mlr --icsv --ojson cat a.csv",
+        "mlr --csv sort -f name a.csv",
+        "mlr --csv filter '$x > 5' a.csv",
+        "mlr -I --csv sort -f x a.csv",
+        "mlr --csv --from a.csv head -n 4",
+    ],
+)
+def test_tables_are_printed(command: str) -> None:
+    assert verdict(command) == "pass"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mlr --csv put 'system(\"ls\")' a.csv",
+        "mlr --csv put 'tee > $a.\".csv\", $*' a.csv",
+        "mlr --csv tee x a.csv",
+        "mlr --prepipe 'ls' cat a.csv",
+        "mlr -I --csv sort -f x /etc/a.csv",
+    ],
+)
+def test_tables_that_act_are_asked_about(command: str) -> None:
+    assert verdict(command) == "ask"

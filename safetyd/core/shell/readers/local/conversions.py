@@ -1,0 +1,93 @@
+"""Programs that turn pictures, sounds and films into others, and make keys."""
+
+import re
+from typing import Final
+
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.reading import HOLE, Effect
+from safetyd.core.shell.words import Word
+
+_runs_more = re.compile(
+    r"\||@|(msl|ephemeral|url|https?|ftp|mvg|text|label|inline):", re.IGNORECASE
+).match
+_format = re.compile(r"[A-Za-z0-9]{2,9}:").match
+_FLAGS: Final = frozenset(
+    {
+        *("-y", "-n", "-hide_banner", "-an", "-vn", "-sn", "-dn", "-nostdin", "-stats", "-nostats"),
+        *("-shortest", "-re", "-benchmark", "-copyts", "-ignore_unknown", "-h", "-version"),
+        *("-formats", "-codecs", "-encoders", "-decoders", "-filters", "-protocols", "-L"),
+    }
+)
+_FILES: Final = frozenset({"-vstats_file", "-passlogfile", "-progress", "-dump_attachment"})
+_sets_tag = re.compile(r"-[\w:#*-]*[+^<-]?=").match
+_LOOKS_AT_KEYS: Final = ("-l", "-F", "-B", "-y", "-L", "-Q", "-H")
+
+
+def read_picture(inv: Invocation) -> None:
+    """Read `convert` and its kin: the last word is written, the others are read."""
+    words = inv.call.arguments
+    if any(_runs_more(word.text) for word in words):
+        inv.found(Effect.UNKNOWN, "reads or writes what is no file")
+    inv.found(Effect.WORK, "turns pictures into others")
+    only_looks = inv.call.name == "identify" or inv.call.verb == "identify"
+    written = [] if only_looks else [*words[1:][-1:], *inv.call.values("-write")]
+    for word in written:
+        inv.writes(_without_format(word))
+    inv.reads(*(word for word in words if word not in written))
+
+
+def _without_format(word: Word) -> Word:
+    """Return the file that `png:file` names."""
+    named = _format(word.text)
+    return word._replace(text=word.text[named.end() :], inner=-1) if named else word
+
+
+def read_ffmpeg(inv: Invocation) -> None:
+    """Read `ffmpeg`: behind `-i` stands what it reads, and alone what it writes."""
+    inv.found(Effect.WORK, "turns sounds or films into others")
+    before = ""
+    for word in inv.call.words:
+        text = word.text
+        if before == "-i":
+            inv.reads(word)
+        elif before in _FILES or (not before and not text.startswith("-")):
+            _written(inv, word)
+        is_option = not before and text.startswith("-") and len(text) > 1 and text not in _FLAGS
+        before = text if is_option else ""
+
+
+def _written(inv: Invocation, word: Word) -> None:
+    if "://" in word.text or HOLE in word.text.partition(":")[0]:
+        inv.found(Effect.LEAVES, "sends to another machine, or to what is not known")
+    else:
+        inv.writes(word)
+
+
+def read_exiftool(inv: Invocation) -> None:
+    """Read `exiftool`: tags that it shows, and tags that it sets."""
+    texts = [word.text for word in inv.call.words]
+    if {"-if", "-p", "-config", "-@", "-api", "-userParam", "-stay_open"} & set(texts):
+        inv.found(Effect.UNKNOWN, "runs expressions that are not read")
+    files = [word for word in inv.call.words if not word.text.startswith("-")]
+    sets = any(_sets_tag(text) for text in texts) or {"-delete_original", "-w", "-o"} & set(texts)
+    inv.found(Effect.READ, "shows what is known of pictures")
+    inv.reads(*files)
+    for word in files if sets else []:
+        inv.writes(word, "changes")
+
+
+def read_ssh_keygen(inv: Invocation) -> None:
+    """Read `ssh-keygen`: keys that it shows, and keys that it makes."""
+    call, files = inv.call, inv.call.values("-f")
+    if call.has("-D", "-w", "-I", "-s", "-A", "-R", "-Y", "-K", "-e", "-i", "-p"):
+        inv.found(Effect.PRIVILEGED, "changes keys, or whom the machine trusts")
+    elif call.has(*_LOOKS_AT_KEYS):
+        inv.found(Effect.READ, "shows what a key is")
+        inv.reads(*files)
+    elif files:
+        inv.found(Effect.WORK, "makes a key")
+        for word in files:
+            inv.writes(word)
+    else:
+        remedy = "with `-f` and a path in the project"
+        inv.found(Effect.PRIVILEGED, "makes a key in the home folder", remedy=remedy)

@@ -1,6 +1,7 @@
 """Labelled commands: what passes, what is asked about, what is blocked."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,3 +45,8 @@ def test_every_labelled_command_says_why_and_stands_there_once() -> None:
     cases = labelled()
     assert all(case.category and case.why for case in cases)
     assert len({case.command for case in cases}) == len(cases)
+
+
+def test_a_program_stands_in_one_row() -> None:
+    names = Counter(name for row in programs.shipped_rows().programs for name in row.names)
+    assert [name for name, count in names.items() if count > 1] == []

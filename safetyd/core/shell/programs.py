@@ -20,7 +20,7 @@ from safetyd.core.shell.reading import OWN_PROGRAM, Effect
 
 Names = tuple[str, ...]
 Pattern = Annotated[str, Meta(min_length=1)]
-Arguments = Literal["read", "write", "delete", "text", "copy", "move"]
+Arguments = Literal["read", "write", "delete", "text", "copy", "move", "run", "script"]
 Output = Literal["same", "text", "network", "decoded", ""]
 
 EFFECTS: Final = tuple(Effect)
@@ -79,7 +79,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     texts: Names = ()  # options whose value is text for people or a pattern
     run: Names = ()  # verbs that run the command after `--` elsewhere
     wraps: Wraps | None = None
-    arguments: Arguments = "read"  # what becomes of the files that its words name
+    # What becomes of the files that its words name; of a script, the further words are its own.
+    arguments: Arguments = "read"
     patterns: int = 0  # words that are no files, before those that are
     output: Output = ""  # what it prints: its input, its words, the network, something decoded
     reader: str = ""  # the function that reads its words, where a row cannot

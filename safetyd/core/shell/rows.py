@@ -19,6 +19,9 @@ WHY: Final = {
     Effect.SECRETS: "shows secrets",
 }
 
+# Programs that read a file as others run it.
+_RUN_BY: Final = {".py": "python", ".js": "node", ".mjs": "node", ".ts": "node", ".rb": "ruby"}
+
 
 def apply(inv: Invocation) -> None:
     """Say what the row of a program finds."""
@@ -106,6 +109,10 @@ def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) ->
         else:
             for source in sources:
                 inv.changes(source.text, Access.DELETE, "moves")
+    elif what in {"run", "script"}:
+        for word in words if what == "run" else words[:1]:
+            _load(inv, word, inv.named)
+        inv.reads(*words[1:])
     elif what == "write":
         for word in words:
             inv.writes(word)
@@ -128,9 +135,24 @@ def _options(inv: Invocation) -> None:
         elif name in row.runs:
             inv.shell(value, f"{inv.call.name} {name}")
         elif name in row.loads:
-            inv.script(value, f"{inv.call.name} {name}")
+            _load(inv, value, f"{inv.call.name} {name}")
         elif name not in row.texts:
             inv.reads(value)
+
+
+def _load(inv: Invocation, word: Word, way: str) -> None:
+    """Say what a file does that a program runs; at an address it is a download."""
+    word = word._replace(
+        text=word.text.partition("::")[0]
+    )  # `test_x.py::test_a` names a test in it
+    source = inv.source(word)
+    by = _RUN_BY.get(word.text[word.text.rfind(".") :])
+    if "://" in word.text:
+        inv.unseen(NETWORK, "a file")
+    elif by and source is not None and source.text is not None:
+        inv.runner.program([word._replace(text=by, inner=-1), word], inv.command, inv.scope, way)
+    else:
+        inv.script(word, way)
 
 
 def _runs_elsewhere(inv: Invocation, verbs: int) -> None:

@@ -102,25 +102,28 @@ def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) ->
     if what == "text" or not words:
         return
     if what in {"copy", "move"} and len(words) > 1:
-        *sources, target = words
-        inv.writes(target)
-        if what == "copy":
-            inv.reads(*sources)
-        else:
-            for source in sources:
-                inv.changes(source.text, Access.DELETE, "moves")
+        _transfers(inv, words, what)
     elif what in {"run", "script"}:
         for word in words if what == "run" else words[:1]:
             _load(inv, word, inv.named)
         inv.reads(*words[1:])
-    elif what == "write":
+    elif what in {"write", "delete"}:
+        access, said = (Access.WRITE, "writes") if what == "write" else (Access.DELETE, "deletes")
         for word in words:
-            inv.writes(word)
-    elif what == "delete":
-        for word in words:
-            inv.changes(word.text, Access.DELETE, "deletes")
+            inv.changes(word.text, access, said)
     elif effect.passes or effect is Effect.UNKNOWN:
         inv.reads(*words)
+
+
+def _transfers(inv: Invocation, words: list[Word], what: str) -> None:
+    """Say which files are copied or moved to the last one."""
+    *sources, target = words
+    inv.writes(target)
+    if what == "copy":
+        inv.reads(*sources)
+    else:
+        for source in sources:
+            inv.changes(source.text, Access.DELETE, "moves")
 
 
 def _options(inv: Invocation) -> None:

@@ -174,6 +174,9 @@ class Commands:
             why = f"sets {name}, which is safetyd's own"
             inv = self._invocation(command, scope, OWN_PROGRAM)
             inv.found(Effect.PRIVILEGED, why, blocks=True)
+        elif name in self.listed("agent_variables"):
+            why = f"sets {name}, by which another agent runs without its guard"
+            self._invocation(command, scope, name).found(Effect.UNKNOWN, why, blocks=True)
         elif name == _PATH:
             if not _is_usual_path(value.text, scope):
                 why = "changes where programs are found, so others may run than it names"

@@ -57,7 +57,16 @@ from safetyd.core.shell.readers.local.wrappers import (
     read_xargs,
 )
 from safetyd.core.shell.readers.package_runners import read_package_runner
-from safetyd.core.shell.readers.packages import read_forge, read_goals, read_pip
+from safetyd.core.shell.readers.packages import (
+    read_agent,
+    read_cargo,
+    read_commands,
+    read_compiler,
+    read_forge,
+    read_goals,
+    read_java,
+    read_pip,
+)
 from safetyd.core.shell.readers.remote_shells import (
     read_copy,
     read_load,
@@ -83,15 +92,19 @@ from safetyd.core.shell.readers.shells import read_shell
 from safetyd.core.shell.simple_commands import Reader
 
 READERS: Final[dict[str, Reader]] = {
+    "agent": read_agent,
     "alias": read_alias,
     "archiver": read_archiver,
     "awk": read_awk,
     "bucket": read_bucket,
+    "cargo": read_cargo,
     "cat": read_cat,
     "cd": read_cd,
     "chmod": read_chmod,
     "chown": read_chown,
     "command": read_command,
+    "commands": read_commands,
+    "compiler": read_compiler,
     "copy": read_copy,
     "curl": read_curl,
     "database_tool": read_database_tool,
@@ -112,6 +125,7 @@ READERS: Final[dict[str, Reader]] = {
     "grep": read_grep,
     "httpie": read_httpie,
     "interpreter": read_interpreter,
+    "java": read_java,
     "kill": read_kill,
     "kill_by_name": read_kill_by_name,
     "ln": read_ln,

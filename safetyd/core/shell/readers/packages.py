@@ -1,11 +1,11 @@
-"""What talks to a forge or takes in packages: requests, packages by name, and lists of goals."""
+"""What takes in packages, builds a project or runs others by its settings."""
 
 import copy
 from typing import Final
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
-from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import Word
 
@@ -15,6 +15,12 @@ _ELSEWHERE: Final = (
     *("-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f"),
     *("--find-links", "--trusted-host", "--allow-insecure-host"),
 )
+_JAVA_LOADS: Final = (
+    *("-javaagent", "-agentlib", "-agentpath", "-Xrun", "-Xbootclasspath", "-XX:OnError"),
+    *("-XX:OnOutOfMemoryError", "-XX:Flags", "-XX:VMOptionsFile", "--patch-module", "-J-"),
+    "--upgrade-module-path",
+)
+_UNGUARDED: Final = ("disableAllHooks", "features.hooks", "hooks=", "codex_hooks")
 
 
 def read_forge(inv: Invocation) -> None:
@@ -73,6 +79,11 @@ def _is_own(word: Word, inv: Invocation) -> bool:
 def read_goals(inv: Invocation) -> None:
     """Read a program whose words are goals, each of which is reached."""
     whole = inv.call
+    for word in whole.values("-D", "--define", "-P", "--project-prop", "--system-prop"):
+        _, _, value = word.text.partition("=")
+        if value[:1] in {"/", "~", "."} and inv.scope.place(value).kind != places.INSIDE:
+            why = f"sets {visible(word.text)}, which lies outside the project"
+            inv.found(Effect.UNKNOWN, why, remedy="with a path in the project")
     if not whole.arguments:
         rows.apply(inv)
     for goal in whole.arguments:
@@ -84,3 +95,70 @@ def _with(whole: Call, goal: Word) -> Call:
     call = copy.copy(whole)
     call.arguments = [goal]
     return call
+
+
+def read_compiler(inv: Invocation) -> None:
+    """Read a compiler, whose `@file` holds further options; values may follow without a blank."""
+    rows.apply(inv)
+    for word in inv.call.words:
+        if word.text.startswith("-o") and word.text not in inv.call.program.valued:
+            inv.writes(word._replace(text=word.text[2:], inner=-1))
+        elif word.text.startswith("-B"):
+            inv.found(Effect.UNKNOWN, "takes its parts from another folder", remedy="without `-B`")
+    for word in inv.call.arguments:
+        if word.text.startswith("@"):
+            inv.script(word._replace(text=word.text[1:], inner=-1), inv.call.name)
+
+
+def read_java(inv: Invocation) -> None:
+    """Read `java`: what is behind the class or the archive is for the program itself."""
+    call, words = inv.call, list(inv.call.words)
+    own: list[Word] = []
+    while words and words[0].text.startswith(("-", "@")):
+        own.append(words.pop(0))
+        if own[-1].text in call.program.valued and words:
+            own.append(words.pop(0))
+    inv.call = Call(call.program, call.name, own, inv.stdin)
+    read_compiler(inv)
+    if any(word.text.startswith(_JAVA_LOADS) for word in own):
+        why = "loads or runs a program that an option names"
+        inv.found(Effect.UNKNOWN, why, remedy="without this option")
+    for path in inv.call.values("-cp", "-classpath", "--class-path", "-p", "--module-path"):
+        for part in path.text.split(":"):
+            inv.script(path._replace(text=part or ".", inner=-1), f"{call.name} {path.text}")
+    if words and words[0].text.endswith(".java"):
+        inv.script(words[0], call.name)
+    inv.reads(*words[1:])
+
+
+def read_cargo(inv: Invocation) -> None:
+    """Read `cargo`: with `cargo watch`, its options name further commands."""
+    rows.apply(inv)
+    if inv.call.verb == "watch":
+        for word in inv.call.values("-x", "--exec"):
+            inv.shell(word._replace(text=f"cargo {word.text}", inner=-1), "cargo watch -x")
+        for word in inv.call.values("-s", "--shell"):
+            inv.shell(word, "cargo watch -s")
+
+
+def read_commands(inv: Invocation) -> None:
+    """Read a program each of whose words is a command, as `concurrently` has them."""
+    row = inv.call.program.row
+    inv.found(Effect.READ, "runs the commands that it is given")
+    for word in inv.call.values(*row.writes):
+        inv.writes(word)
+    for word in [*inv.call.values(*row.runs), *inv.call.arguments]:
+        if word.text.startswith("npm:"):
+            word = word._replace(text=f"npm run {word.text[4:]}", inner=-1)  # noqa: PLW2901
+        inv.shell(word, inv.call.name)
+
+
+def read_agent(inv: Invocation) -> None:
+    """Read the program of another agent: without its hooks nobody judges what it does."""
+    call = inv.call
+    set_here = {name for name, _ in inv.command.assignments} | inv.scope.variables.keys()
+    texts = [word.text for word in call.words]
+    if "HOME" in set_here or any(mark in text for text in texts for mark in _UNGUARDED):
+        why = "runs another agent without its guard"
+        inv.found(Effect.UNKNOWN, why, blocks=True, remedy="with its own settings")
+    rows.apply(inv)

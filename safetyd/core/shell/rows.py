@@ -105,7 +105,7 @@ def _arguments(inv: Invocation, words: list[Word], effect: Effect, what: str) ->
         _transfers(inv, words, what)
     elif what in {"run", "script"}:
         for word in words if what == "run" else words[:1]:
-            _load(inv, word, inv.named)
+            load(inv, word, inv.named)
         inv.reads(*words[1:])
     elif what in {"write", "delete"}:
         access, said = (Access.WRITE, "writes") if what == "write" else (Access.DELETE, "deletes")
@@ -138,12 +138,12 @@ def _options(inv: Invocation) -> None:
         elif name in row.runs:
             inv.shell(value, f"{inv.call.name} {name}")
         elif name in row.loads:
-            _load(inv, value, f"{inv.call.name} {name}")
+            load(inv, value, f"{inv.call.name} {name}")
         elif name not in row.texts:
             inv.reads(value)
 
 
-def _load(inv: Invocation, word: Word, way: str) -> None:
+def load(inv: Invocation, word: Word, way: str) -> None:
     """Say what a file does that a program runs; at an address it is a download."""
     word = word._replace(
         text=word.text.partition("::")[0]

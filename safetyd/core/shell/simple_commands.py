@@ -95,7 +95,7 @@ class Commands:
         """Read a command that a program runs with these words."""
         with self._trace.inside(way):
             self._trace.count()
-            inner = command._replace(words=list(words), assignments=[], redirects=[])
+            inner = command._replace(words=list(words), redirects=[])
             return self._called(inner, scope)
 
     def run(self, command: Command, scope: Scope) -> Flow:

@@ -5,9 +5,10 @@ from typing import Final, NamedTuple
 from safetyd.core.shell import rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.programs import matches
 from safetyd.core.shell.readers.interpreters import LANGUAGES, run, run_module
 from safetyd.core.shell.reading import HOLE, Effect
-from safetyd.core.shell.words import Word
+from safetyd.core.shell.words import NETWORK, Word
 
 
 class Launch(NamedTuple):
@@ -35,6 +36,8 @@ _LAUNCHES: Final[dict[str, tuple[Launch, ...]]] = {
     **dict.fromkeys(("composer", "dune", "opam", "stack", "cabal"), (_EXEC,)),
     **dict.fromkeys(("mise", "rtx"), (_EXEC, Launch(("x",)))),
     **dict.fromkeys(("volta", "fnm"), (Launch(("run",)), Launch(("exec",)))),
+    **dict.fromkeys(("nyc", "c8", "dotenv"), (Launch(("run",)), Launch((), script=True))),
+    "dotenvx": (Launch(("run",)),),
     "dotnet": (Launch(("tool", "run")),),
 }
 # Packages whose program has another name.
@@ -64,20 +67,30 @@ _PROGRAM_OF: Final = {
 _SCRIPTS: Final = {".py": "python", ".js": "node", ".ts": "node", ".mjs": "node", ".rb": "ruby"}
 _OWN_PACKAGE: Final = ("-p", "--package", "--with", "--from", "--spec", "--with-requirements")
 _SHELL_TEXT: Final = ("-c", "--call", "--shell-mode")
+_NAMING: Final = frozenset({"yarn", "pnpm", "bun"})  # a script of the project is a verb of theirs
 _NEW: Final = "runs a package that it may download first"
 
 
 def read_package_runner(inv: Invocation) -> None:
     """Read the program that a package brings, or the row for every other verb."""
-    call = inv.call
+    call = inv.call = _in_workspace(inv.call)
+    if call.name == "uv" and call.verb == "pip":
+        at = [word.text for word in call.words].index("pip")
+        inv.output = inv.runner.program(call.words[at:], inv.command, inv.scope, "uv")
+        return
     launch = next(
         (each for each in _LAUNCHES.get(call.program.name, ()) if _fits(each, call)), None
     )
+    if launch is None and call.name in _NAMING and call.verb and not _has_verb(call):
+        _named(inv)
+        return
     if launch is None or call.asks_help:
         rows.apply(inv)
         return
     inv.named = " ".join((call.name, *launch.verbs))
     own, inner = _apart(inv, launch)
+    for word in own.values(*call.program.row.loads):
+        rows.load(inv, word, inv.named)
     packages = own.values(*_OWN_PACKAGE) if launch.fetches or call.name == "uv" else []
     if packages:
         inv.found(Effect.INSTALLS, _NEW, type="install_package", remedy="without another package")
@@ -91,6 +104,33 @@ def read_package_runner(inv: Invocation) -> None:
         _run(inv, launch, inner)
     elif not text:
         inv.found(Effect.UNKNOWN, "runs a program that it does not name")
+
+
+def _in_workspace(call: Call) -> Call:
+    """Return what is run in a part of the project, without what names that part."""
+    words, said = list(call.words), [word.text for word in call.arguments]
+    if call.name == "pnpm":
+        words = [word for word in words if word.text not in {"-w", "recursive"}]
+    elif call.name == "yarn" and said[:1] == ["workspace"]:
+        words = [word for word in words if word not in call.arguments[:2]]
+    elif call.name == "yarn" and said[:1] == ["workspaces"] and {"run", "exec"} & {*said[1:]}:
+        at = min(said.index(verb) for verb in ("run", "exec") if verb in said)
+        words = words[words.index(call.arguments[at]) :]
+    return Call(call.program, call.name, words, call.stdin)
+
+
+def _has_verb(call: Call) -> bool:
+    return any(use.words and matches(use.words[0], call.verb) for use in call.program.uses)
+
+
+def _named(inv: Invocation) -> None:
+    """Read `yarn NAME`: a script of the project, a file, or a program that a package brings."""
+    call = inv.call
+    inv.named = f"{call.name} run"
+    for word in call.values(*call.program.row.loads):
+        rows.load(inv, word, inv.named)
+    at = [word.text for word in call.words].index(call.verb)
+    _run(inv, Launch((), script=True), list(call.words[at:]))
 
 
 def _fits(launch: Launch, call: Call) -> bool:
@@ -120,7 +160,11 @@ def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
     first = inner[0]
     name = _program(first.text, fetches=launch.fetches)
     suffix = first.text[first.text.rfind(".") :] if "." in first.text else ""
-    if launch.script and suffix in _SCRIPTS:
+    if "://" in first.text:
+        inv.unseen(NETWORK, "a script")
+    elif launch.script and " " in first.text.strip():
+        inv.shell(first, inv.named)
+    elif launch.script and suffix in _SCRIPTS:
         run(inv, LANGUAGES[_SCRIPTS[suffix]], inner)
     elif not first.fixed or inv.runner.knows(name):
         program = first._replace(text=name if first.fixed else first.text, inner=-1)

@@ -20,6 +20,7 @@ _JAVA_LOADS: Final = (
     *("-XX:OnOutOfMemoryError", "-XX:Flags", "-XX:VMOptionsFile", "--patch-module", "-J-"),
     "--upgrade-module-path",
 )
+_HOMES: Final = frozenset({"HOME", "XDG_CONFIG_HOME", "USERPROFILE"})
 _UNGUARDED: Final = ("disableAllHooks", "features.hooks", "hooks=", "codex_hooks")
 
 
@@ -43,20 +44,22 @@ def read_forge(inv: Invocation) -> None:
 
 def read_pip(inv: Invocation) -> None:
     """Read `pip`, also as `uv pip`: what the project names is work, all else is new."""
-    if inv.call.verb != "install":
+    if inv.call.verb not in {"install", "sync"}:
         rows.apply(inv)
         return
-    call, inv.named = inv.call, "pip install"
+    call, inv.named = inv.call, f"pip {inv.call.verb}"
     if call.has("--dry-run"):
         inv.found(Effect.READ, "only says what it would install")
         return
     for word in call.values("-t", "--target", "--prefix", "--root"):
         inv.writes(word)
     lists = call.values("-r", "--requirement", "-e", "--editable", "--group")
-    named = [*call.arguments[1:], *lists]
+    packages = call.arguments[1:]
+    if call.verb == "sync":
+        lists, packages = [*lists, *packages], []
     if call.has(*_ELSEWHERE):
         why, remedy = "installs from another place than the usual one", "without another index"
-    elif not named or not all(_is_own(word, inv) for word in call.arguments[1:]):
+    elif not [*packages, *lists] or not all(_is_own(word, inv) for word in packages):
         why, remedy = "installs something new", "as `pip install -r requirements.txt`"
     elif not all(inv.scope.place(word.text).kind == places.INSIDE for word in lists) or any(
         "://" in word.text for word in lists
@@ -156,9 +159,11 @@ def read_commands(inv: Invocation) -> None:
 def read_agent(inv: Invocation) -> None:
     """Read the program of another agent: without its hooks nobody judges what it does."""
     call = inv.call
-    set_here = {name for name, _ in inv.command.assignments} | inv.scope.variables.keys()
+    here = {name for name, _ in inv.command.assignments} | inv.scope.variables.keys()
     texts = [word.text for word in call.words]
-    if "HOME" in set_here or any(mark in text for text in texts for mark in _UNGUARDED):
+    marked = any(mark in text for text in texts for mark in _UNGUARDED)
+    disabled = any(word.text == "hooks" or not word.fixed for word in call.values("--disable"))
+    if here & _HOMES or marked or disabled:
         why = "runs another agent without its guard"
         inv.found(Effect.UNKNOWN, why, blocks=True, remedy="with its own settings")
     rows.apply(inv)

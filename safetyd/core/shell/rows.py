@@ -1,5 +1,6 @@
 """What a row of the table says of a call."""
 
+import re
 from typing import Final
 
 from safetyd.core.shell.calls import Call
@@ -19,6 +20,7 @@ WHY: Final = {
     Effect.SECRETS: "shows secrets",
 }
 
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # Programs that read a file as others run it.
 _RUN_BY: Final = {".py": "python", ".js": "node", ".mjs": "node", ".ts": "node", ".rb": "ruby"}
 
@@ -148,9 +150,12 @@ def load(inv: Invocation, word: Word, way: str) -> None:
     word = word._replace(
         text=word.text.partition("::")[0]
     )  # `test_x.py::test_a` names a test in it
+    _, equals, path = word.text.rpartition("=")
+    if equals and path[:1] in {"/", "~", "."}:  # `name=path`
+        word = word._replace(text=path, inner=-1)
     source = inv.source(word)
     by = _RUN_BY.get(word.text[word.text.rfind(".") :])
-    if "://" in word.text:
+    if _ADDRESS.match(word.text):
         inv.unseen(NETWORK, "a file")
     elif by and source is not None and source.text is not None:
         inv.runner.program([word._replace(text=by, inner=-1), word], inv.command, inv.scope, way)

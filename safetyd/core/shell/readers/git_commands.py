@@ -9,7 +9,7 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect
-from safetyd.core.shell.words import Word
+from safetyd.core.shell.words import VARIABLE, Word
 
 _STASH: Final = "after `git stash`"
 _DISCARDS: Final = "throws away changes that are not committed"
@@ -228,7 +228,13 @@ def _checkout(inv: Invocation) -> None:
 def _names_files(words: list[Word]) -> bool:
     if len(words) > 1:
         return True
-    return any(word.globs or HOLE in word.text or _is_file(word.text) for word in words)
+    # A variable that the command does not set itself is meant for the name of a branch.
+    return any(
+        word.globs
+        or (HOLE in word.text and (word.text != HOLE or word.origin != VARIABLE))
+        or _is_file(word.text)
+        for word in words
+    )
 
 
 def _is_file(word: str) -> bool:

@@ -84,8 +84,11 @@ def read_package_runner(inv: Invocation) -> None:
     if launch is None and call.name in _NAMING and call.verb and not _has_verb(call):
         _named(inv)
         return
-    if launch is None or call.asks_help:
+    if launch is None or call.asks_help or (not launch.verbs and _has_verb(call)):
         rows.apply(inv)
+        if call.name == "bun" and call.verb == "run":
+            for word in call.arguments[1:2]:
+                rows.load(inv, word, "bun run")
         return
     inv.named = " ".join((call.name, *launch.verbs))
     own, inner = _apart(inv, launch)

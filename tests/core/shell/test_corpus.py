@@ -1,13 +1,15 @@
 """Labelled commands: what passes, what is asked about, what is blocked."""
 
+import functools
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from safetyd.core.shell import judge, programs
+from safetyd.core.shell.programs import ShippedRow
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 
@@ -50,3 +52,22 @@ def test_every_labelled_command_says_why_and_stands_there_once() -> None:
 def test_a_program_stands_in_one_row() -> None:
     names = Counter(name for row in programs.shipped_rows().programs for name in row.names)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+@functools.cache
+def proven() -> dict[str, set[str]]:
+    """Return the verdicts that labelled commands get, by the programs that they run."""
+    verdicts: dict[str, set[str]] = defaultdict(set)
+    for case in labelled():
+        findings = judge.read(case.command, programs.shipped()).findings
+        for said in {name for found in findings for name in (found.program, *found.way)}:
+            words = said.split()
+            for count in range(1, len(words) + 1):
+                verdicts[" ".join(words[:count])].add("pass" if case.expect == "pass" else "stop")
+    return verdicts
+
+
+@pytest.mark.parametrize("row", programs.shipped_rows().programs, ids=lambda row: row.names[0])
+def test_every_row_has_a_command_that_passes_and_one_that_does_not(row: ShippedRow) -> None:
+    seen = {verdict for name in row.names for verdict in proven().get(name, ())}
+    assert seen == {"pass", "stop"}

@@ -74,33 +74,35 @@ _NEW: Final = "runs a package that it may download first"
 def read_package_runner(inv: Invocation) -> None:
     """Read the program that a package brings, or the row for every other verb."""
     call = inv.call = _in_workspace(inv.call)
+    launches = _LAUNCHES.get(call.program.name, ())
+    launch = next((each for each in launches if _fits(each, call)), None)
     if call.name == "uv" and call.verb == "pip":
         at = [word.text for word in call.words].index("pip")
         inv.output = inv.runner.program(call.words[at:], inv.command, inv.scope, "uv")
-        return
-    launch = next(
-        (each for each in _LAUNCHES.get(call.program.name, ()) if _fits(each, call)), None
-    )
-    if launch is None and call.name in _NAMING and call.verb and not _has_verb(call):
+    elif launch is None and call.name in _NAMING and call.verb and not _has_verb(call):
         _named(inv)
-        return
-    if launch is None or call.asks_help or (not launch.verbs and _has_verb(call)):
+    elif launch is None or call.asks_help or (not launch.verbs and _has_verb(call)):
         rows.apply(inv)
         if call.name == "bun" and call.verb == "run":
             for word in call.arguments[1:2]:
                 rows.load(inv, word, "bun run")
-        return
-    inv.named = " ".join((call.name, *launch.verbs))
+    else:
+        inv.named = " ".join((call.name, *launch.verbs))
+        _launch(inv, launch)
+
+
+def _launch(inv: Invocation, launch: Launch) -> None:
+    """Read the options of a runner, and the command that it runs."""
+    name, row = inv.call.name, inv.call.program.row
     own, inner = _apart(inv, launch)
-    for word in own.values(*call.program.row.loads):
+    for word in own.values(*row.loads):
         rows.load(inv, word, inv.named)
-    packages = own.values(*_OWN_PACKAGE) if launch.fetches or call.name == "uv" else []
-    if packages:
+    if (launch.fetches or name == "uv") and own.values(*_OWN_PACKAGE):
         inv.found(Effect.INSTALLS, _NEW, type="install_package", remedy="without another package")
-    text = own.values(*_SHELL_TEXT) if call.name in {"npx", "npm", "pnpm"} else []
+    text = own.values(*_SHELL_TEXT) if name in {"npx", "npm", "pnpm"} else []
     for word in text:
         inv.shell(word, f"{inv.named} -c")
-    module = own.values("-m", "--module") if call.name == "uv" else []
+    module = own.values("-m", "--module") if name == "uv" else []
     if module:
         run_module(inv, module[0], inner)
     elif inner:

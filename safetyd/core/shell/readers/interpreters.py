@@ -4,14 +4,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from safetyd.core.shell import places
+from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from safetyd.core.shell.words import DECODED, NETWORK, PROJECT, Flow, Word
-
-try:
-    from safetyd.core.shell.code import python_code, script_code  # type: ignore[attr-defined,import-untyped,import-not-found,unused-ignore]
-except ImportError:  # what reads code is on its way: until then all of it is asked about
-    python_code = script_code = None
 
 _MODULE: Final = "-m"
 # Scripts of a project that are programs of their framework.
@@ -214,7 +210,6 @@ def _arguments(inv: Invocation, language: Language, given: Given) -> None:
         for word in given.arguments:
             inv.writes(word, "changes")
     else:
-        inv.found(Effect.READ, "runs code that only computes")
         inv.reads(*given.arguments)
 
 
@@ -250,22 +245,21 @@ def _code(inv: Invocation, language: Language, word: Word) -> None:
     if word.origin in {NETWORK, DECODED} or not word.text.replace(HOLE, "").strip():
         inv.unseen(word.origin, "code")
     else:
-        inv.code(_read(language, word.text), word, inv.call.name)
+        _reader(inv, language, word)(word.text)
 
 
 def _read(language: Language, source: str) -> Code:
-    if script_code is None:
-        return Code(findings=((Effect.UNKNOWN, "nobody reads yet"),))
-    read: Code = (
-        python_code.read_python(source)
-        if language.name == "python"
-        else script_code.read_script(source, language.name)
-    )
-    return read
+    if language.name == "python":
+        return read_python(source)
+    return Code(findings=((Effect.UNKNOWN, "nobody reads"),))
 
 
 def _reader(inv: Invocation, language: Language, word: Word) -> Callable[[str], None]:
-    return lambda source: inv.code(_read(language, source), word, inv.call.name)
+    def read(source: str) -> None:
+        inv.found(Effect.WORK, "runs code")
+        inv.code(_read(language, source), word, inv.call.name)
+
+    return read
 
 
 def _from_input(inv: Invocation, language: Language) -> None:

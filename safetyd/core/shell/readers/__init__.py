@@ -17,7 +17,6 @@ from safetyd.core.shell.readers.databases import (
 from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
 from safetyd.core.shell.readers.git_commands import read_git
-from safetyd.core.shell.readers.interpreters import read_interpreter
 from safetyd.core.shell.readers.local.archives import read_archiver, read_tar, read_zip
 from safetyd.core.shell.readers.local.conversions import (
     read_exiftool,
@@ -56,6 +55,7 @@ from safetyd.core.shell.readers.local.wrappers import (
     read_tmux,
     read_xargs,
 )
+from safetyd.core.shell.readers.interpreters import read_deno, read_interpreter
 from safetyd.core.shell.readers.package_runners import read_package_runner
 from safetyd.core.shell.readers.packages import (
     read_agent,
@@ -110,6 +110,7 @@ READERS: Final[dict[str, Reader]] = {
     "database_tool": read_database_tool,
     "dd": read_dd,
     "debugger": read_debugger,
+    "deno": read_deno,
     "docker": read_docker,
     "echo": read_echo,
     "eval": read_eval,

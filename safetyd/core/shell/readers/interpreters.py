@@ -1,15 +1,19 @@
 """Interpreters: code on the command line, in a file, or on the way in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from safetyd.core.shell import places
+from safetyd.core.shell import places, rows
 from safetyd.core.shell.code.python_code import read_python
+from safetyd.core.shell.code.script_code import read_script
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from safetyd.core.shell.words import DECODED, NETWORK, PROJECT, Flow, Word
 
 _MODULE: Final = "-m"
+_VERBOSE: Final = frozenset({"-v"})  # tells about itself, then runs what it is given
+_PACKAGES: Final = ("npm:", "jsr:")
 # Scripts of a project that are programs of their framework.
 _FRAMEWORKS: Final = frozenset({"manage.py", "setup.py", "artisan"})
 
@@ -21,6 +25,7 @@ class Language(NamedTuple):
     code: frozenset[str] = frozenset()  # their value is code
     valued: frozenset[str] = frozenset()  # they have a value, in the same word or the next
     attached: str = ""  # letters whose value is the rest of the word
+    digits: Mapping[str, str] = MappingProxyType({})  # letters with a value of such letters only
     loads: frozenset[str] = frozenset()  # their value is a module or file that is run first
     tells: frozenset[str] = frozenset()  # it only tells about itself, or checks what is written
     long: bool = False  # a single hyphen may begin a long option
@@ -45,9 +50,23 @@ _NODE: Final = _language(
     "-r --require --import --loader --experimental-loader",
     tells="-v -c --check --v8-options",
 )
-_PERL: Final = _language("perl", "-e -E", attached="iIMmFDCx0l", tells="-v -V -c", edits=True)
+_PERL: Final = _language(
+    "perl",
+    "-e -E",
+    attached="iIMmFDx",
+    digits={"0": "01234567xX", "l": "01234567", "C": "IOEioADSLa0123456789"},
+    tells="-v -V",
+    edits=True,
+)
 _RUBY: Final = _language(
-    "ruby", "-e", "-C -E -I --encoding", "-r", attached="iFKTWx0", tells="-v -c", edits=True
+    "ruby",
+    "-e",
+    "-C -E -I --encoding",
+    "-r",
+    attached="iFx",
+    digits={"0": "01234567", "W": "012", "T": "01234", "K": "EeSsUuNnAa"},
+    tells="-v -c",
+    edits=True,
 )
 _PHP: Final = _language(
     "php",
@@ -142,9 +161,11 @@ class Given:
         self.arguments = self._words
 
     def _letters(self, word: Word) -> None:
-        language, text = self._language, word.text
-        for at, letter in enumerate(text[1:], start=1):
-            option, rest = f"-{letter}", text[at + 1 :]
+        language, rest = self._language, word.text[1:]
+        while rest:
+            letter, rest = rest[0], rest[1:]
+            option = f"-{letter}"
+            rest = rest.lstrip(language.digits.get(letter, ""))
             value = word._replace(text=rest, inner=-1)
             if option in language.code or option in language.valued:
                 self._option(option, value if rest else self._next())
@@ -174,12 +195,28 @@ def read_interpreter(inv: Invocation) -> None:
     run(inv, LANGUAGES[inv.call.program.name.rstrip("0123456789.")], list(inv.call.words))
 
 
+def read_deno(inv: Invocation) -> None:
+    """Read `deno eval CODE` and `deno run FILE`, or the row for every other verb."""
+    call, script = inv.call, inv.call.arguments[1:2]
+    if call.verb == "eval" and script and not call.asks_help:
+        inv.named = "deno eval"
+        _code(inv, _NODE, script[0])
+    elif call.verb == "run" and script and not script[0].text.startswith(_PACKAGES):
+        inv.named = "deno run"
+        _script(inv, _NODE, script[0], call.arguments[2:])
+    else:
+        rows.apply(inv)
+
+
 def run(inv: Invocation, language: Language, words: list[Word]) -> None:
     given = Given(language, words)
     _load(inv, language, given)
     for code in given.codes:
         _code(inv, language, code)
-    if given.has(language.tells):
+    verbose = (
+        _VERBOSE if given.script is not None and language.name in {"ruby", "lua"} else frozenset()
+    )
+    if given.has(language.tells - verbose):
         inv.found(Effect.READ, "tells about itself or checks what is written")
         inv.reads(*([given.script] if given.script else []))
     elif given.module is not None:
@@ -211,6 +248,8 @@ def _arguments(inv: Invocation, language: Language, given: Given) -> None:
             inv.writes(word, "changes")
     else:
         inv.reads(*given.arguments)
+    if language.name == "perl" and any(set(word.text) & set("|>") for word in given.arguments):
+        inv.found(Effect.UNKNOWN, "opens a file by a name that Perl may run as a program")
 
 
 def _script(inv: Invocation, language: Language, script: Word, arguments: list[Word]) -> None:
@@ -249,9 +288,7 @@ def _code(inv: Invocation, language: Language, word: Word) -> None:
 
 
 def _read(language: Language, source: str) -> Code:
-    if language.name == "python":
-        return read_python(source)
-    return Code(findings=((Effect.UNKNOWN, "nobody reads"),))
+    return read_python(source) if language.name == "python" else read_script(source, language.name)
 
 
 def _reader(inv: Invocation, language: Language, word: Word) -> Callable[[str], None]:

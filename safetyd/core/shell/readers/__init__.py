@@ -17,6 +17,7 @@ from safetyd.core.shell.readers.databases import (
 from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
 from safetyd.core.shell.readers.git_commands import read_git
+from safetyd.core.shell.readers.interpreters import read_deno, read_interpreter
 from safetyd.core.shell.readers.local.archives import read_archiver, read_tar, read_zip
 from safetyd.core.shell.readers.local.conversions import (
     read_exiftool,
@@ -55,7 +56,6 @@ from safetyd.core.shell.readers.local.wrappers import (
     read_tmux,
     read_xargs,
 )
-from safetyd.core.shell.readers.interpreters import read_deno, read_interpreter
 from safetyd.core.shell.readers.package_runners import read_package_runner
 from safetyd.core.shell.readers.packages import (
     read_agent,

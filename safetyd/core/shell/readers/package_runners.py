@@ -139,6 +139,8 @@ def _named(inv: Invocation) -> None:
         rows.load(inv, word, inv.named)
     at = [word.text for word in call.words].index(call.verb)
     _run(inv, Launch((), script=True), list(call.words[at:]))
+
+
 def _runs_code(call: Call) -> bool:
     """Say whether `bun` is given code or a script, as `node` would be."""
     first = call.words[0].text if call.words else ""

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Final
 
 from safetyd.core.shell import places, rows
@@ -90,7 +91,8 @@ def read_git(inv: Invocation) -> None:
         inv.found(Effect.READ, "tells about itself")
         return
     verb = words[0].text
-    inv.call = Call(_program(inv.call.program, verb), inv.call.name, words, inv.stdin)
+    program = _program(inv.call.program, verb if verb in _VALUED else "")
+    inv.call = Call(program, inv.call.name, words, inv.stdin)
     if len(words) > 1 and words[1].text == "--help":
         inv.found(Effect.READ, "tells about itself")
         return
@@ -103,7 +105,7 @@ def read_git(inv: Invocation) -> None:
 @functools.cache
 def _program(program: Program, verb: str) -> Program:
     """Return git with the short options that have values with this verb."""
-    own = Program(program.name, program.row)
+    own = copy(program)
     given = _VALUED.get(verb, "").split()
     own.valued = frozenset((*(o for o in own.valued if o.startswith("--")), *given))
     return own

@@ -22,7 +22,11 @@ WHY: Final = {
 
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # Programs that read a file as others run it.
-_RUN_BY: Final = {".py": "python", ".js": "node", ".mjs": "node", ".ts": "node", ".rb": "ruby"}
+_RUN_BY: Final = {
+    ".py": "python",
+    ".rb": "ruby",
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx"), "node"),
+}
 
 
 def apply(inv: Invocation) -> None:

@@ -8,6 +8,7 @@ from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word, least_trusted
 
 _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - a name that stands for what mktemp makes
+_JOB: Final = "$!\n"  # what a file holds in which an agent keeps the number of its server
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
@@ -149,6 +150,8 @@ def _held(word: Word, inv: Invocation) -> Flow:
     if not word.fixed:
         return Flow(None, word.origin or COMMAND)
     inside = where.kind == places.INSIDE
+    if where.path.endswith(".pid") and (inside or where.kind == places.TEMPORARY):
+        return Flow(_JOB, KNOWN)
     return inv.scope.files.get(where.path, Flow(None, PROJECT if inside else COMMAND))
 
 

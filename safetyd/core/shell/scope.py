@@ -37,6 +37,15 @@ class Command(NamedTuple):
     end: int
 
 
+class Defined(NamedTuple):
+    """A function, and what held where it was defined."""
+
+    name: str
+    body: Node
+    scope: "Scope"
+    context: "Context"
+
+
 class Trap(NamedTuple):
     """A text that runs at the end, with what variables hold then."""
 
@@ -88,19 +97,27 @@ class Scope:
                 else:
                     self.variables[name] = value
 
-    def take_over(self, inner: "Scope", name: str) -> None:
+    def take_over(self, inner: "Scope") -> None:
         """Take over what a function leaves behind.
 
         Whether a variable was its own is not asked: what it assigned is not known any more.
         """
         self.cwd = inner.cwd
-        self.functions |= {n: body for n, body in inner.functions.items() if n != name}
+        self.functions |= inner.functions
         for assigned, value in inner.variables.items():
             if assigned not in POSITIONAL and self.variables.get(assigned) is not value:
                 self.variables[assigned] = Flow(None, value.origin or COMMAND)
 
     def place(self, word: str) -> Place:
         return place(word, self.cwd, self.project)
+
+
+class Context(NamedTuple):
+    """A text that is read, and where it stands in the whole."""
+
+    text: bytes
+    outer: tuple[int, int]
+    offset: int
 
 
 class Trace:
@@ -154,11 +171,26 @@ class Trace:
     @contextmanager
     def within(self, text: bytes, start: int, end: int, inner: int) -> Iterator[None]:
         """Read another text, which stands in a word of this one or comes out of it."""
-        before = self._text, self._outer, self._offset
+        before = self.context
         self._outer = self.span(start, end)
         exact = inner >= 0 and self._offset >= 0
         self._offset = self._offset + inner if exact else -1
         self._text = text
+        try:
+            yield
+        finally:
+            self._text, self._outer, self._offset = before
+
+    @property
+    def context(self) -> Context:
+        """The text that is read now, and where it stands."""
+        return Context(self._text, self._outer, self._offset)
+
+    @contextmanager
+    def again(self, context: Context) -> Iterator[None]:
+        """Go back to a text that was read before, as to that of a function."""
+        before = self.context
+        self._text, self._outer, self._offset = context
         try:
             yield
         finally:

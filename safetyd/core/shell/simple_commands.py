@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tree_sitter import Node
+
 from safetyd.core.shell import places, rows, shape
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, followed, visible
@@ -49,6 +51,7 @@ class Commands:
         self._trace = trace
         self._statements = Statements(self.run, trace)
         self._traps: list[Trap] = []
+        self._entered: set[int] = set()  # functions that were read, by the identity of their bodies
 
     def read(self, text: str, scope: Scope) -> None:
         """Read a whole text, and what it defines and never calls."""
@@ -59,9 +62,15 @@ class Commands:
                 self.text(trap.text, trap.word, trap.scope, _TRAP, None)
 
     def _uncalled(self, scope: Scope) -> None:
+        """Read what was defined and never called, also in shells of their own."""
         for name in list(scope.functions):
             if name not in scope.called:
                 self._function(name, [], None, scope.copy())
+        for function in tuple(self._statements.defined.values()):
+            if function.body.id not in self._entered:
+                inner = function.scope.copy()
+                inner.functions[function.name] = function.body
+                self._function(function.name, [], None, inner)
 
     def listed(self, name: str) -> frozenset[str]:
         return self._table.lists.get(name, frozenset())
@@ -297,11 +306,11 @@ class Commands:
         body = scope.functions[name]
         scope.called.add(name)
         entered = scope.entered.count(name)
-        if not isinstance(body, str) and forks_itself(name, body):
-            whole = Command([], [], [], stdin, body.start_byte, body.end_byte)
-            why = "starts itself again and again, until the machine stands still"
-            self._invocation(whole, scope, name).found(Effect.UNKNOWN, why, blocks=True)
-            return Flow(None, COMMAND)
+        if not isinstance(body, str):
+            self._entered.add(body.id)
+            if forks_itself(name, body):
+                self._fork_bomb(name, body, scope)
+                return Flow(None, COMMAND)
         if entered > 1:
             return Flow(None, COMMAND)
         inner = scope.copy()
@@ -314,8 +323,14 @@ class Commands:
             _hand_over(unknown if entered else given, inner)
             with self._trace.inside(name):
                 flow = self._statements.body(body, inner, stdin)
-        scope.take_over(inner, name)
+        scope.take_over(inner)
         return flow
+
+    def _fork_bomb(self, name: str, body: Node, scope: Scope) -> None:
+        whole = Command([], [], [], None, body.start_byte, body.end_byte)
+        why = "starts itself again and again, until the machine stands still"
+        with self._trace.again(self._statements.defined[body.id].context):
+            self._invocation(whole, scope, name).found(Effect.UNKNOWN, why, blocks=True)
 
     def _alias(
         self, name: str, body: str, given: Sequence[Word], scope: Scope, stdin: Flow | None

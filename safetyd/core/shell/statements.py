@@ -8,7 +8,7 @@ from typing import Final
 from tree_sitter import Node
 
 from safetyd.core.shell.places import INSIDE
-from safetyd.core.shell.scope import Command, Scope, Trace
+from safetyd.core.shell.scope import Command, Defined, Scope, Trace
 from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.tree.assignments import Assigned, assignment
 from safetyd.core.shell.tree.redirections import opened
@@ -44,6 +44,7 @@ class Statements:
         self._run = run
         self._trace = trace
         self._assigned = Assigned()
+        self.defined: dict[int, Defined] = {}  # functions, by the identity of their bodies
 
     def read(self, text: str, scope: Scope, stdin: Flow | None = None) -> Flow:
         """Read a whole text, and return what it prints."""
@@ -55,7 +56,8 @@ class Statements:
 
     def body(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Read the body of a function."""
-        return self._statement(node, scope, stdin)
+        with self._trace.again(self.defined[node.id].context):
+            return self._statement(node, scope, stdin)
 
     def _plain(self, text: str, given: Sequence[str], scope: Scope, stdin: Flow | None) -> Flow:
         at, words = 0, []
@@ -241,12 +243,15 @@ class Statements:
             raise Unreadable("cannot be read: it defines a function without a name")
         if body_.text is not None and body_.text[:2] in {b"[", b"[ "}:
             raise Unreadable("cannot be read: it defines a function without a body")
-        scope.functions[name.text.decode()] = body_
-        scope.called.discard(name.text.decode())
+        called = name.text.decode("utf-8", "replace")
+        scope.functions[called] = body_
+        scope.called.discard(called)
+        self.defined.setdefault(body_.id, Defined(called, body_, scope, self._trace.context))
         return NOTHING
 
     def _assignments_alone(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         nodes = [node] if node.type == "variable_assignment" else node.children
+        syntax.check_apart(nodes)
         given = [
             assignment(n, self._values(scope)) for n in nodes if n.type == "variable_assignment"
         ]

@@ -100,13 +100,11 @@ def ours(text: str) -> list[str] | None:
     try:
         syntax.check(text)
         statements.read(text, scope)
-        read_bodies = set[str]()
-        while left := scope.functions.keys() - read_bodies:
-            for name in left:
-                body = scope.functions[name]
-                assert not isinstance(body, str)
-                statements.body(body, scope, None)
-            read_bodies |= left
+        bodies = set[int]()
+        while left := statements.defined.keys() - bodies:
+            for each in left:
+                statements.body(statements.defined[each].body, scope, None)
+            bodies |= left
     except (syntax.Unreadable, RecursionError):
         return None
     return [found[start] for start in sorted(found)]

@@ -357,6 +357,10 @@ HIDDEN: Final = (
     "local{ rm",
     "!ls",
     "*X=1 ls",
+    "f() { f() { rm -rf /; }; }; f; f",
+    "( f() { rm -rf /; } )",
+    "f() { g() { rm -rf /; }; }; f; g",
+    "eval 'f() { rm -rf /; }'; f",
 )
 
 HARMLESS: Final = (

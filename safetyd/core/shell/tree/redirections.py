@@ -59,7 +59,10 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
             if not _is_descriptor(descriptor):
                 raise Unreadable("cannot be read: a word of it touches a redirection")
         elif child.is_named:
-            targets += expand(child, values)
+            found = expand(child, values)
+            if not targets and len(found) > 1:
+                raise Unreadable("cannot be read: it redirects to several files at once")
+            targets += found
         else:
             operator = (child.text or b"").decode()
     # What stands behind the file are further words of the command.

@@ -305,7 +305,8 @@ class Commands:
         """Read the body of a function or alias, with its words."""
         body = scope.functions[name]
         scope.called.add(name)
-        entered = scope.entered.count(name)
+        identity = name if isinstance(body, str) else str(body.id)
+        entered = scope.entered.count(identity)
         if not isinstance(body, str):
             self._entered.add(body.id)
             if forks_itself(name, body):
@@ -314,7 +315,7 @@ class Commands:
         if entered > 1:
             return Flow(None, COMMAND)
         inner = scope.copy()
-        inner.entered = (*scope.entered, name)
+        inner.entered = (*scope.entered, identity)
         if isinstance(body, str):
             flow = self._alias(name, body, given, inner, stdin)
         else:

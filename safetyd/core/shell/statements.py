@@ -99,15 +99,11 @@ class Statements:
 
     def _list(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         """Read `a && b || c`; what may not have run leaves behind what is not known."""
-        parts, printed, doubtful, before = (
-            syntax.operands(node),
-            list[Flow](),
-            list[Node](),
-            scope.cwd,
-        )
-        for operator, part in parts:
+        printed, doubtful, before = list[Flow](), list[Node](), scope.cwd
+        for operator, part in syntax.operands(node):
             if operator == "||":
                 self._doubt(doubtful, scope, before)
+                doubtful.clear()  # what it assigned is forgotten until it is assigned again
             printed.append(self._statement(part, scope, stdin))
             if not operator:
                 before = scope.cwd
@@ -115,6 +111,7 @@ class Statements:
             doubtful.append(part)
             if operator == "||":
                 self._doubt(doubtful, scope, before)
+                doubtful.clear()
         self._doubt(doubtful, scope, before)
         return together(printed)
 

@@ -66,10 +66,13 @@ class Commands:
         for name in list(scope.functions):
             if name not in scope.called:
                 self._function(name, [], None, scope.copy())
-        for function in tuple(self._statements.defined.values()):
-            if function.body.id not in self._entered:
+        defined = self._statements.defined
+        while unread := defined.keys() - self._entered:
+            for each in [each for each in defined if each in unread]:
+                function = defined[each]
                 inner = function.scope.copy()
                 inner.functions[function.name] = function.body
+                self._entered.add(each)
                 self._function(function.name, [], None, inner)
 
     def listed(self, name: str) -> frozenset[str]:

@@ -10,6 +10,11 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 MAX_BYTES: Final = 64 * 1024
 
+_LONG: Final = 512  # bytes, from which a text is looked through before it is parsed
+_CHUNK: Final = 64  # bytes that the parser is given at once
+_MOST_READS: Final = 16  # times that it may ask for each; two or three are usual
+_MOST_OPENED: Final = 1000
+
 # No quote, operator, expansion, glob or second line: splitting at blanks is all there is to it.
 _is_plain = re.compile(r"[A-Za-z0-9_./:@,+%-][A-Za-z0-9_./:=@,+% -]*\Z").match
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -58,6 +63,8 @@ def tree(text: bytes) -> Node:
     """Return the root of the tree of a text."""
     if len(text) > MAX_BYTES:
         raise Unreadable(f"is longer than {MAX_BYTES // 1024} KiB")
+    if len(text) > _LONG:
+        _check_effort(text)
     root = _parser.parse(text).root_node
     if root.has_error:
         raise Unreadable("cannot be read: its quotes, brackets or operators do not fit together")
@@ -70,6 +77,22 @@ def tree(text: bytes) -> Node:
         for node in found.get("comment", ()):
             _check_comment(node, text)
     return root
+
+
+def _check_effort(text: bytes) -> None:
+    """Refuse what the parser could only read by going back again and again."""
+    reads, most = 0, _MOST_READS * (len(text) // _CHUNK + 1)
+
+    def chunk(at: int, _: object) -> bytes:
+        nonlocal reads
+        reads += 1
+        return text[at : at + _CHUNK] if reads <= most else b""
+
+    if text.count(b"${") > _MOST_OPENED or text.count(b"<<") > _MOST_OPENED:
+        raise Unreadable("is too tangled to be read")
+    _parser.parse(chunk)
+    if reads > most:
+        raise Unreadable("is too tangled to be read")
 
 
 def check_apart(nodes: Iterable[Node]) -> None:

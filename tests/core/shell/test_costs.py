@@ -1,0 +1,53 @@
+"""What reading costs grows with the text, whatever the text is."""
+
+from typing import Final
+
+import pytest
+
+from safetyd.core.shell.judge import read
+from safetyd.core.shell.programs import shipped
+from tests.cost import ratio
+
+SIZE: Final = 10_000  # bytes of the shorter text
+MOST: Final = 8  # for four times the text; what is quadratic takes sixteen
+
+PARTS: Final = {
+    "pipes": ("cat|", "cat"),
+    "lists": ("X=1 || ", "ls"),
+    "assignments": ("X=1;", "ls"),
+    "words": ("", "ls"),
+    "redirections": ("> x ", "ls"),
+    "comments": ("# c\n", "ls"),
+    "here-documents": ("cat <<E\nx\nE\n", "ls"),
+    "substitutions": ("$(ls)", ""),
+    "variables": ("$X", ""),
+    "quotes": ("'a'\"b\"", ""),
+    "braces": ("{a,b}{c,d} ", ""),
+    "tangled arrows": ("<", ""),
+    "tangled arrays": ("a=(", ""),
+    "tangled functions": ("f()", ""),
+    "tangled subscripts": ("x[ ", ""),
+    "tangled expansions": ("${", ""),
+    "open brackets": ("(", ""),
+    "open branches": ("if ", ""),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_four_times_the_text_costs_about_four_times_as_much(name: str) -> None:
+    part, end = PARTS[name]
+    short = (part or "x ") * (SIZE // len(part or "x "))
+    texts = [f"echo {short * times}{end}" for times in (4, 1)]
+    long, shorter = (lambda text=text: read(text, shipped()) for text in texts)
+    assert ratio(long, shorter, rounds=3) < MOST
+
+
+def test_many_words_to_one_program_are_joined_once() -> None:
+    texts = [f"rm {' '.join(f'a{number}' for number in range(many))}" for many in (8_000, 2_000)]
+    long, shorter = (lambda text=text: read(text, shipped()) for text in texts)
+    assert ratio(long, shorter, rounds=3) < MOST
+
+
+def test_a_plain_command_costs_less_than_one_with_syntax() -> None:
+    plain, other = "git status", "cd src && grep -rn foo . | head -20"
+    assert ratio(lambda: read(plain, shipped()), lambda: read(other, shipped()), 50) < 1

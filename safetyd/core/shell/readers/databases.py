@@ -17,6 +17,7 @@ _TEXTS: Final = {
     "duckdb": ("-c", "-s", "-cmd"),
     "clickhouse-client": ("-q", "--query"),
     "snowsql": ("-q", "--query"),
+    "sqlcmd": ("-Q", "-q"),
     "influx": ("-execute", "--execute"),
 }
 _FILES: Final = {
@@ -24,6 +25,7 @@ _FILES: Final = {
     "sqlite3": ("-init",),
     "duckdb": ("-f", "-init"),
     "clickhouse-client": ("--queries-file",),
+    "sqlcmd": ("-i",),
 }
 _FILED: Final = frozenset({"sqlite3", "sqlite", "duckdb"})  # the database is a file
 _CALLED: Final = re.compile(r"(?<![\w$])([\w$]+)\s*\(")
@@ -74,7 +76,7 @@ def _statements(inv: Invocation, word: Word) -> None:
         why = "runs statements that are not known before it runs"
         inv.found(Effect.UNKNOWN, why, type="db_write", remedy="with the statements written out")
         return
-    kind = sql_type(word.text)
+    kind = sql_type(word.text, program=name)
     code = read_sql(word.text, program=name)
     for effect, why in code.findings:
         inv.found(effect, f"runs a statement that {why}", type=kind)

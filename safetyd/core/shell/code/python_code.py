@@ -5,7 +5,9 @@ passes. A hole in the source is taken for text that stays in its string.
 """
 
 import ast
+import re
 import warnings
+from itertools import islice
 from typing import Final
 
 from safetyd.core.shell.code.code_builder import CodeBuilder
@@ -18,11 +20,16 @@ from safetyd.core.shell.reading import HOLE, Code, Effect
 MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
 MAX_SOURCES: Final = 4  # one in the other
 MAX_LEVELS: Final = 100
+MAX_TOKENS: Final = 20_000  # words and signs of a source, as a quick look counts them
+MAX_NODES: Final = 8_000
 
 _SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # nothing stands in them
 
+_TOKEN: Final = re.compile(r"\w+|[^\s\w]")
 _UNREADABLE: Final = "is not readable as Python"
 _TOO_DEEP: Final = "is nested too deeply to be read"
+_TOO_LONG: Final = "is too long to be read"
+_TOO_MANY: Final = "gives a name more meanings than are followed"
 
 
 def read_python(source: str) -> Code:
@@ -31,7 +38,13 @@ def read_python(source: str) -> Code:
         _Source(builder).read(source)
     except (RecursionError, MemoryError):
         builder.find(Effect.UNKNOWN, _TOO_DEEP)
+    except _TooLong:
+        builder.find(Effect.UNKNOWN, _TOO_LONG)
     return builder.code()
+
+
+class _TooLong(Exception):
+    """It has more nodes than anybody reads."""
 
 
 class _Source:
@@ -41,6 +54,7 @@ class _Source:
         self._builder = builder
         self._known: set[str] = set()
         self._letters = 0
+        self._nodes = 0
         self._level = 0
 
     def read(self, source: str) -> None:
@@ -52,13 +66,16 @@ class _Source:
             self._builder.find(Effect.UNKNOWN, _TOO_DEEP)
             return
         try:
-            nodes = _nodes(_tree(source))
+            nodes = _nodes(_tree(source), MAX_NODES - self._nodes)
         except (SyntaxError, ValueError):
             self._builder.find(Effect.UNKNOWN, _UNREADABLE)
             return
         self._level += 1
+        self._nodes += len(nodes)
         names = Names(nodes)
         _Look(self._builder, names, PythonEffects(self._builder, self.read)).at(nodes)
+        if names.overflows:
+            self._builder.find(Effect.UNKNOWN, _TOO_MANY)
         self._level -= 1
 
 
@@ -148,16 +165,21 @@ class _Look:
 def _tree(source: str) -> ast.Module:
     if STANDS_FOR_HOLE in source:
         raise ValueError("a letter that stands for something else")
+    if next(islice(_TOKEN.finditer(source), MAX_TOKENS, None), None) is not None:
+        raise _TooLong
     with warnings.catch_warnings(action="ignore"):  # of escapes that are none
         return ast.parse(source.replace(HOLE, STANDS_FOR_HOLE))
 
 
-def _nodes(tree: ast.AST) -> list[ast.AST]:
+def _nodes(tree: ast.AST, limit: int) -> list[ast.AST]:
     """Return all nodes, parents first; `RecursionError` if they are too deep to be followed."""
     nodes, level = [tree], [tree]
     for _ in range(MAX_LEVELS):
         children = (child for node in level for child in ast.iter_child_nodes(node))
-        level = [child for child in children if not isinstance(child, _SIGNS)]
+        inner = (child for child in children if not isinstance(child, _SIGNS))
+        level = list(islice(inner, limit))
+        if len(nodes) + len(level) > limit:
+            raise _TooLong
         if not level:
             return nodes
         nodes += level

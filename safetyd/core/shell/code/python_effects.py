@@ -76,6 +76,10 @@ class Arguments(NamedTuple):
         return [text(value) for value in choices(self.of(position, keyword))]
 
 
+# What methods are called that hand a text to a shell, whoever has them.
+_SHELLING: Final = frozenset({"system", "popen", "getoutput", "getstatusoutput"})
+
+
 class PythonEffects:
     """Puts what calls come to into a `CodeBuilder`."""
 
@@ -147,6 +151,9 @@ class PythonEffects:
             access, files = METHODS[method]
             self._builder.touch(path, access)
             self._files(files, given)
+        elif path == HOLE and method in _SHELLING and given.values:
+            for command in given.texts(0, "command"):
+                self._builder.shell(command)
         elif method in SAVERS:
             for value in choices(given.of(0, "path")):
                 if isinstance(value, str | Place):

@@ -68,6 +68,7 @@ class Names:
         self._under_way: set[str] = set()
         self._named: dict[str, Value] = {}
         self._work = 0
+        self.overflows = False  # whether a name stands for more than is followed
         for node in nodes:
             self._bind(node)
 
@@ -163,9 +164,11 @@ class Names:
             case ast.Name(id=name):
                 return self._name(name)
             case ast.Attribute(value=owner, attr=attr):
-                return either(attribute(value, attr) for value in choices(self.of(owner)))
+                return self._either(attribute(value, attr) for value in choices(self.of(owner)))
             case ast.Call():
-                return either(self._called(value, node) for value in choices(self.of(node.func)))
+                return self._either(
+                    self._called(value, node) for value in choices(self.of(node.func))
+                )
             case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
                 return items(tuple(flat(self.of(element)) for element in elements[: MAX_ITEMS + 1]))
             case _:
@@ -184,23 +187,32 @@ class Names:
             case ast.BinOp(left=left, op=ast.Mod()):
                 return filled(self._affordable(self.of(left)), "%")
             case ast.IfExp(body=one, orelse=other) | ast.BoolOp(values=[one, other]):
-                return either([self.of(one), self.of(other)])
+                return self._either([self.of(one), self.of(other)])
             case ast.Subscript(value=owner, slice=index):
-                return either(self._item(value, index) for value in choices(self.of(owner)))
+                return self._either(self._item(value, index) for value in choices(self.of(owner)))
             case ast.Await(value=value) | ast.NamedExpr(value=value) | ast.Starred(value=value):
                 return self.of(value)
         return None
 
+    def _either(self, values: Iterable[Value]) -> Value:
+        known = [one for value in values for one in choices(value)]
+        if len(known) > MAX_CHOICES:
+            named = {one.name for one in known if isinstance(one, Dotted)}
+            self.overflows = self.overflows or len(named) > MAX_CHOICES
+        return either(known)
+
     def _name(self, name: str) -> Value:
         if name not in self._bound:
-            return either([Dotted(name), *(dotted(f"{star}.{name}") for star in self._stars[:8])])
+            self.overflows = self.overflows or len(self._stars) > MAX_CHOICES
+            stars = self._stars[:MAX_CHOICES]
+            return self._either([Dotted(name), *(dotted(f"{star}.{name}") for star in stars)])
         if name in self._under_way:
             return None
         if name not in self._named:
             self._under_way.add(name)
-            bound = self._bound[name][:MAX_CHOICES]
-            self._named[name] = either(
-                value if isinstance(value, Dotted) else self.of(value) for value in bound
+            self._named[name] = self._either(
+                value if isinstance(value, Dotted) else self.of(value)
+                for value in self._bound[name]
             )
             self._under_way.discard(name)
         return self._named[name]
@@ -208,7 +220,7 @@ class Names:
     def _item(self, owner: Value, index: ast.expr) -> Value:  # noqa: PLR0911
         match owner, index:
             case Items(values=values), ast.Slice():
-                return either(values)
+                return self._either(values)
             case Items(values=values), ast.Constant(value=int() as number):
                 return values[number] if -len(values) <= number < len(values) else None
             case Dotted(name="os.environ"), ast.Constant(value="HOME"):
@@ -263,7 +275,7 @@ class Names:
                 return "~"
             case "getattr" if len(parts) > 1 and isinstance(parts[1], str):
                 name = parts[1]
-                return either(attribute(value, name) for value in choices(first))
+                return self._either(attribute(value, name) for value in choices(first))
             case "vars" if isinstance(first, Dotted):
                 return Dotted(f"{first.name}.__dict__")
             case "shlex.split":

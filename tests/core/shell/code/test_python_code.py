@@ -15,6 +15,7 @@ UNKNOWN_CODE: Final = (Effect.UNKNOWN, "runs code that is not known before it ru
 HIDDEN: Final = (Effect.UNKNOWN, "calls a function whose name is not known before it runs")
 INSIDE: Final = (Effect.UNKNOWN, "reaches for what its text does not name")
 UNREADABLE: Final = (Effect.UNKNOWN, "is not readable as Python")
+TOO_LONG: Final = (Effect.UNKNOWN, "is too long to be read")
 TOO_DEEP: Final = (Effect.UNKNOWN, "is nested too deeply to be read")
 OBJECTS: Final = (Effect.UNKNOWN, "loads stored objects, which may run anything")
 SENDS: Final = (Effect.LEAVES, "sends data to another machine")
@@ -297,14 +298,14 @@ EFFECTS: Final = [
     ("import torch; torch.load(f, weights_only=False)", found(OBJECTS)),
     (
         "import ctypes; ctypes.CDLL(None).system(b'ls')",
-        found((Effect.UNKNOWN, "calls native code")),
+        Code(findings=((Effect.UNKNOWN, "calls native code"),), shell=("ls",)),
     ),
     ("def f(:", found(UNREADABLE)),
     (f"print({HOLE})", found(UNREADABLE)),
     ("'\ue000'", found(UNREADABLE)),
     ("'\ud800'", found(UNREADABLE)),
     ("(" * 90 + ")" * 90 + ".a" * 200, found(TOO_DEEP)),
-    ("a" + ".a" * 20000, found(TOO_DEEP)),
+    ("a" + ".a" * 20000, found(TOO_LONG)),
     ("not " * 16000 + "1", found(TOO_DEEP)),
     # The network.
     ("import requests; requests.post('https://example.org', data=x)", found(SENDS)),
@@ -370,13 +371,37 @@ def test_too_many_sources_are_not_read() -> None:
     text = "print(1);" * 400
     source = f"t = {text!r}\n" + "\n".join(f"exec(t + '{n}')" for n in range(99))
 
-    assert read_python(source) == found(TOO_DEEP)
+    assert read_python(source) == found(TOO_LONG)
 
 
 def test_names_with_too_many_values_are_unknown() -> None:
     source = "import os\nfor f in [" + ",".join(f"'{n}'" for n in range(40)) + "]: os.remove(f)"
 
     assert read_python(source) == deleted(HOLE)
+
+
+MANY: Final = (Effect.UNKNOWN, "gives a name more meanings than are followed")
+
+
+def test_what_a_name_stands_for_at_last_counts_as_well() -> None:
+    texts = "\n".join(f"x = 'a{n}'" for n in range(40))
+    modules = "\n".join(f"import a{n} as x" for n in range(40))
+    stars = "\n".join(f"from a{n} import *" for n in range(40))
+
+    assert read_python(f"import os\n{texts}\nx = os\nx.system('a')") == shell("a")
+    assert MANY in read_python(f"import os\n{modules}\nx = os\nx.system('a')").findings
+    assert MANY in read_python(f"{stars}\nfrom os import *\nsystem('a')").findings
+    assert read_python(modules) == NOTHING
+
+
+@pytest.mark.parametrize("source", ["a;" * 12_000, "a\n" * 5_000, "[" + "a," * 9_000 + "]"])
+def test_what_is_too_long_is_not_read(source: str) -> None:
+    assert read_python(source) == found(TOO_LONG)
+
+
+def test_a_shell_behind_a_name_that_is_not_known_is_found() -> None:
+    assert read_python("import os; a = [[[os]]]; a[0][0][0].system('a')") == shell("a")
+    assert read_python("import platform; platform.system()") == NOTHING
 
 
 def test_texts_that_grow_too_long_are_unknown() -> None:
@@ -434,4 +459,4 @@ def test_a_comment_or_an_unused_string_changes_nothing(source: str, words: str) 
     ["os.system('a')\n", "x = x + 'a'\n", "f('a', b)(c)\n", "a = b = c\n", "for a in b: pass\n"],
 )
 def test_time_grows_as_the_text(unit: str) -> None:
-    assert ratio(lambda: read_python(unit * 2000), lambda: read_python(unit * 500)) < 10
+    assert ratio(lambda: read_python(unit * 600), lambda: read_python(unit * 150)) < 10

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from safetyd.core.shell.reading import HOLE
 
-MAX_TOKENS: Final = 12_000
+MAX_TOKENS: Final = 5_000
 
 _BLANK: Final = re.compile(r"\s+")
 _WORD: Final = re.compile(r"[^\W\d][\w$]*")

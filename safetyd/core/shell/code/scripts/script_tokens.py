@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from safetyd.core.shell.code.scripts.script_syntax import Syntax
 from safetyd.core.shell.reading import HOLE
 
-MAX_TOKENS: Final = 12_000
+MAX_TOKENS: Final = 6_000
+MAX_PIECES: Final = 600
 MAX_LEVELS: Final = 12  # of code in strings in code
 
 _BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
@@ -348,6 +349,8 @@ class ScriptTokenizer:
         inner = ScriptTokenizer(self._text, self._syntax, self._level + 1, begin)
         self._at = inner.read(")" if opens.endswith("(") else "}") + 1
         self.pieces += inner.pieces
+        if len(self.pieces) > MAX_PIECES:
+            raise TooLong
         return HOLE
 
 

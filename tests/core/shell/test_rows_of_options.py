@@ -56,3 +56,29 @@ def test_option_without_a_verb_holds_for_every_verb(
 )
 def test_files_that_a_program_runs_are_those_of_the_project(command: str, *, passes: bool) -> None:
     assert (not judge.read(command, programs.shipped()).stopping) is passes
+
+
+@pytest.mark.parametrize(
+    ("command", "passes"),
+    [
+        ("move a b", True),
+        ("move /etc/a b", False),
+        ("copy /etc/a b", True),
+        ("copy a /etc/b", False),
+        ("words sudo ls | sh", False),
+        ("words ls src | sh", True),
+        ("hide a | sh", False),
+        ("same <<< ls | sh", True),
+    ],
+)
+def test_what_becomes_of_words_and_input(command: str, *, passes: bool) -> None:
+    given = {
+        "move": {"effect": "work", "arguments": "move"},
+        "copy": {"effect": "work", "arguments": "copy"},
+        "words": {"effect": "read", "arguments": "text", "output": "text", "texts": []},
+        "hide": {"effect": "read", "output": "decoded"},
+        "same": {"effect": "read", "output": "same"},
+    }
+    own = {name: msgspec.convert(row, Row) for name, row in given.items()}
+    table = programs.shipped().with_rows(own)
+    assert (not judge.read(command, table).stopping) is passes

@@ -39,7 +39,7 @@ _REDIS_WATCHES: Final = (
 def read_sql_client(inv: Invocation) -> None:
     """Read a client for SQL: its options, its files, its further words, or its input."""
     call = inv.call
-    if call.asks_help or call.has_surely("--help") or call.has_surely("-?"):
+    if call.has_surely("--help") or call.has_surely("-?"):
         inv.found(Effect.READ, "tells about itself")
         return
     name = call.program.name
@@ -119,7 +119,7 @@ def _input(inv: Invocation, database: Word | None) -> None:
 def read_query(inv: Invocation) -> None:
     """Read a client with verbs, of which `query` takes statements."""
     rows.apply(inv)
-    if inv.call.verb != "query" or inv.call.asks_help:
+    if inv.call.verb != "query":
         return
     words = [w for w in inv.call.arguments[1:] if not w.text.startswith("-")]
     if words:
@@ -132,9 +132,6 @@ def read_query(inv: Invocation) -> None:
 def read_mongo(inv: Invocation) -> None:
     """Read `mongosh`: what `--eval` calls must be known to only ask."""
     call = inv.call
-    if call.asks_help:
-        inv.found(Effect.READ, "tells about itself")
-        return
     texts = [word.text for word in call.values("--eval", "-eval")]
     if not texts and inv.stdin is not None and inv.stdin.text is not None:
         texts = [inv.stdin.text]
@@ -161,9 +158,6 @@ def read_mongo(inv: Invocation) -> None:
 def read_redis(inv: Invocation) -> None:
     """Read `redis-cli COMMAND`, or the commands that it is given to read."""
     call = inv.call
-    if call.asks_help:
-        inv.found(Effect.READ, "tells about itself")
-        return
     for word in call.values("--rdb", "--functions-rdb"):
         inv.writes(word)
     words = [word.text.lower() for word in _after(inv)]

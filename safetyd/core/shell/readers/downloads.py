@@ -158,7 +158,7 @@ def read_httpie(inv: Invocation) -> None:
 
 def _only_told(inv: Invocation) -> bool:
     """Say whether it is only asked about itself, or for nothing."""
-    if inv.call.asks_help or inv.call.has_surely("--help") or inv.call.has_surely("--version"):
+    if inv.call.has_surely("--help") or inv.call.has_surely("--version"):
         inv.found(Effect.READ, "tells about itself")
         return True
     return False

@@ -84,7 +84,7 @@ def read_package_runner(inv: Invocation) -> None:
         inv.output = inv.runner.program(call.words[at:], inv.command, inv.scope, "uv")
     elif launch is None and call.name in _NAMING and call.verb and not _has_verb(call):
         _named(inv)
-    elif launch is None or call.asks_help or (not launch.verbs and _has_verb(call)):
+    elif launch is None or (not launch.verbs and _has_verb(call)):
         rows.apply(inv)
         if call.name == "bun" and call.verb == "run":
             for word in call.arguments[1:2]:

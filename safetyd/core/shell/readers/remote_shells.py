@@ -30,7 +30,7 @@ _PRINTS: Final = re.compile(r"(-|stdio|stdin|stdout|stderr)(,.*)?", re.IGNORECAS
 def read_ssh(inv: Invocation) -> None:
     """Read `ssh`: a shell on another machine, whatever it is told there."""
     call = inv.call
-    if call.asks_help or (not call.arguments and call.has_surely("-Q")):
+    if not call.arguments and call.has_surely("-Q"):
         inv.found(Effect.READ, "tells about itself")
         return
     _ssh_options(inv)
@@ -89,9 +89,6 @@ def _ssh_options(inv: Invocation) -> None:
 def read_copy(inv: Invocation) -> None:
     """Read `scp` and `sftp`, which copy to and from other machines."""
     call = inv.call
-    if call.asks_help:
-        inv.found(Effect.READ, "tells about itself")
-        return
     _ssh_options(inv)
     remote = [word for word in call.arguments if _is_remote(word)]
     if remote or call.name == "sftp" or not call.arguments:
@@ -103,9 +100,6 @@ def read_copy(inv: Invocation) -> None:
 def read_rsync(inv: Invocation) -> None:
     """Read `rsync`: a copy that may delete, here or on another machine."""
     call = inv.call
-    if call.asks_help:
-        inv.found(Effect.READ, "tells about itself")
-        return
     _rsync_options(inv)
     if any(call.has_surely(option) for option in ("-n", "--dry-run", "--list-only")):
         inv.found(Effect.READ, "only lists what it would copy")
@@ -156,7 +150,7 @@ def read_nc(inv: Invocation) -> None:
     """Read `nc` and its kin: a bare connection, and perhaps a program at its end."""
     call = inv.call
     inv.output = Flow(None, NETWORK)
-    if call.asks_help or call.has_surely("-h"):
+    if call.has_surely("-h"):
         inv.found(Effect.READ, "tells about itself")
     elif call.has("-e", "--exec", "-c", "--sh-exec", "--lua-exec"):
         inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
@@ -173,10 +167,7 @@ def read_nc(inv: Invocation) -> None:
 def read_telnet(inv: Invocation) -> None:
     """Read `telnet`."""
     inv.output = Flow(None, NETWORK)
-    if inv.call.asks_help:
-        inv.found(Effect.READ, "tells about itself")
-    else:
-        _connects(inv, inv.call.arguments[0].text if inv.call.arguments else "")
+    _connects(inv, inv.call.arguments[0].text if inv.call.arguments else "")
 
 
 def _connects(inv: Invocation, address: str) -> None:
@@ -191,7 +182,7 @@ def read_socat(inv: Invocation) -> None:
     """Read `socat`, which joins two addresses; one may be a program."""
     call = inv.call
     inv.output = Flow(None, NETWORK)
-    if call.asks_help or call.has_surely("-h"):
+    if call.has_surely("-h"):
         inv.found(Effect.READ, "tells about itself")
         return
     for word in call.arguments:
@@ -214,8 +205,6 @@ def read_load(inv: Invocation) -> None:
     call = inv.call
     addresses = [*call.arguments, *call.values("-H", "--host", "-c", "--client", "-u", "--url")]
     named = [word for word in addresses if not word.text.isdecimal()]
-    if call.asks_help:
-        return
     if not any(is_local(word.text) for word in named) or any(
         "://" in word.text and not is_local(word.text) for word in named
     ):

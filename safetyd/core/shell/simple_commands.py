@@ -1,5 +1,6 @@
 """What a simple command does: its assignments, its redirections, and the program that it runs."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -31,6 +32,7 @@ _COUNTING: Final = frozenset(
         *("readonly", "mapfile", "readarray", "getopts", "wait", "shift", "exit", "return"),
     }
 )
+_PARTS: Final = re.compile(r"[\s=:,]|-[BILF](?=[/~])")
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
 
@@ -189,18 +191,24 @@ class Commands:
         elif name in self.listed("agent_variables"):
             why = f"sets {name}, by which another agent runs without its guard"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why, blocks=True)
-        elif name == _PATH:
-            if not _is_usual_path(value.text, scope):
-                why = "changes where programs are found, so others may run than it names"
-                self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
-        elif name in self.listed("loading_variables"):
-            if value.text:
-                why = f"sets {name}, which makes programs load or run what it names"
-                self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name == _PATH and not _is_usual_path(value.text, scope):
+            why = "changes where programs are found, so others may run than it names"
+            self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif name in self.listed("placed_variables") and not _is_own_place(value.text, scope):
+            why = f"sets {name} to what lies outside the project"
+            self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
+        elif value.text:
+            self._loading(name, value, command, scope)
+
+    def _loading(self, name: str, value: Word, command: Command, scope: Scope) -> None:
+        """Say what a variable makes programs load or run."""
+        if name in self.listed("loading_variables"):
+            why = f"sets {name}, which makes programs load or run what it names"
+            self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         elif name in self.listed("running_variables"):
-            if value.known and value.text:
+            if value.known:
                 self.text(value.text, value, scope, f"{name}=", None)
-            elif value.text:
+            else:
                 why = f"sets {name}, which other programs run, to what is not known"
                 self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
 
@@ -385,6 +393,14 @@ def own_call(call: Call, wraps: Wraps) -> Call:
     """Return a call without the command that it runs, whose options are not its own."""
     own = call.words[: len(call.words) - len(command_of(call, wraps))]
     return Call(call.program, call.name, own, call.stdin)
+
+
+def _is_own_place(value: str, scope: Scope) -> bool:
+    """Say whether options name no address, and no file but the project's and usual programs."""
+    files = [part for part in _PARTS.split(value) if part[:1] in {"/", "~"}]
+    return "://" not in value and all(
+        places.program_name(file) or scope.place(file).kind == places.INSIDE for file in files
+    )
 
 
 def _is_usual_path(value: str, scope: Scope) -> bool:

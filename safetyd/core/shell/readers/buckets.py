@@ -5,6 +5,7 @@ from typing import Final
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.readers.deletions import delete
+from safetyd.core.shell.readers.machines import is_local
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import NETWORK, NOTHING, Flow, Word
 
@@ -22,6 +23,9 @@ def read_bucket(inv: Invocation) -> None:
     """Read a program for storage in a cloud: its row, and which way it copies."""
     rows.apply(inv)
     call = inv.call
+    for word in call.values("--endpoint-url", "--endpoint", "--host"):
+        if not is_local(word.text):
+            inv.found(Effect.LEAVES, f"asks {visible(word.text)} in the name of its user")
     words = list(call.arguments)
     group = _GROUPS.get(call.name, "")
     if group and words and words[0].text == group:

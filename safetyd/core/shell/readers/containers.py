@@ -41,7 +41,9 @@ def read_docker(inv: Invocation) -> None:
         group = words[0].text
         further, words = _options(words[1:]) if group == "compose" else ([], words[1:])
         if group == "compose":
-            inv.reads(*_values(further, "-f", "--file", "--env-file"))
+            inv.reads(*_values(further, "--env-file"))
+            for word in _values(further, "-f", "--file", "--project-directory"):
+                rows.load(inv, word, "docker compose")  # it names what is mounted, and which rights
     verb = words[0].text if words else ""
     if verb in _RUN and len(words) > 1:
         inv.named = f"{inv.call.name} {verb}"
@@ -50,6 +52,8 @@ def read_docker(inv: Invocation) -> None:
         _copy(inv)
     else:
         rows.apply(inv)
+        for word in inv.call.values("-o", "--output"):
+            inv.writes(word._replace(text=word.text.rpartition("dest=")[2], inner=-1))
 
 
 def _machine(inv: Invocation, options: Options) -> None:

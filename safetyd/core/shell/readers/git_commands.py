@@ -1,6 +1,7 @@
 """Git: its own options and settings run programs, and some verbs need more than a row."""
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Final
@@ -12,6 +13,7 @@ from safetyd.core.shell.programs import Program, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect
 from safetyd.core.shell.words import VARIABLE, Word
 
+_BESIDE: Final = re.compile(r"\.\./\w[\w.-]*")
 _STASH: Final = "after `git stash`"
 _DISCARDS: Final = "throws away changes that are not committed"
 _OUTSIDE: Final = "works on a repository that lies elsewhere, whose settings may run programs"
@@ -62,6 +64,8 @@ _VALUED: Final = {
     "ls-files": "-x -X",
     "mergetool": "-t",
     "rev-list": "-n",
+    "bugreport": "-o -s",
+    "diagnose": "-o -s",
     "describe": "",
     "shortlog": "",
     **dict.fromkeys(("log", "show", "diff", "reflog", "whatchanged"), "-n -S -G -L -O -l -U"),
@@ -310,6 +314,14 @@ def _rm(inv: Invocation) -> None:
             inv.changes(word.text, Access.DELETE, "deletes")
 
 
+def _worktree(inv: Invocation) -> None:
+    """Read `git worktree add PATH`: a folder beside the project is where they usually are."""
+    rows.apply(inv)
+    words = [word.text for word in inv.call.arguments[1:]]
+    if words[:1] == ["add"] and words[1:] and not _BESIDE.fullmatch(words[1]):
+        inv.writes(inv.call.arguments[2])
+
+
 _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "bisect": _bisect,
     "cat-file": _show,
@@ -321,4 +333,5 @@ _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "rm": _rm,
     "show": _show,
     "submodule": _submodule,
+    "worktree": _worktree,
 }

@@ -17,6 +17,7 @@ class Launch(NamedTuple):
     verbs: tuple[str, ...]
     fetches: bool = False  # what the project does not have is downloaded and run
     script: bool = False  # the word may also be a script that the project names
+    skip: int = 0  # words of its own before the command
 
 
 _FETCHES: Final = Launch((), fetches=True)
@@ -37,6 +38,8 @@ _LAUNCHES: Final[dict[str, tuple[Launch, ...]]] = {
     **dict.fromkeys(("mise", "rtx"), (_EXEC, Launch(("x",)))),
     **dict.fromkeys(("volta", "fnm"), (Launch(("run",)), Launch(("exec",)))),
     **dict.fromkeys(("nyc", "c8", "dotenv"), (Launch(("run",)), Launch((), script=True))),
+    "rustup": (Launch(("run",), skip=1),),
+    **dict.fromkeys(("nvm", "n"), (Launch(("exec",), skip=1),)),
     "dotenvx": (Launch(("run",)),),
     "dotnet": (Launch(("tool", "run")),),
 }
@@ -167,7 +170,7 @@ def _apart(inv: Invocation, launch: Launch) -> tuple[Call, list[Word]]:
             at += 1
         else:
             break
-    return Call(program, inv.call.name, words[:at], inv.stdin), words[at:]
+    return Call(program, inv.call.name, words[:at], inv.stdin), words[at + launch.skip :]
 
 
 def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:

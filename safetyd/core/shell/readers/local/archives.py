@@ -1,5 +1,6 @@
 """Archives: what is packed, and where it is unpacked."""
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -43,6 +44,7 @@ _LONG_VALUED: Final = frozenset(
     }
 )
 _RUNS: Final = frozenset({"--to-command", "--rsh-command", "--rmt-command", "I", "F"})
+_moves = re.compile(r"-\w*m\w*|--mov?e?").fullmatch  # letters may stand together
 
 
 class _Given(NamedTuple):
@@ -159,7 +161,7 @@ def read_zip(inv: Invocation) -> None:
         inv.shell(value, "zip -TT")
     for value in (*call.arguments[:1], *call.values("-O", "--out")):
         inv.writes(value)
-    if call.has("-m", "--move"):
+    if any(_moves(option) for option, _ in call.options):
         inv.found(Effect.IRREVERSIBLE, "deletes what it packs")
     inv.reads(*call.arguments[1:])
     inv.output = NOTHING

@@ -63,6 +63,7 @@ def test_packing_and_unpacking_in_the_project_passes(command: str) -> None:
         "tar --one-top-level=/etc -xf a",
         "zip a.zip /dev/null -T -TT 'git push'",
         "zip -m a.zip src",
+        "zip -rm a.zip src",
         "zip /etc/a.zip x",
         "7z x a.7z -o/etc",
         "7z a /etc/a.7z x",

@@ -158,6 +158,9 @@ def _held(word: Word, inv: Invocation) -> Flow:
 def read_mktemp(inv: Invocation) -> None:
     inv.found(Effect.WORK, "makes a temporary file")
     elsewhere = inv.call.arguments or inv.call.has("-p", "--tmpdir")
+    for word in (*inv.call.values("-p", "--tmpdir"), *inv.call.arguments):
+        if "/" in word.text:
+            inv.writes(word, "makes a file in")
     inv.output = Flow(None, COMMAND) if elsewhere else Flow(f"{_TEMPORARY}\n", KNOWN)
 
 

@@ -129,7 +129,7 @@ def _kind(path: str, project: Project) -> str:
     below = project.root and path.startswith(project.root.rstrip("/") + "/")
     if below or path == project.root:
         return UNKNOWN if _climbs(path) else INSIDE
-    if special := _device(path) or (TEMPORARY if path.startswith(_TEMPORARY) else ""):
+    if special := _device(path) or (TEMPORARY if f"{path}/".startswith(_TEMPORARY) else ""):
         return special
     bare = _bare(path)
     if _is_home(bare):
@@ -165,6 +165,11 @@ def _homely(path: str, project: Project) -> str:
     below = path.partition("/")[2]
     inside = _root_below_home(project.root)
     return INSIDE if inside and f"{below}/".startswith(f"{inside}/") else OUTSIDE
+
+
+def is_all_temporary(path: str) -> bool:
+    """Say whether a path stands for everything that is temporary, whose ever it is."""
+    return f"{_bare(path)}/" in _TEMPORARY
 
 
 def _bare(path: str) -> str:

@@ -37,7 +37,7 @@ def delete(inv: Invocation, word: Word, *, recursive: bool) -> None:
         what = {places.HOME: "a home folder", places.DISK: "a disk"}.get(where.kind, "the system")
         why = f"deletes {shown}, which is {what}"
         inv.found(Effect.IRREVERSIBLE, why, blocks=True, touches=touches)
-    elif where.kind == places.OUTSIDE:
+    elif where.kind == places.OUTSIDE or places.is_all_temporary(where.path):
         blocks = recursive and where.path.startswith(_SYSTEM_FOLDERS)
         why = f"deletes {shown}, which lies outside the project"
         inv.found(

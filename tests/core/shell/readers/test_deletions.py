@@ -61,6 +61,8 @@ def test_folders_above_the_root_do_not_make_a_path_one_that_is_made_again(
         ("rm --help", "pass"),
         ("rm a.py", "pass"),
         ("rm -rf /tmp/x", "pass"),
+        ("rm -rf /tmp", "ask"),
+        ("rm -rf /tmp/*", "ask"),
         ("rmdir old", "pass"),
     ],
 )

@@ -17,6 +17,8 @@ _SED_LONG: Final = {"--e": "e", "--fi": "f", "--l": "l", "--i": "i", "--s": "s"}
 _DESCRIBING: Final = ("-o", "-d", "-p", "--pretty-print", "--profile", "--dump-variables")
 _IN_PLACE: Final = frozenset({"inplace", "inplace.awk"})
 _only_moves = re.compile(r"\+(F|[0-9]*[gG]?|/[^\n]*)").fullmatch
+_in_address = re.compile(rf"((?:^|[,;{{\n])\s*\+?){HOLE}(?=\s*[,!{{a-zA-Z=])").sub
+_compared = re.compile(rf"([=!<>]=\s*){HOLE}(?=\s*(?:$|[&|){{;,]))").sub
 _acts = re.compile(
     r"tee$|split$|case$|.*\b(system|exec|tee|dump|emit\w*|print\w*)\b.*(\(|>|\|)", re.DOTALL
 ).match
@@ -44,7 +46,7 @@ def read_sed(inv: Invocation) -> None:
         inv.found(Effect.UNKNOWN, "has options that are not known before it runs")
     inv.found(Effect.WORK if script.in_place else Effect.READ, "edits text", said="")
     for word in texts:
-        _code(inv, word, sed_code)
+        _code(inv, word, _sed_with_numbers)
     for word in script.files:
         inv.script(word, "sed -f", functools.partial(_sed_text, inv=inv, word=word))
     if script.in_place:
@@ -107,7 +109,7 @@ def read_awk(inv: Invocation) -> None:
     if call.has(*_DESCRIBING):
         inv.found(Effect.UNKNOWN, "writes a file about its program")
     for word in texts:
-        _code(inv, word, awk_code)
+        _code(inv, word, _awk_with_numbers)
     for word in (*programs, *included):
         if word.text not in _IN_PLACE:
             read = functools.partial(_awk_text, inv=inv, word=word)
@@ -122,6 +124,16 @@ def read_awk(inv: Invocation) -> None:
 
 def _awk_text(text: str, inv: Invocation, word: Word) -> None:
     inv.code(awk_code(text), word, "awk")
+
+
+def _sed_with_numbers(script: str) -> Code:
+    """Read a script of sed; what is not known and stands for a line is a number."""
+    return sed_code(_in_address(r"\g<1>1", script))
+
+
+def _awk_with_numbers(program: str) -> Code:
+    """Read a program of awk; what is not known and is compared is a number."""
+    return awk_code(_compared(r"\g<1>1", program))
 
 
 def _code(inv: Invocation, word: Word, read: Callable[[str], Code]) -> None:

@@ -11,8 +11,8 @@ from safetyd.core.shell.words import Word
 _TYPE: Final = "modify_permissions"
 _OPTIONS: Final = frozenset("Rvfch")
 _is_taken_away = re.compile(r"-[rwxXst]+(,.*)?").fullmatch
-_gives_owner = re.compile(r"0*[2-7][0-7]{3}|.*[+=][rwxX]*s.*").fullmatch
-_opens_to_all = re.compile(r"[0-7]*[2367]|(.*,)?[ugo]*[oa][ugo]*[+=][rxX]*w.*").fullmatch
+_gives_owner = re.compile(r"[-+=]?0*[2-7][0-7]{3}|.*[+=][rwxX]*s.*").fullmatch
+_opens_to_all = re.compile(r"[-+=]?[0-7]*[2367]|(.*,)?[ugo]*[oa][ugo]*[+=][rxX]*w.*").fullmatch
 
 
 def read_chmod(inv: Invocation) -> None:

@@ -71,6 +71,8 @@ def read_tracer(inv: Invocation) -> None:
             inv.shell(value._replace(text=value.text[1:], inner=-1), f"{inv.call.name} -o")
         else:
             inv.writes(value)
+    if own.has("-E", "--env"):
+        inv.found(Effect.UNKNOWN, "sets variables for the program that it watches")
     words = list(command_of(inv.call, Wraps()))
     _watch(inv, own, words)
 

@@ -4,6 +4,7 @@ What is found is known by a pattern only: `src/**/*.pyc` is every file of that n
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -24,7 +25,7 @@ _OR: Final = frozenset({"-o", "-or", ","})
 _NOT: Final = frozenset({"!", "-not"})
 _SETTINGS: Final = frozenset({"-H", "-L", "-P", "-E", "-X", "-x", "-d", "-s", "-D"})
 _LISTS: Final = ("-l", "--files-with-matches", "--files", "-L", "--files-without-match")
-_FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+_fd_runs = re.compile(r"(?:-[HIaLsipgFl0u1hq]*[xX]|--exec(?:-batch)?(?:=|$))(.*)").fullmatch
 
 
 def read_find(inv: Invocation) -> None:
@@ -83,8 +84,10 @@ def _precede(said: Sequence[str], *tests: str) -> bool:
 def read_fd(inv: Invocation) -> None:
     """Read `fd`: what follows `-x` is a command for each file."""
     words = list(inv.call.words)
-    at = next((n for n, word in enumerate(words) if word.text in _FD_RUNS), len(words))
-    command = [word for word in words[at + 1 :] if word.text != ";"]
+    at = next((n for n, word in enumerate(words) if _fd_runs(word.text)), len(words))
+    attached = _fd_runs(words[at].text) if at < len(words) else None
+    first = [words[at]._replace(text=attached[1], inner=-1)] if attached and attached[1] else []
+    command = [*first, *(word for word in words[at + 1 :] if word.text != ";")]
     call = Call(inv.call.program, inv.call.name, words[:at], None)
     roots = [*call.arguments[1:], *call.values("--base-directory", "--search-path")]
     inv.found(Effect.READ, "looks for files", said="")

@@ -1,5 +1,6 @@
 """Programs that run others in ways that a row cannot describe."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ _ASKING: Final = ("-l", "--list", "-v", "--validate", "-k", "-K", "--remove-time
 _PLAIN: Final = Wraps()
 # Keys of tmux, and what they type.
 _KEYS: Final = {"Enter": "\n", "C-m": "\n", "Space": " ", "C-c": "\n", "C-d": "\n", "C-l": ""}
+_part_of = re.compile(r"\{(?:[#%]|=.*=|[0-9+-]*[./]*)(?<!\{)\}").sub  # `{.}` and its kin
 _STARTING: Final = frozenset(
     {"new", "new-session", "new-window", "neww", "split-window", "splitw", "respawn-pane"}
 )
@@ -101,10 +103,11 @@ def _with_each(inv: Invocation, words: list[Word], each: str) -> None:
     """Read a command of `parallel` with one of its words."""
     said = " ".join(word.text for word in words)
     marked = "{" in said
-    text = said.replace("{}", each) if marked else f"{said} {each}"
+    text = _part_of(HOLE, said).replace("{}", each) if marked else f"{said} {each}"
     if HOLE not in text:
         inv.runner.text(text, words[0]._replace(inner=-1), inv.scope, inv.call.name, None)
         return
+    words = [word._replace(text=_part_of(HOLE, word.text), inner=-1) for word in words]
     filled = [_filled(word, "{}", [each], COMMAND) for word in words]
     added = [] if marked else [Word(each, words[0].start, words[-1].end, COMMAND)]
     inv.runner.program([*filled, *added], inv.command, inv.scope, inv.call.name)

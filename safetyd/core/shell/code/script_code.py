@@ -120,6 +120,8 @@ class _Look:
         does = None if owned else self._names.get(chain)
         if does is None and (last != "constructor" or owned or last != chain):
             does = self._methods.get(last)
+        if chain == "process" and self._phrases.before(at).text not in {"=", "(", ","}:
+            return
         if does is not None:
             self._do(does, at)
         elif chain.startswith("$") and self._language == "php":
@@ -162,13 +164,13 @@ class _Look:
             return
         inside, end = phrases.inside(at), phrases.partner(at)
         name = phrases.text(inside)
-        does = self._known(name)
-        if does is not None or name in _POWERFUL:
-            self._actions.do(does or script_calls.RUNS_UNKNOWN, phrases.arguments(end))
+        does = script_calls.RUNS_UNKNOWN if name in _POWERFUL else self._known(name)
+        if does is not None:
+            self._actions.do(does, phrases.arguments(end))
         elif HOLE not in name:
             if len(inside) > 1 or name in {"env", "constructor", "mainModule"}:
                 self._builder.find(Effect.UNKNOWN, _UNKNOWN_NAME)
-        elif [token.kind for token in inside] != ["number"]:
+        elif self._runs or [token.kind for token in inside] != ["number"]:
             powerful = self._runs or before.text in _POWERFUL
             if powerful or phrases.is_sign(end + 1, "("):
                 self._builder.find(Effect.UNKNOWN, _UNKNOWN_NAME)

@@ -13,6 +13,7 @@ from safetyd.core.shell.words import DECODED, NETWORK, PROJECT, Flow, Word
 
 _MODULE: Final = "-m"
 _VERBOSE: Final = frozenset({"-v"})  # tells about itself, then runs what it is given
+_TESTS: Final = frozenset({"--test"})
 _PACKAGES: Final = ("npm:", "jsr:")
 # Scripts of a project that are programs of their framework.
 _FRAMEWORKS: Final = frozenset({"manage.py", "setup.py", "artisan"})
@@ -225,6 +226,8 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
         _script(inv, language, given.script, given.arguments)
     elif given.codes:
         _arguments(inv, language, given)
+    elif language.name == "javascript" and given.has(_TESTS):
+        inv.found(Effect.WORK, "runs the project's tests", type="run_tests")
     else:
         _from_input(inv, language)
 

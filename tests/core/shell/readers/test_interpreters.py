@@ -80,6 +80,8 @@ SCRIPTS: Final = [
     ("node -r dotenv/config x.js", "pass"),
     ("node -r /tmp/x.js y.js", "ask"),
     ("node -c x.js", "pass"),
+    ("node --test", "pass"),
+    ("node", "ask"),
     ('deno eval "console.log(1)"', "pass"),
     ('deno eval "Deno.removeSync(x)"', "ask"),
     ("deno eval --help", "pass"),

@@ -51,6 +51,8 @@ class ScriptActions:
             "timer": self._timer,
             "script": self._script,
             "require": self._require,
+            "import": self._import,
+            "object": self._object,
             "open": self._open,
             "file": self._file,
             "files": self._files,
@@ -155,12 +157,19 @@ class ScriptActions:
         suffix = "" if "." in path.rpartition("/")[2] else _SUFFIXES.get(self._language, "")
         self._builder.command(self._phrases.syntax.program, path + suffix)
 
+    def _import(self, does: Does, given: Arguments) -> None:
+        if given is not None:  # not `import x from 'y'`
+            self._require(does, given)
+
+    def _object(self, _does: Does, given: Arguments) -> None:
+        """Take note of `process` that is handed on, with all that it holds."""
+        if given is None:
+            self._builder.find(*_ENVIRONMENT)
+
     def _require(self, _does: Does, given: Arguments) -> None:
-        if given is None:  # `import x from 'y'`, or a module's `require` that is handed on
-            return
         module = self._text(given, 0)
         found = OTHER_MODULES.get(module.removeprefix("npm:"))
-        if HOLE in module or module.startswith(("data:", "http")):
+        if HOLE in module or module.startswith(("data:", "http://", "https://")):
             self._builder.find(*_UNKNOWN_CODE)
         elif module.endswith(".json"):
             self._builder.touch(module, Access.READ)

@@ -145,8 +145,10 @@ class Phrases:
         return [inner.text(each) for each in inner._split(0, len(inner.tokens))]
 
     def modules(self) -> Iterator[str]:
-        """Yield the modules that JavaScript loads by their names."""
+        """Yield the modules that JavaScript loads by their names, or may load."""
         for at, token in enumerate(self.tokens):
+            if token.kind == "string" and token.text.endswith("child_process"):
+                yield token.text
             if token.kind == "name" and self.last(token.text) in {"require", "import", "from"}:
                 given = self.arguments(at) or [[self.after(at)]]
                 yield self.text(given[0]).removeprefix("npm:")

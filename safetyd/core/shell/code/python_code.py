@@ -21,7 +21,7 @@ MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
 MAX_SOURCES: Final = 4  # one in the other
 MAX_LEVELS: Final = 100
 MAX_TOKENS: Final = 20_000  # words and signs of a source, as a quick look counts them
-MAX_NODES: Final = 8_000
+MAX_NODES: Final = 6_000
 
 _SIGNS: Final = (ast.expr_context, ast.operator, ast.cmpop)  # nothing stands in them
 

@@ -126,6 +126,11 @@ class Program:
         """Return the uses that may fit a verb, the most specific first."""
         return self._by_verb.get(verb, self._otherwise)
 
+    @property
+    def is_package(self) -> bool:
+        """Whether `npx`, `uvx` and their kin fetch it by this name, as an operator's rows say."""
+        return not isinstance(self.row, ShippedRow) or self.row.package
+
 
 class Table:
     """All programs that are known."""
@@ -154,6 +159,7 @@ class Table:
 
 class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     names: Names
+    package: bool = False  # `npx`, `uvx` and their kin fetch it by its name
 
 
 class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

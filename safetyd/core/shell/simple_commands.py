@@ -84,6 +84,11 @@ class Commands:
         """Say whether the table has a program."""
         return self._table.find(places.program_name(name)) is not None
 
+    def packaged(self, name: str) -> bool:
+        """Say whether the table has a program that comes as a package of its name."""
+        program = self._table.find(name)
+        return program is not None and program.is_package
+
     def text(self, text: str, word: Word, scope: Scope, way: str, stdin: Flow | None) -> Flow:
         """Read a text that a program hands to a shell; the scope stays as it is."""
         inner = scope.copy()

@@ -183,7 +183,7 @@ def _run(inv: Invocation, launch: Launch, inner: list[Word]) -> None:
         inv.shell(first, inv.named)
     elif launch.script and suffix in _SCRIPTS:
         run(inv, LANGUAGES[_SCRIPTS[suffix]], inner)
-    elif not first.fixed or inv.runner.knows(name):
+    elif not first.fixed or (inv.runner.packaged if launch.fetches else inv.runner.knows)(name):
         program = first._replace(text=name if first.fixed else first.text, inner=-1)
         inv.output = inv.runner.program([program, *inner[1:]], inv.command, inv.scope, inv.named)
     elif launch.fetches:

@@ -267,6 +267,8 @@ class Commands:
             elif option in row.runs and value is not None:
                 inv.output = inv.shell(value, f"{inv.call.name} {option}", inv.stdin)
         given: list[tuple[str, Word]] = []
+        if wraps.assigns and inner and inner[0].text == "-":
+            inner = inner[1:]  # without any variables
         while wraps.assigns and inner and "=" in inner[0].text.lstrip("-"):
             name, _, text = inner[0].text.partition("=")
             given.append((name, inner[0]._replace(text=text)))

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.core.shell.verdicts import verdict
+from safetyd.core.shell import judge
+from safetyd.core.shell.programs import Row, Wraps
+from tests.core.shell.verdicts import TABLE, verdict
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,7 @@ def test_what_is_not_known_or_not_ours_is_asked_about(command: str) -> None:
     "command",
     [
         "env -C / rm -rf etc",
+        "env - rm -rf /",
         "env --chdir=/ rm -rf usr",
         "sudo rm -rf /",
         "sudo bash -e -c 'rm -rf /'",
@@ -157,3 +160,12 @@ def test_harm_inside_is_blocked(command: str) -> None:
 )
 def test_a_log_of_a_terminal_is_a_file(command: str) -> None:
     assert verdict(command) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "passes"),
+    [("each rm", False), ("ls | each rm", False), ("ls | each cat", True), ("each", True)],
+)
+def test_an_operators_program_may_add_words_of_its_input(command: str, *, passes: bool) -> None:
+    table = TABLE.with_rows({"each": Row(wraps=Wraps(input=True, optional=True))})
+    assert (not judge.read(command, table).stopping) is passes

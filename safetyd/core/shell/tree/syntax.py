@@ -130,7 +130,9 @@ def _check_heredoc(node: Node, text: bytes) -> None:
 
 
 def check(text: str) -> None:
-    """Refuse what a terminal or a reader would see differently than a shell."""
+    """Refuse what is too long, or what a terminal would show differently than a shell reads it."""
+    if len(text) > MAX_BYTES:
+        raise Unreadable(f"is longer than {MAX_BYTES // 1024} KiB")
     if found := _CONTROL.search(text):
         raise Unreadable(f"cannot be read: it has the control character U+{ord(found[0]):04X}")
 

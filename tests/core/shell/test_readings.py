@@ -1,0 +1,97 @@
+"""What is said of commands: assignments, redirections, limits, and what cannot be read."""
+
+import pytest
+
+from safetyd.core.shell.judge import read
+from safetyd.core.shell.places import Project, project_of
+from safetyd.core.shell.programs import Row, Verb, digest, problems, shipped
+from safetyd.core.shell.reading import Effect
+
+PROJECT = Project("/home/me/project")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SAFETYD_HOME=/tmp/x ls", "sets SAFETYD_HOME, which is safetyd's own"),
+        ("PATH=/tmp/x:$PATH ls", "changes where programs are found"),
+        ("LD_PRELOAD=./x.so ls", "sets LD_PRELOAD, which makes programs load"),
+        ("PAGER=$X git log", "sets PAGER, which other programs run, to what is not known"),
+        ("cat < /dev/tcp/h/1", "opens a connection to another machine"),
+        ("sh < $X", "not known before it runs"),
+        ("a='b[$(ls)]'", "assigns a text that runs a command where it is counted with"),
+        ("alias x=ls; x $Y", "the alias x has words that are not known"),
+        ("ls " + "a" * 70_000, "is longer than 64 KiB"),
+        ("echo '" + "é" * 40_000 + "'", "is longer than 64 KiB"),
+        ("<" * 5_000, "is too tangled to be read"),
+        ("echo " + "${" * 2_000, "is too tangled to be read"),
+        ("ls;" * 500, "has more than 400 commands"),
+        ("X=1;" * 12_000, "has loops or functions that are too long to be read"),
+        ("X='" + "a" * 50_000 + "'; echo " + "$X" * 40, "has variables that grow too long"),
+        ("( " * 2_000 + "ls" + " )" * 2_000, "is nested too deep to be read"),
+        ("echo $(" * 14 + "ls" + ")" * 14, "is nested more than 12 deep"),
+        ("echo \x07", "control character U+0007"),
+        ("frobnicate now", "which is not in the table of programs"),
+        ("ls > {a,b}", "it redirects to several files at once"),
+        ("[[ a ]] > x y", "it has words where none belong"),
+        ("case x in&esac", "cannot be read"),
+        ("{ }", "cannot be read"),
+    ],
+)
+def test_what_stops_says_why(text: str, why: str) -> None:
+    assert why in " / ".join(found.why for found in read(text, shipped(), PROJECT).stopping)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("PATH=./bin:/usr/bin:$PATH ls", "LD_PRELOAD= ls", "PAGER=cat git log", "PAGER= git log"),
+        *("frobnicate --version", "cat < README.md", "X=1 Y=2; echo $X", "X= ls", "a[0]=1; ls"),
+        *("X=a; X=b echo $X; echo $X", "read -r x < f; echo $x", "X=1 read X < f; echo $X"),
+        *("cat <<E\nE", "ls 2>&1 >&-", "echo $'\\x41\\n\\101\\cA\\q' $'\\0'", "echo {1..3} a{,b}"),
+        *(
+            "cp a b c",
+            "mv a b",
+            "echo a\\ b 'c d'",
+            "X='a b '; echo $X.c d$X",
+            "trap 'ls' EXIT; X=1",
+        ),
+        *("case x in a) ls ;; esac", 'echo "\\$x"', "ls -la # all", "env", "env A=1", "echo ''"),
+    ],
+)
+def test_what_works_in_the_project_passes(text: str) -> None:
+    assert read(text, shipped(), PROJECT).stopping == []
+
+
+def test_a_check_that_the_project_declares_passes() -> None:
+    assert read("frobnicate all", shipped(), PROJECT, ["frobnicate all"]).stopping == []
+    assert read("frobnicate some", shipped(), PROJECT, ["frobnicate all"]).stopping
+
+
+def test_the_strictest_effect_is_that_of_the_command() -> None:
+    assert read("ls; rm -rf /", shipped(), PROJECT).effect is Effect.IRREVERSIBLE
+    assert read("# nothing", shipped(), PROJECT).effect is Effect.READ
+
+
+def test_a_folder_stands_for_a_project_that_nobody_configured() -> None:
+    assert project_of("", "/home/me/work") == Project("/home/me/work", "/home/me/work")
+    assert project_of("", "/etc") == Project("", "/etc")
+    assert project_of("/srv/x", "src") == Project("/srv/x", "/srv/x/src")
+    assert project_of("", "") == Project("", "")
+
+
+def test_rows_of_an_operator_add_to_the_table_and_are_checked() -> None:
+    table = shipped().with_rows({"frobnicate": Row(effect=Effect.WORK)})
+    assert read("frobnicate now", table, PROJECT).stopping == []
+    assert shipped().with_rows({}) is shipped()
+    assert "frobnicate" in table.names()
+    assert digest().startswith("sha256:")
+    rows = {
+        "a/b": Row(effect=Effect.READ),
+        "read": Row(effect=Effect.READ, reader="git"),
+        "nothing": Row(),
+        "both": Row(effect=Effect.READ, otherwise=Effect.WORK),
+        "empty": Row(work=(Verb(),)),
+    }
+    found = [key for key, _ in problems(rows)]
+    assert found == ["a/b", "read.reader", "nothing", "both.otherwise", "empty"]

@@ -50,8 +50,6 @@ def test_what_stops_says_why(text: str, why: str) -> None:
         *("X=a; X=b echo $X; echo $X", "read -r x < f; echo $x", "X=1 read X < f; echo $X"),
         *("cat <<E\nE", "ls 2>&1 >&-", "echo $'\\x41\\n\\101\\cA\\q' $'\\0'", "echo {1..3} a{,b}"),
         *(
-            "cp a b c",
-            "mv a b",
             "echo a\\ b 'c d'",
             "X='a b '; echo $X.c d$X",
             "trap 'ls' EXIT; X=1",

@@ -306,7 +306,11 @@ class Statements:
             elif child.type == "command":
                 flow = self._command(child, redirects, inner, flow if piped else stdin)
             else:
-                given, made, _ = opened(redirects, self._values(inner), flow if piped else stdin)
+                given, made, words = opened(
+                    redirects, self._values(inner), flow if piped else stdin
+                )
+                if words:
+                    raise Unreadable("cannot be read: it has words where none belong")
                 flow = self._statement(child, inner, given)
                 self._run(Command([], [], made, flow, node.start_byte, node.end_byte), inner)
             printed.append(flow)

@@ -34,6 +34,7 @@ PROJECT = Project("/home/me/project")
         ("frobnicate now", "which is not in the table of programs"),
         ("ls > {a,b}", "it redirects to several files at once"),
         ("[[ a ]] > x y", "it has words where none belong"),
+        ("ls | [[ a ]] > x y", "it has words where none belong"),
         ("case x in&esac", "cannot be read"),
         ("{ }", "cannot be read"),
     ],

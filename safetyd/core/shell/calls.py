@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.core.shell.programs import Program
+from safetyd.core.shell.programs import Program, Wraps
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.words import Flow, Word
 
@@ -124,3 +124,31 @@ def _may_be(value: Word | None, name: str) -> bool:
 def _cut(word: Word, at: int, text: str) -> Word:
     inner = word.inner + at if word.inner >= 0 else -1
     return word._replace(text=text, inner=inner)
+
+
+def command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
+    """Return the command among the words of a program that runs one."""
+    words = list(call.words)
+    if wraps.after:
+        texts = [word.text for word in words]
+        return words[texts.index(wraps.after) + 1 :] if wraps.after in texts else []
+    valued, at = call.program.valued, 0
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            break
+        if not text.startswith("-") or len(text) == 1:
+            break
+        short = text if text.startswith("--") else text[:2]
+        at += 2 if text in valued or (short in valued and len(text) == 2) else 1  # noqa: PLR2004
+    skipped = 0
+    while skipped < wraps.skip and at < len(words):
+        at, skipped = at + 1, skipped + 1
+    return words[at:]
+
+
+def own_call(call: Call, wraps: Wraps) -> Call:
+    """Return a call without the command that it runs, whose options are not its own."""
+    own = call.words[: len(call.words) - len(command_of(call, wraps))]
+    return Call(call.program, call.name, own, call.stdin)

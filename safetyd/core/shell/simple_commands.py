@@ -7,7 +7,7 @@ from typing import Final
 from tree_sitter import Node
 
 from safetyd.core.shell import places, rows, shape
-from safetyd.core.shell.calls import Call
+from safetyd.core.shell.calls import Call, command_of, own_call
 from safetyd.core.shell.invocation import Invocation, followed, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
@@ -372,34 +372,6 @@ def _hand_over(given: Sequence[Word], scope: Scope) -> None:
 
 
 _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
-
-
-def command_of(call: Call, wraps: Wraps) -> Sequence[Word]:
-    """Return the command among the words of a program that runs one."""
-    words = list(call.words)
-    if wraps.after:
-        texts = [word.text for word in words]
-        return words[texts.index(wraps.after) + 1 :] if wraps.after in texts else []
-    valued, at = call.program.valued, 0
-    while at < len(words):
-        text = words[at].text
-        if text == "--":
-            at += 1
-            break
-        if not text.startswith("-") or len(text) == 1:
-            break
-        short = text if text.startswith("--") else text[:2]
-        at += 2 if text in valued or (short in valued and len(text) == 2) else 1  # noqa: PLR2004
-    skipped = 0
-    while skipped < wraps.skip and at < len(words):
-        at, skipped = at + 1, skipped + 1
-    return words[at:]
-
-
-def own_call(call: Call, wraps: Wraps) -> Call:
-    """Return a call without the command that it runs, whose options are not its own."""
-    own = call.words[: len(call.words) - len(command_of(call, wraps))]
-    return Call(call.program, call.name, own, call.stdin)
 
 
 def _is_own_place(value: str, scope: Scope) -> bool:

@@ -3,11 +3,10 @@
 import re
 from typing import Final
 
-from safetyd.core.shell.calls import Call
+from safetyd.core.shell.calls import Call, command_of, own_call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.programs import Wraps
 from safetyd.core.shell.reading import Effect
-from safetyd.core.shell.simple_commands import command_of, own_call
 from safetyd.core.shell.words import Word
 
 _is_job = re.compile(r"%[\w+-]*|\$!|\$\$").fullmatch

@@ -4,11 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from safetyd.core.shell.calls import Call
+from safetyd.core.shell.calls import Call, command_of, own_call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.programs import Wraps
 from safetyd.core.shell.reading import HOLE, Effect
-from safetyd.core.shell.simple_commands import command_of, own_call
 from safetyd.core.shell.words import COMMAND, Word
 
 _ASKING: Final = ("-l", "--list", "-v", "--validate", "-k", "-K", "--remove-timestamp")

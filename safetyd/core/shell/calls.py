@@ -100,7 +100,9 @@ class Call:
         """Say whether it only tells about itself."""
         if len(self.words) != 1:
             return False
-        return self.words[0].text in {"--help", "--version", "-V", "-help", "-version"}
+        said = self.words[0].text
+        short = said == "-v" and self.program.has_verbs  # as of npm; others speak more with it
+        return short or said in {"--help", "--version", "-V", "-help", "-version"}
 
     def without(self, count: int) -> list[Word]:
         return self.arguments[count:]

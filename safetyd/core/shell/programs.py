@@ -21,7 +21,7 @@ from safetyd.core.shell.reading import OWN_PROGRAM, Effect
 Names = tuple[str, ...]
 Pattern = Annotated[str, Meta(min_length=1)]
 Arguments = Literal["read", "write", "delete", "text", "copy", "move", "run", "script"]
-Output = Literal["same", "text", "network", "decoded", ""]
+Output = Literal["same", "lines", "text", "network", "decoded", ""]
 
 EFFECTS: Final = tuple(Effect)
 

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from safetyd.core.shell.calls import Call
-from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Use, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect
 from safetyd.core.shell.words import COMMAND, DECODED, KNOWN, NETWORK, Flow, Word, least_trusted
@@ -22,10 +22,11 @@ WHY: Final = {
 
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # Programs that read a file as others run it.
+_UNREAD: Final = (".jsx", ".tsx", ".vue", ".svelte")  # languages that nobody reads here
 _RUN_BY: Final = {
     ".py": "python",
     ".rb": "ruby",
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx"), "node"),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts"), "node"),
 }
 
 
@@ -163,6 +164,8 @@ def load(inv: Invocation, word: Word, way: str) -> None:
         inv.unseen(NETWORK, "a file")
     elif by and source is not None and source.text is not None:
         inv.runner.program([word._replace(text=by, inner=-1), word], inv.command, inv.scope, way)
+    elif source is not None and source.text is not None and word.text.endswith(_UNREAD):
+        inv.found(Effect.WORK, f"runs {visible(word.text)}, which it wrote into the project")
     else:
         inv.script(word, way)
 
@@ -192,6 +195,8 @@ def printed(inv: Invocation) -> Flow:
         return Flow(" ".join(word.text for word in call.arguments) + "\n", origin)
     if row.output == "same" and not call.arguments and given is not None:
         return given
+    if row.output == "lines" and given and given.text and given.origin == COMMAND:
+        return given  # names of files, of which some are left
     # Known text that was changed on the way is known no more.
     hidden = any(flow.text is not None and flow.origin == KNOWN for flow in flows)
     return Flow(None, least_trusted([*origins, DECODED if hidden else COMMAND]))

@@ -11,7 +11,7 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect
-from safetyd.core.shell.words import VARIABLE, Word
+from safetyd.core.shell.words import COMMAND, VARIABLE, Flow, Word
 
 _BESIDE: Final = re.compile(r"\.\./\w[\w.-]*")
 _STASH: Final = "after `git stash`"
@@ -296,6 +296,15 @@ def _grep(inv: Invocation) -> None:
     if not inv.call.has("-e", "-f") and len(inv.call.arguments) > 1:
         inv.call.arguments.pop(1)
     rows.apply(inv)
+    if inv.call.has("-l", "-L", "--name-only", "--files-with-matches", "--files-without-match"):
+        inv.output = _FILES
+
+
+def _names(inv: Invocation) -> None:
+    """Read `git ls-files` and `git diff --name-only`, which print names of files."""
+    rows.apply(inv)
+    if inv.call.verb == "ls-files" or inv.call.has("--name-only"):
+        inv.output = _FILES
 
 
 def _show(inv: Invocation) -> None:
@@ -322,13 +331,17 @@ def _worktree(inv: Invocation) -> None:
         inv.writes(inv.call.arguments[2])
 
 
+_FILES: Final = Flow("./**\n", COMMAND)  # files of the repository, whichever they are
+
 _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "bisect": _bisect,
     "cat-file": _show,
     "checkout": _checkout,
     "clone": _clone,
     "config": _config,
+    "diff": _names,
     "grep": _grep,
+    "ls-files": _names,
     "push": _push,
     "rm": _rm,
     "show": _show,

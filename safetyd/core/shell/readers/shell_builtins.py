@@ -155,6 +155,15 @@ def _held(word: Word, inv: Invocation) -> Flow:
     return inv.scope.files.get(where.path, Flow(None, PROJECT if inside else COMMAND))
 
 
+def read_ls(inv: Invocation) -> None:
+    """Read `ls`, which prints names: those that its patterns fit, or what lies in a folder."""
+    rows.apply(inv)
+    names = [word.text if word.globs else "./*" for word in inv.call.arguments]
+    known = all(word.known for word in inv.call.arguments)
+    text = "".join(f"{name}\n" for name in names or ["./*"])
+    inv.output = Flow(text if known else None, COMMAND)
+
+
 def read_mktemp(inv: Invocation) -> None:
     inv.found(Effect.WORK, "makes a temporary file")
     elsewhere = inv.call.arguments or inv.call.has("-p", "--tmpdir")

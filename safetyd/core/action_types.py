@@ -176,9 +176,7 @@ class Kinds:
     def of(self, proposal: Proposal) -> Kind:
         """Return the type's traits; the proposal's own risk and reversibility only raise them."""
         kind = self._remembered.get(proposal.type) or self._look_up(proposal.type)
-        if proposal.risk is None and proposal.reversibility is None:
-            return kind
-        return _raised(kind, proposal.reversibility, proposal.risk)
+        return raised_by(proposal, kind)
 
     def named(self, spelling: str) -> Kind:
         """Return the traits of a type that the configuration names, in any spelling."""
@@ -203,6 +201,13 @@ class Kinds:
         if len(self._remembered) < MAX_REMEMBERED:
             self._remembered[spelling] = kind
         return kind
+
+
+def raised_by(proposal: Proposal, kind: Kind) -> Kind:
+    """Return a kind as the proposal's own risk and reversibility raise it."""
+    if proposal.risk is None and proposal.reversibility is None:
+        return kind
+    return _raised(kind, proposal.reversibility, proposal.risk)
 
 
 def normalised(name: str) -> str:

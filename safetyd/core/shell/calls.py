@@ -104,9 +104,6 @@ class Call:
         short = said == "-v" and self.program.has_verbs  # as of npm; others speak more with it
         return short or said in {"--help", "--version", "-V", "-help", "-version"}
 
-    def without(self, count: int) -> list[Word]:
-        return self.arguments[count:]
-
 
 def _means(given: str, name: str) -> bool:
     """Say whether an option is, or may be short for, another one."""

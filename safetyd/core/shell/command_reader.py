@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.action_types import Kind, Kinds, raised_by
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.shell.places import project_of
 from safetyd.core.shell.programs import Row, digest, shipped
@@ -29,7 +30,7 @@ class ShellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def dated(self) -> "ShellConfig":
         """Return the same with the digest of the table that is shipped now."""
-        return msgspec.structs.replace(self, table=digest())
+        return replace(self, table=digest())
 
 
 class CheckedProject(msgspec.Struct, frozen=True):
@@ -77,13 +78,12 @@ class CommandReader:
         if kind.type != "run_shell" or not self.reads(kind, proposal):
             return kind
         effect = self.reading(proposal).effect
-        if kind.raised:
-            return kind
+        kind = self.kinds.named(proposal.type)
         if effect is Effect.READ:
-            return msgspec.structs.replace(
-                kind, tier="auto_allowed", reversibility="read_only", risk="low"
-            )
-        return msgspec.structs.replace(kind, reversibility=REVERSIBILITY[effect])
+            kind = replace(kind, tier="auto_allowed", reversibility="read_only", risk="low")
+        else:
+            kind = replace(kind, reversibility=REVERSIBILITY[effect])
+        return raised_by(proposal, kind)
 
     def shaped(self, proposal: Proposal) -> Proposal:
         """Return a proposal as others of its kind are: a command as its shape, others as they are.
@@ -92,7 +92,7 @@ class CommandReader:
         """
         if not self.reads(self.kinds.of(proposal), proposal):
             return proposal
-        return msgspec.structs.replace(proposal, text=self.reading(proposal).shape)
+        return replace(proposal, text=self.reading(proposal).shape)
 
     def _read(self, proposal: Proposal) -> "Reading":
         from safetyd.core.shell.judge import read  # noqa: PLC0415 - the import of its parser is slow

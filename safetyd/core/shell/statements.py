@@ -233,14 +233,12 @@ class Statements:
         return together(printed)
 
     def _define(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
-        name = next((c for c in node.children if c.type == "word"), None)
+        name = next(c for c in node.children if c.type == "word")
         body_ = node.children[-1]
         syntax.check_apart(child for child in node.children if child.is_named)
-        if name is None or name.text is None:
-            raise Unreadable("cannot be read: it defines a function without a name")
         if body_.text is not None and body_.text[:2] in {b"[", b"[ "}:
             raise Unreadable("cannot be read: it defines a function without a body")
-        called = name.text.decode("utf-8", "replace")
+        called = (name.text or b"").decode("utf-8", "replace")
         scope.functions[called] = body_
         scope.called.discard(called)
         self.defined.setdefault(body_.id, Defined(called, body_, scope, self._trace.context))

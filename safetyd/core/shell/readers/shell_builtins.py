@@ -128,7 +128,7 @@ def _formatted(template: str, words: list[str]) -> str:
         said += parts[0]
         for part in parts[1:]:
             said += (left.pop(0) if left else "") + part[1:]
-        if not left:
+        if not left or len(parts) == 1:
             return said.replace("\x01", "%")
 
 

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Final
 
 from benchmarks.against_echo import alone, ratio
+from benchmarks.commands_read import commands
 from benchmarks.growth import agents, patterns, text
 from benchmarks.guards import guards
 from benchmarks.processes import Unmeasured
@@ -25,6 +26,7 @@ MEASURES: Final[dict[str, Callable[[Bench], None]]] = {
     "guards": guards,
     "text": text,
     "patterns": patterns,
+    "commands": commands,
     "agents": agents,
     "start": start,
 }

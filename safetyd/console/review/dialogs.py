@@ -9,7 +9,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.validation import Number
-from textual.widgets import Input, Static
+from textual.widgets import Checkbox, Input, Static
 
 from safetyd.console.review.theme import keys
 
@@ -43,6 +43,7 @@ class GrantChoice(msgspec.Struct, frozen=True):
 
     uses: int
     hours: float
+    program: bool = False  # whatever an unknown program is given
 
 
 PAGE_KEYS: Final = (("j k", "down and up"), ("Esc", "back"))
@@ -83,9 +84,10 @@ class GrantDialog(ModalScreen[GrantChoice | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss(None)", "back")]
 
-    def __init__(self, about: str) -> None:
+    def __init__(self, about: str, program: str = "") -> None:
         super().__init__()
         self._about = about
+        self._program = program  # that nobody knows, with its verb
 
     def compose(self) -> ComposeResult:
         uses, hours = Number(minimum=1, maximum=MAX_USES), Number(minimum=0.01, maximum=MAX_HOURS)
@@ -97,6 +99,8 @@ class GrantDialog(ModalScreen[GrantChoice | None]):
             yield _labelled(box, "at most how many times?")
             box = Input("8", id="hours", type="number", validators=[hours])
             yield _labelled(box, "for at most how many hours?")
+            if self._program:
+                yield Checkbox(Content(f"whatever {self._program} is given"), id="program")
             yield Static(keys(GRANT_KEYS, COLUMNS), classes="foot")
 
     def on_mount(self) -> None:
@@ -105,7 +109,8 @@ class GrantDialog(ModalScreen[GrantChoice | None]):
     def on_input_submitted(self) -> None:
         uses, hours = self.query_one("#uses", Input), self.query_one("#hours", Input)
         if uses.is_valid and hours.is_valid:
-            self.dismiss(GrantChoice(int(uses.value), float(hours.value)))
+            program = bool(self._program) and self.query_one("#program", Checkbox).value
+            self.dismiss(GrantChoice(int(uses.value), float(hours.value), program))
 
 
 class NoticeDialog(ModalScreen[bool]):

@@ -186,7 +186,8 @@ class ReviewScreen(App[None]):
                 self._send("approve", [row], grant=_granted(terms))
 
         about = "\n\n".join((chosen([row], self._dialog_columns), covered(row)))
-        self.push_screen(GrantDialog(about), chose)
+        program = plain(row.get("grant", {}).get("program", ""))
+        self.push_screen(GrantDialog(about, program), chose)
 
     def _have_read(self, rows: Sequence[Reply]) -> bool:
         """Say whether the person can have seen all of these; if not, tell them."""
@@ -360,4 +361,5 @@ class ReviewScreen(App[None]):
 
 
 def _granted(terms: GrantChoice) -> Reply:
-    return {"uses": terms.uses, "until": Clock().now().at + timedelta(hours=terms.hours)}
+    until = Clock().now().at + timedelta(hours=terms.hours)
+    return {"uses": terms.uses, "until": until, "program": terms.program}

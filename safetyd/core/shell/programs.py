@@ -135,26 +135,26 @@ class Program:
 class Table:
     """All programs that are known."""
 
-    def __init__(self, programs: Mapping[str, Program], lists: Mapping[str, Names]) -> None:
-        self._programs = programs
-        self.lists = {name: frozenset(listed) for name, listed in lists.items()}
+    def __init__(self, rows: Mapping[str, Row], lists: Mapping[str, frozenset[str]]) -> None:
+        self._rows = rows
+        self._programs: dict[str, Program] = {}  # those that were looked for: the rest may wait
+        self.lists = lists
 
     def find(self, name: str) -> Program | None:
-        known = self._programs.get(name) or _versioned(name, self._programs)
-        if known is None and normalised(name) == OWN_PROGRAM:  # by letters that only look so
-            return self._programs[OWN_PROGRAM]
-        return known
+        return self._programs.get(name) or self._made(_known_as(name, self._rows))
 
     def names(self) -> list[str]:
-        return sorted(self._programs)
+        return sorted(self._rows)
 
     def with_rows(self, rows: Mapping[str, Row]) -> "Table":
-        if not rows:
-            return self
-        own = {name: Program(name, row) for name, row in rows.items()}
-        table = Table({**self._programs, **own}, {})
-        table.lists = self.lists
-        return table
+        return Table({**self._rows, **rows}, self.lists) if rows else self
+
+    def _made(self, name: str | None) -> Program | None:
+        if name is None:
+            return None
+        made = self._programs.get(name) or Program(name, self._rows[name])
+        self._programs[name] = made
+        return made
 
 
 class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -170,9 +170,9 @@ class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @functools.cache
 def shipped() -> Table:
     """Return the table that safetyd comes with."""
-    rows = shipped_rows()
-    programs = {name: Program(name, row) for row in rows.programs for name in row.names}
-    return Table(programs, rows.lists)
+    shipped = shipped_rows()
+    rows = {name: row for row in shipped.programs for name in row.names}
+    return Table(rows, {name: frozenset(listed) for name, listed in shipped.lists.items()})
 
 
 @functools.cache
@@ -224,7 +224,10 @@ def matches(pattern: str, word: str) -> bool:
     return pattern == word or ("*" in pattern and fnmatchcase(word, pattern))
 
 
-def _versioned(name: str, programs: Mapping[str, Program]) -> Program | None:
-    """Find `python3.12`, `gcc-13` or `clang-format-18` by the name without its version."""
+def _known_as(name: str, rows: Mapping[str, Row]) -> str | None:
+    """Return the name in the table: `python3.12` and `clang-format-18` stand there without one."""
     bare = name.rstrip("0123456789.").rstrip("-")
-    return programs.get(bare) if bare and bare != name else None
+    if name in rows or bare in rows:
+        return name if name in rows else bare
+    # By letters that only look so.
+    return OWN_PROGRAM if normalised(name) == OWN_PROGRAM else None

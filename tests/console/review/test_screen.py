@@ -358,7 +358,7 @@ async def test_a_grant_is_given_with_an_approval(daemon):
     async with reviewing(daemon) as reviewer:
         await reviewer.sees("1 pending", " asks,", "[g] grant")
         await reviewer.press("g")
-        await reviewer.sees("Approve, and grant exactly this again?", request)
+        await reviewer.sees("Approve, and grant the same again?", request)
         await reviewer.sees("at most how many times?", "for at most how many hours?")
         await reviewer.press("end", "backspace", "3", "enter")
         await reviewer.sees("0 pending", f"{request}: approved, with grant")

@@ -95,7 +95,7 @@ class Invocation:
     def changes(self, path: str, access: Access, what: str) -> None:
         """Say that a file is written, or deleted as a single one."""
         where = self.scope.place(path)
-        touch = (Touch(where.path, access),)
+        touch = (Touch(where.path, access, path),)
         shown = visible(path)
         if where.kind == places.STREAM:
             return

@@ -17,8 +17,8 @@ def answered(policy: Policy, *commands: str, denied: int = 0) -> list[Suggestion
     queue = QueueStory(policy)
     for number, text in enumerate(commands):
         asked = queue.proposes(propose(number, type="run_shell", id=f"r{number}", text=text))
-        answer = "denied" if number >= len(commands) - denied else "approved"
-        queue.answers(number, asked.request_id, answer)
+        last = number >= len(commands) - denied
+        queue.answers(number, asked.request_id, "denied" if last else "approved")
     return queue.engine.history.suggestions()
 
 

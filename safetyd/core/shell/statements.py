@@ -319,7 +319,7 @@ class Statements:
         for node in nodes:
             if node.type == "pipeline":
                 flow = self._pipeline(node.children, scope, flow)
-            elif node.type in _KINDS:
+            else:
                 flow = self._statement(node, scope, None)
         return flow
 

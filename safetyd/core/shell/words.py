@@ -278,9 +278,7 @@ def _bare(text: str) -> Iterator[Piece]:
     while (found := text.find("\\", at)) >= 0:
         if found > at:
             yield Piece(text[at:found])
-        escaped = text[found + 1 : found + 2]
-        if escaped != "\n":
-            yield Piece(escaped, quoted=True)
+        yield Piece(text[found + 1 : found + 2].strip("\n"), quoted=True)
         at = found + 2
     if at < len(text):
         yield Piece(text[at:])

@@ -58,6 +58,14 @@ def verdict(command: str) -> str:
         ("for i in 1 2; do printf -v x rm; $x -rf a; done", "ask"),
         ("SafetyD approve x", "block"),
         ("kill $(cat app.pid)", "pass"),
+        ("mktemp tmp.XXXX", "pass"),
+        ("f() [ a ]", "ask"),
+        ("case a in & esac", "ask"),
+        ("-rf2>&1 ls", "ask"),
+        ("ls | (cat) > x y", "ask"),
+        ("true && [ a ] > x y", "ask"),
+        ("cat <<E && ls | wc\nE", "pass"),
+        ("cat <<'E'\nE", "pass"),
     ],
 )
 def test_a_command_is_judged(command: str, expected: str) -> None:

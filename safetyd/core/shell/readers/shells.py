@@ -12,9 +12,6 @@ def read_shell(inv: Invocation) -> None:
     if _has_socket(inv):
         inv.found(Effect.UNKNOWN, "gives a shell to another machine", blocks=True)
         return
-    if call.asks_help:
-        inv.found(Effect.READ, "tells about itself")
-        return
     for _, value in call.options:
         if value is not None and value.text and call.has("--rcfile", "--init-file"):
             inv.script(value, name)

@@ -73,9 +73,7 @@ def _file(node: Node, values: Values) -> tuple[Redirect, list[Word]]:
 def _heredoc(node: Node, values: Values) -> Flow:
     parts = {child.type: child for child in node.children}
     start, text = parts.get("heredoc_start"), parts.get("heredoc_body")
-    if text is None:
-        return NOTHING
     marks = (start.text or b"") if start else b""
     if any(mark in marks for mark in b"'\"\\"):
-        return Flow((text.text or b"").decode("utf-8", "replace"), KNOWN)
-    return body(text, values)
+        return Flow(((text and text.text) or b"").decode("utf-8", "replace"), KNOWN)
+    return body(text, values) if text else NOTHING

@@ -88,10 +88,10 @@ def _check_effort(text: bytes) -> None:
         reads += 1
         return text[at : at + _CHUNK] if reads <= most else b""
 
-    if text.count(b"${") > _MOST_OPENED or text.count(b"<<") > _MOST_OPENED:
-        raise Unreadable("is too tangled to be read")
-    _parser.parse(chunk)
-    if reads > most:
+    tangled = text.count(b"${") > _MOST_OPENED or text.count(b"<<") > _MOST_OPENED
+    if not tangled:
+        _parser.parse(chunk)
+    if tangled or reads > most:
         raise Unreadable("is too tangled to be read")
 
 

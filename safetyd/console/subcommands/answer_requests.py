@@ -60,10 +60,11 @@ def approve(  # noqa: PLR0913
     session: bool,
     as_json: bool,
 ) -> int:
-    """Let what was asked happen, once, or with --grant for a while.
+    """Let what was asked happen, once.
 
-    An ID may be cut short as far as it names one request. The first answer counts. A grant covers
-    the shape that `safetyd show` gives: the command, with blanks for paths in the project.
+    An ID may be cut short as far as it names one request. The first answer counts. With --grant
+    the same is permitted for a while: the shape that `safetyd show` gives, which is the command
+    with blanks for paths in the project.
     """
     if (digest or grant) and len(ids) > 1:
         option = "--grant" if grant else "--digest"

@@ -83,11 +83,6 @@ class Sieve:
         return not self._match("\n".join(forms).encode("utf-8", "replace"))
 
 
-def exactly(text: str) -> str:
-    """Return the pattern that matches a text and nothing else, in plain ASCII."""
-    return f"(?-i)^{literally(text)}$"
-
-
 def literally(text: str) -> str:
     """Return a text as it stands in a pattern, in plain ASCII."""
     return "".join(map(_literal, text))

@@ -61,6 +61,8 @@ def test_the_journal_has_every_part_and_where_it_stands() -> None:
             "git push origin main",
             BLOCK,
         ),
+        (RulesConfig(allow_without_permission=("delete_file_outside",)), "rm -rf ~/a", ALLOW),
+        (RulesConfig(allow_without_permission=("delete_file_outside",)), "rm -rf /etc/a", BLOCK),
         # Who speaks to a person is not let through by a rule for others.
         (
             RulesConfig(

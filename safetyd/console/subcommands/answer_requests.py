@@ -183,7 +183,8 @@ async def _review(location: Location, command: str, fields: Reply) -> Reply:
 def _approved(result: Reply) -> str:
     held = result.get("held")
     if held is None:
-        return "approved, once"
+        grant = result.get("grant")
+        return f"approved, with grant {plain(grant)}" if grant else "approved, once"
     why = _REMEDIES.get(held, f"a guard holds it back ({plain(held)})")
     return f"approved, but HELD: {why}. The approval stays good; the agent must propose it again"
 

@@ -136,6 +136,44 @@ def test_a_denial_ends_a_request_with_its_reason(daemon):
     assert (row["request_id"], row["decision"], row["words"]) == (request, "denied", "not today")
 
 
+def test_a_grant_covers_the_shape_that_the_card_shows(daemon):
+    request = asked(daemon, "touch src/a.py", "shaper", "run_shell")
+
+    card = told(daemon, "show", request).stdout
+    said = told(daemon, "approve", request, "--grant", "--for", "2h")
+    again = told(daemon, "check", "shaper", "run_shell", "--text", "touch src/b.py")
+
+    assert "It covers: touch <a path in the project>" in card
+    assert re.fullmatch(rf"{request}: approved, with grant grt_\w+\n", said.stdout)
+    assert (said.returncode, again.returncode) == (0, 0)
+    asked(daemon, "touch ../b.py", "shaper", "run_shell")
+
+
+def test_an_unknown_program_may_be_granted_with_its_verb(daemon):
+    request = asked(daemon, "acmectl lint a", "unknown", "run_shell")
+
+    card = told(daemon, "show", request).stdout
+    said = told(daemon, "approve", request, "--grant", "--program")
+    again = told(daemon, "check", "unknown", "run_shell", "--text", "acmectl lint --all b c")
+
+    assert "--program covers all that acmectl lint is given" in card
+    assert (said.returncode, again.returncode) == (0, 0)
+    asked(daemon, "acmectl burn b", "unknown", "run_shell")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (("req_1", "req_2", "--grant"), "--grant is about one request"),
+        (("req_1", "--program"), "add --grant"),
+    ],
+)
+def test_what_a_grant_is_about_must_be_plain(daemon, given, why):
+    said = told(daemon, "approve", *given)
+
+    assert (said.returncode, why in said.stderr) == (2, True)
+
+
 @pytest.mark.req("S3.53")
 @pytest.mark.req("S3.55")
 def test_the_log_says_who_answered_how_and_how_long_it_took(daemon):

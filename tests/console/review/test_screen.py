@@ -368,6 +368,21 @@ async def test_a_grant_is_given_with_an_approval(daemon):
     assert not grant["wide"]
 
 
+async def test_an_unknown_program_is_granted_with_an_approval(daemon):
+    said = daemon.safetyd("check", "newcomer", "run_shell", "--text", "acmectl lint a", "--json")
+    request = json.loads(said.stdout)["request_id"]
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks,", "[g] grant")
+        await reviewer.press("g")
+        await reviewer.sees("It covers: acmectl lint a", "whatever acmectl lint is given")
+        await reviewer.press("tab", "tab", "space", "shift+tab", "enter")
+        await reviewer.sees("0 pending", f"{request}: approved, with grant")
+
+    again = daemon.safetyd("check", "newcomer", "run_shell", "--text", "acmectl lint b --all")
+    assert again.returncode == 0
+
+
 async def test_a_grant_of_no_uses_is_not_sent(daemon):
     ask(daemon, "never")
 

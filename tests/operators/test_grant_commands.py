@@ -421,10 +421,12 @@ def test_where_work_is_asked_about_a_program_is_granted_alone() -> None:
 def test_what_is_not_one_unknown_program_is_not_granted_as_one() -> None:
     alice = Alice(Policy(profile="coding"))
     ids = [alice.proposes(runs(n, t)).request_id for n, t in enumerate(("git push", "a b; c d"))]
+    beside = runs(2, "acmectl lint a", context={"note": "and more"})
+    ids.append(alice.proposes(beside).request_id)
 
     results = [alice.approves(i, grant={**HOUR, "program": True})[0] for i in ids]
 
-    assert [result["ok"] for result in results] == [False, False]
+    assert [result["ok"] for result in results] == [False, False, False]
     assert alice.made() == []
 
 

@@ -138,7 +138,14 @@ def unknown_program(asked: Decided) -> str:
     programs = {part.program for part in parts}
     if len(programs) != 1 or any(part.effect != Effect.UNKNOWN for part in parts):
         return ""
+    if not _is_command_alone(asked.proposal):
+        return ""
     return programs.pop()
+
+
+def _is_command_alone(proposal: Proposal) -> bool:
+    """Say whether nothing stands beside a command but where it runs."""
+    return is_all(msgspec.structs.replace(proposal, cwd=None))
 
 
 def _belongs(made: Granted, proposal: Proposal) -> bool:
@@ -277,8 +284,7 @@ class Grants(Actor):
 
     def _runs_only(self, made: Granted, proposal: Proposal, kind: Kind) -> bool:
         """Say whether a program that was granted is all in a command that does not pass."""
-        alone = is_all(msgspec.structs.replace(proposal, cwd=None))
-        if not alone or not self._reader.reads(kind, proposal):
+        if not _is_command_alone(proposal) or not self._reader.reads(kind, proposal):
             return False
         found = self._reader.reading(proposal).findings
         mine = [f for f in found if f.program == made.program and f.effect is Effect.UNKNOWN]

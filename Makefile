@@ -7,13 +7,13 @@ TOOLS  := $(VENV)/.tools
 LOCKED := --quiet --no-deps --require-hashes
 UV     ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-          --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --group build
+          --no-annotate --constraint constraints.txt pyproject.toml --extra daemon --extra postgres --group build
 
 # Every process of a run would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test quick fuzz style check types format lint contracts generated locked bench docs \
-        lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz style check types format lint contracts generated locked vendored bench \
+        docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -39,7 +39,7 @@ style: $(TOOLS)
 
 check: $(TOOLS)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
-	    types format lint contracts generated locked
+	    types format lint contracts generated locked vendored
 
 types:
 	$(BIN)/mypy
@@ -58,6 +58,9 @@ generated:
 
 locked:
 	$(BIN)/python -m tests.locks
+
+vendored:
+	$(BIN)/python -m tests.vendored_assets
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -12,12 +12,17 @@ from typing import Final
 
 from benchmarks.against_echo import alone, ratio
 from benchmarks.commands_read import commands
+from benchmarks.control_room import control_room
 from benchmarks.growth import agents, patterns, text
 from benchmarks.guards import guards
+from benchmarks.past_rules import past_rules
+from benchmarks.postgres_beside import beside_loading
+from benchmarks.postgres_load import postgres
 from benchmarks.processes import Unmeasured
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, Bench
 from benchmarks.start import start
+from benchmarks.version_history import history
 
 RESULTS: Final = Path(__file__).parent / "results"
 MEASURES: Final[dict[str, Callable[[Bench], None]]] = {
@@ -27,8 +32,13 @@ MEASURES: Final[dict[str, Callable[[Bench], None]]] = {
     "text": text,
     "patterns": patterns,
     "commands": commands,
+    "past_rules": past_rules,
     "agents": agents,
     "start": start,
+    "control_room": control_room,
+    "postgres": postgres,
+    "beside_loading": beside_loading,
+    "history": history,
 }
 
 

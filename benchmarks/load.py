@@ -19,6 +19,7 @@ from benchmarks.proposals import SHORT, around_id
 from benchmarks.wire import connect
 
 STALLED_S = 10.0
+PACE_S = 0.001  # how exactly a rate is kept
 SAMPLE_BYTES = 4096
 ALLOW = b'"decision":"allow"'
 
@@ -38,6 +39,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int = 1
     count: int = sys.maxsize
     seconds: float = 600.0
+    per_s: float = 0.0  # at most; 0.0: as fast as they are answered
+    type: str = "edit_file"
     text: str = SHORT
 
 
@@ -63,7 +66,7 @@ class Requests:
     """Proposals as bytes for the wire, each with an id of its own."""
 
     def __init__(self, spec: Spec, inbox: str) -> None:
-        before, after = around_id(spec.text)
+        before, after = around_id(spec.text, spec.type)
         run = secrets.token_hex(4).encode()
         size = len(before) + len(run) + 10 + len(after)
         self._subjects = [f"PUB {subject} ".encode() for subject in _subjects(spec, inbox)]
@@ -145,6 +148,7 @@ class Generator:
         self._link = connect(spec.url, spec.key_file)
         self._sent_at = [0.0] * spec.in_flight
         self._took = array("d")
+        self._free: list[int] = []  # slots that wait until more may be sent
         self._unsent = f"SUB {inbox}.> 1\r\n".encode()
 
     def run(self) -> Result:
@@ -152,18 +156,30 @@ class Generator:
         with self._link:
             self._link.settimeout(0.0)
             start = perf_counter()
-            self._refill(range(min(self._spec.in_flight, self._spec.count)))
-            self._exchange(start + self._spec.seconds)
+            self._free = list(range(self._spec.in_flight))
+            self._refill(self._taken(start, start))
+            self._exchange(start)
             return self._result(perf_counter() - start)
 
-    def _exchange(self, deadline: float) -> None:
-        while len(self._took) < self._requests.made:
+    def _exchange(self, start: float) -> None:
+        deadline, waits = start + self._spec.seconds, bool(self._spec.per_s)
+        while len(self._took) < self._requests.made or (waits and perf_counter() < deadline):
             slots = self._receive()
             now = perf_counter()
             self._took.extend([now - self._sent_at[slot] for slot in slots])
+            self._free += slots
             if now < deadline:
-                self._refill(slots[: self._spec.count - self._requests.made])
+                self._refill(self._taken(start, now))
             self._send()
+
+    def _taken(self, start: float, now: float) -> list[int]:
+        """Take the free slots that may be used now."""
+        most = self._spec.count - self._requests.made
+        if self._spec.per_s:
+            most = min(most, int((now - start) * self._spec.per_s) + 1 - self._requests.made)
+        taken = self._free[: max(most, 0)]
+        del self._free[: len(taken)]
+        return taken
 
     def _refill(self, slots: Iterable[int]) -> None:
         make = self._requests.make
@@ -185,9 +201,11 @@ class Generator:
 
     def _receive(self) -> list[int]:
         waiting = [self._link] if self._unsent else []
-        readable, _, _ = select.select([self._link], waiting, [], STALLED_S)
+        paced = bool(self._spec.per_s and self._free)
+        patience_s = PACE_S if paced else STALLED_S
+        readable, _, _ = select.select([self._link], waiting, [], patience_s)
         if not readable:
-            if waiting:
+            if waiting or paced:
                 return []
             raise Unanswered(f"nothing came for {STALLED_S:g} s")
         chunk = self._link.recv(1 << 20)

@@ -22,10 +22,10 @@ HOSTILE: Final = {
 }
 
 
-def around_id(text: str) -> tuple[bytes, bytes]:
+def around_id(text: str, type_: str = "edit_file") -> tuple[bytes, bytes]:
     """Return the proposal's JSON before and after its id, so that ids can be put in cheaply."""
     fields = {
-        "type": "edit_file",
+        "type": type_,
         "text": text,
         "description": "Bring the header of the settings page up to date",
         "session": "s-42",

@@ -17,6 +17,14 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     replayed: int
     fills: tuple[int, ...]  # decisions before a start
     fill_s: float  # at most, for each
+    room_s: float  # that a page is looked at
+    room_rounds: int
+    room_probes: int  # decisions that are looked for on the page
+    room_pending: int
+    postgres_rounds: int
+    beside_rounds: int  # starts with a backlog
+    history_files: int  # of 10 KiB, in a folder whose history is kept
+    history_commits: int
     limit_s: int  # for the whole run
 
 
@@ -30,6 +38,14 @@ FULL = Scale(
     replayed=99_000,  # below the 100,000 after which a checkpoint is written
     fills=(100_000, 1_000_000),
     fill_s=240.0,
+    room_s=20.0,
+    room_rounds=5,
+    room_probes=80,
+    room_pending=10_000,
+    postgres_rounds=3,
+    beside_rounds=3,
+    history_files=10_000,
+    history_commits=1_000,
     limit_s=1800,
 )
 QUICK = Scale(
@@ -42,6 +58,14 @@ QUICK = Scale(
     replayed=10_000,
     fills=(20_000, 50_000),
     fill_s=20.0,
+    room_s=8.0,
+    room_rounds=3,
+    room_probes=40,
+    room_pending=10_000,
+    postgres_rounds=1,
+    beside_rounds=1,
+    history_files=1_000,
+    history_commits=100,
     limit_s=300,
 )
 

@@ -2,16 +2,53 @@
 
 import base64
 import json
+import secrets
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import nkeys
 
+from benchmarks.proposals import SHORT, around_id
+
 
 class Refused(Exception):
     """The server did not let us in."""
+
+
+class Proposer:
+    """An agent that proposes one action after the other."""
+
+    def __init__(self, url: str, key_file: str, agent: str = "bench") -> None:
+        self._link = connect(url, key_file)
+        self._subject = f"safety.v1.propose.{agent}"
+        self._inbox = f"_INBOX.agent.{agent}.{secrets.token_hex(4)}"
+        self._around = around_id(SHORT)
+
+    def __enter__(self) -> Self:
+        self._link.sendall(f"SUB {self._inbox} 1\r\n".encode())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._link.close()
+
+    def propose(self) -> str:
+        """Return the id of a proposal once it is answered."""
+        id_ = secrets.token_hex(8)
+        before, after = self._around
+        body = before + id_.encode() + after
+        head = f"PUB {self._subject} {self._inbox} {len(body)}\r\n"
+        self._link.sendall(head.encode() + body + b"\r\n")
+        answer = b""
+        while f'"id":"{id_}"'.encode() not in answer:
+            piece = self._link.recv(1 << 16)
+            if not piece:
+                raise Refused(f"the connection was closed after {answer[-200:]!r}")
+            if b"PING\r\n" in piece:
+                self._link.sendall(b"PONG\r\n")
+            answer += piece
+        return id_
 
 
 def connect(url: str, key_file: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Write docs/schemas/*.json and docs/asyncapi.yaml from the structs, or check them.
+"""Write docs/schemas/*.json, asyncapi.yaml and openapi.yaml from the structs, or check them.
 
 Also what shells complete, from the commands.
 
@@ -11,13 +11,14 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
-import msgspec
 import yaml
 
+from docs.components import Json, schemas_of
 from docs.exchanges import EXCHANGES, Exchange
 from docs.messages import MESSAGES, TELEMETRY
+from docs.openapi import openapi
 from safetyd import __version__
 from safetyd.console import completion
 from safetyd.console.cli import commands
@@ -25,8 +26,6 @@ from safetyd.core.engine.journal_lines import AnyEvent
 from safetyd.core.messages.notice_header import HEADER, VALUE
 from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
 from safetyd.journal.audit import Opened
-
-Json = dict[str, Any]
 
 DOCS: Final = Path(__file__).parent
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -48,31 +47,6 @@ MARKED: Final[Json] = {
     },
 }
 DESCRIBED: Final = {"safety_event": "What people, logs and dashboards are told."}
-TIMES: Final = frozenset(
-    {
-        "asked",
-        "asked_at",
-        "at",
-        "deadline",
-        "decided_at",
-        "due",
-        "ended_at",
-        "expires",
-        "expires_at",
-        "first_at",
-        "last_at",
-        "opened_at",
-        "quiet_until",
-        "since",
-        "started",
-        "started_at",
-        "timestamp",
-        "told_at",
-        "until",
-        "valid_until",
-    }
-)
-
 PARAMETERS: Final[Mapping[str, Json]] = {
     "agent": {"description": "The agent that speaks, 1 to 64 of A-Z a-z 0-9 _ -"},
     "operator": {"description": "The person that speaks, 1 to 64 of A-Z a-z 0-9 _ -"},
@@ -128,11 +102,18 @@ def generated() -> Iterator[tuple[Path, str]]:
     for name, schema in schemas.items():
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=2) + "\n"
     yield completion.TABLE, completion.table(commands)
-    text = yaml.dump(asyncapi(), Dumper=Plain, sort_keys=False, width=100)
     yield (
         DOCS / "asyncapi.yaml",
-        f"# Who says what on which subject of the bus, as AsyncAPI.\n{text}",
+        _written("Who says what on which subject of the bus, as AsyncAPI.", asyncapi()),
     )
+    yield (
+        DOCS / "openapi.yaml",
+        _written("What programs of the operator can ask over HTTP, as OpenAPI.", openapi()),
+    )
+
+
+def _written(title: str, document: Json) -> str:
+    return f"# {title}\n{yaml.dump(document, Dumper=Plain, sort_keys=False, width=100)}"
 
 
 class Plain(yaml.SafeDumper):
@@ -165,7 +146,7 @@ def _report(wrong: list[Path]) -> int:
 def message_schema(name: str) -> Json:
     """Return the schema of a message as it travels."""
     kind = MESSAGES[name]
-    parts = _components([kind])
+    _, parts = schemas_of([kind])
     schema = parts.pop(kind.__name__)
     for field in NOT_SENT.get(name, ()):
         del schema["properties"][field]
@@ -181,28 +162,13 @@ def message_schema(name: str) -> Json:
 def audit_line() -> Json:
     """Return the schema of a line of an audit file: any event of the journal, with its hash."""
     kinds = (Opened, *get_args(AnyEvent))
-    parts = _components(kinds)
+    _, parts = schemas_of(kinds)
     for kind in kinds:
         event = parts[kind.__name__]
         event["properties"]["hash"] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
         event["required"] = [*event["required"], "hash"]
     lines = [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds]
     return _headed("audit_line", {"title": "AuditLine", "oneOf": lines}, parts)
-
-
-def _components(kinds: Iterable[type[msgspec.Struct]]) -> dict[str, Json]:
-    _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    for part in parts.values():
-        for name, field in part.get("properties", {}).items():
-            if name in TIMES:
-                _mark_time(field)
-    return parts
-
-
-def _mark_time(field: Json) -> None:
-    for schema in field.get("anyOf", [field]):
-        if schema["type"] == "string":
-            schema["format"] = "date-time"
 
 
 def _allow_nulls(part: Json) -> None:

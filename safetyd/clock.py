@@ -47,6 +47,11 @@ def _steady() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def worked() -> float:
+    """Return the seconds that this thread has had of a processor, for measuring what work costs."""
+    return time.thread_time()
+
+
 def uptime() -> float:
     """Return steady seconds for measuring how long something took."""
     return time.perf_counter()

@@ -8,7 +8,7 @@ import fcntl
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+CONFIG: Final = "safetyd.toml"  # in the data directory
 ENDPOINT: Final = "endpoint.json"
 LOCALTIME: Final = "/etc/localtime"
 THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # as it is usually called from within
@@ -24,6 +25,7 @@ THIS_MACHINE: Final = ("127.0.0.1", "localhost", "::1")  # as it is usually call
 START_BYTES: Final = 1024 * 1024
 
 START_FILES: Final = 64
+MAX_SECRET_BYTES: Final = 64 * 1024
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -38,11 +40,13 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Room(NamedTuple):
-    """What is free on a disk, and where that is mounted."""
+    """What is free on a disk, where that is mounted, and what it holds if nothing else is on it."""
 
     disk: Path
     bytes: int
     files: int
+    total_bytes: int
+    total_files: int  # 0: it has no such limit
 
 
 class AlreadyRunning(Exception):
@@ -75,7 +79,15 @@ def room(directory: Path) -> Room:
     while not disk.is_mount():
         disk = disk.parent
     counted = found.f_files > 0  # some file systems have no such limit
-    return Room(disk, blocks * found.f_frsize, files if counted else sys.maxsize)
+    # What is kept back for others is neither free nor used: a disk is full when we cannot write.
+    total = found.f_blocks - found.f_bfree + blocks
+    return Room(
+        disk,
+        blocks * found.f_frsize,
+        files if counted else sys.maxsize,
+        total * found.f_frsize,
+        found.f_files - found.f_ffree + files if counted else 0,
+    )
 
 
 def write_whole(
@@ -106,8 +118,43 @@ def write_whole(
         fresh.unlink(missing_ok=True)
 
 
+class NoSecret(Exception):
+    """A file that should hold a secret does not; the text names the file, never what is in it."""
+
+
+def secret_directories(data_dir: Path) -> tuple[Path, ...]:
+    """Return where secrets that are named without a path are looked for: systemd's, then ours."""
+    given = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    return (*((Path(given),) if given else ()), data_dir)
+
+
+def read_secret(file: str, directories: Iterable[Path]) -> str:
+    """Return what stands in a file, looked for in these directories if it has no full path."""
+    path = Path(file)
+    try:
+        for path in (directory / file for directory in directories):
+            if path.exists():
+                break
+        content = path.read_bytes()
+    except (OSError, ValueError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else exc
+        raise NoSecret(f"{path} cannot be read: {why}") from None
+    if not content.strip() or len(content) > MAX_SECRET_BYTES:
+        raise NoSecret(f"{path} holds no secret: it is empty or far too long")
+    try:
+        return content.decode().strip()
+    except UnicodeDecodeError:
+        raise NoSecret(f"{path} is not a text in UTF-8") from None
+
+
 def write_endpoint(data_dir: Path, endpoint: Endpoint) -> None:
     write_whole(data_dir / ENDPOINT, msgspec.json.encode(endpoint) + b"\n", mode=0o644)
+
+
+def own_config(data_dir: Path) -> Path | None:
+    """Return the data directory's own configuration file, if it has one."""
+    own = data_dir / CONFIG
+    return own if os.path.lexists(own) else None
 
 
 def remove_endpoint(data_dir: Path) -> None:

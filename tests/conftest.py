@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
@@ -14,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from safetyd.host import ENDPOINT, Endpoint
+from tests.postgres_server import postgres, schema  # noqa: F401 - fixtures for all
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
 
 # How fast examples are made says something about the machine, not about what is tested. So many
 # examples are shown in the inner loop, before a change is taken in, and in a search for mistakes.
-for profile, most in {"quick": 5, "any machine": 50, "fuzz": 2_000}.items():
+for profile, most in {"quick": 5, "any machine": 30, "fuzz": 2_000}.items():
     settings.register_profile(
         profile,
         deadline=None,
@@ -32,6 +34,10 @@ settings.load_profile("any machine")
 # Who starts the tests in the background has Ctrl-C ignored, and commands would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Times are shown in the reader's zone, and tests read them on any machine.
+os.environ["TZ"] = "UTC"
+time.tzset()
 
 READY_S: Final = 60.0
 STOP_S: Final = 60.0
@@ -66,6 +72,19 @@ def environment(**more: str) -> dict[str, str]:
     """Return this process's environment without anything that safetyd would listen to."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     return {**kept, **more}
+
+
+@pytest.fixture
+def live_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Put whoever reads or types times into a zone."""
+
+    def move(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
 
 
 class RunningDaemon:

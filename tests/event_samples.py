@@ -8,6 +8,8 @@ from safetyd.core.events.daemon_events import (
     AuditRecovered,
     ClockStepped,
     ConfigRejected,
+    DiskMoved,
+    DiskUse,
     KeysChanged,
     SafetyEvent,
 )
@@ -32,6 +34,19 @@ from safetyd.core.events.guard_events import (
     SafeModeEntered,
     SafeModeExited,
     Unpaused,
+)
+from safetyd.core.events.history_events import (
+    ArchiveFailed,
+    BackupMade,
+    CommitDue,
+    CommitFailed,
+    Committed,
+    RollbackFailed,
+    RollbackOffered,
+    RolledBack,
+    SnapshotMissed,
+    SnapshotTaken,
+    WeekArchived,
 )
 from safetyd.core.events.notification_events import (
     Announced,
@@ -120,6 +135,9 @@ def one_of_each() -> Iterator[Event]:
     yield ConfigRejected(errors=("web.port is -1",), **when)
     yield ClockStepped(seconds=-7.5, **when)
     yield AuditRecovered(file="audit-00000001.jsonl", torn_bytes=7, torn_sha256="0" * 64, **when)
+    use = DiskUse(level="warn", disk="/", free_bytes=1, total_bytes=9, parts={"audit": 2})
+    yield DiskMoved(use=use, **when)
+    yield from _of_history()
     yield SafetyEvent(**when, **event_fields())
     for telemetry in (
         Outcome(ok=True, id="p1"),
@@ -134,6 +152,23 @@ def one_of_each() -> Iterator[Event]:
         Unreported(id="0b7c"),
     ):
         yield Reported(agent="a", telemetry=telemetry, **when)
+
+
+def _of_history() -> Iterator[Event]:
+    """Yield what happens to the files that agents change."""
+    when: dict[str, Any] = {"at": at(1), "t": 1.0}
+    about: dict[str, Any] = {"project": "shop", "commit": "4f2a", **when}
+    yield CommitDue(project="shop", why="after", agent="a", id="p1", decision=7, **when)
+    yield Committed(why="after", agent="a", session="s", id="p1", files=2, added=9, **about)
+    yield CommitFailed(project="shop", error="the index is locked", agent="a", id="p1", **when)
+    yield RollbackOffered(agent="a", errors=3, **about)
+    yield RollbackFailed(error="the index is locked", agents=("a",), **about)
+    yield RolledBack(kind="soft", kept="77ab", by="alice", agents=("a",), reason="r", **about)
+    yield SnapshotTaken(day="2026-03-01", files=3, size=4096, **when)
+    yield SnapshotMissed(day="2026-03-02", error="the disk is full", **when)
+    yield BackupMade(by="alice", upto=7, size=4096, keys=True, **when)
+    yield WeekArchived(week="2026-W09", size=4096, **when)
+    yield ArchiveFailed(week="2026-W10", error="the disk is not there", **when)
 
 
 def _of_people() -> Iterator[Event]:

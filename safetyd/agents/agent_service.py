@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from safetyd.agents.agent_settings import AgentSettings
 from safetyd.agents.claims import ClaimResult, claim, not_granted, read_claim
+from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import HeldReplies, HeldReply
 from safetyd.agents.intake import LINE_BYTES
@@ -28,6 +29,7 @@ from safetyd.core.events.decision_events import Reported, Withheld
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.stop import describe
 from safetyd.core.messages.binding import shown_paths
+from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
@@ -54,6 +56,7 @@ class AgentService:
         metrics: Metrics,
         *,
         answers: HeldReplies,
+        commits: CommitsBefore = NO_COMMITS,
         clock: Clock,
         keyless: bool,
         problem: Callable[[], str],
@@ -66,6 +69,7 @@ class AgentService:
         self._refusals = refusals
         self._metrics = metrics
         self._answers = answers
+        self._commits = commits
         self._clock = clock
         self._keyless = keyless
         self._problem = problem
@@ -101,11 +105,20 @@ class AgentService:
         self._mailbox.put(self._report(agent, telemetry, reply))
 
     def sent(self, envelope: ProposalEnvelope, late: bool) -> None:  # noqa: FBT001 - a callback
-        """Let a durable decision leave, unless it is an allow that may not any more."""
+        """Let a durable decision leave, an allow after the commit that must come before it."""
         decision = envelope.decision
         if decision is None:
             raise AssertionError("an envelope is delivered after it was opened")
-        now = uptime()
+        leave = partial(self._leave, envelope, decision, uptime(), late=late)
+        if decision.decision is ALLOW:
+            self._commits.after(envelope.agent, decision.id, leave)
+        else:
+            leave()
+
+    def _leave(
+        self, envelope: ProposalEnvelope, decision: Decision, now: float, *, late: bool
+    ) -> None:
+        """Let a decision leave, unless it is an allow that may not any more."""
         if decision.decision is ALLOW:
             stop = self._stop_flag.holds(envelope.agent)
             if stop is not None:
@@ -155,9 +168,12 @@ class AgentService:
             self._publisher.answer(reply, not_granted(cause, reason))
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
-        self._mailbox.put(CommandEnvelope(plan, partial(self._claimed, agent, reply)))
+        self._mailbox.put(CommandEnvelope(plan, partial(self._claimed, agent, wanted.id, reply)))
 
-    def _claimed(self, agent: str, reply: bytes, answer: ClaimResult) -> None:
+    def _claimed(self, agent: str, id_: str, reply: bytes, answer: ClaimResult) -> None:
+        self._commits.after(agent, id_, partial(self._answer_claim, agent, reply, answer))
+
+    def _answer_claim(self, agent: str, reply: bytes, answer: ClaimResult) -> None:
         """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
         stop = self._stop_flag.holds(agent)
         if stop is not None and answer.granted:

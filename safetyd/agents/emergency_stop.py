@@ -117,6 +117,8 @@ class EmergencyStop:
         reason: str,
         agent: str | None = None,
         written: Callable[[], None] = lambda: None,
+        *,
+        via: str = "",
     ) -> int:
         """Forbid at once, tell everybody, then write it down. Return the stop's epoch.
 
@@ -140,6 +142,7 @@ class EmergencyStop:
                 reason=reason,
                 agent=agent,
                 epoch=epoch,
+                via=via,
             )
 
         def told() -> None:
@@ -158,6 +161,8 @@ class EmergencyStop:
         reason: str,
         agent: str | None = None,
         written: Callable[[], None] = lambda: None,
+        *,
+        via: str = "",
     ) -> None:
         """Write it down, and only then let go."""
         cleared = tuple(sources)
@@ -172,6 +177,7 @@ class EmergencyStop:
                 reason=reason,
                 agent=agent,
                 epoch=epoch,
+                via=via,
             )
 
         def told() -> None:

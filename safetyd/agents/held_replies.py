@@ -1,10 +1,12 @@
 """The final word on what people were asked: to agents that wait for it, and on the bus."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
+from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.bus.publisher import Publisher
 from safetyd.core.approvals.request import Request
@@ -31,8 +33,13 @@ class HeldReplies:
     """Replies that wait do not live through a restart; agents ask again, and are told at once."""
 
     def __init__(
-        self, engine: Engine, publishers: Mapping[bool, Publisher], stop_flag: StopFlag
+        self,
+        engine: Engine,
+        publishers: Mapping[bool, Publisher],
+        stop_flag: StopFlag,
+        commits: CommitsBefore = NO_COMMITS,
     ) -> None:
+        self._commits = commits
         self._engine = engine
         self._stop_flag = stop_flag
         self._publishers = publishers  # by whether an agent is keyless
@@ -63,7 +70,15 @@ class HeldReplies:
                 for id_ in (request.asked.id, *request.joined):
                     decision = engine.recall.last(request.agent, id_)
                     if decision is not None:
-                        self._tell(decision, request)
+                        self._tell_in_time(decision, request)
+
+    def _tell_in_time(self, decision: Decision, request: Request) -> None:
+        """Let an allow wait for the commit before it."""
+        tell = partial(self._tell, decision, request)
+        if decision.allowed:
+            self._commits.after(decision.agent, decision.id, tell)
+        else:
+            tell()
 
     def _tell(self, decision: Decision, request: Request) -> None:
         decision = self._permitted(decision)

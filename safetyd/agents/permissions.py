@@ -12,13 +12,14 @@ from safetyd.core.approvals.request import Request, State
 from safetyd.core.engine.engine import Engine
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency, canonical
+from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW, Cause
 
 MAX_OPEN: Final = 200  # of an agent's own requests, in one answer
 
 
 class PermissionAsk(msgspec.Struct, kw_only=True):
-    """Either an ask, with `action`, or a question about the agent's own requests."""
+    """Either an ask, with `action`, or a question about what concerns the agent itself."""
 
     action: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     id: Token | None = None
@@ -30,6 +31,7 @@ class PermissionAsk(msgspec.Struct, kw_only=True):
     timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
     request_id: str | None = None
     open: bool = False
+    rollbacks: bool = False
 
 
 class OwnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +46,10 @@ class OwnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Approved, refused with a reason, or queued; to `open`, the agent's own requests."""
+    """Approved, refused with a reason, or queued; to `open`, the agent's own requests.
+
+    To `rollbacks`, the last one of each project in which the agent works, the oldest first.
+    """
 
     approved: bool | None = None
     message: str | None = None
@@ -54,6 +59,7 @@ class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     queued: bool | None = None
     request_id: str | None = None
     requests: tuple[OwnRequest, ...] | None = None
+    rollbacks: tuple[Rollback, ...] | None = None
 
 
 _decode = msgspec.json.Decoder(PermissionAsk).decode
@@ -65,8 +71,8 @@ def read_ask(payload: bytes) -> PermissionAsk:
         ask = _decode(given)
     except msgspec.ValidationError as exc:
         raise Malformed(f"not a permission ask: {exc}") from None
-    if ask.action is None and ask.request_id is None and not ask.open:
-        raise Malformed('an ask has "action"; a question has "request_id" or "open"')
+    if ask.action is None and ask.request_id is None and not (ask.open or ask.rollbacks):
+        raise Malformed('an ask has "action"; a question has "request_id", "open" or "rollbacks"')
     return ask
 
 
@@ -151,7 +157,9 @@ def own(request: Request) -> OwnRequest:
 
 
 def asked_about(engine: Engine, agent: str, ask: PermissionAsk) -> PermissionResult:
-    """Answer an agent's question about its own requests; others' are not known to it."""
+    """Answer an agent's question about what is its own; of others it is told nothing."""
+    if ask.rollbacks:
+        return PermissionResult(rollbacks=engine.records.version_history.rollbacks(agent))
     if ask.open:
         mine = [*engine.approvals.pending(agent), *engine.approvals.unused(agent)]
         return PermissionResult(requests=tuple(map(own, mine[:MAX_OPEN])))

@@ -1,13 +1,11 @@
 """What a model's tokens cost: the operator's prices, then a table of known ones, then a guess.
 
-The table is the one inside the `genai-prices` package, read where it is installed; the package can
-also fetch a newer one, and that is never asked for. The guess is `prices.unknown` and never 0: a
+The guess is `prices.unknown` and never 0: a
 model that nobody has heard of is not free.
 """
 
 import functools
 import logging
-import math
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -15,12 +13,9 @@ from fnmatch import translate
 from typing import Annotated, Final, Protocol
 
 import msgspec
-from genai_prices.data import providers
-from genai_prices.data_snapshot import DataSnapshot
-from genai_prices.types import ModelInfo, calc_unit_price
 from msgspec import Meta
 
-from safetyd.core.messages.money import MAX_NANO, NANO
+from safetyd.core.messages.money import MAX_NANO
 from safetyd.core.messages.proposal import Proposal, Tokens
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.open_actions import Action
@@ -33,12 +28,6 @@ _PICO_IN_NANO: Final = 1000
 _SPECIAL: Final = re.compile(r"([*?[])")
 UsdPerMillion = Annotated[float, Meta(ge=0, le=1e6)]
 NotFree = Annotated[float, Meta(ge=0.01, le=1e6)]
-MAX_REMEMBERED: Final = 4096  # models and providers are the agents' words
-_MILLION: Final = 1_000_000
-_THOUSAND: Final = 1_000
-
-# Makes the package take "openai/gpt-5" apart, and otherwise go by the model alone.
-_ANY_PROVIDER: Final = "litellm"
 
 
 class PriceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,26 +142,16 @@ def _glob(glob: str) -> Callable[[str], object]:
 
 
 class ShippedPrices:
-    """The package's table. A provider that it does not know is no provider."""
+    """The table of known prices, loaded for the first model that has no configured price."""
 
-    def __init__(self) -> None:
-        self._find = functools.lru_cache(MAX_REMEMBERED)(_find)
+    @functools.cached_property
+    def _table(self) -> Prices:
+        from safetyd.agents.price_table import PriceTable  # noqa: PLC0415 - a sixth of a start
+
+        return PriceTable()
 
     def price(self, model: str, provider: str | None, tokens: Tokens, at: datetime) -> int | None:
-        info = self._find(model, provider)
-        if info is None:
-            return None
-        # `calc_price` of the package does the same for every unit there is, in 100 microseconds.
-        rates = vars(info.get_prices(at))
-        read, written = rates.get("input_mtok"), rates.get("output_mtok")
-        if read is None and written is None:
-            return None  # it is paid by the second or by the picture
-        usd = (
-            calc_unit_price(read, tokens.input, tokens.input, _MILLION)
-            + calc_unit_price(written, tokens.output, tokens.input, _MILLION)
-            + calc_unit_price(rates.get("requests_kcount"), 1, tokens.input, _THOUSAND)
-        )
-        return min(math.ceil(usd * NANO), MAX_NANO)
+        return self._table.price(model, provider, tokens, at)
 
 
 def price_list(config: PricesConfig) -> PriceList:
@@ -183,18 +162,3 @@ def price_list(config: PricesConfig) -> PriceList:
         log.warning("no price is known for a model; add below [prices.models]: %s", line)
 
     return PriceList(config, ShippedPrices(), unlisted)
-
-
-def _find(model: str, provider: str | None) -> ModelInfo | None:
-    if provider is not None and (info := _look_up(model, provider)) is not None:
-        return info
-    return _look_up(model, _ANY_PROVIDER)
-
-
-def _look_up(model: str, provider: str) -> ModelInfo | None:
-    # A snapshot remembers every name that it was ever asked for, so none is kept.
-    snapshot = DataSnapshot(providers=providers, from_auto_update=False)
-    try:
-        return snapshot.find_provider_model(model, None, provider, None)[1]
-    except LookupError:
-        return None

@@ -202,6 +202,11 @@ class Connections:
                 return f"the bus has not been heard for {link.deaf_s:.1f} s"
         return ""
 
+    @property
+    def reconnects(self) -> int:
+        """Return how often a connection was made anew."""
+        return sum(link.client.stats["reconnects"] for link in self.all)
+
     async def connect(self, url: str, server: EmbeddedServer | None, stack: AsyncExitStack) -> None:
         """Connect to the bus; `stack` hangs up. `server` is ours, if the bus is."""
         self._server = server

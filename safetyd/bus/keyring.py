@@ -1,15 +1,22 @@
 """Key files: who may connect, and as whom.
 
 `NAME.nk` is an nkey seed (mode 0600) for its owner; `NAME.pub` beside it is what the server trusts,
-so a seed may be moved to the agent's own account and the agent stays known.
+so a seed may be moved to the agent's own account and the agent stays known. A rotation replaces
+both. `NAME.old.json` has the public keys that are trusted for a while longer, and no seed;
+`NAME.next.nk` is a new seed on its way to its place.
 """
 
+import fcntl
+import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple, get_args
 
+import msgspec
 import nkeys
 from nacl.signing import SigningKey
 
@@ -19,6 +26,9 @@ from safetyd.host import write_whole
 Role = Literal["agents", "operators", "observers"]
 
 LOCAL_OPERATOR: Final = "local"
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+OLD: Final = ".old.json"
+_NEXT: Final = ".next.nk"
 
 _is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
 _is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
@@ -35,6 +45,28 @@ class KeyUnusable(Exception):
 
 class KeyMissing(Exception):
     """The name has no key."""
+
+
+class OldKey(msgspec.Struct, frozen=True):
+    """The public key of a pair that was replaced, and until when it is trusted."""
+
+    public: str
+    until: Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+OldKeys = Mapping[Role, tuple[tuple[str, OldKey], ...]]  # each with whose it is
+
+
+class Rotation(NamedTuple):
+    """A new pair, and what each file held before it."""
+
+    seed: Path
+    public: str
+    old_keys: tuple[OldKey, ...]
+    before: Mapping[Path, bytes | None]
+
+
+_read_old = msgspec.json.Decoder(tuple[OldKey, ...]).decode
 
 
 class Keyring:
@@ -67,7 +99,7 @@ class Keyring:
             if not path.exists():
                 _write_pair(path)
         if not self.operator_token.exists():
-            write_whole(self.operator_token, f"{secrets.token_urlsafe(32)}\n".encode())
+            self._write_token()
 
     def bearer(self) -> str:
         """Return what the local operator's HTTP requests carry."""
@@ -82,18 +114,77 @@ class Keyring:
         if not is_token(name):
             raise ValueError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
         if name in dict(self.public(role)):
-            raise KeyExists(f"{name} already has a key: {self.seed_of(role, name)}")
+            raise KeyExists(self.known(role, name))
         path = self.seed_of(role, name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_pair(path)
         return path
 
+    def known(self, role: Role, name: str) -> str:
+        """Say where the key of a name is, and how it gets another."""
+        seed = self.seed_of(role, name)
+        where = str(seed) if seed.exists() else f"{seed} was moved away"
+        another = f"`safetyd {_group(role)} rotate {name}` makes another"
+        return f"{name} already has a key: {where}; {another}"
+
     def revoke(self, role: Role, name: str) -> None:
+        """End every key of a name."""
         path = self.seed_of(role, name)
-        if not path.with_suffix(".pub").exists():
-            raise KeyMissing(f"{name} has no key; `safetyd {role[:-1]} list` shows who has")
-        path.with_suffix(".pub").unlink()
-        path.unlink(missing_ok=True)
+        _check_known(path, role, name)
+        with self._alone():
+            for suffix in (OLD, _NEXT, ".pub", ".nk"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+
+    def rotate(self, role: Role, name: str, *, now: datetime, until: datetime) -> Rotation:
+        """Give `name` a new pair; the old key is trusted until then, which may be `now`.
+
+        Keys that are trusted since earlier rotations end then too, if not before. A crash leaves
+        the old key trusted or both, with the seed of one of them in its place.
+        """
+        seed = self.seed_of(role, name)
+        if seed != self.operator:
+            _check_known(seed, role, name)
+        with self._alone():
+            _finish(seed)
+            before = self._contents(seed)
+            old_keys = tuple(_ending(public_key(seed), old_keys_in(seed), now, until))
+            fresh, public = new_pair()
+            write_whole(seed.with_suffix(_NEXT), fresh + b"\n")
+            _write_old(seed, old_keys)
+            write_whole(seed.with_suffix(".pub"), public + b"\n", mode=0o644)
+            seed.with_suffix(_NEXT).rename(seed)
+            if seed == self.operator:
+                self._write_token()
+        return Rotation(seed, public.decode(), old_keys, before)
+
+    def undo(self, rotation: Rotation) -> None:
+        """Put every file back as it was before a rotation that nobody takes on."""
+        with self._alone():
+            for path, content in rotation.before.items():
+                if content is None:
+                    path.unlink(missing_ok=True)
+                else:
+                    write_whole(path, content, mode=_mode(path))
+
+    def end_old_keys(self, role: Role, name: str) -> None:
+        """Let only the newest key of a name be trusted."""
+        with self._alone():
+            self.seed_of(role, name).with_suffix(OLD).unlink(missing_ok=True)
+
+    def settle(self, now: datetime) -> None:
+        """Finish rotations that were interrupted, and forget old keys that have ended.
+
+        While somebody else changes keys it is left to them.
+        """
+        try:
+            with self._alone(wait=False):
+                for path in self._directory.rglob(f"*{_NEXT}"):
+                    _finish(path.with_name(path.name.removesuffix(_NEXT) + ".nk"))
+                for path in self._directory.rglob(f"*{OLD}"):
+                    seed = path.with_name(path.name.removesuffix(OLD) + ".nk")
+                    _forget_ended(seed, now)
+        except BlockingIOError:
+            return
 
     def public(self, role: Role) -> Iterator[tuple[str, str]]:
         """Yield every name of a role with its public key, sorted by name."""
@@ -101,6 +192,51 @@ class Keyring:
             yield LOCAL_OPERATOR, public_key(self.operator)
         for path in sorted((self._directory / role).glob("*.pub")):
             yield path.stem, _checked(path)
+
+    def old_keys(self, now: datetime) -> OldKeys:
+        """Return the keys of each role that were replaced and are still trusted."""
+        return {role: tuple(self._old_keys(role, now)) for role in ROLES}
+
+    def _old_keys(self, role: Role, now: datetime) -> Iterator[tuple[str, OldKey]]:
+        for name, public in self.public(role):
+            for key in old_keys_in(self.seed_of(role, name)):
+                # A rotation that was interrupted has named a key that is not replaced yet.
+                if key.until > now and key.public != public:
+                    yield name, key
+
+    def _contents(self, seed: Path) -> Mapping[Path, bytes | None]:
+        """Return what a rotation changes, in the order in which it is put back."""
+        paths = [seed, seed.with_suffix(".pub"), seed.with_suffix(OLD)]
+        if seed == self.operator:
+            paths.append(self.operator_token)
+        return {path: path.read_bytes() if path.exists() else None for path in paths}
+
+    def _write_token(self) -> None:
+        write_whole(self.operator_token, f"{secrets.token_urlsafe(32)}\n".encode())
+
+    @contextmanager
+    def _alone(self, *, wait: bool = True) -> Iterator[None]:
+        """Keep others from changing keys at the same time."""
+        directory = os.open(self._directory, os.O_RDONLY)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            yield
+        finally:
+            os.close(directory)
+
+
+def old_keys_in(seed: Path) -> tuple[OldKey, ...]:
+    """Return the old keys beside a seed, whether or not they have ended."""
+    path = seed.with_suffix(OLD)
+    try:
+        found = _read_old(path.read_bytes())
+    except FileNotFoundError:
+        return ()
+    except msgspec.DecodeError as exc:
+        raise KeyUnusable(f"{path} holds no list of old keys ({exc})") from exc
+    if not all(_is_public_key(key.public) for key in found):
+        raise KeyUnusable(f"{path} holds no public keys of users (56 characters, first a U)")
+    return found
 
 
 def seed_in(path: Path) -> str:
@@ -123,8 +259,12 @@ def public_key(seed: Path) -> str:
     public = seed.with_suffix(".pub")
     if public.exists():
         return _checked(public)
-    pair: str = nkeys.from_seed(seed_in(seed).encode()).public_key.decode()
-    return pair
+    return _public_key_of(seed)
+
+
+def _public_key_of(seed: Path) -> str:
+    public: str = nkeys.from_seed(seed_in(seed).encode()).public_key.decode()
+    return public
 
 
 def new_pair() -> tuple[bytes, bytes]:
@@ -134,6 +274,57 @@ def new_pair() -> tuple[bytes, bytes]:
 
 
 def _write_pair(path: Path) -> None:
+    path.with_suffix(OLD).unlink(missing_ok=True)  # of somebody who had the name before
     seed, public = new_pair()
     write_whole(path, seed + b"\n")
     write_whole(path.with_suffix(".pub"), public + b"\n", mode=0o644)
+
+
+def _check_known(seed: Path, role: Role, name: str) -> None:
+    if not seed.with_suffix(".pub").exists():
+        raise KeyMissing(f"{name} has no key; `safetyd {_group(role)} list` shows who has")
+
+
+def _ending(
+    public: str, old_keys: tuple[OldKey, ...], now: datetime, until: datetime
+) -> Iterator[OldKey]:
+    """Yield what is trusted beside a new key: the one before it, and those before that."""
+    older = (OldKey(key.public, min(key.until, until)) for key in old_keys if key.public != public)
+    for key in (OldKey(public, until), *older):
+        if key.until > now:
+            yield key
+
+
+def _write_old(seed: Path, keys: tuple[OldKey, ...]) -> None:
+    path = seed.with_suffix(OLD)
+    if keys:
+        write_whole(path, msgspec.json.encode(keys) + b"\n", mode=0o644)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _forget_ended(seed: Path, now: datetime) -> None:
+    known = seed.with_suffix(".pub").exists()
+    left = tuple(key for key in old_keys_in(seed) if known and key.until > now)
+    if left != old_keys_in(seed):
+        _write_old(seed, left)
+
+
+def _finish(seed: Path) -> None:
+    """Put a new seed in its place if its public key is there already; else it never counted."""
+    fresh, public = seed.with_suffix(_NEXT), seed.with_suffix(".pub")
+    if not fresh.exists():
+        return
+    if public.exists() and _checked(public) == _public_key_of(fresh):
+        fresh.rename(seed)
+    else:
+        fresh.unlink()
+
+
+def _group(role: Role) -> str:
+    """Return the command that manages keys of a role."""
+    return "agent" if role == "agents" else "operator"
+
+
+def _mode(path: Path) -> int:
+    return 0o600 if path.suffix in {".nk", ".token"} else 0o644

@@ -5,11 +5,12 @@ header or stream request never reaches the daemon's account; only what is export
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Final, Self
 
 import msgspec
 
+from safetyd.bus.keyring import OldKey, OldKeys, Role
 from safetyd.bus.subjects import AGENT_VERBS, OPERATOR_VERBS, Subjects
 
 MAX_STORE_BYTES: Final = 1024**3
@@ -38,9 +39,28 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     operators: Mapping[str, str]
     observers: Mapping[str, str]
     open_agents: bool
+    old_keys: OldKeys = {}  # of the same names, until they end
     shut: frozenset[str] = frozenset()  # people who may not ask now
     shut_agents: frozenset[str] = frozenset()  # those with a key who are not let in now
     door_open: bool = True  # False: agents without a key are known, but not let in now
+
+    def newest(self, role: Role) -> Mapping[str, str]:
+        by_name: Mapping[str, str] = getattr(self, role)
+        return by_name
+
+    def trusted(self, role: Role) -> Iterator[tuple[str, str]]:
+        """Yield every key with whose it is: one that was replaced speaks as the same name."""
+        yield from self.newest(role).items()
+        for name, old in self.old_keys.get(role, ()):
+            yield name, old.public
+
+    def without(self, ended: Container[OldKey]) -> Self:
+        """Return who is trusted once some old keys have ended."""
+        left: OldKeys = {
+            role: tuple((name, old) for name, old in keys if old not in ended)
+            for role, keys in self.old_keys.items()
+        }
+        return msgspec.structs.replace(self, old_keys=left)
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +154,7 @@ def _agents(users: Users, subjects: Subjects) -> str:
                 f"_INBOX.agent.{name}.>",
             ],
         )
-        for name, key in users.agents.items()
+        for name, key in users.trusted("agents")
         if name not in users.shut_agents
     ]
     return _block(
@@ -167,11 +187,11 @@ def _humans(users: Users, subjects: Subjects) -> str:
             ],
             subscribe=[*hears, f"_INBOX.op.{name}.>"],
         )
-        for name, key in users.operators.items()
+        for name, key in users.trusted("operators")
     ]
     observers = [
         _user(key, publish=[subjects.of(ASK, name)], subscribe=[*hears, f"_INBOX.op.{name}.>"])
-        for name, key in users.observers.items()
+        for name, key in users.trusted("observers")
         if name not in users.shut
     ]
     return _block(

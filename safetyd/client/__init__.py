@@ -20,6 +20,7 @@ from safetyd.client.results import (
 from safetyd.client.safety import Safety
 from safetyd.client.sync import SyncSafety
 from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import Severity
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "OwnRequest",
     "PermissionResult",
     "Queued",
+    "Rollback",
     "Safety",
     "Severity",
     "SyncSafety",

@@ -19,6 +19,7 @@ import msgspec
 
 from safetyd.client.discovery import Endpoint
 from safetyd.client.exceptions import Down, Lost, Unheard
+from safetyd.client.rollback_inbox import RollbackInbox
 from safetyd.client.stop_state import StopState
 from safetyd.core.messages.notice_header import HEADER, VALUE
 
@@ -79,12 +80,18 @@ class _Attempt:
 
 class AgentConnection:
     def __init__(
-        self, agent: str, prefix: str, look_up: Callable[[], Endpoint], stops: StopState
+        self,
+        agent: str,
+        prefix: str,
+        look_up: Callable[[], Endpoint],
+        stops: StopState,
+        rollbacks: RollbackInbox,
     ) -> None:
         self._agent = agent
         self._prefix = prefix
         self._look_up = look_up
         self._stops = stops
+        self._rollbacks = rollbacks
         self._inbox = f"_INBOX.agent.{agent}.{os.urandom(12).hex()}"
         self._listeners: dict[str, list[AnswerListener]] = {}
         self._client: Client | None = None
@@ -223,6 +230,8 @@ class AgentConnection:
         await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
         await client.subscribe(f"{self._prefix}.decision.{self._agent}.*", cb=self._on_answer)
         await client.subscribe(f"{self._prefix}.state.stop", cb=self._on_stop)
+        await client.subscribe(f"{self._prefix}.state.rollback", cb=self._on_rollback)
+        self._rollbacks.reconnected()
 
     def _explained(self, endpoint: Endpoint, exc: Exception) -> str:
         # nats-py ends with "no servers" and tells the cause to its callback only.
@@ -250,6 +259,10 @@ class AgentConnection:
         heartbeat = self._stops.hear(msg.data)
         if heartbeat is not None and self._client is not None:
             await self._beat(self._client, msgspec.json.encode(heartbeat))
+
+    async def _on_rollback(self, msg: "Msg") -> None:
+        if (msg.headers or {}).get(HEADER) == VALUE:
+            self._rollbacks.hear(msg.data)
 
     async def _on_error(self, exc: Exception) -> None:
         self._error = exc

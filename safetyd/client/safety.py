@@ -29,10 +29,12 @@ from safetyd.client.results import (
     read_open,
     read_result,
 )
+from safetyd.client.rollback_inbox import RollbackInbox, read_rollbacks
 from safetyd.client.stop_state import StopState
 from safetyd.client.telemetry_calls import TelemetryCalls
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import is_token
+from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.telemetry import AnyTelemetry
 
 T = TypeVar("T")
@@ -41,6 +43,7 @@ DEADLINE_S: Final = 2.0
 PERSON_S: Final = 3600.0
 # Leaving waits for outcomes to be delivered: so long for the next one, and so long for all. The
 # daemon takes 50 a second, so that a full queue arrives.
+AGAIN_S: Final = 0.5
 FLUSH_S: Final = 2.0
 LONGEST_FLUSH_S: Final = 30.0
 NOT_OPEN: Final = (
@@ -76,9 +79,15 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         self._agent = agent
         self._deadline_s = options.get("deadline_s", DEADLINE_S)
         self._stops = StopState(agent)
+        self._rollbacks = RollbackInbox(agent)
         place = (options.get("url"), options.get("key_file"), options.get("data_dir"))
         self._new_link = partial(
-            AgentConnection, agent, prefix, partial(find, agent, *place), self._stops
+            AgentConnection,
+            agent,
+            prefix,
+            partial(find, agent, *place),
+            self._stops,
+            self._rollbacks,
         )
         self._open: _Open | None = None
 
@@ -200,6 +209,36 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
         except Down as down:
             _log.warning("the own requests are not known: %s", down)
             return ()
+
+    async def rolled_back(self, *, timeout_s: float | None = None) -> Rollback | None:
+        """Wait until files of a project in which this agent works were put back: read them anew.
+
+        Each rollback since the client was opened is returned once; None if none came in time.
+        What was missed while the connection was broken is asked for, from the first call on.
+        """
+        with anyio.move_on_after(timeout_s):
+            while self._open is not None:
+                try:
+                    return await self._rollbacks.next(self._ask_rollbacks)
+                except Down as down:
+                    _log.debug("rollbacks are not known: %s", down)
+                    await anyio.sleep(AGAIN_S)
+        return None
+
+    async def last_rollbacks(self) -> tuple[Rollback, ...]:
+        """Return the last rollback of each project in which this agent works, the oldest first.
+
+        Who has just started compares `at` with the time from which it knows its files. Nothing
+        comes back, with a warning in the log, when nobody answers.
+        """
+        try:
+            return await self._ask_rollbacks()
+        except Down as down:
+            _log.warning("rollbacks are not known: %s", down)
+            return ()
+
+    async def _ask_rollbacks(self) -> tuple[Rollback, ...]:
+        return await self._question({"rollbacks": True}, read_rollbacks)
 
     async def claim(
         self,

@@ -15,6 +15,7 @@ from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
 from safetyd.client.safety import FLUSH_S, LONGEST_FLUSH_S, NOT_OPEN, Safety
 from safetyd.client.telemetry_calls import TelemetryCalls
 from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.telemetry import AnyTelemetry
 
 T = TypeVar("T")
@@ -109,6 +110,14 @@ class SyncSafety(TelemetryCalls[bool]):
     def pending_requests(self) -> tuple[OwnRequest, ...]:
         """See `Safety.pending_requests`."""
         return self._run_or(self._safety.pending_requests(), closed=())
+
+    def rolled_back(self, *, timeout_s: float | None = None) -> Rollback | None:
+        """See `Safety.rolled_back`."""
+        return self._run_or(self._safety.rolled_back(timeout_s=timeout_s), closed=None)
+
+    def last_rollbacks(self) -> tuple[Rollback, ...]:
+        """See `Safety.last_rollbacks`."""
+        return self._run_or(self._safety.last_rollbacks(), closed=())
 
     def claim(
         self,

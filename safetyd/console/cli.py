@@ -79,6 +79,9 @@ def commands(ctx: click.Context) -> None:
 
     Exit codes: 0 done or allowed, 1 blocked or failed, 2 wrong usage, 3 needs a person, 4 no
     daemon answers.
+
+    Times are shown and typed in your own zone; TZ=UTC before a command has them in UTC, as --json,
+    logs and audit files always do.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -26,6 +26,15 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         ),
         "doctor": CommandEntry("doctor.doctor", "Look for what is wrong, and say what to do."),
         "config": CommandEntry("subcommands.show_config", "Check and show configuration."),
+        "simulate": CommandEntry(
+            "simulation.try_rules",
+            "Decide again what was recorded, under other rules, and say what would differ.",
+        ),
+        "test": CommandEntry(
+            "simulation.run_policy_tests",
+            "Run tests of rules that stand in FILE, and exit 1 if one of them fails.",
+            "test_",
+        ),
         "reload": CommandEntry(
             "subcommands.hold_agents", "Make the daemon read its configuration and keys again."
         ),
@@ -87,6 +96,9 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "safe-mode": CommandEntry(
             "subcommands.hold_agents", "Show safe mode, or put agents in it or let them go."
         ),
+        "rollback": CommandEntry(
+            "history.roll_back", "Put the files of a project back as they were after a commit."
+        ),
         "budgets": CommandEntry(
             "subcommands.hold_agents",
             "Show what is spent and set aside, and the limits; or raise one.",
@@ -94,18 +106,44 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "breakers": CommandEntry(
             "subcommands.hold_agents", "Show the breakers and how their calls went."
         ),
+        "limits": CommandEntry(
+            "subcommands.hold_agents", "Show what is left of every rate, and whom limits hold back."
+        ),
         "reset": CommandEntry(
             "subcommands.hold_agents", "Forget an agent's loop visits, rounds and cooldowns."
         ),
     },
     "Look": {
+        "open": CommandEntry(
+            "access.control_room", "Open the control room in a browser, signed in.", "open_"
+        ),
         "status": CommandEntry(
             "subcommands.overview", "Show how the daemon is and what is stopped."
         ),
-        "agents": CommandEntry("subcommands.overview", "Show what agents do."),
+        "agents": CommandEntry(
+            "subcommands.overview", "Show what agents do, or all that is known of one."
+        ),
+        "money": CommandEntry(
+            "subcommands.show_figures",
+            "Show what is spent today, on what, and whether it lasts until midnight.",
+        ),
+        "anomalies": CommandEntry(
+            "subcommands.show_figures",
+            "Show what was unusual, and the numbers that detectors compare.",
+        ),
+        "decisions": CommandEntry(
+            "decisions.list_decisions", "Show what was decided, the newest first.", "decided"
+        ),
         "explain": CommandEntry(
-            "subcommands.overview",
+            "decisions.explain_decision",
             "Say what was decided about a proposal, why, and what would have let it pass.",
+        ),
+        "report": CommandEntry(
+            "reports.show_report",
+            "Show what happened on a day, its colour, and what to do; without a day, today so far.",
+        ),
+        "history": CommandEntry(
+            "history.list_history", "Show what agents changed, the newest commit first."
         ),
         "shell": CommandEntry(
             "shell.read_shell",
@@ -119,8 +157,25 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
             "subcommands.read_records", "Show what sessions did, once they are over."
         ),
         "audit": CommandEntry("subcommands.read_records", "Read and verify the audit files."),
+        "outlet": CommandEntry(
+            "outlets.manage_outlets",
+            "See how far events in PostgreSQL are, compare them, load them.",
+        ),
         "export": CommandEntry(
             "subcommands.export_state", "Write queue.json, history.json and config.json into DIR."
+        ),
+    },
+    "Records": {
+        "retention": CommandEntry(
+            "keeping.show_retention", "Show what is kept until when, and how large it is."
+        ),
+        "backup": CommandEntry(
+            "keeping.write_backup",
+            "Write everything that the daemon knows now into FILE, while it runs.",
+        ),
+        "restore": CommandEntry(
+            "keeping.restore_backup",
+            "Make the data directory DIR of a backup; DIR must be new or empty.",
         ),
     },
     "People": {
@@ -137,8 +192,12 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         ),
     },
     "Keys": {
-        "agent": CommandEntry("subcommands.manage_keys", "Manage the keys of agents."),
-        "operator": CommandEntry("subcommands.manage_keys", "Manage the keys of people."),
+        "agent": CommandEntry("access.manage_keys", "Manage the keys of agents."),
+        "operator": CommandEntry("access.manage_keys", "Manage the keys of people."),
+        "sessions": CommandEntry(
+            "access.control_room",
+            "Show which browsers are signed in to the control room, or sign them out.",
+        ),
         "keys": CommandEntry(
             "subcommands.manage_messages", "Manage what decision links are signed with."
         ),

@@ -12,13 +12,12 @@ import msgspec
 
 from safetyd.console.failure import Failure, NotReachable, WrongUsage
 from safetyd.core.messages.proposal import is_token
-from safetyd.host import ENDPOINT, Endpoint
+from safetyd.host import ENDPOINT, Endpoint, own_config
 
 URL_VARIABLE: Final = "SAFETYD_URL"
 KEY_VARIABLE: Final = "SAFETYD_KEY_FILE"
 LOCAL: Final = "local"
 PREFIX: Final = "safety.v1"
-CONFIG: Final = "safetyd.toml"
 
 _PEOPLE: Final = frozenset({"operators", "observers"})
 _is_address = re.compile(r"(nats|tls)://[^\s,/]+\Z").match
@@ -130,8 +129,7 @@ def data_dir(given: str | None) -> Path:
 
 def config_file(given: Path | None, directory: Path) -> Path | None:
     """Return what a start reads: the option, else the data directory's own file if it has one."""
-    own = directory / CONFIG
-    return given or (own if os.path.lexists(own) else None)
+    return given or own_config(directory)
 
 
 def own_command() -> str:

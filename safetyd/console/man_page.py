@@ -19,6 +19,7 @@ _VARIABLES: Final = {
     "SAFETYD_KEY_FILE": "The nkey seed to use, as --key-file.",
     "SAFETYD_ENABLED": "If false, agents are told that autonomous work is switched off.",
     "NO_COLOR": "If set, nothing is coloured.",
+    "TZ": "The zone of the times that are shown and typed; without it, that of the machine.",
 }
 _EXIT_CODES: Final = {
     "0": "done or allowed",

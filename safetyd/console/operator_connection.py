@@ -6,10 +6,9 @@ from typing import Any, Final
 
 import anyio
 import msgspec
-import nats.errors
 
 from safetyd.bus.keyring import KeyUnusable, seed_in
-from safetyd.bus.nats_client import HardenedClient
+from safetyd.bus.nats_client import HardenedClient, NatsError, NoRespondersError
 from safetyd.bus.subjects import Subjects
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
@@ -52,7 +51,7 @@ class OperatorConnection:
                     error_cb=self._on_error,
                     closed_cb=self._on_closed,
                 )
-        except (OSError, ValueError, nats.errors.Error) as exc:
+        except (OSError, ValueError, NatsError) as exc:
             await self.close()
             raise self._unconnected(exc) from exc
         if not self._client.is_connected:
@@ -107,9 +106,9 @@ class OperatorConnection:
         try:
             message = await self._client.request(subject, payload, timeout=patience_s)
             return _read(message.data)
-        except nats.errors.NoRespondersError:
+        except NoRespondersError:
             raise NotReachable(f"no safetyd listens at {self.address}; {self._start}") from None
-        except (TimeoutError, nats.errors.Error, OSError) as exc:
+        except (TimeoutError, NatsError, OSError) as exc:
             silence = f"safetyd at {self.address} gave no answer within {patience_s:g} s"
             raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
         except msgspec.DecodeError as exc:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from safetyd.console.failure import WrongUsage
 from safetyd.console.locations import PREFIX, Location, data_dir
 
 R = TypeVar("R")
@@ -31,6 +32,20 @@ def reaches_daemon(command: Callable[..., R]) -> Callable[..., R]:
     for option in reversed(_OPTIONS):
         placed = option(placed)
     return placed
+
+
+def says_why(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command its `reason`, as a last word or as an option: in a hurry both are typed."""
+
+    @click.argument("reason", default="")
+    @click.option("--reason", "why", default="", help="The same as REASON: why, for the record.")
+    @wraps(command)
+    def said(reason: str, why: str, **options: Any) -> R:
+        if reason and why:
+            raise WrongUsage("the reason is given twice: leave one of them out")
+        return command(reason=reason or why, **options)
+
+    return said
 
 
 _OPTIONS = (

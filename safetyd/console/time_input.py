@@ -1,4 +1,7 @@
-"""Times as people type them: 2h, 9:00, tomorrow 9:00, or RFC 3339."""
+"""Times as people type them: 2h, 9:00, tomorrow 9:00, or RFC 3339.
+
+What names no zone is in that of whoever types it: of TZ, or of this machine.
+"""
 
 import re
 from datetime import datetime, timedelta
@@ -7,14 +10,14 @@ from typing import Final
 from safetyd.console.failure import WrongUsage
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
+_DAYS: Final = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _is_span = re.compile(r"(\d{1,6})\s*(s|m|min|h|d)\Z").match
-_is_clock = re.compile(r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})\Z").match
+_is_clock = re.compile(r"(?:(yesterday|today|tomorrow)\s+)?(\d{1,2}):(\d{2})\Z").match
 
 
 def until(said: str, now: datetime) -> datetime:
-    """Return the time that is meant, on the clocks of this machine; it must be still to come."""
-    text = said.strip().lower()
-    found = _after_span(text, now) or _at_clock(text, now) or _exact(said.strip())
+    """Return the time that is meant, so long from `now` or the next such; it must be to come."""
+    found = _meant(said, now, 1)
     if found is None:
         raise WrongUsage(f"{said!r} is no time: use 2h, 30min, 'tomorrow 9:00' or RFC 3339")
     if found <= now:
@@ -22,13 +25,30 @@ def until(said: str, now: datetime) -> datetime:
     return found
 
 
-def _after_span(text: str, now: datetime) -> datetime | None:
+def since(said: str, now: datetime) -> datetime:
+    """Return the time that is meant, so long before `now` or the last such; it must be over."""
+    found = _meant(said, now, -1)
+    if found is None:
+        raise WrongUsage(f"{said!r} is no time: use 2h, 30min, 'yesterday 9:00' or RFC 3339")
+    if found > now:
+        raise WrongUsage(f"{said!r} is not over yet")
+    return found
+
+
+def _meant(said: str, now: datetime, direction: int) -> datetime | None:
+    text = said.strip().lower()
+    return (
+        _after_span(text, now, direction) or _at_clock(text, now, direction) or _exact(said.strip())
+    )
+
+
+def _after_span(text: str, now: datetime, direction: int) -> datetime | None:
     found = _is_span(text)
-    return found and now + timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return found and now + direction * timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _at_clock(text: str, now: datetime) -> datetime | None:
-    """Return the next time that a clock on the wall shows this."""
+def _at_clock(text: str, now: datetime, direction: int) -> datetime | None:
+    """Return the next or the last time that a clock on the wall shows this."""
     found = _is_clock(text)
     if found is None:
         return None
@@ -38,8 +58,10 @@ def _at_clock(text: str, now: datetime) -> datetime | None:
         shown = wall.replace(hour=hour, minute=minute, second=0, microsecond=0)
     except ValueError:
         return None
-    if day == "tomorrow" or (day is None and shown <= wall):
-        shown += timedelta(days=1)
+    if day is not None:
+        shown += timedelta(days=_DAYS[day])
+    elif direction * (shown - wall) <= timedelta():
+        shown += timedelta(days=direction)
     return shown.astimezone()  # not the offset of `now`, which may be another then
 
 

@@ -1,5 +1,6 @@
 """Action types: what each can do to the world, and how an agent's own words raise that."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -59,11 +60,14 @@ class TypeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     human: bool | None = None
     approve_via: tuple[
         str, ...
-    ] = ()  # cli, tui, link, sms, desktop; empty: every way may approve it
+    ] = ()  # cli, tui, web, link, sms, desktop; empty: every way may approve it
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """A type as it is judged: its own name and what it can do."""
+class Kind(msgspec.Struct, frozen=True, dict=True):
+    """A type as it is judged: its own name and what it can do.
+
+    What follows from that is worked out once: guards ask for it with every proposal.
+    """
 
     type: str
     tier: Tier
@@ -74,33 +78,33 @@ class Kind(msgspec.Struct, frozen=True):
     raised: bool = False  # above its type's own traits, by the agent's words
     approve_via: tuple[str, ...] = ()  # empty: every way
 
-    @property
+    @functools.cached_property
     def read_only(self) -> bool:
         return self.reversibility == "read_only"
 
-    @property
+    @functools.cached_property
     def prose(self) -> bool:
         """Say whether its text is written for a person, who is asked about it anyway."""
         return self.human or self.type in _PROSE
 
-    @property
+    @functools.cached_property
     def in_text(self) -> bool:
         """Say whether what it does lies in its text: commands, statements, messages, or unknown."""
         return self.human or not self.known or self.type in _IN_TEXT
 
-    @property
+    @functools.cached_property
     def commands(self) -> bool:
         """Say whether its text may be a command."""
         return self.type in _COMMANDS or not self.known
 
-    @property
+    @functools.cached_property
     def edits(self) -> bool:
         """Say whether its text may be a change of files."""
         if self.read_only:
             return False
         return not self.known or self.type == "content_update" or (self.acts and not self.commands)
 
-    @property
+    @functools.cached_property
     def acts(self) -> bool:
         """Say whether its text does something, and is not only read, kept or told."""
         return self.commands or not (self.read_only or self.prose or self.type in _SAID)

@@ -68,6 +68,11 @@ class Actions(Actor):
         """Return the ids of an agent's actions that have no outcome yet, oldest first."""
         return tuple(self._state.under_way.get(agent, ()))
 
+    def newest(self, agent: str) -> tuple[str, Action] | None:
+        """Return the id of the action that was allowed last and has no outcome yet, and itself."""
+        mine = self._state.under_way.get(agent)
+        return None if mine is None else next(reversed(mine.items()))
+
     def is_busy(self, agent: str) -> bool:
         return agent in self._state.under_way
 

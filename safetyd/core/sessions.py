@@ -74,19 +74,19 @@ class Sessions(Actor):
         if event.keyless and event.agent not in self._state.live:
             return ()
         match event.telemetry:
+            case Outcome(session=session) | Iteration(session=session):
+                self._told(event.agent, session or "", event.t)
+            case SessionStarted(session=session):
+                self._told(event.agent, session, event.t)
             case SessionEnded(session=session):
                 if session in self._state.live.get(event.agent, ()):
                     return (_closed(event, event.agent, session, "ended"),)
-            case SessionStarted(session=session):
-                self._told(event.agent, session, event.t)
-            case Outcome(session=session) | Iteration(session=session):
-                self._told(event.agent, session or "", event.t)
             case _:
                 self._refresh(event.agent, event.t)
         return ()
 
     def _told(self, agent: str, session: str, t: float) -> None:
-        if self.admits(agent, session):
+        if session in self._state.live.get(agent, ()) or self.admits(agent, session):
             self._heard(agent, session, t)
         else:
             self._refresh(agent, t)

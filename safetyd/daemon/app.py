@@ -5,82 +5,51 @@ put into a part afterwards.
 """
 
 import os
-from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 
 from safetyd import __version__, host
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.agents.held_replies import HeldReplies
-from safetyd.agents.refusals import Refusals
-from safetyd.agents.stop_reserve import StopReserve
-from safetyd.bus.connection_limits import ConnectionLimits
-from safetyd.bus.connections import Connection, Connections
-from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.agents.rollback_notices import RollbackNotices
+from safetyd.bus.connections import Connection
+from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import pub
 from safetyd.bus.publisher import Publisher
-from safetyd.bus.subjects import Subjects
 from safetyd.bus.supervisor import Supervisor
-from safetyd.clock import Clock
-from safetyd.core.engine.journal_lines import concerns
+from safetyd.daemon.disk_space import DiskSpace
 from safetyd.daemon.health import Health
-from safetyd.daemon.reload import Reload
-from safetyd.daemon.settings import Settings
-from safetyd.daemon.ticker import Ticker, feed_watchdog, repeat_state, tell_trouble
-from safetyd.host import files_needed
-from safetyd.journal.audit import Audit, find
-from safetyd.journal.checkpoint_bucket import CheckpointBucket
-from safetyd.journal.checkpoints import Checkpoints
+from safetyd.daemon.health_report import HealthReport, Written
+from safetyd.daemon.limit_watches import watch_limits
+from safetyd.daemon.operator_access import OperatorAccess, ServingParts
+from safetyd.daemon.records.file_history import FileHistory
+from safetyd.daemon.records.outlets import Outlets
+from safetyd.daemon.records.record_keeping import RecordKeeping
+from safetyd.daemon.resources import Resources
+from safetyd.daemon.ticker import feed_watchdog, repeat_state, tell_trouble
+from safetyd.journal.audit_reading import newest_events
 from safetyd.journal.commit_loop import CommitLoop
 from safetyd.journal.compaction import Compaction
-from safetyd.journal.mailbox import Mailbox
 from safetyd.journal.recovery import Restored
-from safetyd.journal.stream import Journal
-from safetyd.journal.transcript_files import TranscriptFiles
 from safetyd.monitoring.counters import Counters
 from safetyd.monitoring.event_log import EventLog
 from safetyd.monitoring.gauges import Gauges
 from safetyd.monitoring.metrics import Metrics, Sources
+from safetyd.monitoring.recent_events import MAX_EVENTS, RecentEvents
 from safetyd.monitoring.safety_events import SafetyEvents
 from safetyd.notify.notifier import Notifier
-from safetyd.operators.operator_service import OperatorService, Surroundings
+from safetyd.operators.command_runner import Surroundings
+from safetyd.operators.operator_service import OperatorService
 from safetyd.operators.views.status_view import DaemonFacts
-from safetyd.web.engine_gateway import EngineGateway
-from safetyd.web.site import Site
+from safetyd.operators.web_access import SignInQuestion, WebAccess
 
 DRAIN_S: Final = 5.0
-# What is shown of one proposal; a message on the bus holds a quarter of a megabyte.
-SHOWN_BYTES: Final = 128 * 1024
 TENURE_S: Final = 2.0
-
-
-class Resources(NamedTuple):
-    """What is there before the state is known. `server` and `reserve` are ours, if the bus is."""
-
-    settings: Settings
-    data_dir: Path
-    boot_id: str
-    started: datetime
-    subjects: Subjects
-    clock: Clock
-    mailbox: Mailbox
-    refusals: Refusals
-    ticker: Ticker
-    reload: Reload
-    audit: Audit
-    checkpoints: Checkpoints
-    connections: Connections
-    journal: Journal
-    server: EmbeddedServer | None
-    reserve: StopReserve | None
-    bucket: CheckpointBucket | None
 
 
 class App:
@@ -95,7 +64,7 @@ class App:
         self._join_people()
         self._join_monitoring()
         self._join_journal(restored)
-        self._join_web()
+        self._join_health()
 
     def _join_publishers(self) -> None:
         """Let each connection have its way out; a daemon that may be displaced says nothing."""
@@ -120,14 +89,16 @@ class App:
             of.clock,
             reserve=of.reserve,
         )
-        with files_needed(of.data_dir):
+        with host.files_needed(of.data_dir):
             self._stop.take_over(self._engine, of.settings.stop_files)
 
     def _join_people(self) -> None:
         """Let people be told, and agents hear what they answer."""
         of = self._of
-        self._held = HeldReplies(self._engine, self._agent_publishers, self._stop_flag)
-        with files_needed(of.data_dir):
+        self._history = FileHistory(of, self._engine, self._flush)
+        commits = self._history.commits
+        self._held = HeldReplies(self._engine, self._agent_publishers, self._stop_flag, commits)
+        with host.files_needed(of.data_dir):
             self._notifier = Notifier(
                 of.settings,
                 self._engine,
@@ -135,13 +106,23 @@ class App:
                 of.clock,
                 data_dir=of.data_dir,
                 public_url=of.settings.config.web.public_url,
-                base_url=lambda: self._site.base_url,
+                base_url=lambda: self._access.site.base_url,
                 waits=self._held.waits,
                 publish=self._tell_desktops,
             )
 
     def _join_monitoring(self) -> None:
         of = self._of
+        with host.files_needed(of.data_dir):
+            self._disk = DiskSpace(
+                of.data_dir,
+                lambda: of.settings.config.disk,
+                lambda: of.audit.written,
+                of.ticker.put,
+                known=self._engine.outbox.disk_level,
+            )
+        self._outlets = Outlets(of)
+        self._written = Written(self._engine.seq)
         channels = self._notifier.dispatch.states
         gauges = Gauges(self._engine, of.clock.now, of.settings.has_key, channels)
         self._metrics = Metrics(
@@ -153,6 +134,11 @@ class App:
                 guards=lambda: self._engine.guard_names,
                 reload_ok=lambda: not of.reload.problem,
                 gauges=gauges.families,
+                disk=lambda: self._disk.use,
+                ready=lambda: not self.health.not_ready(),
+                bus_up=lambda: not of.connections.problem,
+                reconnects=lambda: of.connections.reconnects,
+                outlets=self._outlets.states,
             ),
             Counters(gauges.label, gauges.labels, gauges.asked_at),
         )
@@ -160,7 +146,9 @@ class App:
     def _join_journal(self, restored: Restored) -> None:
         """Let what is decided be written down, and only then be told."""
         of = self._of
-        self._transcripts = TranscriptFiles(of.data_dir)
+        self._keeping = RecordKeeping(of, self._engine, lambda: self._compaction)
+        earlier = partial(newest_events, of.data_dir / "audit", MAX_EVENTS)
+        self._recent = RecentEvents(self._engine.seq, earlier)
         self._loop = CommitLoop(
             of.mailbox,
             self._engine,
@@ -170,11 +158,17 @@ class App:
             outlets=(
                 self._stop.follow,
                 self._held.observe,
+                self._written.observe,
                 self._metrics.observe,
                 EventLog().observe,
                 SafetyEvents(self._publisher, of.subjects).observe,
-                self._transcripts.observe,
+                RollbackNotices(self._publisher, of.subjects).observe,
+                self._keeping.observe,
+                self._recent.observe,
                 self._notifier.observe,
+                self._outlets.observe,
+                self._history.commits.observe,
+                lambda events: self._access.room.observe(events),  # noqa: PLW0108 - made later
             ),
             appended=self._metrics.appended,
             flush=self._flush,
@@ -182,46 +176,65 @@ class App:
         self._compaction = Compaction(
             self._loop, of.journal, of.audit, of.checkpoints, of.bucket, restored.checkpoint
         )
+
+    def _join_health(self) -> None:
+        """Let everybody know whether all of that works."""
+        of = self._of
         self.health = Health(
             bus=lambda: of.connections.problem,
             journal=lambda: self._loop.problem,
             stalled=lambda: self._loop.stalled,
             lag_s=lambda: of.ticker.lag_s,
             unwritten_stops=lambda: self._stop_flag.unwritten,
+            disk=lambda: self._disk.problem,
         )
-
-    def _join_web(self) -> None:
-        of, web = self._of, self._of.settings.config.web
-        self._site = Site(
-            web,
-            of.settings.keyring.bearer,
-            self._metrics,
-            EngineGateway(of.mailbox, self.health.not_ready, self._displaced_perhaps),
-            self._notifier,
-            of.clock,
-            waits=self._held.waits,
-            alive=self.health.problem,
-            ready=self.health.not_ready,
+        self._report = HealthReport(
+            of,
+            self._loop,
+            self._compaction,
+            self._disk,
+            self._written,
+            facts=self._facts,
+            channels=self._notifier.dispatch.states,
         )
 
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:
         """Begin to serve; return where everything is once the bus has been heard."""
+        self._access = OperatorAccess(
+            self._of,
+            ServingParts(
+                self._stop,
+                self._held,
+                self._notifier,
+                self._metrics,
+                self.health,
+                self._recent,
+                self._displaced_perhaps,
+            ),
+            self._around,
+            tasks,
+        )
+        await self._history.commit_first()
         self._start_tasks(tasks)
         with self._of.connections.needed():
-            await self._hear_operators(tasks)
+            await self._hear_operators()
             await self._hear_agents(self._of.connections.agents, keyless=False)
             if self._of.connections.open is not None:
                 await self._hear_agents(self._of.connections.open, keyless=True)
-            await self._site.start()
+            await self._access.site.start()
             await self._of.connections.first_canaries()
         self.health.begin()
         return host.Endpoint(
             bus=url,
-            web=self._site.web,
-            links=self._site.links,
+            web=self._access.site.web,
+            links=self._access.site.links,
             pid=os.getpid(),
             version=__version__,
         )
+
+    def sign_in_link(self) -> str:
+        """Return a link that signs the local operator in to the control room, once."""
+        return self._access.entrance.sign_in(LOCAL_OPERATOR, SignInQuestion()).url
 
     async def drain(self) -> None:
         """Answer what waits, save, and say goodbye."""
@@ -233,13 +246,14 @@ class App:
         with anyio.move_on_after(DRAIN_S):
             await self._compaction.save()
         with anyio.move_on_after(DRAIN_S, shield=True):
-            await self._site.stop()
+            await self._access.site.stop()
 
     async def reload(self, by: str) -> list[str]:
         """Take on the configuration and keys as they are now; return what is wrong with them."""
-        errors = await self._of.reload.run(by)
+        errors = await self._of.reload.run(by, self._history.commit_first)
         if not errors:
             self._notifier.renew(by)
+            self._access.sessions.prune(self._of.clock.now().at)
             with anyio.move_on_after(DRAIN_S):
                 await self._compaction.save()
         return errors
@@ -250,17 +264,24 @@ class App:
         tasks.start_soon(self._loop.answer)
         tasks.start_soon(self._loop.commit)
         tasks.start_soon(self._compaction.run)
-        tasks.start_soon(self._transcripts.run)
+        self._keeping.run(tasks)
+        tasks.start_soon(self._recent.refill)
         tasks.start_soon(self._notifier.run)
+        tasks.start_soon(self._outlets.run)
+        self._history.start(tasks)
+        tasks.start_soon(self._access.room.run)
+        tasks.start_soon(self._access.reports.run)
         tasks.start_soon(of.ticker.tick)
         tasks.start_soon(of.ticker.count)
+        tasks.start_soon(self._disk.run)
         tasks.start_soon(self._stop.watch, of.settings.stop_files)
         tasks.start_soon(repeat_state, self._stop, self._publisher, of.subjects, of.settings)
         tasks.start_soon(feed_watchdog, self.health.better_restarted)
         tasks.start_soon(tell_trouble, self.health.trouble)
         for connection in of.connections.all:
             tasks.start_soon(connection.send_canaries)
-        self._start_limits(tasks)
+        tasks.start_soon(of.reload.end_old_keys)
+        watch_limits(of, tasks)
         if of.reserve is not None:
             tasks.start_soon(of.reserve.keep)
         if of.server is not None:
@@ -272,33 +293,10 @@ class App:
         else:
             tasks.start_soon(of.journal.watch)
 
-    def _start_limits(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Watch who floods, and who holds too many connections."""
-        settings, reload = self._of.settings, self._of.reload
-        # What a flood of questions left in the connection is dropped: others would wait behind it.
-        hang_up = self._of.connections.questions.hang_up
-        flooding_questions = settings.question_limits.flood_gate
-        tasks.start_soon(flooding_questions.watch, reload.shut_out, hang_up)
-        tasks.start_soon(settings.flood_gate.watch, reload.shut_out)
-        if self._of.connections.open is not None:
-            tasks.start_soon(settings.keyless_gate.watch, partial(reload.take_on_keys, "door"))
-        if self._of.server is not None:
-            tasks.start_soon(ConnectionLimits(self._of.server, settings.name_of).watch)
-
-    async def _hear_operators(self, tasks: anyio.abc.TaskGroup) -> None:
+    async def _hear_operators(self) -> None:
         of = self._of
         client, name = of.connections.main.client, of.subjects.of
-        service = OperatorService(
-            self._publisher,
-            of.mailbox,
-            self._stop,
-            Surroundings(self._facts, self.reload, self._search),
-            tasks,
-            waits=self._held.waits,
-            plans=self._notifier.plans,
-            questions=self._notifier.questions,
-            question_limits=of.settings.question_limits,
-        )
+        service = OperatorService(self._publisher, self._access.runner, of.settings.question_limits)
         micro = Micro(
             self._publisher,
             of.subjects,
@@ -326,6 +324,7 @@ class App:
             of.refusals,
             self._metrics,
             answers=self._held,
+            commits=self._history.commits,
             clock=of.clock,
             keyless=keyless,
             problem=self.health.not_ready,
@@ -337,6 +336,18 @@ class App:
         await client.handle(name("permission", "*"), service.permission)
         await client.handle(name("claim", "*"), service.claim)
 
+    def _around(self, web: WebAccess) -> Surroundings:
+        return Surroundings(
+            self._facts,
+            self.reload,
+            self._report.answer,
+            self._of.data_dir / "audit",
+            lambda: self._engine.policy,
+            self._recent,
+            web,
+            self._history.service.aside | self._keeping.aside,
+        )
+
     def _facts(self) -> DaemonFacts:
         of, config = self._of, self._of.settings.config
         return DaemonFacts(
@@ -344,13 +355,14 @@ class App:
             version=__version__,
             pid=os.getpid(),
             started=of.started,
-            problem=self.health.not_ready(),
+            problem=self.health.explained(),
             bus=of.server.url if of.server else config.bus.url,
             embedded=of.server is not None,
             open_agents=config.bus.keyless and of.settings.keyless_gate.open,
             keys=of.settings.keys,
-            web=self._site.web,
+            web=self._access.site.web,
             data_dir=str(of.data_dir),
+            disk=self._disk.use,
             decisions=self._metrics.counts(),
             failing=tuple(s.name for s in self._notifier.dispatch.states() if s.failing),
             stop_files=tuple(str(path) for path in of.settings.stop_files),
@@ -358,11 +370,9 @@ class App:
             config=str(of.settings.path or ""),
             config_problem=of.reload.problem,
             next_start=tuple(of.settings.next_start),
+            outlets=self._outlets.states(),
+            missing=self._keeping.missing,
         )
-
-    async def _search(self, id_: str) -> list[bytes]:
-        directory, wanted = self._of.data_dir / "audit", partial(concerns, id_=id_)
-        return await anyio.to_thread.run_sync(find, directory, wanted, SHOWN_BYTES)
 
     def _tell_desktops(self, notice: dict[str, object]) -> None:
         """Let helpers in people's sessions show a message."""

@@ -31,7 +31,7 @@ from safetyd.core.guards.cooldown import CooldownConfig
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig, problems
 from safetyd.core.guards.iterations import IterationsConfig
 from safetyd.core.guards.mode import ModesConfig
-from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, ProjectTable
+from safetyd.core.guards.projects import ProjectSettings, ProjectTable, in_force
 from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
@@ -40,11 +40,14 @@ from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig
+from safetyd.daemon.disk_space import DiskConfig
 from safetyd.journal.audit import AuditConfig
+from safetyd.keeping.history_config import HistoryConfig
 from safetyd.notify import address_book
 from safetyd.notify.address_book import Tables
 from safetyd.notify.channel_config import NotificationsConfig, RecipientConfig
-from safetyd.web.http_server import WebConfig, web_problems
+from safetyd.outlets.postgres.postgres_config import OutletsConfig, outlet_problems
+from safetyd.web.web_config import WebConfig, web_problems
 
 _SHOWN_CHARS: Final = 80
 # An nkey seed, or what stands before the @ of an address.
@@ -77,6 +80,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     bus: BusConfig = BusConfig()
     web: WebConfig = WebConfig()
     audit: AuditConfig = AuditConfig()
+    disk: DiskConfig = DiskConfig()
+    history: HistoryConfig = HistoryConfig()
     stop: StopConfig = StopConfig()
     notifications: NotificationsConfig = NotificationsConfig()
     recipients: tuple[RecipientConfig, ...] = ()
@@ -101,6 +106,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     decisions: DecisionsConfig = DecisionsConfig()
     sessions: SessionsConfig = SessionsConfig()
     shell: ShellConfig = ShellConfig()
+    outlets: OutletsConfig = OutletsConfig()
 
     @property
     def tables(self) -> Tables:
@@ -113,7 +119,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Policy(
             timezone=self.notifications.timezone,
             max_agents=self.bus.max_agents,
-            projects={name: _unread(table) for name, table in self.projects.items()},
+            projects={name: in_force(table) for name, table in self.projects.items()},
             shell=self.shell.dated(),
             **same,
         )
@@ -124,10 +130,6 @@ _SHARED: Final = tuple(
     for name in Policy.__struct_fields__
     if name in Config.__struct_fields__ and name not in {"projects", "shell"}
 )
-
-
-def _unread(table: ProjectTable) -> ProjectConfig:
-    return ProjectConfig(**{name: getattr(table, name) for name in table.__struct_fields__})
 
 
 def load(path: Path | None) -> Config:
@@ -196,6 +198,9 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     for name, project in config.projects.items():
         for key, problem in problems(project.gate):
             yield f"projects.{name}.gate.{key}: {problem}"
+        if project.committed and not project.root.startswith("/"):
+            shown = _shown(project.root)
+            yield f"projects.{name}.root is {shown}; with a history it must be a path from /"
     try:
         kinds = Kinds(config.types, config.profile)
     except ValueError as exc:
@@ -208,6 +213,7 @@ def _meaning_errors(config: Config) -> Iterator[str]:
     if config.shell.table:
         yield "shell.table is not a setting: it is the name of the table that is shipped"
     yield from web_problems(config.web)
+    yield from outlet_problems(config.outlets)
     yield from _telling_errors(config)
     yield from _bus_errors(config.bus)
 

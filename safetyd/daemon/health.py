@@ -20,12 +20,14 @@ class Health:
         stalled: Callable[[], str],
         lag_s: Callable[[], float],
         unwritten_stops: Callable[[], int],
+        disk: Callable[[], str] = str,
     ) -> None:
         self._bus = bus
         self._journal = journal
         self._stalled = stalled
         self._lag_s = lag_s
         self._unwritten_stops = unwritten_stops
+        self._disk = disk
         self.serving = False
 
     def begin(self) -> None:
@@ -50,9 +52,15 @@ class Health:
             return "safetyd is starting or stopping"
         return self._stalled() or self.problem()
 
+    def explained(self) -> str:
+        """Return the same for people, who are told if it is for want of room."""
+        problem = self.not_ready()
+        full = self._disk() if problem and self.serving else ""
+        return f"{problem}: {full}" if full else problem
+
     def trouble(self) -> str:
         """Return the same for the log, where starts and ends are no trouble."""
-        return self.not_ready() if self.serving else ""
+        return self.explained() if self.serving else ""
 
     def better_restarted(self) -> str:
         """Return why the watchdog should bite, or nothing: a restart forgets an unwritten stop."""

@@ -25,9 +25,10 @@ from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.events.daemon_events import AuditRecovered
 from safetyd.core.events.event import Moment
-from safetyd.daemon.app import App, Resources
+from safetyd.daemon.app import App
 from safetyd.daemon.config import Config
 from safetyd.daemon.reload import Reload
+from safetyd.daemon.resources import Resources
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Ticker
 from safetyd.host import Unusable, check_room, files_needed
@@ -199,6 +200,10 @@ class Daemon:
             await self._told_to_end.wait()
             await app.drain()
             tasks.cancel_scope.cancel()
+
+    def sign_in_link(self) -> str:
+        """Return a link to the control room for whoever started this daemon, once it serves."""
+        return "" if self._app is None else self._app.sign_in_link()
 
     def _die(self, why: str) -> None:
         self._died_of = why

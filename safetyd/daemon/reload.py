@@ -1,20 +1,25 @@
 """Taking on a changed configuration and changed keys while running."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import chain
 from typing import Final, Literal
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from safetyd import __version__
 from safetyd.bus.embedded_server import EmbeddedServer, ServerRefused
-from safetyd.bus.keyring import KeyUnusable
+from safetyd.bus.keyring import ROLES, KeyUnusable, OldKey, Role
 from safetyd.bus.server_config import Users
+from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.daemon_events import ConfigRejected, KeysChanged
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.policy import Configured
+from safetyd.core.text.time_words import in_utc
 from safetyd.daemon.config import ConfigError
 from safetyd.daemon.file_ownership import Foreign, check_owners
 from safetyd.daemon.settings import Settings
@@ -22,9 +27,12 @@ from safetyd.daemon.ticker import Ticker
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 WRITTEN_S: Final = 5.0
+END_S: Final = 1.0  # from one look for old keys that have ended to the next
 # What is written down of a refusal; a line of the journal is not endless.
 SHOWN_ERRORS: Final = 20
 SHOWN_CHARS: Final = 500
+
+Key = tuple[Role, str, str]  # with whose it is
 
 log = logging.getLogger("safetyd.reload")
 
@@ -44,10 +52,18 @@ class Reload:
         self._ticker = ticker
         self._mailbox = mailbox
         self._users: Users | None = None
+        self._clock = Clock()
+        self._end_t: dict[OldKey, float] = {}  # when each ends, in steady seconds
+        self._not_ended = ""  # why an old key is trusted longer than it should be
         self.problem = ""  # why the newest configuration is not in force
 
-    async def run(self, by: str) -> list[str]:
-        """Read file and keys again; return what is wrong with them."""
+    async def run(
+        self, by: str, prepare: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    ) -> list[str]:
+        """Read file and keys again; return what is wrong with them.
+
+        `prepare` is awaited before the rules change.
+        """
         errors = self._take_on(by)
         self.problem = "; ".join(errors)
         if errors:
@@ -57,6 +73,7 @@ class Reload:
             )
             return errors
         log.info("reloaded for %s", by)
+        await prepare()
         done = anyio.Event()
         self._mailbox.put(EventEnvelope(self.configured("reload"), done.set))
         with anyio.move_on_after(WRITTEN_S):
@@ -75,6 +92,13 @@ class Reload:
         self._note_change(users, by)
         return []
 
+    def keys_of(self, person: str) -> frozenset[str]:
+        """Return the keys by which a person is let in now, also those that were replaced."""
+        if self._users is None:
+            return frozenset()
+        trusted = chain(self._users.trusted("operators"), self._users.trusted("observers"))
+        return frozenset(key for name, key in trusted if name == person)
+
     def shut_out(self) -> list[str]:
         """Let the server know who floods now; return why it does not, if it does not."""
         if self._server is None or self._users is None:
@@ -90,6 +114,44 @@ class Reload:
         except OSError as exc:
             return [f"who floods is not shut out: {exc}"]
         return []
+
+    async def end_old_keys(self) -> None:
+        """Take each old key away when its time is over, for ever."""
+        while True:
+            await anyio.sleep(END_S)
+            problem = self.drop_ended(self._clock.now())
+            if problem and problem != self._not_ended:
+                log.error("an old key is trusted though its time is over: %s", problem)
+            self._not_ended = problem
+
+    def drop_ended(self, moment: Moment) -> str:
+        """Let nobody in by an old key that has ended; return why somebody still is, if so.
+
+        Nothing else is read or changed: a mistake in another file gives no key more time.
+        """
+        ended = self._ended(moment)
+        if self._users is None or not ended:
+            return ""
+        users = self._users.without(ended)
+        try:
+            if self._server is not None:
+                self._server.configure(users, tried=True)  # a part of what it has accepted
+        except OSError as exc:
+            return str(exc)
+        self._note_change(users, "overlap")
+        if self._server is None:
+            log.warning("an old key has ended: give the bus what `safetyd nats-config` prints now")
+        with suppress(OSError, KeyUnusable):  # the next reload does it, or says what is wrong
+            self._settings.keyring.settle(max(key.until for key in ended))
+        return ""
+
+    def _ended(self, moment: Moment) -> set[OldKey]:
+        """Return the old keys whose time is over, also if the wall clock was put back meanwhile."""
+        keys = self._users.old_keys.values() if self._users is not None else ()
+        held = {key for of_role in keys for _, key in of_role}
+        left = {key: (key.until - moment.at).total_seconds() for key in held}
+        self._end_t = {key: self._end_t.get(key, moment.t + left[key]) for key in held}
+        return {key for key in held if left[key] <= 0 or self._end_t[key] <= moment.t}
 
     def configured(self, why: Literal["start", "reload"]) -> Callable[[Engine, Moment], Event]:
         policy = self._settings.policy
@@ -114,7 +176,8 @@ class Reload:
         if before is None:
             return
         was, is_ = _named(before), _named(users)
-        added, removed = sorted(is_ - was), sorted(was - is_)
+        added = [is_[key] + _after(users, key) for key in sorted(is_.keys() - was.keys())]
+        removed = [was[key] for key in sorted(was.keys() - is_.keys())]
         if added or removed:
             self._ticker.put(
                 lambda moment: KeysChanged(
@@ -123,9 +186,26 @@ class Reload:
             )
 
 
-def _named(users: Users) -> set[str]:
-    roles = {"agent": users.agents, "operator": users.operators, "observer": users.observers}
-    return {f"{role} {name} {key}" for role, keys in roles.items() for name, key in keys.items()}
+def _named(users: Users) -> dict[Key, str]:
+    """Return every key that is trusted, with how it is told of."""
+    old = {
+        (role, name, key.public): f"old {role[:-1]} {name} {key.public}"
+        for role in ROLES
+        for name, key in users.old_keys.get(role, ())
+    }
+    newest = {
+        (role, name, key): f"{role[:-1]} {name} {key}"
+        for role in ROLES
+        for name, key in users.newest(role).items()
+    }
+    return old | newest
+
+
+def _after(users: Users, key: Key) -> str:
+    """Say which keys a new one follows, as long as they are trusted."""
+    role, name, _ = key
+    followed = [old for whose, old in users.old_keys.get(role, ()) if whose == name]
+    return "".join(f" after {old.public}, which ends {in_utc(old.until)}" for old in followed[:1])
 
 
 def _some(texts: list[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from itertools import chain
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -13,19 +13,21 @@ from msgspec.structs import replace
 from safetyd.agents.intake import BOUNDS, Intake
 from safetyd.agents.pricing import price_list
 from safetyd.bus.flood_gate import FloodGate, KeylessGate
-from safetyd.bus.keyring import Keyring, public_key, seed_in
+from safetyd.bus.keyring import ROLES, Keyring, public_key, seed_in
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.server_config import Users
+from safetyd.clock import Clock
 from safetyd.core.guards.gate.own_resources import OwnConfig
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, load
 from safetyd.daemon.project_files import with_files
-from safetyd.host import THIS_MACHINE, netloc, session_bus, system_zone
+from safetyd.host import THIS_MACHINE, netloc, own_config, session_bus, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
+from safetyd.operators.web_access import PersonRole
 
 # What is built once; a change to it waits for the next start.
-BUILT_ONCE: Final = ("bus", "web", "audit", "stop")
+BUILT_ONCE: Final = ("bus", "web", "audit", "stop", "outlets")
 
 AnyRules = TypeVar("AnyRules", RulesConfig, ProjectRules)
 
@@ -116,6 +118,8 @@ class Settings:
         self.question_limits = QuestionLimits()
         self.flood_gate = FloodGate(BOUNDS)  # of agents with a key
         self._keyed: frozenset[str] = frozenset()
+        self._operators: frozenset[str] = frozenset()
+        self._observers: frozenset[str] = frozenset()
         self._names: dict[str, str] = {}
         self.next_start: tuple[str, ...] = ()  # sections whose change waits for it
 
@@ -141,6 +145,12 @@ class Settings:
     def has_key(self, agent: str) -> bool:
         return agent in self._keyed
 
+    def role_of(self, name: str) -> PersonRole | None:
+        """Return what a person's key permits, None for who has none."""
+        if name in self._operators:
+            return "operator"
+        return "observer" if name in self._observers else None
+
     def name_of(self, key: str) -> str:
         """Return who has this public key."""
         return self._names.get(key, key)
@@ -151,30 +161,43 @@ class Settings:
         return seed_in(Path(key_file) if key_file else self.keyring.daemon)
 
     def users(self) -> Users:
-        """Read the keys as they are now."""
+        """Read the keys as they are now; what a rotation or an end has left undone is done."""
+        now = Clock().now().at
+        with suppress(OSError):  # reading passes over what is left
+            self.keyring.settle(now)
         agents = dict(self.keyring.public("agents"))
         operators = dict(self.keyring.public("operators"))
         observers = dict(self.keyring.public("observers"))
-        self._keyed = frozenset(agents)
-        named = (agents.items(), operators.items(), observers.items())
-        self._names = {key: name for name, key in chain(*named)}
-        return Users(
+        self._operators, self._observers = frozenset(operators), frozenset(observers)
+        users = Users(
             daemon=public_key(self.keyring.daemon),
             agents=agents,
             operators=operators,
             observers=observers,
             open_agents=self.config.bus.keyless,
+            old_keys=self.keyring.old_keys(now),
             door_open=self.keyless_gate.open,
             shut=self.question_limits.flood_gate.shut,
             shut_agents=self.flood_gate.shut,
         )
+        self._keyed = frozenset(agents)
+        self._names = {key: name for role in ROLES for name, key in users.trusted(role)}
+        return users
 
     def read(self) -> Config:
-        """Return what the file says now, and change nothing."""
-        return load(self.path)
+        """Return what the file says now, and change nothing.
+
+        Whoever started without a file may have written the data directory's own since.
+        """
+        return load(self._file)
+
+    @property
+    def _file(self) -> Path | None:
+        return self.path or own_config(self.data_dir)
 
     def adopt(self, fresh: Config) -> None:
         """Let a configuration be in force, but for what is built once."""
+        self.path = self._file
         self.next_start = self._kept_back(fresh)
         for name in self.next_start:
             log.warning("[%s] has changed and takes effect at the next start", name)

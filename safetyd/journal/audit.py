@@ -8,9 +8,7 @@ import hashlib
 import mmap
 import os
 import re
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -91,8 +89,13 @@ class Audit:
             return torn or earlier
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._size = path.stat().st_size
-        self._hash, self.seq = _end_of(path)
+        self._hash, self.seq = end_of(path)
         return torn
+
+    @property
+    def head(self) -> str:
+        """Return the hash of the last line."""
+        return self._hash.decode()
 
     def append(self, lines: Sequence[bytes], last_seq: int) -> None:
         """Add journal lines. OSError means that nothing was added."""
@@ -191,34 +194,45 @@ def verify(directory: Path) -> Verified:
     )
 
 
-def find(directory: Path, wanted: Callable[[bytes], bool], max_bytes: int) -> list[bytes]:
-    """Return the lines that are wanted, oldest first.
+class ChainCheck:
+    """Follows the whole lines of files, one after the other, and goes on after what is broken.
 
-    If there are too many, repeats (`"first":false`) give way to first decisions, older ones first.
+    `broken` is the first place that does not fit, and why.
     """
-    kept: list[tuple[bool, bytes]] = []
-    room = max_bytes
-    for _, line in _lines(files(directory)):
-        if wanted(line):
-            kept.append((b'"first":false' not in line, line))
-            room -= len(line)
-        while room < 0 and len(kept) > 1:
-            repeat = next((place for place, (first, _) in enumerate(kept) if not first), 0)
-            room += len(kept.pop(repeat)[1])
-    return [line for _, line in kept]
 
+    def __init__(self) -> None:
+        self.broken = ""
+        self._link = NO_HASH
+        self._seq: int | None = None  # None: nothing was read yet
 
-def tail(directory: Path, count: int) -> list[bytes]:
-    """Return the last whole lines, oldest first."""
-    found: list[bytes] = []
-    for path in reversed(files(directory)):
-        with path.open("rb") as file:
-            whole = (line for line in islice(file, 1, None) if line.endswith(b"\n"))
-            newest = deque(whole, maxlen=count)
-        found = [*(line[:-1] for line in newest), *found]
-        if len(found) >= count:
-            break
-    return found[max(0, len(found) - count) :]
+    def follow(self, file: str, number: int, line: bytes) -> None:
+        place = f"{file}:{number}"
+        try:
+            if number == 1:
+                self._begin(place, line)
+            else:
+                self._link, self._seq = _next_link(place, line, self._link, self._seq or 0)
+        except BrokenAudit as exc:
+            self.broken = self.broken or str(exc)
+            self._go_on(line)
+
+    def _begin(self, place: str, line: bytes) -> None:
+        opened = _opening(place, line)
+        link, known = opened.previous.encode(), self._seq
+        goes_on = known is None or (link, opened.after_seq) == (self._link, known + opened.missing)
+        self._link, self._seq = link, opened.after_seq
+        if not goes_on:
+            raise BrokenAudit(f"{place}: does not continue the file before it")
+
+    def _go_on(self, line: bytes) -> None:
+        """Believe a line that does not fit, so that what follows it can be judged."""
+        hashed = _HASHED.search(line)
+        try:
+            numbered = _decode_seq(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            numbered = Numbered(seq=(self._seq or 0) + 1)
+        self._link = hashed.group(1) if hashed else self._link
+        self._seq = numbered.seq or numbered.after_seq
 
 
 def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
@@ -279,10 +293,12 @@ def _cut_torn_line(path: Path) -> Torn | None:
     return Torn(path.name, len(torn), hashlib.sha256(torn).hexdigest())
 
 
-def _end_of(path: Path) -> tuple[bytes, int]:
+def end_of(path: Path) -> tuple[bytes, int]:
+    """Return the hash and the number of a file's last whole line."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-        line = file.read().splitlines()[-1]
+        tail = file.read()
+    line = tail[: tail.rfind(b"\n")].rpartition(b"\n")[2]
     hashed = _HASHED.search(line)
     if hashed is None:
         raise BrokenAudit(f"{path.name}: its last line has no hash")

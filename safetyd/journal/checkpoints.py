@@ -63,15 +63,17 @@ class Checkpoints:
         """
         for path in self.paths():
             try:
-                yield _read(path)
+                yield read(path)
             except Unloadable as error:
                 path.rename(path.with_suffix(".unloadable"))
                 yield error
 
 
-def _read(path: Path) -> SavedCheckpoint:
+def read(path: Path, content: bytes | None = None) -> SavedCheckpoint:
+    """Return the checkpoint of a file, or in what was read of it; raises `Unloadable`."""
     try:
-        sealed = msgspec.msgpack.decode(path.read_bytes(), type=Sealed)
+        data = path.read_bytes() if content is None else content
+        sealed = msgspec.msgpack.decode(data, type=Sealed)
         if hashlib.sha256(sealed.body).digest() != sealed.sha256:
             raise Unloadable(f"{path}: its checksum is wrong")
         saved = msgspec.msgpack.decode(sealed.body, type=SavedCheckpoint)
@@ -80,3 +82,9 @@ def _read(path: Path) -> SavedCheckpoint:
     if saved.engine.schema != SCHEMA:
         raise Unloadable(f"{path}: schema {saved.engine.schema}, this version reads {SCHEMA}")
     return saved
+
+
+def state_digest(checkpoint: Checkpoint) -> str:
+    """Return what two engines have in common exactly if they know the same."""
+    known = [(name, checkpoint.actors[name]) for name in sorted(checkpoint.actors)]
+    return hashlib.sha256(_encode((checkpoint.seq, known))).hexdigest()

@@ -50,6 +50,7 @@ class Compaction:
         self._saved_seq = 0 if saved is None else saved.engine.seq
         self._saved_at = uptime()
         self._measured_seq = 0
+        self.problem = ""  # why the last checkpoint was not written
 
     async def run(self) -> None:
         while True:
@@ -57,8 +58,11 @@ class Compaction:
             if await self._due():
                 await self.save()
 
-    async def save(self) -> None:
-        """Write a checkpoint of the next batch boundary, then trim below the one before it."""
+    async def save(self) -> Path | None:
+        """Write a checkpoint of the next batch boundary, then trim below the one before it.
+
+        Returns where it is, or None if it could not be written: then `problem` says why.
+        """
         async with self._saving:
             stream_seq, frozen = await self._freeze()
             self._saved_at = uptime()
@@ -68,11 +72,14 @@ class Compaction:
                     await self._bucket.put(path, await anyio.Path(path).read_bytes())
             except (OSError, nats.errors.Error, TimeoutError) as exc:
                 log.error("no checkpoint could be written, the journal stays whole: %s", exc)  # noqa: TRY400 - the cause is in the text
-                return
+                self.problem = str(exc)
+                return None
+            self.problem = ""
             self._saved_seq = saved.engine.seq
             if saved.stream_seq > self._newest:
                 self._older, self._newest = self._newest, saved.stream_seq
             await self._trim()
+            return path
 
     async def _trim(self) -> None:
         try:

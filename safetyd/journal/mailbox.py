@@ -7,7 +7,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 import anyio
 import msgspec
 
-from safetyd.clock import uptime
+from safetyd.clock import uptime, worked
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 
@@ -183,12 +183,12 @@ class InquiryEnvelope:
         self._answer = msgspec.Raw()
 
     def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        begun = uptime()
+        begun = worked()
         found = self._next(engine, moment)
         if found is not None:
             self._answer = msgspec.Raw(_encode(found))
             self.done = True
-        self._spent(uptime() - begun)
+        self._spent(worked() - begun)
         return ()
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience

@@ -8,7 +8,7 @@ files.
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -16,18 +16,17 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from safetyd.core.engine.journal_lines import decode
 from safetyd.core.events.decision_events import Transcribed
 from safetyd.core.events.event import Event
 from safetyd.core.messages.transcript import Transcript
 from safetyd.host import write_whole
-from safetyd.journal.audit import Opened, files
+from safetyd.journal.audit_reading import lines_after, read_event
 
 DIRECTORY: Final = "transcripts"
 MAX_WAITING: Final = 256
 AGAIN_S: Final = 5.0
+WRITTEN: Final = ".written"
 
-_WRITTEN: Final = ".written"
 _TOLD: Final = b'{"event":"transcribed",'
 _NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d-\d{6})(?:-(\d+))?")
 
@@ -90,10 +89,7 @@ class TranscriptFiles:
     @property
     def written(self) -> int:
         """The number of the last event that is a file."""
-        try:
-            return int((self._directory / _WRITTEN).read_text())
-        except (FileNotFoundError, ValueError):
-            return 0
+        return last_written(self._directory)
 
     def _file(self, event: Transcribed, written: int) -> int:
         if event.seq <= written:
@@ -103,7 +99,7 @@ class TranscriptFiles:
             filed = {**msgspec.structs.asdict(event.transcript), "seq": event.seq}
             data = msgspec.json.format(msgspec.json.encode(filed), indent=2)
             write_whole(path, data + b"\n")
-        write_whole(self._directory / _WRITTEN, b"%d\n" % event.seq)
+        write_whole(self._directory / WRITTEN, b"%d\n" % event.seq)
         return event.seq
 
     def _free(self, event: Transcribed) -> Path | None:
@@ -116,7 +112,15 @@ class TranscriptFiles:
         numbers = count(2)
         while path.exists():
             last, path = path, self._directory / f"{start}-{next(numbers)}.json"
-        return None if last is not None and _seq(last) == event.seq else path
+        return None if last is not None and seq_in(last) == event.seq else path
+
+
+def last_written(directory: Path) -> int:
+    """Return the number of the last event that is a file of a directory."""
+    try:
+        return int((directory / WRITTEN).read_text())
+    except (FileNotFoundError, ValueError):
+        return 0
 
 
 def names(directory: Path) -> list[str]:
@@ -132,42 +136,17 @@ def read(directory: Path, name: str) -> Filed:
 
 def told_since(audit: Path, seq: int) -> Iterator[Transcribed]:
     """Yield the transcripts that the audit files tell of after event `seq`, in order."""
-    for path in _later(files(audit), seq):
-        with path.open("rb") as file:
-            for line in file:
-                event = _transcribed(line) if line.startswith(_TOLD) else None
-                if event is not None and event.seq > seq:
-                    yield event
-
-
-def _later(paths: Sequence[Path], seq: int) -> list[Path]:
-    """Leave out the files that end with event `seq` or before, as the one after each says."""
-    return [path for path, after in pairwise(paths) if not _begins_by(after, seq)] + [*paths[-1:]]
-
-
-def _begins_by(path: Path, seq: int) -> bool:
-    with path.open("rb") as file:
-        line = file.readline()
-    try:
-        return msgspec.json.decode(line, type=Opened).after_seq <= seq
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False  # `safetyd audit verify` complains of it
-
-
-def _transcribed(line: bytes) -> Transcribed | None:
-    """Return what a line tells; one that is torn or damaged tells nothing."""
-    try:
-        event = decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return event if isinstance(event, Transcribed) else None
+    for line in lines_after(audit, seq):
+        if line.startswith(_TOLD) and isinstance(event := read_event(line), Transcribed):
+            yield event
 
 
 def _order(name: re.Match[str]) -> tuple[str, int]:
     return name[1], int(name[2] or 1)
 
 
-def _seq(path: Path) -> int:
+def seq_in(path: Path) -> int:
+    """Return the number of the event that told a transcript, 0 for what is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Filed).seq
     except (OSError, msgspec.DecodeError):

@@ -12,6 +12,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from safetyd.core.events.daemon_events import DiskLevel, DiskUse
 from safetyd.core.events.decision_events import Decided, Reported, Settled
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound
@@ -20,8 +21,11 @@ from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
 from safetyd.monitoring.counters import Counters, Histogram
+from safetyd.monitoring.outlet_metrics import outlet_families
+from safetyd.monitoring.outlet_state import OutletState
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+DISK_LEVELS: Final[tuple[DiskLevel, ...]] = ("good", "warn", "critical")
 SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500)
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
@@ -36,6 +40,11 @@ class Sources(NamedTuple):
     guards: Callable[[], Sequence[str]] = tuple
     reload_ok: Callable[[], bool] = lambda: True
     gauges: Callable[[], Iterable[GaugeMetricFamily | None]] = tuple
+    disk: Callable[[], DiskUse | None] = lambda: None
+    ready: Callable[[], bool] = lambda: True
+    bus_up: Callable[[], bool] = lambda: True
+    reconnects: Callable[[], int] = int
+    outlets: Callable[[], Sequence[OutletState]] = tuple
 
 
 class Metrics(Collector):
@@ -114,6 +123,7 @@ class Metrics(Collector):
         yield self._guard_verdicts()
         yield self._append_seconds.family("safetyd_journal_append_seconds", "One durable append.")
         yield self._batch_events.family("safetyd_journal_batch_events", "Events in one append.")
+        yield from self._bus()
         yield _gauge(
             "safetyd_emergency_stop_active", "1 while any stop holds.", self._sources.stopped()
         )
@@ -128,6 +138,8 @@ class Metrics(Collector):
         audit = CounterMetricFamily("safetyd_audit_bytes", "Bytes written to the audit files.")
         audit.add_metric([], self._sources.audit_bytes())
         yield audit
+        yield from self._disk()
+        yield from outlet_families(self._sources.outlets())
         yield from self._counters.families()
         yield from self._sources.gauges()
         yield InfoMetricFamily("safetyd_build", "What runs here.", value={"version": self._version})
@@ -139,6 +151,35 @@ class Metrics(Collector):
         for (severity, cause), count in self._decisions.items():
             family.add_metric([severity, cause], count)
         return family
+
+    def _bus(self) -> Iterator[Family]:
+        sources = self._sources
+        yield _gauge("safetyd_ready", "0 while no proposal would be answered.", sources.ready())
+        yield _gauge("safetyd_bus_up", "0 while the bus is not heard.", sources.bus_up())
+        reconnects = CounterMetricFamily("safetyd_bus_reconnects", "Connections made anew.")
+        reconnects.add_metric([], sources.reconnects())
+        yield reconnects
+
+    def _disk(self) -> Iterator[GaugeMetricFamily]:
+        use = self._sources.disk()
+        if use is None:
+            return
+        yield _gauge(
+            "safetyd_disk_free_bytes",
+            "What can still be written where the data directory is.",
+            use.free_bytes,
+        )
+        yield _gauge(
+            "safetyd_disk_total_bytes", "What could be if nothing else was.", use.total_bytes
+        )
+        level = DISK_LEVELS.index(use.level)
+        yield _gauge("safetyd_disk_level", "0 good, 1 filling, 2 nearly full.", level)
+        parts = GaugeMetricFamily(
+            "safetyd_data_bytes", "What the data directory has on disk.", labels=["part"]
+        )
+        for part, count in use.parts.items():
+            parts.add_metric([part], count)
+        yield parts
 
     def _guard_verdicts(self) -> CounterMetricFamily:
         family = CounterMetricFamily(

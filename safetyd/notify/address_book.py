@@ -62,6 +62,17 @@ def persons(tables: Tables) -> tuple[RecipientConfig, ...]:
     return found or (RecipientConfig(name=OPERATOR),)
 
 
+def report_readers(tables: Tables) -> tuple[str, ...]:
+    """Return who wants the daily report."""
+    usual = tables.notifications.daily_report
+    named = tuple(
+        person.name
+        for person in persons(tables)
+        if (usual if person.daily_report is None else person.daily_report)
+    )
+    return (*named, EVERYONE) if usual else named
+
+
 def address_of(tables: Tables, recipient: str, channel: str) -> str:
     """Return where a recipient is reached; empty for a channel that knows by itself."""
     for person in persons(tables):

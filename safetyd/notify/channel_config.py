@@ -77,6 +77,8 @@ class NotificationsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     batch_mode: BatchMode = "trailing"
     alert_batch_seconds: Seconds = 600.0
     summaries: Summaries = "each"
+    daily_report: bool = False  # to everybody whose own table does not say otherwise
+    report_at: TimeOfDay = "07:00"  # of `timezone`
     quiet_start: TimeOfDay = "23:00"
     quiet_end: TimeOfDay = "07:00"
     quiet_days: tuple[Day, ...] = ()
@@ -97,6 +99,7 @@ class RecipientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     email: str = ""
     sms: str = ""
     timezone: str = ""
+    daily_report: bool | None = None
     quiet_start: TimeOfDay | None = None
     quiet_end: TimeOfDay | None = None
     quiet_days: tuple[Day, ...] | None = None

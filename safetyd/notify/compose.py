@@ -12,18 +12,26 @@ import msgspec
 from safetyd.core.approvals.assurance import approvable, risk_within, says_all
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.notification_events import SHOWN, Item, Note
+from safetyd.core.events.notification_events import (
+    SHOWN,
+    Item,
+    Note,
+    NoteSheet,
+    SheetRule,
+    SheetSection,
+)
 from safetyd.core.messages.binding import besides, diff_of
 from safetyd.core.messages.proposal import Proposal, Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.recipients import Recipient
 from safetyd.notify.message import Notice, Privacy, Topic
-from safetyd.notify.sanitize import harmless, one_line
+from safetyd.notify.sanitize import harmless, harmless_nearly, one_line
 from safetyd.operators.views.request_facts import SECTIONS, RequestFacts, facts_of, short_digest
 
 TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
 LINE_CHARS: Final = 160
+SHEET_CHARS: Final = 600  # of a line of a report
 RULES: Final = 5
 
 NotNow = Literal["cancelled", "expired", "quiet"]
@@ -151,7 +159,7 @@ class Composer:
     ) -> Topic:
         asked, proposal, facts = request.asked, request.asked.proposal, facts_of(request)
         text, why = _said(request)
-        shown = harmless(text, TEXT_CHARS)
+        shown = harmless_nearly(text, TEXT_CHARS)
         topic = Topic(
             kind=item.kind,
             ref=request.id,
@@ -216,7 +224,7 @@ def _by_reply(request: Request, ways: tuple[str, ...], most: Risk | None) -> boo
 
 def _noted(note: Note, link: str) -> Topic:
     limit = SUMMARY_CHARS if note.kind == "summary" else TEXT_CHARS
-    shown = harmless(note.text, limit)
+    shown = harmless_nearly(note.text, limit)
     return Topic(
         kind=note.kind,
         ref=note.id,
@@ -227,6 +235,25 @@ def _noted(note: Note, link: str) -> Topic:
         agent=note.agent or "",
         count=note.count,
         link=link,
+        sheet=None if note.sheet is None else _shown_sheet(note.sheet),
+    )
+
+
+def _shown_sheet(sheet: NoteSheet) -> NoteSheet:
+    """Return a report without what could harm; names in it are the agents' own."""
+    return NoteSheet(
+        colour=sheet.colour,
+        rules=tuple(
+            SheetRule(rule.colour, one_line(rule.says, SHEET_CHARS), rule.todo)
+            for rule in sheet.rules
+        ),
+        sections=tuple(
+            SheetSection(
+                part.title, tuple((name, one_line(said, SHEET_CHARS)) for name, said in part.lines)
+            )
+            for part in sheet.sections
+        ),
+        more=sheet.more,
     )
 
 

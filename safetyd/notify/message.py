@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from safetyd.core.events.notification_events import ItemKind
+from safetyd.core.events.notification_events import ItemKind, NoteSheet
 from safetyd.core.messages.proposal import Urgency
 from safetyd.operators.views.request_facts import danger_of, no_text
 
@@ -79,6 +79,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""  # that approves on its page; empty: it can be approved at a terminal only
     by_reply: bool = False  # the code approves by SMS, too
     commands: tuple[str, ...] = ()  # to approve and to deny at a terminal
+    sheet: NoteSheet | None = None  # a report in parts, which `text` has in short
 
     @property
     def asks(self) -> bool:

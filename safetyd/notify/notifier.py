@@ -15,7 +15,7 @@ from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Unparked
-from safetyd.host import session_bus
+from safetyd.host import secret_directories, session_bus
 from safetyd.journal.mailbox import EventEnvelope, Mailbox
 from safetyd.notify.address_book import Tables, address_of, persons, privacy_of
 from safetyd.notify.channel import Channel, Misconfigured
@@ -34,12 +34,7 @@ from safetyd.notify.outbox_control import (
     TestCommand,
 )
 from safetyd.notify.preview import PreviewQuestion, Previews
-from safetyd.notify.registry import (
-    ChannelSurroundings,
-    open_channels,
-    secret,
-    secret_directories,
-)
+from safetyd.notify.registry import ChannelSurroundings, open_channels, secret
 from safetyd.notify.sms.delivery_reports import DeliveryReports
 from safetyd.notify.sms.sms_channel import Sms, TwilioSettings
 from safetyd.operators.commands import FromFields, read

@@ -4,18 +4,16 @@ A channel that cannot be opened is there all the same, and says why to whoever w
 """
 
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import anyio.to_thread
 
+from safetyd.host import NoSecret, read_secret
 from safetyd.notify.channel import Channel, Limits, Misconfigured, Receipt
 from safetyd.notify.channel_config import AppriseConfig, NotificationsConfig
 from safetyd.notify.message import Notice
-
-MAX_SECRET_BYTES: Final = 64 * 1024
 
 log = logging.getLogger("safetyd.notify")
 
@@ -142,29 +140,9 @@ def missing_secrets(
                 yield f"notifications.{setting}", str(exc)
 
 
-def secret_directories(data_dir: Path) -> tuple[Path, ...]:
-    """Return where secrets that are named without a path are looked for: systemd's, then ours."""
-    given = os.environ.get("CREDENTIALS_DIRECTORY", "")
-    return (*((Path(given),) if given else ()), data_dir)
-
-
 def secret(file: str, directories: Iterable[Path]) -> str:
-    """Return what stands in a file, looked for in these directories if it has no full path.
-
-    An error names the file and never what is in it.
-    """
-    path = Path(file)
+    """Return what stands in a file, looked for in these directories if it has no full path."""
     try:
-        for path in (directory / file for directory in directories):
-            if path.exists():
-                break
-        content = path.read_bytes()
-    except (OSError, ValueError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else exc
-        raise Misconfigured(f"{path} cannot be read: {why}") from None
-    if not content.strip() or len(content) > MAX_SECRET_BYTES:
-        raise Misconfigured(f"{path} holds no secret: it is empty or far too long")
-    try:
-        return content.decode().strip()
-    except UnicodeDecodeError:
-        raise Misconfigured(f"{path} is not a text in UTF-8") from None
+        return read_secret(file, directories)
+    except NoSecret as exc:
+        raise Misconfigured(str(exc)) from None

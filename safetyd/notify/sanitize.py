@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from safetyd.core.text.visible_text import BLANK
 
 MAX_CHARS: Final = 500
+SPARED: Final = 40  # so few characters are not worth a cut
 MAX_MARKS: Final = 4  # in a row; no language puts more on one letter
 
 _AHEAD: Final = 4  # times the limit is looked at, since some of it may vanish
@@ -65,6 +66,12 @@ def harmless(text: str, limit: int = MAX_CHARS) -> Sanitized:
         taken = taken * limit // len(shown)
         shown = _clean(text[:taken])
     return Sanitized(shown, len(text) - taken)
+
+
+def harmless_nearly(text: str, limit: int) -> Sanitized:
+    """Return about `limit` characters of a text, a few more if that is all of it."""
+    whole = harmless(text, limit + SPARED)
+    return harmless(text, limit) if whole.cut else whole
 
 
 def one_line(text: str, limit: int) -> str:

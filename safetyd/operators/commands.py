@@ -5,9 +5,10 @@ Each is checked when it is read and planned when its turn comes; nothing is done
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from safetyd.bus.codec import Fields
 from safetyd.core.engine.engine import Engine
@@ -26,6 +27,7 @@ from safetyd.core.party import KEYLESS
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.budget_commands import RaiseCommand, budget_raise
 from safetyd.operators.grant_commands import GrantCommand, RevokeCommand, grant_add, grant_revoke
+from safetyd.operators.keeping_access import BackupMadeCommand, backup_made
 from safetyd.operators.replies import DONE, Done, Refusal, Reply
 
 NAMED: Final = 10  # of those in safe mode, in a sentence
@@ -34,6 +36,7 @@ EXITS_BYTES: Final = 64 * 1024
 EXIT_BYTES: Final = 800  # with the longest names, and what people are told
 
 Command = TypeVar("Command")
+Via = Annotated[str, Meta(max_length=64)]  # the way of a command: nothing for the bus, or "web"
 FromFields = Callable[[str, Fields], Plan[Reply]]
 
 
@@ -48,11 +51,13 @@ class CommandRefused(Exception):
 class PauseCommand(msgspec.Struct):
     agent: str
     reason: str = ""
+    via: Via = ""
 
 
 class EnterCommand(msgspec.Struct):
     agent: str | None = None
     reason: str = ""
+    via: Via = ""
 
 
 class ExitCommand(msgspec.Struct):
@@ -60,6 +65,7 @@ class ExitCommand(msgspec.Struct):
     all: bool = False
     force: bool = False
     reason: str = ""
+    via: Via = ""
 
 
 class AckCommand(msgspec.Struct):
@@ -95,6 +101,7 @@ def pause(by: str, command: PauseCommand) -> Plan[Done]:
             source=OPERATOR,
             by=by,
             reason=command.reason,
+            via=command.via,
         )
         return Carried((paused,), DONE)
 
@@ -113,6 +120,7 @@ def unpause(by: str, command: PauseCommand) -> Plan[UnpauseDone]:
             sources=sources,
             by=by,
             reason=command.reason,
+            via=command.via,
         )
         return Carried((unpaused,) if sources else (), UnpauseDone(ok=True, cleared=sources))
 
@@ -124,7 +132,12 @@ def safe_mode_enter(by: str, command: EnterCommand) -> Plan[Done]:
 
     def plan(_engine: Engine, moment: Moment) -> Carried[Done]:
         entered = SafeModeEntered(
-            at=moment.at, t=moment.t, by=by, agent=_named(command.agent), reason=command.reason
+            at=moment.at,
+            t=moment.t,
+            by=by,
+            agent=_named(command.agent),
+            reason=command.reason,
+            via=command.via,
         )
         return Carried((entered,), DONE)
 
@@ -151,6 +164,7 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
                 agent=_named(agent),
                 reason=command.reason,
                 forced=command.force,
+                via=command.via,
             )
             for agent in left
         ]
@@ -183,6 +197,7 @@ PLANS: Final[Mapping[str, FromFields]] = {
     "grant_revoke": read(RevokeCommand, grant_revoke),
     "budget_raise": read(RaiseCommand, budget_raise),
     "ack": read(AckCommand, ack),
+    "backup_made": read(BackupMadeCommand, backup_made),
 }
 
 

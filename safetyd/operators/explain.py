@@ -7,19 +7,20 @@ not restrict it only today's numbers are known, and they are told apart.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.engine.journal_lines import decode
 from safetyd.core.events.decision_events import Decided, Reported, Withheld
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards import Chain
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import CommandPart, Severity, Verdict, all_of, strictest
+from safetyd.operators.explain_search import LikeDecisions, Searched
+from safetyd.operators.proposal_trail import AuditPlace, Step
 from safetyd.operators.replies import Done
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
@@ -68,6 +69,7 @@ class DecisionExplained(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     guards: tuple[GuardExplained, ...]
     proposal: Proposal
+    audit: AuditPlace | UnsetType = UNSET  # where it was written down
 
 
 class OutcomeExplained(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,51 +87,38 @@ class WithheldExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainAnswer(Done, frozen=True, kw_only=True):
+    """`steps` are the proposal's way from one event to the next, `like` others of its kind."""
+
     id: str
     decisions: tuple[DecisionExplained, ...]
     outcomes: tuple[OutcomeExplained, ...]
     withheld: tuple[WithheldExplained, ...]
+    steps: tuple[Step, ...] = ()
+    like: LikeDecisions | UnsetType = UNSET
 
 
-class Story(NamedTuple):
-    """What the audit lines say of one id."""
-
-    id: str
-    decided: list[Decided]
-    outcomes: list[OutcomeExplained]
-    withheld: list[WithheldExplained]
-
-
-def story(lines: Sequence[bytes], id_: str) -> Story | None:
-    """Return what was decided about a proposal and how it went; None if nothing was."""
-    told = Story(id_, [], [], [])
-    for line in lines:
-        match _read(line):
-            case Decided() as event if event.id == id_:
-                told.decided.append(event)
-            case Reported(telemetry=Outcome(id=named) as outcome) as event if named == id_:
-                told.outcomes.append(_outcome(event, outcome))
-            case Withheld() as event if event.id == id_:
-                told.withheld.append(_withheld(event))
-    return told if told.decided else None
-
-
-def explain(told: Story, today: Today, max_bytes: int = PAGE_BYTES) -> ExplainAnswer:
+def explain(found: Searched, today: Today, max_bytes: int = PAGE_BYTES) -> ExplainAnswer:
     """Return the account of a proposal, with what `today` says of guards that did not restrict.
 
     If there are too many decisions, repeats give way to first ones and older to newer ones.
     """
-    foremost = sorted(told.decided, key=lambda event: (event.first, event.seq), reverse=True)
-    rows = (_decided(event, today(event)) for event in foremost)
+    trail, like = found
+    outcomes = tuple(filter(None, map(_outcome, trail.events)))
+    withheld = tuple(_withheld(event) for event in trail.events if isinstance(event, Withheld))
+    steps = trail.steps()
+    foremost = sorted(trail.decided, key=lambda event: (event.first, event.seq), reverse=True)
+    rows = (decision_explained(event, today(event), trail.places[event.seq]) for event in foremost)
     newest = next(rows)
-    room = max_bytes - len(msgspec.json.encode((newest, told.outcomes, told.withheld)))
+    room = max_bytes - len(msgspec.json.encode((newest, outcomes, withheld, steps, like)))
     decisions = sorted((newest, *fitting(rows, room)), key=attrgetter("seq"))
     return ExplainAnswer(
         ok=True,
-        id=told.id,
+        id=trail.id,
         decisions=tuple(decisions),
-        outcomes=tuple(told.outcomes),
-        withheld=tuple(told.withheld),
+        outcomes=outcomes,
+        withheld=withheld,
+        steps=steps,
+        like=like or UNSET,
     )
 
 
@@ -142,15 +131,9 @@ def untold(_event: Decided) -> Mapping[str, str]:
     return {}
 
 
-def _read(line: bytes) -> Event | None:
-    """Return None for a line that says nothing: a file's first, or one that was damaged."""
-    try:
-        return decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+def _outcome(event: Event) -> OutcomeExplained | None:
+    if not isinstance(event, Reported) or not isinstance(outcome := event.telemetry, Outcome):
         return None
-
-
-def _outcome(event: Reported, outcome: Outcome) -> OutcomeExplained:
     return OutcomeExplained(
         seq=event.seq, at=event.at, agent=event.agent, ok=outcome.ok, error=outcome.error
     )
@@ -160,7 +143,10 @@ def _withheld(event: Withheld) -> WithheldExplained:
     return WithheldExplained(seq=event.seq, at=event.at, why=event.why)
 
 
-def _decided(event: Decided, today: Mapping[str, str]) -> DecisionExplained:
+def decision_explained(
+    event: Decided, today: Mapping[str, str], place: AuditPlace | None = None
+) -> DecisionExplained:
+    """Return the account of one decision, with what `today` says of each other guard."""
     headline = strictest(event.verdicts)
     remedy, then = _way_out(event.verdicts, headline.decision)
     return DecisionExplained(
@@ -180,6 +166,7 @@ def _decided(event: Decided, today: Mapping[str, str]) -> DecisionExplained:
         digest=event.digest,
         guards=tuple(_guards(event.verdicts, today)),
         proposal=event.proposal,
+        audit=place or UNSET,
     )
 
 

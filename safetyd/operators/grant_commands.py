@@ -17,7 +17,7 @@ from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.gate.own_resources import OWN
-from safetyd.core.messages.binding import Seen, binding
+from safetyd.core.messages.binding import Seen, binding, shown_by, shown_paths
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.shell.shape import in_words
 from safetyd.core.text import patterns
@@ -155,7 +155,7 @@ def from_request(
         until=terms.until,
         request_id=request.id,
         type=asked.type,
-        project=asked.proposal.project,
+        project=request.shown.project,
         rules=rules,
         text=terms.text,
         paths=_touched(asked, kind) if PLACED & set(rules) else (),
@@ -171,12 +171,13 @@ def from_request(
 def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
     """Return the paths that a person was shown, where they lead, and those of a patch."""
     patched = (file.path for file in patch_of(asked.proposal, edits=kind.edits).files)
-    return tuple(dict.fromkeys((*asked.proposal.paths, *asked.resolved, *patched)))
+    shown = shown_paths(asked.proposal)[0] if asked.permission else asked.proposal.paths
+    return tuple(dict.fromkeys((*shown, *asked.resolved, *patched)))
 
 
 def _seen(engine: Engine, request: Request, kind: Kind) -> Seen:
     """Return what a grant covers: the shape of what was shown."""
-    asked, proposal = request.asked, request.asked.proposal
+    asked, proposal = request.asked, request.shown
     shaped = engine.reader.shaped(proposal)
     action = request.action
     if asked.permission or shaped is not proposal:
@@ -187,6 +188,8 @@ def _seen(engine: Engine, request: Request, kind: Kind) -> Seen:
         cost_usd=proposal.cost_usd,
         tokens=proposal.tokens,
         shape=shaped is not proposal,
+        shown=shown_by(shaped) if asked.permission else None,
+        resolved=asked.resolved if asked.permission else (),
     )
 
 

@@ -32,3 +32,9 @@ DONE: Final = Done(ok=True)
 
 def refused(code: str, error: str) -> Refusal:
     return Refusal(ok=False, error=error, code=code)
+
+
+def too_often(by: str, wait: float) -> Refusal:
+    """Say when somebody who asks more than is answered may ask again."""
+    error = f"{by} asks more than is answered; try again in {wait:.1f} s"
+    return Refusal(ok=False, error=error, code="rate_limit", retry_after_s=round(wait, 3))

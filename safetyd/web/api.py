@@ -5,7 +5,8 @@ answer is JSON, an error as `{"error": …}`.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -13,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from safetyd.bus.codec import Malformed, read_object
-from safetyd.bus.keyring import LOCAL_OPERATOR
+from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
@@ -22,11 +23,14 @@ from safetyd.core.party import KEYLESS
 from safetyd.operators.commands import CommandRefused, ExitCommand, check_kernel, safe_mode_exit
 from safetyd.operators.replies import Refusal
 from safetyd.web.engine_gateway import Ask, EngineGateway, Unanswered
+from safetyd.web.http_server import Routes
 
 BODY_S: Final = 5.0
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logging.getLogger("safetyd.web")
 
 _decode = msgspec.json.Decoder(ExitCommand).decode
 _encode = msgspec.json.Encoder().encode
@@ -35,26 +39,34 @@ _encode = msgspec.json.Encoder().encode
 class Api:
     """Everything under /api/. GET never changes anything."""
 
-    def __init__(self, bearer: str, gateway: EngineGateway) -> None:
-        self._bearer = bearer.encode()
+    def __init__(
+        self,
+        bearer: Callable[[], str],
+        gateway: EngineGateway,
+        further: Sequence[Routes] = (),
+    ) -> None:
+        self._bearer = bearer  # asked each time, for it can be rotated
         self._gateway = gateway
+        self._further = further
 
     def routes(self, outer: web.Application) -> None:
         app = web.Application(middlewares=[_errors_are_json, self._operator_only])
         app.router.add_get("/agent/safe-mode", self._get_safe_mode)
         app.router.add_post("/agent/safe-mode/exit", self._post_exit)
+        for add in self._further:
+            add(app)
         outer.add_subapp("/api/", app)
 
     @web.middleware
     async def _operator_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self._is_operator(request.headers.get("Authorization", "")):
+        try:
+            bearer = self._bearer()
+        except (OSError, KeyUnusable) as exc:
+            log.error("nobody is heard under /api/: %s", exc)  # noqa: TRY400 - it says it all
+            return _told({"error": "the operator's token cannot be read; the log says why"}, 503)
+        if not _carries(bearer, request.headers.get("Authorization", "")):
             return _told({"error": "an operator's bearer is needed"}, 401, CHALLENGE)
         return await handler(request)
-
-    def _is_operator(self, authorization: str) -> bool:
-        scheme, _, given = authorization.partition(" ")
-        same = hmac.compare_digest(given.strip().encode(errors="replace"), self._bearer)
-        return same and scheme.lower() == "bearer"
 
     async def _get_safe_mode(self, request: web.Request) -> web.Response:
         agent = _agent(request)
@@ -67,6 +79,12 @@ class Api:
         plan = safe_mode_exit(LOCAL_OPERATOR, command)
         answer, after = await self._gateway.carry_out(plan, _status_of(agent))
         return _not_left(answer) if isinstance(answer, Refusal) else _shown(agent, after)
+
+
+def _carries(bearer: str, authorization: str) -> bool:
+    scheme, _, given = authorization.partition(" ")
+    same = hmac.compare_digest(given.strip().encode(errors="replace"), bearer.encode())
+    return same and scheme.lower() == "bearer"
 
 
 @web.middleware

@@ -20,6 +20,10 @@ class Unanswered(Exception):
     """No answer can be given now; the text says why."""
 
 
+class NotBegun(Unanswered):
+    """Nothing was put to the engine, so nothing will be done later either."""
+
+
 class GatewayReply:
     """What the engine says, to somebody who may have given up waiting for it."""
 
@@ -32,12 +36,12 @@ class GatewayReply:
         self._answer = answer
         self._arrived.set()
 
-    async def wait(self) -> object:
-        with anyio.move_on_after(PATIENCE_S):
+    async def wait(self, patience_s: float) -> object:
+        with anyio.move_on_after(patience_s):
             await self._arrived.wait()
             return self._answer
         self.given_up = True
-        raise Unanswered(f"no answer came within {PATIENCE_S:g} s")
+        raise Unanswered(f"no answer came within {patience_s:g} s")
 
 
 class EngineGateway:
@@ -55,7 +59,17 @@ class EngineGateway:
         self._check_open()
         reply = GatewayReply()
         self._mailbox.put(QuestionEnvelope(ask, reply.told))
-        return await self._heard(reply)
+        return await self._heard(reply, PATIENCE_S)
+
+    async def hear(
+        self, put: Callable[[Callable[[object], None]], None], patience_s: float
+    ) -> object:
+        """Return what is told to whom `put` is given; that may need no engine, or several turns."""
+        if self._muted():
+            self._check_open()
+        reply = GatewayReply()
+        put(reply.told)
+        return await self._heard(reply, patience_s)
 
     async def carry_out(self, plan: Plan[Told], then: Ask) -> tuple[Told, object]:
         """Return the command's answer, and that to a question which follows right behind it.
@@ -68,25 +82,25 @@ class EngineGateway:
         self._mailbox.put(CommandEnvelope(turn.plan, lambda _answer: None))
         self._mailbox.put(QuestionEnvelope(then, reply.told))
         try:
-            after = await self._heard(reply)
+            after = await self._heard(reply, PATIENCE_S)
         except Unanswered as exc:
             raise Unanswered(f"{exc}; {turn.outlook}") from None
         return turn.answer, after
 
     def _check_open(self) -> None:
-        if self._muted():
-            raise Unanswered("another daemon may write the journal by now")
-        if problem := self._closed():
-            raise Unanswered(problem)
+        if problem := self._problem():
+            raise NotBegun(problem)
 
-    async def _heard(self, reply: GatewayReply) -> object:
+    def _problem(self) -> str:
+        return "another daemon may write the journal by now" if self._muted() else self._closed()
+
+    async def _heard(self, reply: GatewayReply, patience_s: float) -> object:
         try:
-            answer = await reply.wait()
-        except Unanswered:
-            self._check_open()  # says better why
-            raise
+            answer = await reply.wait(patience_s)
+        except Unanswered as exc:
+            raise Unanswered(self._problem() or str(exc)) from None  # which says better why
         if self._muted():
-            self._check_open()
+            raise Unanswered(self._problem())
         return answer
 
 

@@ -17,6 +17,8 @@ from safetyd.web.pages.result_pages import ResultPage
 COOKIE: Final = "__Host-safetyd-device"
 MAX_BODY: Final = 4096
 MAX_FIELDS: Final = 16
+LONG_BODY: Final = 48 * 1024  # of who is signed in: many requests at once
+MANY_FIELDS: Final = 600
 BODY_S: Final = 15.0
 WORDS_CHARS: Final = 500
 PEER_CHARS: Final = 200
@@ -47,21 +49,29 @@ def is_foreign(request: web.Request, public_origin: str) -> bool:
 
 async def read_fields(request: web.Request) -> dict[str, str]:
     """Return the fields of a form, the first of each name."""
-    body = await _body(request)
+    form = await read_form(request, MAX_BODY, MAX_FIELDS)
+    return {name: values[0] for name, values in form.items()}
+
+
+async def read_form(
+    request: web.Request, max_body: int = LONG_BODY, max_fields: int = MANY_FIELDS
+) -> dict[str, tuple[str, ...]]:
+    """Return the fields of a form, with all values of each name."""
+    body = await _body(request, max_body)
     try:
-        fields = parse_qs(body.decode(errors="replace"), max_num_fields=MAX_FIELDS)
+        fields = parse_qs(body.decode(errors="replace"), max_num_fields=max_fields)
     except ValueError:
         raise FormRefused(result_pages.malformed(HTTPStatus.BAD_REQUEST)) from None
-    return {name: values[0] for name, values in fields.items()}
+    return {name: tuple(values) for name, values in fields.items()}
 
 
-async def _body(request: web.Request) -> bytes:
+async def _body(request: web.Request, max_body: int) -> bytes:
     body = b""
     try:
         with anyio.fail_after(BODY_S):
             async for chunk in request.content.iter_any():
                 body += chunk
-                if len(body) > MAX_BODY:
+                if len(body) > max_body:
                     raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
     except TimeoutError:
         raise FormRefused(result_pages.malformed(HTTPStatus.REQUEST_TIMEOUT)) from None

@@ -1,91 +1,67 @@
 """HTTP listeners, what every scraper asks (metrics and health), and the page at `/`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from http import HTTPStatus
-from ipaddress import IPv4Network, ip_address
-from typing import Annotated, Final, cast
+from typing import Final, cast
 from urllib.parse import urlsplit
 
-import msgspec
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
-from msgspec import Meta
+from aiohttp.http_exceptions import LineTooLong
 
 from safetyd.clock import uptime
 from safetyd.host import is_this_machine, netloc
 from safetyd.monitoring.metrics import Metrics
+from safetyd.web.loopback import BELOW, listen_on_both
 from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.scrape import Scrape
 from safetyd.web.throttle import RequestTurns
 
-DEFAULT_PORT: Final = 8787
-MAX_CONNECTIONS: Final = 64
+MAX_CONNECTIONS: Final = 256  # more than come before who is signed in was recognised
+MAX_GUESTS: Final = 200
 KEPT_S: Final = 15.0
-SHARED: Final = IPv4Network("100.64.0.0/10")  # what private networks of VPNs use
 LATER: Final = {"Retry-After": "1"}
+FORMER: Final = "this name was good until the daemon ended: run `safetyd open`\n"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Health = Callable[[], str]  # what is wrong, or nothing
+Guest = Callable[[web.Request], str]  # the session of a request of our pages, or nothing
 Routes = Callable[[web.Application], None]  # adds paths
+Serves = Callable[[str], bool]  # whether a name is one of ours
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    # 0: any that is free; None: the default, or any that is free if that is taken
-    port: Annotated[int, Meta(ge=0, le=65535)] | None = None
-    public_url: str = ""  # what links begin with; empty: the address of this listener
-    allow_http: bool = False  # links without encryption, to a private network only
-    links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # with public_url
-    links_port: Annotated[int, Meta(ge=0, le=65535)] = 8788
-
-    @property
-    def first_port(self) -> int:
-        """Return the port that is tried first."""
-        return DEFAULT_PORT if self.port is None else self.port
-
-
-def web_problems(config: WebConfig) -> Iterator[str]:
-    """Yield what is wrong with where links lead."""
-    if not config.public_url:
-        return
-    parts = urlsplit(config.public_url)
-    shown = f"web.public_url is {config.public_url!r}"
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        yield f"{shown}; it must be an address such as https://safety.example.com"
-    elif parts.scheme == "http" and not _near(parts.hostname, private=config.allow_http):
-        yield f"{shown}; http:// is for this machine, or with allow_http a private network"
-
-
-def _near(host: str, *, private: bool) -> bool:
-    """Say whether a host is this machine or, if that is enough, in a private network."""
-    return is_this_machine(host) or (private and _is_private(host))
-
-
-def _is_private(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    shared = address.version == 4 and address in SHARED  # noqa: PLR2004 - of IP
-    return address.is_private or shared
-
-
 class Listener:
-    """Serves some paths until it is stopped, under its own names only."""
+    """Serves some paths until it is stopped, under its own names only.
+
+    With `both` it takes its port on both loopback addresses, or does not start. Whom `guest`
+    recognises does not wait for, nor give way to, all others.
+    """
 
     def __init__(
-        self, host: str, port: int, routes: Sequence[Routes], names: Iterable[str] = ()
+        self,
+        host: str,
+        port: int,
+        routes: Sequence[Routes],
+        serves: Serves = lambda _name: False,
+        guest: Guest = lambda _request: "",
+        *,
+        both: bool = False,
     ) -> None:
         self._host = host
         self._port = port
         self._routes = routes
         self._turns = RequestTurns(uptime)
-        self._names = frozenset({host, *names})
+        self._guest = guest
+        self._turns_of: dict[str, RequestTurns] = {}
+        self._served = 0  # requests of guests that are being answered
+        self._serves = serves
+        self._both = both
         self._runner: web.AppRunner | None = None
-        self._listener: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
 
     async def start(self, port: int | None = None) -> str:
         """Listen on the port given or configured, any if it is 0, and return the address."""
@@ -97,36 +73,67 @@ class Listener:
         self._runner = web.AppRunner(app)
         await self._runner.setup()
         server = cast("web.Server", self._runner.server)  # there is one after the set-up
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            partial(_accept, server), self._host, self._port if port is None else port
-        )
-        name, number = self._listener.sockets[0].getsockname()[:2]
+        await self._listen(partial(_accept, server), self._port if port is None else port)
+        name, number = self._servers[0].sockets[0].getsockname()[:2]
         return f"http://{netloc(name, number)}"
 
     async def stop(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        for server in self._servers:
+            server.close()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    async def _listen(self, accept: Callable[[], "HttpConnection"], port: int) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._both:
+            self._servers = [await loop.create_server(accept, self._host, port)]
+            return
+        self._servers = [
+            await loop.create_server(accept, sock=opened)
+            for opened in listen_on_both(self._host, port)
+        ]
 
     @web.middleware
     async def _in_turn(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let nobody who asks without end, and any web page can, take the time of agents."""
-        wait = self._turns.take()
+        guest = "" if of_another_page(request) else self._guest(request)
+        wait = (self._turns_for(guest) if guest else self._turns).take()
         if wait is None:
             return web.Response(status=429, text="too many requests\n", headers=LATER)
-        if wait:
-            await asyncio.sleep(wait)
-        return await handler(request)
+        with self._kept(request) if guest else nullcontext():
+            if wait:
+                await asyncio.sleep(wait)
+            return await handler(request)
+
+    def _turns_for(self, guest: str) -> RequestTurns:
+        """Return the turns of one guest; who asked longest ago is forgotten."""
+        turns = self._turns_of[guest] = self._turns_of.pop(guest, RequestTurns(uptime))
+        if len(self._turns_of) > MAX_GUESTS:
+            del self._turns_of[next(iter(self._turns_of))]
+        return turns
+
+    @contextmanager
+    def _kept(self, request: web.Request) -> Iterator[None]:
+        """Let the connection of a guest not give way until the answer is there."""
+        connection = request.protocol
+        if not isinstance(connection, HttpConnection) or self._served >= MAX_CONNECTIONS:
+            yield
+            return
+        self._served += 1
+        connection.kept = True
+        try:
+            yield
+        finally:
+            self._served -= 1
+            connection.kept = False
 
     @web.middleware
     async def _our_host_only(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse other names, so that no web page can reach us by rebinding its own."""
         name = _name(request.host)
-        if name is None or not (name in self._names or is_this_machine(name)):
-            return web.Response(status=403, text="unknown host\n")
-        return await handler(request)
+        if name and (name == self._host or is_this_machine(name) or self._serves(name)):
+            return await handler(request)
+        return web.Response(status=403, text=FORMER if name_of(request) else "unknown host\n")
 
 
 class Vitals:
@@ -143,7 +150,7 @@ class Vitals:
         app.router.add_get("/readyz", self._get_ready)
 
     async def _get_metrics(self, request: web.Request) -> web.Response:
-        if _of_another_page(request):
+        if of_another_page(request):
             return web.Response(status=403, text="not for other sites\n")
         text = await self._scrape.text()
         return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
@@ -164,9 +171,9 @@ class FrontPage:
         self._status = status
 
     def routes(self, app: web.Application) -> None:
-        app.router.add_get("/", self._get)
+        app.router.add_get("/", self.get)
 
-    async def _get(self, request: web.Request) -> web.Response:
+    async def get(self, request: web.Request) -> web.Response:
         wanted = "text/html" in request.headers.get("Accept", "")
         return web.Response(
             status=self._status,
@@ -177,9 +184,14 @@ class FrontPage:
 
 
 class HttpConnection(web.RequestHandler):
-    """Repeats nothing of what is not HTTP, in the log or to the peer: a token may be in it."""
+    """Repeats nothing of what is not HTTP, in the log or to the peer: a token may be in it.
 
-    __slots__ = ()
+    One that is `kept` belongs to somebody who is signed in, and does not give way to others.
+    """
+
+    __slots__ = ("kept",)
+
+    kept: bool
 
     def handle_error(
         self,
@@ -188,37 +200,56 @@ class HttpConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
+        crammed = isinstance(exc, LineTooLong)
         if isinstance(exc, HttpProcessingError):
             exc, message = None, "this is not HTTP\n"
-        return super().handle_error(request, status, exc, message)
+        response = super().handle_error(request, status, exc, message)
+        if crammed:  # by a page on another port, whose cookies a browser sends here too
+            response.headers["Clear-Site-Data"] = '"cookies"'
+        return response
 
 
 def _accept(server: web.Server) -> HttpConnection:
     """Take a connection; of too many the oldest, which may never have asked, gives way."""
-    for oldest in server.connections[: 1 - MAX_CONNECTIONS]:
+    giving_way = [one for one in server.connections if not getattr(one, "kept", False)]
+    for oldest in giving_way[: 1 - MAX_CONNECTIONS]:
         oldest.force_close()
-    return HttpConnection(
+    connection = HttpConnection(
         server,
         loop=asyncio.get_running_loop(),
         access_log=None,  # type: ignore[arg-type] # annotated Logger, and None is taken
         keepalive_timeout=KEPT_S,
         auto_decompress=False,  # a few bytes could become very many
     )
+    connection.kept = False
+    return connection
 
 
-def _of_another_page(request: web.Request) -> bool:
+def keep_open(request: web.Request) -> None:
+    """Let a connection not give way to others: who is signed in looks at a page through it."""
+    if isinstance(request.protocol, HttpConnection):
+        request.protocol.kept = True
+
+
+def of_another_page(request: web.Request) -> bool:
     """Say whether a browser asks for a page that is not ours; no other program says so."""
     site = request.headers.get("Sec-Fetch-Site", "none")
     ours = f"http://{request.host}", f"https://{request.host}"
     return site not in {"none", "same-origin"} or request.headers.get("Origin", ours[0]) not in ours
 
 
-def _name(host: str) -> str | None:
-    """Return the name in a Host header, None if there is none to be found."""
+def name_of(request: web.Request) -> str:
+    """Return the name of a start under which a page is asked for; nothing if by an address."""
+    name = _name(request.host)
+    return name if name.endswith(BELOW) else ""
+
+
+def _name(host: str) -> str:
+    """Return the name in a Host header, nothing if there is none to be found."""
     try:
-        return None if "@" in host else urlsplit(f"//{host}").hostname
+        return "" if "@" in host else urlsplit(f"//{host}").hostname or ""
     except ValueError:
-        return None
+        return ""
 
 
 def _told(problem: str) -> web.Response:

@@ -75,12 +75,12 @@ class LinkAnswers:
         self._used = used
         self._wrong: dict[tuple[str, str], int] = {}  # codes tried, by request and recipient
 
-    def look(self, token_id: bytes) -> Ask:
-        """Return who tells what a token shows, None if it shows nothing."""
+    def look(self, token_id: bytes, cookie: str) -> Ask:
+        """Return who tells what a token shows to a browser, None if it shows nothing."""
 
         def ask(engine: Engine, moment: Moment) -> LinkView | None:
             link = self._sent_links.find(token_id)
-            return None if link is None else look(engine, moment, link, self._signer)
+            return None if link is None else look(engine, moment, link, self._signer, cookie)
 
         return ask
 

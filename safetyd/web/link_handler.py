@@ -8,12 +8,14 @@ import hashlib
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
+import msgspec
 from aiohttp import web
 
 from safetyd.clock import Clock, uptime
@@ -23,11 +25,13 @@ from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Carried
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import DEVICE_TIME, Signer
+from safetyd.operators.commands import CommandRefused
 from safetyd.web.engine_gateway import Answer, EngineGateway, Unanswered
 from safetyd.web.forms import COOKIE, FormRefused, answer_form, caller, is_foreign, read_fields
 from safetyd.web.link_answers import Form, LinkAnswers, paired
 from safetyd.web.link_view import LinkView
 from safetyd.web.pages import result_pages
+from safetyd.web.pages.change_view import change_view
 from safetyd.web.pages.page_frame import HEADERS
 from safetyd.web.pages.result_pages import ResultPage, pairing_page, told_page
 from safetyd.web.throttle import Throttle
@@ -42,10 +46,16 @@ def _nobody_asks(_delivery: str, _at: datetime) -> None:
     """Let a test be used without anybody waiting for that."""
 
 
+async def no_history(_by: str, _command: str, **_fields: object) -> NoReturn:
+    """Answer where nothing is committed."""
+    raise CommandRefused("not_found", "no project has a history")
+
+
 class LinkHandler:
     """`public_url` is where links lead, if that is not where they are served.
 
-    `used` hears of each test whose link somebody used: the message, and when.
+    `used` hears of each test whose link somebody used: the message, and when. `ask` is how people
+    ask a question, by their name.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -58,12 +68,14 @@ class LinkHandler:
         *,
         public_url: str = "",
         used: Callable[[str, datetime], None] = _nobody_asks,
+        ask: Callable[..., Awaitable[Mapping[str, Any]]] = no_history,
         now: Callable[[], float] = uptime,
     ) -> None:
         self._gateway = gateway
         self._signer = signer
         self._links = LinkAnswers(signer, sent_links, waits, used)
         self._clock = clock
+        self._ask = ask
         self._throttle = Throttle(now)
         public = urlsplit(public_url)
         self._proxied = bool(public_url)
@@ -109,13 +121,24 @@ class LinkHandler:
         if token_id is None:
             return self._look_at_pairing(token)
         try:
-            view = await self._gateway.ask(self._links.look(token_id))
+            cookie = request.cookies.get(COOKIE, "")
+            view = await self._gateway.ask(self._links.look(token_id, cookie))
         except Unanswered:
             raise FormRefused(result_pages.unavailable(under_way=False)) from None
         if not isinstance(view, LinkView):
             raise self._stranger()
         nonce = self._signer.nonce(token_id, view.at)
+        view = await self._with_change(view)
         return self._page(result_pages.looked(view, nonce, request.query.get("i", "")))
+
+    async def _with_change(self, view: LinkView) -> LinkView:
+        """Return what a link shows with what the action changed, while the link is not too old."""
+        kept = view.card.get("change")
+        if not kept or view.at >= view.link.expires:
+            return view
+        ask = partial(self._ask, f"{view.link.recipient} by link")
+        change = await change_view(ask, kept["project"], kept["commit"], linked=False)
+        return msgspec.structs.replace(view, change=change)
 
     async def _decide(self, request: web.Request) -> web.Response:
         token = request.match_info["token"]
@@ -142,7 +165,8 @@ class LinkHandler:
             return plan(engine, moment)
 
         try:
-            answer, view = await self._gateway.carry_out(noted, self._links.look(token_id))
+            seen = self._links.look(token_id, form.cookie)
+            answer, view = await self._gateway.carry_out(noted, seen)
         except Unanswered:
             raise FormRefused(result_pages.unavailable(under_way=bool(begun))) from None
         if answer["outcome"] == "recorded" and isinstance(view, LinkView):
@@ -152,7 +176,7 @@ class LinkHandler:
         log.info("an answer by link %s was not taken: %s", _short(token_id), answer["outcome"])
         if answer["outcome"] == "unknown" or not isinstance(view, LinkView):
             raise self._stranger()
-        return self._refused(answer, view, form, token_id)
+        return self._refused(answer, await self._with_change(view), form, token_id)
 
     def _refused(self, answer: Answer, view: LinkView, form: Form, token_id: bytes) -> ResultPage:
         nonce = self._signer.nonce(token_id, view.at)

@@ -1,7 +1,8 @@
 """What a link shows: one request, or the list of a message. Looking changes nothing."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -15,6 +16,8 @@ from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
 from safetyd.operators.views.request_facts import facts_of
 from safetyd.operators.views.request_view import card
+from safetyd.web.pages.change_view import ChangeView
+from safetyd.web.pages.request_card_view import Card, plain_card
 
 MAX_LISTED: Final = 100
 LISTED_CHARS: Final = 200
@@ -49,6 +52,15 @@ class LinkRow(NamedTuple):
     deadline: datetime | None
 
 
+class NextRequest(NamedTuple):
+    """Another request of the same message that waits for the same person."""
+
+    token: str
+    agent: str
+    type: str
+    more: int  # that wait besides
+
+
 class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     """What can be seen through a link now."""
 
@@ -56,32 +68,40 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     zone: tzinfo
     link: SentLink
     standing: Standing
-    card: dict[str, Any] = {}
+    card: Card = {}
+    change: ChangeView | None = None  # what the action changed, once it has happened
     by_link: bool = True  # it may be approved here
     held: str = ""  # why what was approved may not be done yet
     holds: str = ""  # why it could not be done yet if it were approved now
+    paired: bool = False  # the browser may answer for the recipient
+    next: NextRequest | None = None
     rows: tuple[LinkRow, ...] = ()  # of a list: what still waits
     more: int = 0
 
 
-def look(engine: Engine, moment: Moment, link: SentLink, signer: Signer) -> LinkView:
+def look(
+    engine: Engine, moment: Moment, link: SentLink, signer: Signer, cookie: str = ""
+) -> LinkView:
+    """Return what a link shows to a browser; `cookie` is what it was given when it was paired."""
     zone = _zone(engine, link.recipient)
     if link.test:
         return LinkView(at=moment.at, zone=zone, link=link, standing="test")
     if not link.request_id:
         return _list(engine, moment, link, zone, signer)
-    request = engine.approvals.find(link.request_id)
+    request, then = engine.approvals.find(link.request_id), _next(engine, moment, link, signer)
     if request is None:
-        return LinkView(at=moment.at, zone=zone, link=link, standing="forgotten")
+        return LinkView(at=moment.at, zone=zone, link=link, standing="forgotten", next=then)
     return LinkView(
         at=moment.at,
         zone=zone,
         link=link,
         standing=standing(request, link, moment),
-        card=_card(engine, moment, request),
+        card=plain_card(card(engine, moment, request)),
         by_link=approvable(request, link.via, engine.approve_via(request)),
         held=_held(engine, request),
         holds=_holds(engine, moment, request),
+        paired=signer.device_of(cookie, moment.at) == link.recipient,
+        next=then,
     )
 
 
@@ -97,11 +117,27 @@ def standing(request: Request, link: SentLink, moment: Moment) -> Standing:
 def _list(engine: Engine, moment: Moment, link: SentLink, zone: tzinfo, signer: Signer) -> LinkView:
     if moment.at >= link.expires:
         return LinkView(at=moment.at, zone=zone, link=link, standing="old")
-    found = (engine.approvals.find(id_) for id_ in link.listed)
-    waiting = [request for request in found if request and not ended(request, moment)]
+    waiting = _waiting(engine, moment, link.listed)
     rows = tuple(_row(request, link, signer) for request in waiting[:MAX_LISTED])
     more = len(waiting) - len(rows)
     return LinkView(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
+
+
+def _next(engine: Engine, moment: Moment, link: SentLink, signer: Signer) -> NextRequest | None:
+    """Return which request of a message comes after this one; after the last, the first."""
+    at = link.listed.index(link.request_id) if link.request_id in link.listed else 0
+    others = (*link.listed[at + 1 :], *link.listed[:at])
+    waiting = _waiting(engine, moment, others) if moment.at < link.expires else []
+    if not waiting:
+        return None
+    first = waiting[0]
+    token = signer.token(link.delivery, first.id, link.recipient)
+    return NextRequest(token, first.agent, first.asked.type, len(waiting) - 1)
+
+
+def _waiting(engine: Engine, moment: Moment, ids: Iterable[str]) -> list[Request]:
+    found = map(engine.approvals.find, ids)
+    return [request for request in found if request and not ended(request, moment)]
 
 
 def _row(request: Request, link: SentLink, signer: Signer) -> LinkRow:
@@ -134,11 +170,6 @@ def _holds(engine: Engine, moment: Moment, request: Request) -> str:
     # The approval of what a budget paused ends that very pause.
     ended = {verdict.rule, *verdict.also} == {f"pause.{request.pauses}"}
     return "" if verdict.decision is ALLOW or ended else verdict.reason
-
-
-def _card(engine: Engine, moment: Moment, request: Request) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(card(engine, moment, request)))
-    return plain
 
 
 def _zone(engine: Engine, recipient: str) -> tzinfo:

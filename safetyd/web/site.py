@@ -2,28 +2,38 @@
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
-from safetyd.host import Unusable
+from safetyd.host import Unusable, netloc, write_whole
 from safetyd.monitoring.metrics import Metrics
 from safetyd.notify.notifier import Notifier
 from safetyd.web.api import Api
 from safetyd.web.engine_gateway import EngineGateway
-from safetyd.web.http_server import FrontPage, Health, Listener, Vitals, WebConfig
-from safetyd.web.link_handler import LinkHandler
-from safetyd.web.pages.front_page import front_page, front_text, links_page, links_text
+from safetyd.web.http_server import FrontPage, Guest, Health, Listener, Routes, Serves, Vitals
+from safetyd.web.link_handler import LinkHandler, no_history
+from safetyd.web.pages.front_page import links_page, links_text
 from safetyd.web.twilio_hooks import TwilioHooks
+from safetyd.web.web_config import WebConfig
+
+PORT_FILE: Final = "web-port"
+UNPRIVILEGED: Final = range(1024, 65536)
 
 log = logging.getLogger("safetyd.web")
 
 
 class Site:
-    """`web` and `links` are the addresses, once it has started."""
+    """`web` and `links` are the addresses, once it has started; `room` is the control room.
+
+    `directory` keeps the port that was found instead of one that is taken.
+    """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
         self,
@@ -34,11 +44,18 @@ class Site:
         notifier: Notifier,
         clock: Clock,
         *,
+        directory: Path,
+        room: Sequence[Routes],
+        guest: Guest = lambda _request: "",
+        serves: Serves = lambda _name: False,
         waits: Callable[[Request], bool],
         alive: Health,
         ready: Health,
+        api: Sequence[Routes] = (),
+        ask: Callable[..., Awaitable[Mapping[str, Any]]] = no_history,
     ) -> None:
         self._config = config
+        self._port_file = directory / PORT_FILE
         public = config.public_url.rstrip("/")
         decisions = LinkHandler(
             gateway,
@@ -48,16 +65,22 @@ class Site:
             clock,
             public_url=public,
             used=notifier.link_used,
+            ask=ask,
         )
         hooks = TwilioHooks(gateway, notifier.twilio, notifier.links.signer, waits)
-        own = [Vitals(metrics, alive, ready).routes, Api(_usable(bearer), gateway).routes]
-        own.append(FrontPage(front_page(), front_text()).routes)
+        _check(bearer)
+        own = [Vitals(metrics, alive, ready).routes, Api(bearer, gateway, api).routes, *room]
         linked = [decisions.routes, hooks.routes]
-        self._own = Listener(config.host, config.first_port, own if public else [*own, *linked])
-        name = urlsplit(public).hostname or ""
+        served = own if public else [*own, *linked]
+        self._own = Listener(
+            config.host, config.first_port, served, serves, guest, both=config.has_names
+        )
+        name = urlsplit(public).hostname
         nothing = FrontPage(links_page(), links_text(), HTTPStatus.NOT_FOUND).routes
         self._linked = (
-            Listener(config.links_host, config.links_port, [*linked, nothing], [name])
+            Listener(
+                config.links_host, config.links_port, [*linked, nothing], lambda host: host == name
+            )
             if public
             else None
         )
@@ -80,16 +103,35 @@ class Site:
             await self._linked.stop()
 
     async def _listen(self) -> str:
-        """Return the address; a port that nobody chose gives way if it is taken."""
+        """Return the address; a port that nobody chose gives way if it is taken.
+
+        The one that is found instead is tried first from then on: open pages and links lead there.
+        """
+        config, ports = self._config, self._ports()
+        for port in ports:
+            try:
+                web = await self._own.start(port)
+            except OSError as exc:
+                if exc.errno != errno.EADDRINUSE or port == ports[-1]:
+                    raise _taken(config.host, port, "port", exc) from exc
+                log.warning("port %d is taken; another one is used for the web", port)
+            else:
+                break
+        if not port and config.port is None:
+            with suppress(OSError):  # the next start finds another
+                write_whole(self._port_file, f"{urlsplit(web).port}\n".encode())
+        return web
+
+    def _ports(self) -> tuple[int, ...]:
+        """Return which ports are tried; the last one, if nobody chose it, is any that is free."""
         config = self._config
+        if config.port is not None:
+            return (config.port,)
         try:
-            return await self._own.start()
-        except OSError as exc:
-            if exc.errno == errno.EADDRINUSE and config.port is None:
-                taken = config.first_port
-                log.warning("port %d is taken; another one is used for the web", taken)
-                return await self._own.start(0)
-            raise _taken(config.host, config.first_port, "port", exc) from exc
+            kept = int(self._port_file.read_text())
+        except (OSError, ValueError):
+            kept = 0
+        return (*((kept,) if kept in UNPRIVILEGED else ()), config.first_port, 0)
 
     async def _listen_for_links(self, linked: Listener) -> str:
         config = self._config
@@ -99,15 +141,16 @@ class Site:
             raise _taken(config.links_host, config.links_port, "links_port", exc) from exc
 
 
-def _usable(bearer: Callable[[], str]) -> str:
+def _check(bearer: Callable[[], str]) -> None:
     try:
-        return bearer()
+        bearer()
     except (OSError, KeyUnusable) as exc:
         raise Unusable(f"the operator's token cannot be used: {exc}") from exc
 
 
 def _taken(host: str, port: int, setting: str, exc: OSError) -> Unusable:
+    where = exc.filename or netloc(host, port)
     return Unusable(
-        f"cannot listen on {host}:{port} ({exc.strerror}): end what uses it, or set `{setting}` "
+        f"cannot listen on {where} ({exc.strerror}): end what uses it, or set `{setting}` "
         "in [web] of the file given with --config, 0 for any"
     )

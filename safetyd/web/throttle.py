@@ -1,5 +1,6 @@
 """How often a link may be tried: by one address, on one token, and with tokens of nobody."""
 
+import math
 from collections.abc import Callable, Hashable
 from ipaddress import ip_address, ip_network
 from typing import Final
@@ -22,7 +23,7 @@ class RequestTurns:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._next = 0.0
+        self._next = -math.inf
 
     def take(self) -> float | None:
         """Return in how many seconds a request has its turn, None if that is too long."""

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from safetyd.agents.agent_service import STALE_S, AgentService
+from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import HeldReplies
 from safetyd.agents.intake import DRY_RUNS_PER_MINUTE
@@ -34,7 +35,14 @@ FOR_FREE = Config(rate=RateConfig(attempts_per_second=0))
 class Counter:
     """A service over a real engine, and everything around it that a test may turn."""
 
-    def __init__(self, data_dir: Path, config: Config = FOR_FREE, *, keyless: bool = False) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        config: Config = FOR_FREE,
+        *,
+        keyless: bool = False,
+        commits: CommitsBefore = NO_COMMITS,
+    ) -> None:
         Keyring(data_dir / "keys").make_own()
         self.settings = Settings(config, None, data_dir)
         self.captured = CapturedPublisher(keyless=keyless)
@@ -53,6 +61,7 @@ class Counter:
             self.refusals,
             self.metrics,
             answers=self.answers,
+            commits=commits,
             clock=Clock(),
             keyless=keyless,
             problem=lambda: self.problem,

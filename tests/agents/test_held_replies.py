@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -159,3 +161,64 @@ async def test_an_allow_that_a_stop_overtook_does_not_leave() -> None:
     assert {said.fields["decision"] for said in room.captured.said()} == {"block"}
     room.stop_flag.clear(["operator"], 2)
     assert room.queue.asks(3, wait=True).allowed, "the same id finds it again"
+
+
+class LaterCommits:
+    """Commits that are made when the test says so."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], None]] = []
+        self.before: list[tuple[str, str]] = []
+
+    def after(self, agent: str, id_: str, act: Callable[[], None]) -> None:
+        self.before.append((agent, id_))
+        self._waiting.append(act)
+
+    def made(self) -> None:
+        for act in self._waiting:
+            act()
+        self._waiting.clear()
+
+
+def room_with_commits() -> tuple[Room, LaterCommits]:
+    room, commits = Room(), LaterCommits()
+    publishers = {False: room.captured.publisher}
+    room.answers = HeldReplies(room.queue.engine, publishers, room.stop_flag, commits)
+    return room, commits
+
+
+async def test_an_approval_leaves_after_the_commit_before_it() -> None:
+    room, commits = room_with_commits()
+    asked = room.queue.asks(0, wait=True)
+    room.hold()
+
+    room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
+    before = room.captured.said()
+    commits.made()
+
+    assert before == []
+    assert commits.before == [("code", "p1")]
+    assert [said.fields["cause"] for said in room.captured.said()] == ["human_approved"] * 2
+
+
+async def test_an_approval_that_a_stop_overtook_while_it_was_committed_does_not_leave() -> None:
+    room, commits = room_with_commits()
+    asked = room.queue.asks(0, wait=True)
+    room.hold()
+    room.tells(lambda: room.queue.answers(1, asked.request_id, waits=True))
+
+    room.stop_flag.set(as_stop(stop(2)))
+    commits.made()
+
+    assert room.captured.answer()["cause"] == "stopped"
+
+
+async def test_a_no_waits_for_no_commit() -> None:
+    room, commits = room_with_commits()
+    asked = room.queue.asks(0, wait=True)
+    room.hold()
+
+    room.denies(asked.request_id)
+
+    assert room.captured.answer()["cause"] == "human_denied"
+    assert commits.before == []

@@ -7,7 +7,8 @@ from genai_prices.data import providers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.agents.pricing import PriceConfig, PricesConfig, ShippedPrices, price_list
+from safetyd.agents.price_table import PriceTable
+from safetyd.agents.pricing import PriceConfig, PricesConfig, price_list
 from safetyd.core.messages.money import MAX_NANO, NANO, usd
 from safetyd.core.messages.proposal import Proposal, Tokens
 from tests.story import NOON
@@ -17,7 +18,7 @@ TABLE = [(provider, model) for provider in providers for model in provider.model
 
 
 def price(model: str, provider: str | None = None, tokens: Tokens = MILLION) -> int | None:
-    return ShippedPrices().price(model, provider, tokens, NOON)
+    return PriceTable().price(model, provider, tokens, NOON)
 
 
 @pytest.mark.req("S1.18")
@@ -62,7 +63,7 @@ def test_absurd_counts_of_tokens_stay_within_bounds() -> None:
 @given(st.sampled_from(TABLE), st.integers(0, 10**7), st.integers(0, 10**7))
 def test_price_is_the_packages_own_rounded_up(entry, read, written) -> None:
     provider, model = entry
-    table = ShippedPrices()
+    table = PriceTable()
     table._find = lambda *_: model  # type: ignore[assignment]
     theirs = model.calc_price(
         Usage(input_tokens=read, output_tokens=written), provider, genai_request_timestamp=NOON
@@ -85,7 +86,7 @@ def test_no_price_is_fetched(monkeypatch) -> None:
 
 
 def test_names_of_models_are_not_collected() -> None:
-    table = ShippedPrices()
+    table = PriceTable()
     for number in range(5000):
         table.price(f"gpt-5.2-{number}", None, MILLION, NOON)
 

@@ -20,6 +20,10 @@ class Refused(Exception):
     """The server does not let this user in."""
 
 
+class Unanswered(AssertionError):
+    """Nobody listens where something was asked."""
+
+
 class Message(NamedTuple):
     subject: bytes
     sid: int
@@ -28,6 +32,8 @@ class Message(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
+        if self.headers.startswith(b"NATS/1.0 503"):
+            raise Unanswered(self.headers.decode())
         fields: dict[str, Any] = msgspec.json.decode(self.payload)
         return fields
 

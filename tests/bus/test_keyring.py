@@ -1,10 +1,24 @@
 import stat
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import nkeys
 import pytest
 
-from safetyd.bus.keyring import KeyExists, KeyMissing, Keyring, KeyUnusable, public_key, seed_in
+from safetyd.bus.keyring import (
+    KeyExists,
+    KeyMissing,
+    Keyring,
+    KeyUnusable,
+    OldKey,
+    Role,
+    public_key,
+    seed_in,
+)
+
+NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -151,3 +165,234 @@ def test_file_that_holds_no_token_lets_nobody_in(keyring: Keyring, content: byte
 
 def test_seed_is_read_without_its_line_end(keyring: Keyring) -> None:
     assert seed_in(keyring.daemon) == keyring.daemon.read_text().strip()
+
+
+def trusted(keyring: Keyring, role: Role, name: str, now: datetime = NOW) -> list[str]:
+    """Return the public keys that speak as a name, the newest first."""
+    old = [key.public for whose, key in keyring.old_keys(now)[role] if whose == name]
+    return [dict(keyring.public(role))[name], *old]
+
+
+def seeds_key(seed: Path, elsewhere: Path) -> str:
+    """Return the public key that a seed has by itself."""
+    elsewhere.write_bytes(seed.read_bytes())
+    return public_key(elsewhere)
+
+
+def test_rotated_key_is_new_and_the_old_one_is_trusted_until_its_end(keyring: Keyring) -> None:
+    seed = keyring.add("agents", "code")
+    before, old = seed.read_bytes(), public_key(seed)
+
+    rotation = keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    assert rotation.seed == seed
+    assert seed.read_bytes() != before
+    assert public_key(seed) == rotation.public != old
+    assert trusted(keyring, "agents", "code") == [rotation.public, old]
+    assert trusted(keyring, "agents", "code", NOW + HOUR) == [rotation.public]
+    assert rotation.old_keys == (OldKey(old, NOW + HOUR),)
+    assert mode(seed) == 0o600
+
+
+def test_old_seed_is_kept_nowhere(keyring: Keyring) -> None:
+    old = seed_in(keyring.add("agents", "code"))
+
+    keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    files = [path for path in keyring.daemon.parent.rglob("*") if path.is_file()]
+    assert not [path for path in files if old in path.read_text()]
+    assert not list(keyring.daemon.parent.rglob("*.next.nk"))
+
+
+def test_rotation_without_overlap_ends_every_key_before_it(keyring: Keyring) -> None:
+    keyring.add("agents", "code")
+    keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    rotation = keyring.rotate("agents", "code", now=NOW, until=NOW)
+
+    assert trusted(keyring, "agents", "code") == [rotation.public]
+    assert not list(keyring.daemon.parent.rglob("*.old.json"))
+
+
+@pytest.mark.parametrize(("again", "ends"), [(2, (2, 1)), (0.5, (0.5, 0.5))])
+def test_key_that_was_rotated_twice_ends_no_later_than_was_said(
+    keyring: Keyring, again: float, ends: tuple[float, ...]
+) -> None:
+    first = public_key(keyring.add("agents", "code"))
+    second = keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR).public
+
+    third = keyring.rotate("agents", "code", now=NOW, until=NOW + again * HOUR)
+
+    assert trusted(keyring, "agents", "code") == [third.public, second, first]
+    assert tuple((key.until - NOW) / HOUR for key in third.old_keys) == ends
+
+
+def test_key_that_has_ended_is_not_revived_by_a_rotation(keyring: Keyring) -> None:
+    first = public_key(keyring.add("agents", "code"))
+    keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    keyring.rotate("agents", "code", now=NOW + 2 * HOUR, until=NOW + 4 * HOUR)
+
+    assert first not in trusted(keyring, "agents", "code", NOW + 3 * HOUR)
+
+
+def test_local_operator_gets_a_new_token_with_a_new_key(keyring: Keyring) -> None:
+    old, bearer = public_key(keyring.operator), keyring.bearer()
+
+    rotation = keyring.rotate("operators", "local", now=NOW, until=NOW + HOUR)
+
+    assert rotation.seed == keyring.operator
+    assert trusted(keyring, "operators", "local") == [rotation.public, old]
+    assert keyring.bearer() != bearer
+    assert mode(keyring.operator) == mode(keyring.operator_token) == 0o600
+
+
+def test_seed_that_was_moved_away_is_made_anew_by_a_rotation(keyring: Keyring) -> None:
+    seed = keyring.add("agents", "code")
+    old = public_key(seed)
+    seed.unlink()
+
+    rotation = keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    assert seed.exists()
+    assert trusted(keyring, "agents", "code") == [rotation.public, old]
+
+
+def test_name_without_a_key_cannot_be_rotated(keyring: Keyring) -> None:
+    with pytest.raises(KeyMissing, match="`safetyd operator list` shows who has"):
+        keyring.rotate("observers", "wall", now=NOW, until=NOW)
+
+
+def test_revocation_ends_old_keys_too(keyring: Keyring) -> None:
+    keyring.add("agents", "code")
+    keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    keyring.revoke("agents", "code")
+    keyring.add("agents", "code")
+
+    assert len(trusted(keyring, "agents", "code")) == 1
+
+
+def test_old_keys_of_who_had_the_name_before_are_not_trusted(keyring: Keyring) -> None:
+    seed = keyring.add("agents", "code")
+    keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+    seed.with_suffix(".pub").unlink()  # a revocation that was interrupted
+    assert keyring.old_keys(NOW)["agents"] == ()
+
+    keyring.add("agents", "code")
+
+    assert len(trusted(keyring, "agents", "code")) == 1
+
+
+def test_old_keys_can_be_ended_before_their_time(keyring: Keyring) -> None:
+    keyring.add("agents", "code")
+    rotation = keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    keyring.end_old_keys("agents", "code")
+
+    assert trusted(keyring, "agents", "code") == [rotation.public]
+
+
+@pytest.mark.parametrize("moved_away", [False, True])
+def test_rotation_that_is_undone_has_changed_nothing(keyring: Keyring, *, moved_away: bool) -> None:
+    keyring.add("operators", "alice")
+    keyring.rotate("operators", "alice", now=NOW, until=NOW + HOUR)
+    if moved_away:
+        keyring.seed_of("operators", "alice").unlink()
+    files = sorted(path for path in keyring.daemon.parent.rglob("*") if path.is_file())
+    before = [(path, path.read_bytes(), mode(path)) for path in files]
+
+    for name in ("alice", "local"):
+        keyring.undo(keyring.rotate("operators", name, now=NOW, until=NOW + 2 * HOUR))
+
+    files = sorted(path for path in keyring.daemon.parent.rglob("*") if path.is_file())
+    assert [(path, path.read_bytes(), mode(path)) for path in files] == before
+
+
+def test_what_has_ended_is_forgotten(keyring: Keyring) -> None:
+    for name in ("code", "ops"):
+        keyring.add("agents", name)
+    keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+    later = keyring.rotate("agents", "ops", now=NOW, until=NOW + 2 * HOUR)
+
+    keyring.settle(NOW + HOUR)
+
+    assert keyring.old_keys(NOW) == {
+        "agents": (("ops", later.old_keys[0]),),
+        "operators": (),
+        "observers": (),
+    }
+    assert [path.name for path in keyring.daemon.parent.rglob("*.old.json")] == ["ops.old.json"]
+
+
+@pytest.mark.parametrize(("role", "name"), [("agents", "code"), ("operators", "local")])
+@pytest.mark.parametrize("overlap", [HOUR, 0 * HOUR])
+@pytest.mark.parametrize("crash_at", range(1, 7))
+def test_rotation_that_is_interrupted_anywhere_leaves_a_seed_that_is_trusted(
+    keyring: Keyring,
+    tmp_path: Path,
+    role: Role,
+    name: str,
+    overlap: timedelta,
+    crash_at: int,
+) -> None:
+    keyring.add("agents", "code")
+    seed = keyring.seed_of(role, name)
+    old, numbers, rename = public_key(seed), count(1), Path.rename
+
+    def crash(path: Path, target: Path) -> Path:
+        if next(numbers) == crash_at:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", crash)
+        try:
+            keyring.rotate(role, name, now=NOW, until=NOW + overlap)
+        except KeyboardInterrupt:
+            interrupted = True
+        else:
+            interrupted = False
+    if overlap:
+        assert old in trusted(keyring, role, name)
+        assert seeds_key(seed, tmp_path / "before.nk") in trusted(keyring, role, name)
+
+    keyring.settle(NOW)
+
+    steps = 3 + bool(overlap) + (name == "local")
+    assert interrupted is (crash_at <= steps)
+    assert not list(keyring.daemon.parent.rglob("*.next.nk"))
+    assert seeds_key(seed, tmp_path / "after.nk") == trusted(keyring, role, name)[0]
+    again = keyring.rotate(role, name, now=NOW, until=NOW + HOUR)
+    assert seeds_key(seed, tmp_path / "again.nk") == again.public
+
+
+def test_who_changes_keys_is_not_disturbed(keyring: Keyring) -> None:
+    keyring.add("agents", "code")
+    keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
+
+    with keyring._alone():
+        Keyring(keyring.daemon.parent).settle(NOW + HOUR)
+        assert list(keyring.daemon.parent.rglob("*.old.json"))
+    keyring.settle(NOW + HOUR)
+
+    assert not list(keyring.daemon.parent.rglob("*.old.json"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[1]", b'[{"public": "U", "until": "2026-11-02T12:00:00Z"}]', b'[{"public": "U"}]'],
+)
+def test_file_that_holds_no_old_keys_is_named(keyring: Keyring, content: bytes) -> None:
+    keyring.operator.with_suffix(".old.json").write_bytes(content)
+
+    with pytest.raises(KeyUnusable, match=r"operator\.old\.json holds no "):
+        keyring.old_keys(NOW)
+
+
+def test_end_without_a_time_zone_is_no_end(keyring: Keyring) -> None:
+    content = f'[{{"public": "{public_key(keyring.daemon)}", "until": "2026-11-02T12:00:00"}}]'
+    keyring.operator.with_suffix(".old.json").write_text(content)
+
+    with pytest.raises(KeyUnusable, match="holds no list of old keys"):
+        keyring.old_keys(NOW)

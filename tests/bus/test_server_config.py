@@ -1,11 +1,12 @@
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from safetyd.bus.embedded_server import shipped_binary
-from safetyd.bus.keyring import Keyring, new_pair, public_key
+from safetyd.bus.keyring import Keyring, Role, new_pair, public_key
 from safetyd.bus.server_config import (
     MAX_JOURNAL_BYTES,
     MAX_STORE_BYTES,
@@ -77,6 +78,25 @@ def test_server_accepts_a_shut_door(tmp_path: Path) -> None:
     shut = msgspec.structs.replace(users(tmp_path, "code"), door_open=False)
 
     assert complaints(tmp_path, embedded(listen(tmp_path), shut, Subjects())) == ""
+
+
+def test_server_accepts_old_keys_beside_new_ones(tmp_path: Path) -> None:
+    everybody, now = users(tmp_path, "code"), datetime.now(UTC)
+    keyring = Keyring(tmp_path / "keys")
+    names: dict[Role, str] = {"agents": "code", "operators": "local", "observers": "wall"}
+    old = [everybody.newest(role)[name] for role, name in names.items()]
+    for role, name in names.items():
+        keyring.rotate(role, name, now=now, until=now + timedelta(hours=1))
+    newest = {role: dict(keyring.public(role)) for role in names}
+    rotated = msgspec.structs.replace(everybody, **newest, old_keys=keyring.old_keys(now))
+
+    text = embedded(listen(tmp_path), rotated, Subjects())
+
+    assert complaints(tmp_path, text) == ""
+    assert all(text.count(key) == 1 for key in old)
+    ended = {key for of_role in rotated.old_keys.values() for _, key in of_role}
+    after = embedded(listen(tmp_path), rotated.without(ended), Subjects())
+    assert not any(key in after for key in old)
 
 
 def test_mistake_would_be_noticed(tmp_path: Path) -> None:

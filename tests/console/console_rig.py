@@ -44,16 +44,22 @@ def told(daemon: RunningDaemon, *arguments: str, stdin: str = "", **variables: s
     return here(*arguments, stdin=stdin, SAFETYD_DATA_DIR=str(daemon.data_dir), **variables)
 
 
-def at_a_terminal(*arguments: str, typed: str = "", **variables: str) -> str:
-    """Run a command in a terminal of its own and return what stands there in the end."""
+def at_a_terminal(*arguments: str, typed: str = "", after: str = "", **variables: str) -> str:
+    """Run a command in a terminal of its own and return what stands there in the end.
+
+    What is `typed` before a command hides it is lost: then `after` is the question to wait for.
+    """
     own, theirs = pty.openpty()
     command = [sys.executable, "-m", "safetyd", *arguments]
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**variables)
     ):
         os.close(theirs)
+        said = b""
+        while after.encode() not in said:
+            said += os.read(own, 4096)
         os.write(own, typed.encode())
-        said = b"".join(_until_it_ends(own))
+        said += b"".join(_until_it_ends(own))
     os.close(own)
     return said.decode().replace("\r\n", "\n")
 

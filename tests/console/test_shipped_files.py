@@ -16,7 +16,7 @@ TELLING = [
         for path in (ROOT / "safetyd").rglob("*.py")
         if path.name not in {"shipped_files.py", "read_documents.py"}
     ),
-    *(ROOT / "config").iterdir(),
+    *(path for path in (ROOT / "config").rglob("*") if path.is_file()),
     *(ROOT / "systemd").rglob("*.service"),
 ]
 

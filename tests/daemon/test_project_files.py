@@ -139,11 +139,11 @@ def test_files_that_are_too_much_for_one_line_of_the_journal_are_not_used(tmp_pa
 
 def test_the_slowest_file_takes_no_longer_than_its_lines_do(file: Path, tmp_path: Path) -> None:
     line, few = ".".join(["a"] * (MAX_DOTS + 1)), tmp_path / "few.toml"
-    for path, lines in ((file, 300), (few, 100)):
+    for path, lines in ((file, 300), (few, 50)):
         path.write_text("".join(f"{n}.{line[4:]} = 1\n" for n in range(lines)))
 
     assert "0 is not a setting" in project(file).file_broken
-    assert ratio(lambda: project(file), lambda: project(few), rounds=3) < 6
+    assert ratio(lambda: project(file), lambda: project(few), rounds=3) < 15
 
 
 def test_a_policy_without_files_is_left_as_it_is() -> None:

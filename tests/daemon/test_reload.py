@@ -1,22 +1,36 @@
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 
 from safetyd.agents import intake
 from safetyd.agents.refusals import Refusals
 from safetyd.bus import question_limits
 from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.bus.keyring import public_key
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.daemon_events import ConfigRejected, KeysChanged
-from safetyd.core.events.event import Event
+from safetyd.core.events.event import Event, Moment
 from safetyd.core.policy import Configured, Policy
 from safetyd.daemon.config import load
 from safetyd.daemon.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Ticker
 from safetyd.journal.mailbox import Mailbox
+from tests.servers import until
+
+SECOND = timedelta(seconds=1)
+
+
+class LaterClock(Clock):
+    """Two hours from now."""
+
+    def now(self) -> Moment:
+        moment = super().now()
+        return Moment(moment.at + timedelta(hours=2), moment.t)
 
 
 class ReloadRig:
@@ -84,6 +98,149 @@ async def test_who_may_connect_is_written_down_when_it_changes(rig: ReloadRig) -
     await rig.reload.run("bob")
     (removed,) = (e for e in rig.journalled() if isinstance(e, KeysChanged))
     assert (removed.removed, removed.added) == (added.added, ())
+
+
+def rotated(rig: ReloadRig) -> tuple[str, str, datetime]:
+    """Give an agent a key and then another; return both, and when the first ends."""
+    seed, now = rig.settings.keyring.add("agents", "code"), Clock().now().at
+    old, until = public_key(seed), now + timedelta(hours=1)
+    assert rig.reload.take_on_keys("alice") == []
+    new = rig.settings.keyring.rotate("agents", "code", now=now, until=until).public
+    assert rig.reload.take_on_keys("alice") == []
+    return old, new, until
+
+
+def changes(rig: ReloadRig) -> list[KeysChanged]:
+    return [event for event in rig.journalled() if isinstance(event, KeysChanged)]
+
+
+def test_rotated_key_is_told_with_the_one_that_it_follows(rig: ReloadRig, tmp_path: Path) -> None:
+    old, new, ends = rotated(rig)
+
+    added = changes(rig)[-1]
+
+    moment = f"{ends:%Y-%m-%d %H:%M:%SZ}"
+    assert added.added == (f"agent code {new} after {old}, which ends {moment}",)
+    assert added.removed == ()
+    lines = (tmp_path / "nats" / "nats.conf").read_text().splitlines()
+    first, second = (line.split(",", 1) for line in lines if "propose.code" in line)
+    assert {new, old} == {first[0].split()[-1], second[0].split()[-1]}
+    assert first[1] == second[1]
+    assert rig.settings.name_of(old) == rig.settings.name_of(new) == "code"
+
+
+def test_old_key_is_taken_away_when_its_time_is_over(rig: ReloadRig, tmp_path: Path) -> None:
+    old, new, ends = rotated(rig)
+    changes(rig)
+
+    assert rig.reload.drop_ended(Moment(ends - SECOND, 0)) == ""
+    assert changes(rig) == []
+    assert rig.reload.drop_ended(Moment(ends, 0)) == ""
+
+    (ended,) = changes(rig)
+    assert (ended.added, ended.removed, ended.by) == ((), (f"old agent code {old}",), "overlap")
+    config = (tmp_path / "nats" / "nats.conf").read_text()
+    assert (old in config, new in config) == (False, True)
+    assert not list((tmp_path / "keys").rglob("*.old.json"))
+    assert rig.reload.drop_ended(Moment(ends, 0)) == ""
+    assert changes(rig) == []
+
+
+def test_old_key_has_no_more_time_because_the_clock_was_put_back(
+    rig: ReloadRig, tmp_path: Path
+) -> None:
+    old, _, ends = rotated(rig)
+    hour = timedelta(hours=1)
+    assert rig.reload.drop_ended(Moment(ends - hour, 100.0)) == ""
+
+    assert rig.reload.drop_ended(Moment(ends - 2 * hour, 3699.0)) == ""
+    before = (tmp_path / "nats" / "nats.conf").read_text()
+    assert rig.reload.drop_ended(Moment(ends - hour, 3700.0)) == ""
+
+    after = (tmp_path / "nats" / "nats.conf").read_text()
+    assert (old in before, old in after) == (True, False)
+    assert rig.reload.take_on_keys("alice") == []
+    assert old not in (tmp_path / "nats" / "nats.conf").read_text()
+
+
+def test_mistake_in_another_file_gives_no_old_key_more_time(rig: ReloadRig, tmp_path: Path) -> None:
+    old, _, ends = rotated(rig)
+    (tmp_path / "keys" / "agents" / "zed.pub").write_text("garbage\n")
+
+    assert rig.reload.drop_ended(Moment(ends, 0)) == ""
+
+    assert old not in (tmp_path / "nats" / "nats.conf").read_text()
+
+
+def test_old_key_that_cannot_be_taken_away_is_told_and_tried_again(
+    rig: ReloadRig, tmp_path: Path
+) -> None:
+    old, _, ends = rotated(rig)
+    (tmp_path / "nats" / "nats.conf.new").mkdir()
+
+    assert "nats.conf.new" in rig.reload.drop_ended(Moment(ends, 0))
+
+    (tmp_path / "nats" / "nats.conf.new").rmdir()
+    assert rig.reload.drop_ended(Moment(ends, 0)) == ""
+    assert old not in (tmp_path / "nats" / "nats.conf").read_text()
+
+
+async def test_old_key_is_looked_after_for_ever(
+    rig: ReloadRig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("safetyd.daemon.reload.END_S", 0.001)
+    old, _, _ = rotated(rig)
+    rig.reload._clock = LaterClock()
+    config, obstacle = tmp_path / "nats" / "nats.conf", tmp_path / "nats" / "nats.conf.new"
+    obstacle.mkdir()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(rig.reload.end_old_keys)
+        await until(lambda: "is trusted though its time is over" in caplog.text)
+        obstacle.rmdir()
+        await until(lambda: old not in config.read_text())
+        tasks.cancel_scope.cancel()
+
+    assert caplog.text.count("is trusted though its time is over") == 1
+
+
+def test_old_key_that_ended_while_nothing_ran_is_not_taken_on(
+    rig: ReloadRig, tmp_path: Path
+) -> None:
+    now, seed = Clock().now().at, rig.settings.keyring.add("agents", "code")
+    old, hour = public_key(seed), timedelta(hours=1)
+    rig.settings.keyring.rotate("agents", "code", now=now - 2 * hour, until=now - hour)
+
+    ReloadRig(tmp_path)
+
+    config = (tmp_path / "nats" / "nats.conf").read_text()
+    assert (old in config, public_key(seed) in config) == (False, True)
+    assert not list((tmp_path / "keys").rglob("*.old.json"))
+
+
+def test_on_a_bus_elsewhere_the_end_of_an_old_key_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = ReloadRig(tmp_path, embedded=False)
+    _, _, ends = rotated(rig)
+
+    assert rig.reload.drop_ended(Moment(ends, 0)) == ""
+
+    assert "give the bus what `safetyd nats-config` prints now" in caplog.text
+
+
+def test_revoked_key_takes_its_old_keys_with_it(rig: ReloadRig) -> None:
+    old, new, _ = rotated(rig)
+    changes(rig)
+    rig.settings.keyring.revoke("agents", "code")
+
+    assert rig.reload.take_on_keys("bob") == []
+
+    (revoked,) = changes(rig)
+    assert set(revoked.removed) == {f"agent code {new}", f"old agent code {old}"}
 
 
 async def test_key_that_is_none_is_named_and_nothing_changes(

@@ -11,7 +11,7 @@ from safetyd.core.guards.projects import ProjectTable
 from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.settings import Settings
-from safetyd.web.http_server import WebConfig
+from safetyd.web.web_config import WebConfig
 
 
 def settings_from(tmp_path: Path, toml: str = "") -> Settings:
@@ -83,6 +83,23 @@ def test_agent_has_a_key_once_the_keys_are_read(tmp_path: Path) -> None:
     assert not settings.has_key("ops")
 
 
+def test_what_a_persons_key_permits_is_as_the_keys_are_now(tmp_path: Path) -> None:
+    settings = settings_from(tmp_path)
+    settings.keyring.add("operators", "alice")
+    settings.keyring.add("observers", "eve")
+    settings.keyring.add("agents", "code")
+    names = ("local", "alice", "eve", "code", "nobody")
+    before = [settings.role_of(name) for name in names]
+    settings.users()
+    roles = [settings.role_of(name) for name in names]
+    settings.keyring.revoke("operators", "alice")
+    settings.users()
+
+    assert before == [None] * 5
+    assert roles == ["operator", "operator", "observer", None, None]
+    assert settings.role_of("alice") is None
+
+
 def test_reload_takes_on_the_file_as_it_is_now(tmp_path: Path) -> None:
     settings = settings_from(tmp_path)
     intake = settings.intake
@@ -92,6 +109,15 @@ def test_reload_takes_on_the_file_as_it_is_now(tmp_path: Path) -> None:
 
     assert settings.config.mode == "development"
     assert settings.intake is not intake
+
+
+def test_reload_finds_a_file_that_was_written_since_a_start_without_one(tmp_path: Path) -> None:
+    settings = Settings(load(None), None, tmp_path)
+    (tmp_path / "safetyd.toml").write_text('mode = "development"\n')
+
+    settings.adopt(settings.read())
+
+    assert (settings.policy.mode, settings.path) == ("development", tmp_path / "safetyd.toml")
 
 
 def test_wrong_file_changes_nothing(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from tests.wire_samples import PROPOSAL, SAMPLES
 
 # What is asked about by an id, which only a daemon can give.
 ABOUT_ONE = {"query_request", "control_grant_add", "control_grant_revoke"}
+# What needs a project with a history; tests/journeys/test_version_history.py says it.
+ABOUT_COMMITS = {"query_commit", "control_rollback"}
 # What needs somebody who can be told.
 ABOUT_MESSAGES = {
     "control_notify_test",
@@ -31,7 +33,7 @@ ABOUT_MESSAGES = {
     "control_notify_drop",
     "control_notify_link",
 }
-APART = ABOUT_ONE | ABOUT_MESSAGES
+APART = ABOUT_ONE | ABOUT_COMMITS | ABOUT_MESSAGES
 
 
 class Lines(NamedTuple):

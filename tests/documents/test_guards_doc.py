@@ -28,6 +28,7 @@ VARIES = re.compile(
     \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\dZ | \d\d:\d\dZ           # times
     | [0-9A-Z]{26} | (?<=sha256:)[0-9a-f]{64} | (?<=event\ )\d+ | (?<=req_)[0-9a-f]{12}
     | \d+(?:\.\d)?(?=\ ?s\b)                                # seconds
+    | (?<=jsonl:)\d+ | [0-9a-f]{16}(?=…)                   # a place in the audit files
     | (?<=agent\ )\d+ | (?<=all\ )\d+ | \d+(?=\ of\ \d+\ names)
     """,
     re.VERBOSE,

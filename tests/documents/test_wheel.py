@@ -63,7 +63,20 @@ def test_all_that_a_checkout_shows_is_in_the_wheel(base: WheelInstall) -> None:
 
     assert inside == {file.name for file in shipped_files(ROOT)}
     assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= inside
-    assert {f"config/{path.name}" for path in (ROOT / "config").iterdir()} <= inside
+    configs = [path for path in (ROOT / "config").rglob("*") if path.is_file()]
+    assert {path.relative_to(ROOT).as_posix() for path in configs} <= inside
+
+
+def test_all_that_the_package_reads_is_in_the_wheel(base: WheelInstall) -> None:
+    here, there = ROOT / "safetyd", base.site / "safetyd"
+    read = {
+        path.relative_to(here)
+        for kind in ("html", "css", "sql", "toml")
+        for path in here.rglob(f"*.{kind}")
+    }
+
+    assert {path.suffix for path in read} == {".html", ".css", ".sql", ".toml"}
+    assert [path for path in read if not (there / path).exists()] == []
 
 
 def test_documents_are_listed_shown_and_found(base: WheelInstall) -> None:
@@ -137,8 +150,21 @@ def test_what_needs_the_daemons_packages_says_what_to_type(
     assert said.stderr.count("\n") == 1
 
 
+def test_an_outlet_without_its_driver_says_what_to_type(
+    whole: WheelInstall, tmp_path: Path
+) -> None:
+    (tmp_path / "dsn").write_text("dbname=safetyd")
+    config = tmp_path / "safetyd.toml"
+    config.write_text(f'[outlets.postgres]\ndsn_file = "{tmp_path / "dsn"}"\n')
+
+    said = whole.safetyd("outlet", "status", "--config", str(config))
+
+    assert said.returncode == 1
+    assert "psycopg, which is not installed: type `pip install 'safetyd[postgres]'`" in said.stdout
+
+
 def test_the_extra_for_the_daemon_is_all_that_the_base_is_not() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    assert list(project["optional-dependencies"]) == ["daemon"]
+    assert list(project["optional-dependencies"]) == ["daemon", "postgres"]
     assert not set(project["dependencies"]) & set(project["optional-dependencies"]["daemon"])

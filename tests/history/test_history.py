@@ -29,6 +29,10 @@ HISTORY: Final = ROOT / "tests/history"
 DAEMON: Final = HISTORY / "daemon"
 ENGINE: Final = HISTORY / "engine"
 KEYED: Final = ("code", "ops", "night")
+# Actors that the version before did not have: they begin empty, and nothing of theirs was kept.
+NEWER: Final = frozenset(
+    {"last_decisions", "spending", "failure_windows", "version_history", "kept_days"}
+)
 MOVING: Final = frozenset({"left_s", "undeliverable"})  # these change while a daemon runs
 
 _hash = re.compile(rb',"hash":"[0-9a-f]{64}"}\n?\Z')
@@ -75,11 +79,18 @@ def state(checkpoint: Checkpoint) -> State:
 
 
 def plain(checkpoint: Checkpoint) -> dict[str, bytes]:
-    """Return each actor's bytes, with requests unpacked: another zlib packs them otherwise."""
+    """Return the bytes of each actor of the version before.
+
+    Requests are unpacked: another zlib packs them otherwise.
+    """
     packed = msgspec.msgpack.decode(checkpoint.actors["approvals"])
     parts = [zlib.decompress(part) for part in packed["parts"]]
     approvals = msgspec.msgpack.encode({**packed, "parts": parts})
-    return {**checkpoint.actors, "approvals": approvals}
+    return {**_old(checkpoint.actors), "approvals": approvals}
+
+
+def _old(actors: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: saved for name, saved in actors.items() if name not in NEWER}
 
 
 def audited(directory: Path) -> list[bytes]:
@@ -195,7 +206,8 @@ def shown(daemon: RunningDaemon) -> Shown:
 
 
 def still(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in MOVING}
+    """Return what does not move, without what rows did not have then."""
+    return {name: value for name, value in row.items() if name not in {*MOVING, "path", "paths"}}
 
 
 def decide(daemon: RunningDaemon, agent: str) -> tuple[str, list[str]]:

@@ -1,7 +1,7 @@
 import hashlib
 import os
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,11 +12,10 @@ from safetyd.journal.audit import (
     NO_HASH,
     Audit,
     BrokenAudit,
+    ChainCheck,
     Torn,
     Verified,
     files,
-    find,
-    tail,
     verify,
 )
 
@@ -391,74 +390,6 @@ def test_file_that_declares_fewer_missing_than_there_are_is_found(tmp_path: Path
     assert broken(tmp_path) == "audit-00000002.jsonl:1: does not continue the file before it"
 
 
-def holds(needle: bytes) -> Callable[[bytes], bool]:
-    return lambda line: needle in line
-
-
-def test_find_gives_whole_lines_oldest_first_over_all_files(tmp_path: Path) -> None:
-    audit = opened(tmp_path, max_bytes=300)
-    for seq in range(1, 11):
-        audit.append([line(seq, id="a" if seq % 2 else "b")], seq)
-    audit.close()
-
-    found = find(tmp_path, holds(b'"id":"a"'), BIG)
-
-    assert [msgspec.json.decode(each)["seq"] for each in found] == [1, 3, 5, 7, 9]
-
-
-def test_find_keeps_first_decisions_and_the_newest_repeats_of_too_many(tmp_path: Path) -> None:
-    audit = opened(tmp_path)
-    spam = [line(seq, id="spam", text="x" * 900, first=False) for seq in range(2, 101)]
-    audit.append([line(1, id="spam", text="x" * 900), *spam], 100)
-    audit.close()
-
-    found = find(tmp_path, holds(b'"id":"spam"'), 4500)
-
-    assert [msgspec.json.decode(each)["seq"] for each in found] == [1, 98, 99, 100]
-
-
-def test_find_in_nothing_finds_nothing(tmp_path: Path) -> None:
-    assert find(tmp_path, holds(b"x"), BIG) == []
-    assert find(written(tmp_path, 3), holds(b"nowhere"), BIG) == []
-
-
-def test_find_reads_past_damaged_lines(tmp_path: Path) -> None:
-    path = only_file(written(tmp_path, 2))
-    path.write_bytes(path.read_bytes() + b"\x00\xff\n" + line(9) + b"\n" + b'{"seq":')
-
-    assert find(tmp_path, holds(b'"seq":9'), BIG) == [line(9) + b"\n"]
-
-
-def seqs(lines: Sequence[bytes]) -> list[int]:
-    return [msgspec.json.decode(each)["seq"] for each in lines]
-
-
-def test_tail_gives_the_last_records_oldest_first(tmp_path: Path) -> None:
-    assert seqs(tail(written(tmp_path, 10), 3)) == [8, 9, 10]
-
-
-def test_tail_reaches_back_over_files(tmp_path: Path) -> None:
-    written(tmp_path, 10, max_bytes=300)
-
-    assert seqs(tail(tmp_path, 7)) == [4, 5, 6, 7, 8, 9, 10]
-
-
-def test_tail_of_more_than_there_is_gives_everything(tmp_path: Path) -> None:
-    assert seqs(tail(written(tmp_path, 2), 100)) == [1, 2]
-    assert tail(tmp_path / "empty", 5) == []
-
-
-def test_tail_of_none_is_nothing(tmp_path: Path) -> None:
-    assert tail(written(tmp_path, 3), 0) == []
-
-
-def test_tail_leaves_out_a_line_that_is_still_being_written(tmp_path: Path) -> None:
-    path = only_file(written(tmp_path, 2))
-    path.write_bytes(path.read_bytes() + b'{"event":"te')
-
-    assert seqs(tail(tmp_path, 2)) == [1, 2]
-
-
 def test_appending_to_a_file_that_was_removed_is_an_error(tmp_path: Path) -> None:
     audit = opened(tmp_path)
     only_file(tmp_path).unlink()
@@ -467,3 +398,35 @@ def test_appending_to_a_file_that_was_removed_is_an_error(tmp_path: Path) -> Non
         audit.append([line(1)], 1)
 
     audit.close()
+
+
+def followed(directory: Path) -> str:
+    chain = ChainCheck()
+    for path in files(directory):
+        for number, said in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+            chain.follow(path.name, number, said)
+    return chain.broken
+
+
+def test_chain_can_be_followed_line_by_line_over_files_and_what_is_declared_missing(
+    tmp_path: Path,
+) -> None:
+    audit = opened(written(tmp_path, 50, max_bytes=1000))
+    audit.skip_to(60)
+    audit.append([line(61)], 61)
+    audit.close()
+
+    assert len(files(tmp_path)) > 3
+    assert followed(tmp_path) == ""
+
+
+def test_following_names_the_first_of_several_places_and_goes_on(
+    tmp_path: Path, five: list[bytes]
+) -> None:
+    five[2] = five[2].replace(b'"seq":2', b'"seq":7')
+    five[4] = b"{}\n"
+
+    said = tampered(tmp_path, five)
+
+    assert followed(tmp_path) == said
+    assert ":3: its hash does not fit" in said

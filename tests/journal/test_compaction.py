@@ -85,10 +85,11 @@ async def rig(client: HardenedClient, tmp_path: Path) -> AsyncIterator[Compactio
 async def test_saved_state_is_the_engines(rig: CompactionRig) -> None:
     await rig.live(3)
 
-    await rig.compaction.save()
+    path = await rig.compaction.save()
 
     (saved,) = rig.checkpoints.load()
     assert isinstance(saved, SavedCheckpoint)
+    assert [path] == rig.checkpoints.paths()
     assert saved.engine == rig.loop.engine.save()()
     assert saved.stream_seq == 3
 
@@ -168,7 +169,7 @@ async def test_full_disk_is_reported_and_trims_nothing(
     rig.checkpoints.full = True
 
     with caplog.at_level(logging.ERROR):
-        await rig.compaction.save()
+        assert await rig.compaction.save() is None
     first = await rig.journal.first()
     rig.checkpoints.full = False
     await rig.compaction.save()

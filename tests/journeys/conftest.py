@@ -1,8 +1,10 @@
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from playwright.async_api import Browser
 
 from tests.journeys.delivery_targets import Targets, targets
+from tests.web.browser import chromium
 
 
 @pytest.fixture
@@ -10,3 +12,9 @@ def everywhere() -> Iterator[Targets]:
     """Everywhere that people can be told."""
     with targets() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as browser:
+        yield browser

@@ -1,12 +1,14 @@
 """What the local operator does, from outside."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
-from tests.bus.peer import Peer
+from tests.bus.peer import Peer, Unanswered
 from tests.conftest import RunningDaemon
+from tests.journeys.agents import until
 
 Reply = dict[str, Any]
 
@@ -41,11 +43,32 @@ def control(
     return _ask(daemon, key, "control", {"command": command, **fields})
 
 
-def query(daemon: RunningDaemon, command: str, *, key: Path | None = None) -> Reply:
-    return _ask(daemon, key, "query", {"command": command})
+def query(
+    daemon: RunningDaemon,
+    command: str,
+    *,
+    key: Path | None = None,
+    by: str = "local",
+    **fields: object,
+) -> Reply:
+    return _ask(daemon, key, "query", {"command": command, **fields}, by)
 
 
-def _ask(daemon: RunningDaemon, key: Path | None, verb: str, request: Reply) -> Reply:
+def _ask(
+    daemon: RunningDaemon, key: Path | None, verb: str, request: Reply, by: str = "local"
+) -> Reply:
+    """Ask until somebody answers: a server may be started again before the daemon is back."""
     own = daemon.data_dir / "keys" / "operator.nk"
-    with Peer(daemon.endpoint.bus, key or own, "_INBOX.op.local") as peer:
-        return peer.ask(f"safety.v1.{verb}.local", msgspec.json.encode(request)).fields
+    replies = list[Reply]()
+
+    def answered() -> bool:
+        with (
+            suppress(Unanswered, ConnectionError),
+            Peer(daemon.endpoint.bus, key or own, f"_INBOX.op.{by}") as peer,
+        ):
+            answer = peer.ask(f"safety.v1.{verb}.{by}", msgspec.json.encode(request))
+            replies.append(answer.fields)
+        return bool(replies)
+
+    until(answered)
+    return replies[0]

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,14 +16,24 @@ from typing import Final, NamedTuple, Self
 import pytest
 
 from safetyd.agents.stop_reserve import StopReserve
+from safetyd.client import SyncSafety
+from safetyd.journal.audit import files
 from tests.conftest import LAST_WORD, READY_S, WEB, RunningDaemon, environment, safetyd
 from tests.journeys.agents import PATIENCE_S, UNBOUNDED, Heard, History, crowd, until
 from tests.journeys.audit_record import assert_recorded, assert_verifies
-from tests.journeys.people import control, query
+from tests.journeys.delivery_targets import Targets
+from tests.journeys.people import Listener, control, query
 from tests.journeys.processes import gone, server_pid
 
 IN_NAMESPACE: Final = "TESTS_IN_NAMESPACE"
 SIZE: Final = "48m"
+MIB: Final = 1024**2
+# Whatever is not urgent waits.
+ALWAYS_NIGHT: Final = """
+[notifications]
+quiet_start = "00:00"
+quiet_end = "23:59"
+"""
 FILES: Final = 500
 LOOKED_AT_S: Final = 1.0
 WATCHDOG_S: Final = 1.0
@@ -143,6 +154,16 @@ def recorded(heard: Heard) -> bool:
     return heard.decision.seq is not None
 
 
+def assert_disk_is_told_of(daemon: RunningDaemon) -> None:
+    """Health is told though nothing can be written, and names the disk."""
+    answer = query(daemon, "health")
+    checks = {check["name"]: check for check in answer["checks"]}
+    states = {name: checks[name]["state"] for name in ("daemon", "journal", "disk", "bus")}
+    assert states == {"daemon": "bad", "journal": "bad", "disk": "bad", "bus": "good"}
+    full = f"the disk at {daemon.data_dir} is 100 % full: 0 B of 48.0 MiB is free"
+    assert checks["disk"]["says"].startswith(full)
+
+
 def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
     """Fill the disk, stop, give it room and resume; return what agents lived through."""
     filler = daemon.data_dir / "filler"
@@ -152,6 +173,7 @@ def survive(daemon: RunningDaemon, watchdog: Watchdog) -> History:
         closed = history.until(unwritable)
         history.until(lambda h: h.t > closed.t + LOOKED_AT_S)
         assert not [heard for heard in history.allows if heard.t > closed.t]
+        assert_disk_is_told_of(daemon)
 
         reply = control(daemon, "stop", reason="drill")
         assert reply["ok"]
@@ -225,6 +247,87 @@ def assert_refused(start: Start, filler: Path, free: str) -> None:
     (line,) = start.said.splitlines()
     assert line.startswith(f"safetyd: the disk at {data} that holds {data} has {free}"), line
     assert line.endswith("make room on it and start again")
+
+
+def leave(filler: Path, free_mib: int) -> None:
+    """Leave about so much room and no more."""
+    filler.unlink(missing_ok=True)
+    room = shutil.disk_usage(filler.parent).free - free_mib * MIB
+    with filler.open("wb") as file:
+        file.write(bytes(room))
+
+
+def assert_told_of(daemon: RunningDaemon, title: str, level: int) -> None:
+    """Status and metrics say it too, each in its own words."""
+    said = daemon.safetyd("status").stdout.splitlines()
+    assert said[0].startswith(f"{title}: the disk at {daemon.data_dir} is "), said
+    assert said[1].startswith("  safetyd has "), said
+    with urllib.request.urlopen(f"{daemon.endpoint.web}/metrics") as page:
+        metrics = page.read().decode()
+    assert f"\nsafetyd_disk_level {level}.0\n" in metrics
+    assert '\nsafetyd_data_bytes{part="journal"} ' in metrics
+
+
+@pytest.mark.journey
+def test_a_disk_that_fills_is_named_before_it_is_full_and_when_it_is(
+    small_disk: Path | None, everywhere: Targets
+) -> None:
+    if small_disk is None:
+        return
+    config = f"{ALWAYS_NIGHT}{everywhere.configure(small_disk)}{UNBOUNDED}"
+    daemon = RunningDaemon(small_disk, config)
+    filler = daemon.data_dir / "filler"
+    try:
+        with Listener(daemon) as person:
+            leave(filler, 9)
+            assert "audit" in person.hear("DISK_FILLING", None)["reason"]
+            assert_told_of(daemon, "DISK FILLING", 1)
+
+            leave(filler, 3)
+            assert person.hear("DISK_NEARLY_FULL", None)["metadata"]["percent"] > 90
+            assert_told_of(daemon, "DISK NEARLY FULL", 2)
+            (first, *_) = everywhere.wait("webhook", 1)
+            assert f"DISK NEARLY FULL: the disk at {daemon.data_dir} is 9" in first.words
+            assert "make room on it" in first.words
+
+            with crowd(daemon.endpoint.bus, "a") as history:
+                history.until_allowed()
+                fill(filler)
+                history.until(unwritable)
+                until(lambda: "is 100 % full" in daemon.safetyd("status").stderr)
+                doctor = daemon.safetyd("doctor")
+                assert doctor.returncode == 1
+                assert f"wrong  disk           the disk at {daemon.data_dir} is" in doctor.stdout
+
+                # A server that owes an answer is started anew, so nobody listens any more.
+                filler.unlink()
+                until(lambda: "DISK_HAS_ROOM" in daemon.log())
+                history.until_allowed()
+    finally:
+        daemon.stop()
+
+
+@pytest.mark.journey
+def test_closed_audit_files_may_be_moved_away_under_a_running_daemon(tmp_path: Path) -> None:
+    daemon = RunningDaemon(tmp_path, f"{UNBOUNDED}[audit]\nmax_bytes = 4096\n")
+    audit = daemon.data_dir / "audit"
+    try:
+        with SyncSafety("code", url=daemon.endpoint.bus) as safety:
+            while len(files(audit)) < 4:
+                assert safety.propose("read_file").allowed
+            for path in files(audit)[:-1]:
+                path.rename(tmp_path / path.name)
+            assert safety.propose("read_file").allowed
+        daemon.restart()
+        with SyncSafety("code", url=daemon.endpoint.bus) as safety:
+            assert safety.propose("read_file").allowed
+
+        verified = daemon.safetyd("audit", "verify")
+
+        assert verified.returncode == 0, verified.stderr
+        assert "it begins with event" in verified.stdout
+    finally:
+        daemon.stop()
 
 
 @pytest.mark.journey

@@ -53,7 +53,7 @@ def test_server_that_dies_when_the_daemon_listens_is_started_again(killed: Runni
     killed.start()
 
     assert "nats-server ended with 1 and is started again" in killed.log()
-    assert killed.safetyd("check", "code", "read_file").returncode == 0
+    until(lambda: killed.safetyd("check", "code", "read_file").returncode == 0)
 
 
 def imports(daemon: RunningDaemon, library: str) -> bool:

@@ -2,6 +2,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from safetyd.core.engine.engine import Engine
+from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.events.notification_events import NotTold, Told
@@ -24,6 +25,13 @@ CONTRACT = {
     "safetyd_config_last_reload_successful": ("gauge", set()),
     "safetyd_malformed": ("counter", set()),
     "safetyd_audit_bytes": ("counter", set()),
+    "safetyd_ready": ("gauge", set()),
+    "safetyd_bus_up": ("gauge", set()),
+    "safetyd_bus_reconnects": ("counter", set()),
+    "safetyd_disk_free_bytes": ("gauge", set()),
+    "safetyd_disk_total_bytes": ("gauge", set()),
+    "safetyd_disk_level": ("gauge", set()),
+    "safetyd_data_bytes": ("gauge", {"part"}),
     "safetyd_iterations": ("counter", {"agent"}),
     "safetyd_cost_usd": ("counter", {"agent"}),
     "safetyd_anomalies": ("counter", {"kind", "severity"}),
@@ -46,6 +54,8 @@ CONTRACT = {
     "safetyd_repeated_action_count": ("gauge", {"agent"}),
     "safetyd_build_info": ("gauge", {"version"}),
 }
+
+DISK = DiskUse(level="critical", disk="/", free_bytes=1, total_bytes=9, parts={"audit": 2})
 
 
 def scrape(metrics: Metrics) -> dict[str, Metric]:
@@ -99,7 +109,7 @@ def busy() -> Metrics:
     """Metrics that have seen one of everything."""
     engine = Engine(Policy())
     gauges = Gauges(engine, lambda: Moment(at(9), 9.0), bool)
-    sources = Sources(guards=lambda: engine.guard_names, gauges=gauges.families)
+    sources = Sources(guards=lambda: engine.guard_names, gauges=gauges.families, disk=lambda: DISK)
     metrics = Metrics("1.2.3", sources)
     decision = ask(engine, propose(0))
     metrics.decided(decision, 0.002)
@@ -108,6 +118,24 @@ def busy() -> Metrics:
     metrics.observe(play(engine, propose(1, id="p2"), stop(2), propose(3, id="p3")))
     metrics.observe(play(engine, finding(4), outcome(5, "p2", dependency="db")))
     return metrics
+
+
+def test_a_disk_is_told_with_what_fills_it_and_without_one_nothing_is() -> None:
+    metrics = busy()
+
+    assert value(metrics, "safetyd_disk_free_bytes") == 1
+    assert value(metrics, "safetyd_disk_total_bytes") == 9
+    assert value(metrics, "safetyd_disk_level") == 2
+    assert value(metrics, "safetyd_data_bytes", part="audit") == 2
+    assert value(Metrics("1"), "safetyd_disk_level") is None
+
+
+def test_what_the_daemon_knows_of_its_bus_is_asked_when_scraped() -> None:
+    sources = Sources(ready=lambda: False, bus_up=lambda: False, reconnects=lambda: 3)
+    metrics = Metrics("1", sources)
+
+    assert value(metrics, "safetyd_ready") == value(metrics, "safetyd_bus_up") == 0
+    assert value(metrics, "safetyd_bus_reconnects_total") == 3
 
 
 def test_names_types_and_labels_are_the_contracts() -> None:

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from safetyd.core.events.notification_events import NoteSheet, SheetRule, SheetSection
 from safetyd.notify.message import Notice, Topic
 
 ZONE = ZoneInfo("America/New_York")
@@ -92,6 +93,29 @@ def alert_topic(**fields: Any) -> Topic:
         "asked": AT,
     }
     return Topic(**(given | fields))
+
+
+def report_topic(said: str = "code once") -> Topic:
+    """Return a daily report, with words that agents chose."""
+    rules = (
+        SheetRule("RED", f"1 rollback of {said}", "See what was put back: `safetyd history`."),
+        SheetRule("YELLOW", "1 HIGH anomaly", "Agents wait: `safetyd list`."),
+    )
+    sections = (
+        SheetSection("Layer 1: Cooldowns & Limits", (("API cost today", "$5.00"),)),
+        SheetSection("Layer 5: Anomaly Detection", (("Patterns observed", said),)),
+    )
+    return alert_topic(
+        kind="summary",
+        title="RED: daily report of 2026-03-01 (UTC)",
+        urgency="normal",
+        text="RED 1 rollback.",
+        agent="",
+        asked=None,
+        sheet=NoteSheet(
+            colour="RED", rules=rules, sections=sections, more="safetyd report --date 2026-03-01"
+        ),
+    )
 
 
 def notice(*topics: Topic, **fields: Any) -> Notice:

@@ -4,7 +4,7 @@ import pytest
 
 from safetyd.core.recipients import TellingConfig
 from safetyd.daemon.config import Config, ConfigError, parse
-from safetyd.notify.address_book import address_of, telling, warnings
+from safetyd.notify.address_book import address_of, report_readers, telling, warnings
 
 MAIL = """
 [notifications.email]
@@ -226,3 +226,20 @@ def test_what_is_filled_in_and_not_used_is_warned_of() -> None:
 
     assert off.startswith("[notifications.email] is filled in, but enabled is not true")
     assert unused.startswith("notifications.email.to is not used")
+
+
+@pytest.mark.parametrize(
+    ("text", "readers"),
+    [
+        (MAIL, ()),
+        (MAIL + "[notifications]\ndaily_report = true\n", ("operator", "everyone")),
+        (TEAM, ()),
+        (TEAM + "daily_report = true\n", ("bob",)),
+        (
+            "[notifications]\ndaily_report = true\n" + TEAM + "daily_report = false\n",
+            ("alice", "everyone"),
+        ),
+    ],
+)
+def test_the_daily_report_goes_to_who_wants_it(text: str, readers: tuple[str, ...]) -> None:
+    assert report_readers(config(text).tables) == readers

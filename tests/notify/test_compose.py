@@ -8,13 +8,19 @@ import pytest
 
 from safetyd.core.action_types import TypeConfig
 from safetyd.core.events.guard_events import Paused
-from safetyd.core.events.notification_events import Item, NotTold
+from safetyd.core.events.notification_events import (
+    Item,
+    NoteSheet,
+    NotTold,
+    SheetRule,
+    SheetSection,
+)
 from safetyd.core.messages.proposal import Proposal, Target
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.chat.plain_text import plain_text
-from safetyd.notify.compose import Composer, Destination
+from safetyd.notify.compose import SHEET_CHARS, Composer, Destination
 from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_content import facts
 from safetyd.notify.message import Topic
@@ -410,6 +416,14 @@ def test_a_note_is_told_with_its_words_and_how_often_it_happened() -> None:
     assert (len(said.text), said.cut, said.link) == (500, 100, "")
 
 
+def test_a_note_is_not_cut_to_save_a_few_characters() -> None:
+    wired = ComposeRig()
+
+    said = topic(wired, wired.notes(text="x" * 540))
+
+    assert (len(said.text), said.cut) == (540, 0)
+
+
 def test_a_summary_may_be_longer_than_an_alert() -> None:
     wired = ComposeRig()
     delivery = wired.notes(kind="summary", urgency="normal", text="x" * 3000)
@@ -448,3 +462,21 @@ def test_of_several_parts_of_a_command_each_has_a_line_and_one_alone_has_none() 
         "`rm -rf ~/music`: deletes ~/music, which lies outside the project",
         "`$X`: which program runs is not known before it runs",
     )
+
+
+def test_words_of_agents_in_a_report_are_harmless() -> None:
+    for hostile in HOSTILE:
+        words = hostile[:4000].encode(errors="replace").decode()
+        sheet = NoteSheet(
+            colour="RED",
+            rules=(SheetRule("RED", words, "Look."),),
+            sections=(SheetSection("People", (("Asked", words),)),),
+        )
+        wired = ComposeRig()
+        (said,) = wired.says(wired.notes(kind="summary", sheet=sheet)).topics
+
+        assert said.sheet is not None
+        for line in (said.sheet.rules[0].says, said.sheet.sections[0].lines[0][1]):
+            assert line.isprintable()
+            assert "https://" not in line
+            assert len(line) <= SHEET_CHARS

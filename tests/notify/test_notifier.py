@@ -416,8 +416,8 @@ def test_a_preview_goes_by_the_tables_in_force(tmp_path: Path) -> None:
     assert "http://127.0.0.1:8787/d/1" in row["text"]
 
 
-def test_a_daemon_does_not_load_what_no_channel_needs() -> None:
-    heavy = {"aiosmtplib", "apprise", "dbus_fast", "twilio"}
+def test_a_daemon_does_not_load_what_nobody_needs_yet() -> None:
+    heavy = {"aiosmtplib", "apprise", "dbus_fast", "genai_prices", "psycopg", "twilio"}
     code = "import sys, safetyd.daemon.app; print(*sys.modules)"
 
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from safetyd.host import MAX_SECRET_BYTES
 from safetyd.notify.channel import Channel, Misconfigured
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.chat.apprise_channel import Chat
@@ -16,7 +17,6 @@ from safetyd.notify.chat.webhook import Webhook
 from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
 from safetyd.notify.email.mail_channel import Mail
 from safetyd.notify.registry import (
-    MAX_SECRET_BYTES,
     BrokenChannel,
     ChannelSurroundings,
     open_channels,

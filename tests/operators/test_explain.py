@@ -8,13 +8,22 @@ from safetyd.core.events.decision_events import Withheld
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards import Chain
 from safetyd.core.policy import AgentConfig, Policy
-from safetyd.operators.explain import explain, story, today_of, untold
+from safetyd.journal.audit_reading import PlacedLine
+from safetyd.operators.explain import explain, today_of, untold
+from safetyd.operators.explain_search import Searched
+from safetyd.operators.proposal_trail import Trail
 from tests.operators.views.view_reader import encoded, plain
 from tests.story import at, outcome, play, propose, stop
 
 
 def lines_of(*events: Event, policy: Policy | None = None) -> list[bytes]:
     return [encode(event) for event in play(Engine(policy or Policy()), *events)]
+
+
+def story(lines: list[bytes], id_: str) -> Searched | None:
+    """Return what these lines tell of an id."""
+    trail = Trail(id_, 1024 * 1024).follow(map(PlacedLine, lines))
+    return Searched(trail, None) if trail.decided else None
 
 
 def explained(lines: list[bytes], id_: str = "p1") -> dict[str, Any]:
@@ -212,7 +221,7 @@ def test_repeats_give_way_so_that_the_account_can_be_sent() -> None:
     decisions = plain(view)["decisions"]
     assert len(encoded(view)) < 256 * 1024
     assert [decided["first"] for decided in decisions[:2]] == [True, False]
-    assert decisions[-1]["seq"] == told.decided[-1].seq
+    assert decisions[-1]["seq"] == told.trail.decided[-1].seq
 
 
 def test_one_decision_is_told_however_little_room_there_is() -> None:

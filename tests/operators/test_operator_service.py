@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,40 +16,63 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Forgotten, Resumed, SafeModeEntered, Stopped
+from safetyd.core.events.history_events import BackupMade
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config
 from safetyd.daemon.settings import Settings
+from safetyd.journal.audit import Audit
 from safetyd.journal.mailbox import Mailbox
+from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.notifier import Notifier
-from safetyd.operators.operator_service import OperatorService, Surroundings
+from safetyd.operators.command_runner import Aside, CommandRunner, Surroundings, Work
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.operator_service import OperatorService
+from safetyd.operators.replies import Done
+from safetyd.operators.views.health_view import HealthAnswer
 from safetyd.operators.views.status_view import DaemonFacts
+from safetyd.reports.report_maker import ReportMaker
+from safetyd.web.control_room.entrance import Entrance
+from safetyd.web.control_room.sign_in_links import SignInLinks
+from safetyd.web.control_room.web_sessions import WebSessions
 from tests.captured_connection import REPLY, CapturedPublisher, work_off
 from tests.operators.views.view_reader import FACTS
 from tests.servers import until
-from tests.story import play, propose, stop
+from tests.story import NOON, at, play, propose, stop
 
 
 class Around:
     """The rest of the daemon, as far as the service asks it."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit: Path) -> None:
         self.wrong: list[str] = []
         self.reloaded_by = ""
         self.problem = ""
-        self.unreadable = False
-        self.lines: list[bytes] = []
+        self.audit = audit
 
     def facts(self) -> DaemonFacts:
         return msgspec.structs.replace(FACTS, problem=self.problem)
+
+    async def health(self) -> HealthAnswer:
+        return HealthAnswer(ok=True, at=at(0), state="good", checks=())
 
     async def reload(self, by: str) -> list[str]:
         self.reloaded_by = by
         return self.wrong
 
-    async def search(self, id_: str) -> list[bytes]:
-        if self.unreadable:
-            raise PermissionError("no")
-        return [line for line in self.lines if id_.encode() in line]
+    def write(self, events: Sequence[Event]) -> None:
+        """Let the audit files tell of these."""
+        audit = Audit(self.audit, 1024 * 1024)
+        audit.open()
+        audit.append([encode(event) for event in events], events[-1].seq)
+        audit.close()
+
+
+class AsideFields(msgspec.Struct):
+    refused: str = ""
+
+
+class AsideAnswer(Done, frozen=True, kw_only=True):
+    by: str
 
 
 class OperatorRig:
@@ -59,7 +82,7 @@ class OperatorRig:
         self.engine = Engine(Policy())
         self.mailbox = Mailbox()
         self.stop_flag = StopFlag()
-        self.around = Around()
+        self.around = Around(directory / "audit")
         self.captured = CapturedPublisher()
         self.clock = Clock()
         emergency_stop = EmergencyStop(
@@ -79,17 +102,43 @@ class OperatorRig:
             publish=lambda _notice: None,
         )
         tasks.start_soon(notifier.run)
-        self.service = OperatorService(
-            self.captured.publisher,
+        sessions = WebSessions(directory, lambda name: {name} & {"alice"})
+        links = SignInLinks(lambda name: {name})
+        entrance = Entrance(sessions, links, lambda: "http://127.0.0.1:8787", self.clock)
+        runner = CommandRunner(
             self.mailbox,
             emergency_stop,
-            Surroundings(self.around.facts, self.around.reload, self.around.search),
+            Surroundings(
+                self.around.facts,
+                self.around.reload,
+                self.around.health,
+                self.around.audit,
+                Policy,
+                RecentEvents(1, lambda after: ((), after)),
+                entrance,
+                Aside({"build": self.begins}, {"weather": self.begins}),
+            ),
             tasks,
             waits=_nobody_waits,
             plans=notifier.plans,
             questions=notifier.questions,
             question_limits=settings.question_limits,
+            reports=ReportMaker(self.around.audit, NOON.date, lambda: 0),
         )
+        publisher = self.captured.publisher
+        self.service = OperatorService(publisher, runner, settings.question_limits)
+
+    def begins(self, by: str, fields: dict[str, object]) -> Work:
+        """Begin what is done beside the engine: refused on request."""
+        told = msgspec.convert(fields, AsideFields)
+
+        async def work() -> msgspec.Struct:
+            await anyio.to_thread.run_sync(lambda: None)
+            if told.refused:
+                raise CommandRefused("not_found", told.refused)
+            return AsideAnswer(ok=True, by=by)
+
+        return work
 
     def control(self, command: str, **fields: object) -> None:
         payload = msgspec.json.encode({"command": command, **fields})
@@ -136,7 +185,7 @@ async def test_stop_holds_before_the_command_is_answered(rig: OperatorRig) -> No
 async def test_stop_that_cannot_be_written_is_still_confirmed(
     rig: OperatorRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("safetyd.operators.operator_service.WRITTEN_S", 0.01)
+    monkeypatch.setattr("safetyd.operators.command_runner.WRITTEN_S", 0.01)
 
     rig.control("stop")
 
@@ -216,6 +265,23 @@ async def test_reload_is_carried_out_for_whoever_asked(rig: OperatorRig) -> None
     assert rig.around.reloaded_by == "alice"
 
 
+async def test_a_backup_that_was_made_is_recorded_with_who_made_it(rig: OperatorRig) -> None:
+    rig.control("backup_made", seq=rig.engine.seq, size=4096, keys=True)
+    (made,) = rig.write()
+
+    assert await rig.answer() == {"ok": True}
+    assert isinstance(made, BackupMade)
+    assert (made.by, made.upto, made.size) == ("alice", rig.engine.seq - 1, 4096)
+    assert (made.keys, made.history) == (True, False)
+
+
+async def test_a_backup_of_what_has_not_happened_is_refused(rig: OperatorRig) -> None:
+    rig.control("backup_made", seq=rig.engine.seq + 1, size=1)
+
+    assert rig.write() == []
+    assert (await rig.answer())["code"] == "invalid"
+
+
 async def test_status_does_not_wait_for_a_journal_that_is_stuck(rig: OperatorRig) -> None:
     rig.around.problem = "the journal has not answered for 3.0 s"
 
@@ -226,6 +292,14 @@ async def test_status_does_not_wait_for_a_journal_that_is_stuck(rig: OperatorRig
         "error": "nothing is allowed: the journal has not answered for 3.0 s",
         "code": "unavailable",
     }
+
+
+async def test_health_is_told_while_nothing_can_be_written(rig: OperatorRig) -> None:
+    rig.around.problem = "the journal has not answered for 3.0 s"
+
+    rig.query("health")
+
+    assert (await rig.answer())["checks"] == []
 
 
 async def test_refused_configuration_names_every_error(rig: OperatorRig) -> None:
@@ -282,6 +356,9 @@ async def test_wrong_command_is_refused_and_changes_nothing(
         (b'{"command": "stop"}', "unknown_command"),
         (b'{"command": "explain"}', "invalid"),
         (b'{"command": "explain", "id": 1}', "invalid"),
+        (b'{"command": "explain", "id": "p1", "last": "code"}', "invalid"),
+        (b'{"command": "decisions", "verdict": "maybe"}', "invalid"),
+        (b'{"command": "decisions", "since": "2026-03-01T12:00:00"}', "invalid"),
         (b'{"command": "safe_mode", "agent": "a b"}', "invalid"),
     ],
 )
@@ -364,7 +441,7 @@ async def test_questions_wait_their_turn(rig: OperatorRig) -> None:
 
 
 async def test_decision_is_explained_from_the_audit_lines(rig: OperatorRig) -> None:
-    rig.around.lines = [encode(event) for event in play(rig.engine, propose(0))]
+    rig.around.write(play(rig.engine, propose(0)))
 
     rig.query("explain", id="p1")
 
@@ -376,7 +453,7 @@ async def test_decision_is_explained_from_the_audit_lines(rig: OperatorRig) -> N
 async def test_guards_that_did_not_restrict_are_asked_where_they_stand_today(
     rig: OperatorRig,
 ) -> None:
-    rig.around.lines = [encode(event) for event in play(rig.engine, propose(0), stop(1))]
+    rig.around.write(play(rig.engine, propose(0), stop(1)))
 
     rig.query("explain", id="p1")
 
@@ -385,7 +462,7 @@ async def test_guards_that_did_not_restrict_are_asked_where_they_stand_today(
 
 
 async def test_what_was_decided_is_explained_while_nothing_can_be_written(rig: OperatorRig) -> None:
-    rig.around.lines = [encode(event) for event in play(rig.engine, propose(0))]
+    rig.around.write(play(rig.engine, propose(0)))
     rig.around.problem = "the disk is full"
 
     rig.query("explain", id="p1")
@@ -421,13 +498,63 @@ async def test_answer_that_the_bus_cannot_carry_is_an_error_instead(rig: Operato
     assert (answer["ok"], answer["code"]) == (False, "too_large")
 
 
+async def test_the_last_decision_about_an_agent_is_explained(rig: OperatorRig) -> None:
+    rig.around.write(play(rig.engine, propose(0), propose(1, id="p2"), propose(2, "ops", "p3")))
+
+    rig.query("explain", last="code")
+
+    assert (await rig.answer())["id"] == "p2"
+
+
+async def test_an_agent_that_nothing_was_decided_about_has_no_last_decision(
+    rig: OperatorRig,
+) -> None:
+    rig.around.write(play(rig.engine, propose(0)))
+
+    rig.query("explain", last="ops")
+
+    answer = await rig.answer()
+    assert (answer["code"], answer["error"]) == (
+        "not_found",
+        "no decision about 'ops' is in the audit files",
+    )
+
+
 async def test_audit_files_that_cannot_be_read_are_an_answer(rig: OperatorRig) -> None:
-    rig.around.unreadable = True
+    (rig.around.audit / "audit-00000001.jsonl").mkdir(parents=True)
 
     rig.query("explain", id="p1")
 
     answer = await rig.answer()
     assert (answer["ok"], answer["code"]) == (False, "unreadable")
+
+
+async def test_decisions_are_listed_from_the_audit_lines(rig: OperatorRig) -> None:
+    told = play(rig.engine, propose(0), propose(1, id="p2", type="run_shell", text="rm -rf /"))
+    rig.around.write(told)
+
+    rig.query("decisions", verdict="block")
+
+    answer = await rig.answer()
+    assert [(row["id"], row["decision"]) for row in answer["rows"]] == [("p2", "block")]
+    assert (answer["more"], answer["newest"]) == (False, told[-1].seq)
+
+
+async def test_decisions_are_listed_while_nothing_can_be_written(rig: OperatorRig) -> None:
+    rig.around.write(play(rig.engine, propose(0)))
+    rig.around.problem = "the disk is full"
+
+    rig.query("decisions")
+
+    assert [row["id"] for row in (await rig.answer())["rows"]] == ["p1"]
+
+
+async def test_audit_files_that_cannot_be_read_list_nothing(rig: OperatorRig) -> None:
+    (rig.around.audit / "audit-00000001.jsonl").mkdir(parents=True)
+
+    rig.query("decisions")
+
+    assert (await rig.answer())["code"] == "unreadable"
 
 
 async def test_command_is_answered_only_when_it_is_written(rig: OperatorRig) -> None:
@@ -457,3 +584,76 @@ async def test_safe_mode_of_one_agent_can_be_asked_for(rig: OperatorRig) -> None
 
     _, ops, everybody, all_ = rig.captured.answers()
     assert (ops["active"], everybody["active"], all_["active"]) == (False, False, True)
+
+
+async def test_the_report_of_a_day_is_made_of_the_audit_files(rig: OperatorRig) -> None:
+    rig.around.write(play(rig.engine, propose(0, type="run_shell", text="rm -rf /"), stop(1)))
+
+    rig.query("report")
+    today = (await rig.answer())["report"]
+    rig.query("report")
+    again = (await rig.answer())["report"]
+
+    assert (today["since"], today["colour"], today["scores"]["blocked"]) == ("2026-03-01", "RED", 1)
+    assert again == today
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"date": "soon"}, "invalid"), ({"date": 1}, "invalid"), ({"since": "2027-01-01"}, "invalid")],
+)
+async def test_a_day_that_is_none_has_no_report(
+    rig: OperatorRig, fields: dict[str, object], code: str
+) -> None:
+    rig.query("report", **fields)
+
+    assert (await rig.answer())["code"] == code
+
+
+async def test_audit_files_that_cannot_be_read_make_no_report(rig: OperatorRig) -> None:
+    (rig.around.audit / "audit-00000001.jsonl").mkdir(parents=True)
+
+    rig.query("report")
+
+    assert (await rig.answer())["code"] == "unreadable"
+
+
+@pytest.mark.parametrize(("verb", "command"), [("control", "build"), ("query", "weather")])
+async def test_what_is_done_beside_the_engine_is_answered_when_it_is_done(
+    rig: OperatorRig, verb: str, command: str
+) -> None:
+    say = getattr(rig, verb)
+    say(command)
+    assert rig.captured.answers() == []
+    assert await rig.answer() == {"ok": True, "by": "alice"}
+
+    say(command, refused="it is not there")
+    told = await rig.answer()
+    assert (told["ok"], told["code"], told["error"]) == (False, "not_found", "it is not there")
+
+    say(command, refused=5)
+    assert (await rig.answer())["ok"] is False
+
+
+async def test_what_is_done_beside_the_engine_is_named_among_what_is_known(
+    rig: OperatorRig,
+) -> None:
+    rig.control("dance")
+    assert "build" in (await rig.answer())["error"]
+    rig.query("dance")
+    assert "weather" in (await rig.answer())["error"]
+
+
+async def test_questions_beside_the_engine_wait_for_one_another(rig: OperatorRig) -> None:
+    rig.query("weather")
+    rig.query("weather")
+
+    assert (await rig.answer())["ok"]
+    assert (await rig.answer())["ok"]
+
+
+async def test_of_questions_beside_the_engine_only_so_many_wait(rig: OperatorRig) -> None:
+    for _ in range(MAX_WAITING + 1):
+        rig.query("weather")
+
+    assert (await rig.answer())["code"] == "rate_limit"

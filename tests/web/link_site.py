@@ -1,10 +1,10 @@
 """Decision links over a real engine and real HTTP, at a time that a test sets."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import anyio
@@ -21,10 +21,12 @@ from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import LinkKey, Signer
 from safetyd.web.engine_gateway import EngineGateway
-from safetyd.web.link_handler import LinkHandler
+from safetyd.web.link_handler import LinkHandler, no_history
 from tests.captured_connection import work_off
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
+
+Ask = Callable[..., Awaitable[Mapping[str, Any]]]
 
 KEY = LinkKey(kid="a", secret=bytes(range(32)), created=at(0))
 
@@ -98,7 +100,9 @@ async def serving(app: web.Application) -> AsyncIterator[int]:
 class LinkSite:
     """Letters are opened only while it is at work."""
 
-    def __init__(self, policy: Policy | None = None, public_url: str = "") -> None:
+    def __init__(
+        self, policy: Policy | None = None, public_url: str = "", ask: Ask = no_history
+    ) -> None:
         self.queue = QueueStory(policy)
         self.clock = HandClock()
         self.mailbox = Mailbox()
@@ -123,6 +127,7 @@ class LinkSite:
             public_url=public_url,
             used=lambda delivery, when: self.used.append((delivery, when)),
             now=lambda: self.steady,
+            ask=ask,
         )
 
     @property

@@ -45,7 +45,8 @@ class Site:
         self.displaced = False
         self.events: list[Event] = []
         gateway = EngineGateway(self.mailbox, lambda: self.problem, lambda: self.displaced)
-        api = Api(BEARER, gateway)
+        self.bearer = BEARER
+        api = Api(lambda: self.bearer, gateway)
         vitals = Vitals(Metrics("1"), str, str)
         self._server = Listener("127.0.0.1", 0, [vitals.routes, api.routes])
         self.url = ""
@@ -313,6 +314,13 @@ async def test_nobody_is_heard_without_the_operators_bearer(
     assert "Access-Control-Allow-Origin" not in heard.headers
     assert BEARER not in json.dumps(heard)
     assert site.events == []
+
+
+async def test_bearer_that_was_replaced_is_heard_no_more(site: Site) -> None:
+    site.bearer = "n" * 43
+
+    assert (await site.get()).status == 401
+    assert (await site.ask("GET", LOOK, bearer=f"Bearer {site.bearer}")).status == 200
 
 
 async def test_word_bearer_is_taken_in_any_case(site: Site) -> None:

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from safetyd.monitoring.metrics import Metrics
-from safetyd.web.http_server import MAX_CONNECTIONS, FrontPage, Listener, Vitals
+from safetyd.web.http_server import FORMER, MAX_CONNECTIONS, FrontPage, Listener, Vitals
 from safetyd.web.throttle import TURNS_SAVED
 
 
@@ -97,6 +97,13 @@ async def test_alive_and_ready_are_different_questions(site: Site) -> None:
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nowhere"])
 async def test_other_hosts_names_are_refused(site: Site, host: str, path: str) -> None:
     assert await site.get(path, host) == (403, "unknown host\n")
+
+
+@pytest.mark.parametrize("host", ["a1.localhost", "a1.localhost:80", "A1.LOCALHOST", ".localhost"])
+async def test_names_of_starts_that_nobody_knows_are_refused_with_the_way_in(
+    site: Site, host: str
+) -> None:
+    assert await site.get("/healthz", host) == (403, FORMER)
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1234", "LOCALHOST", "127.0.0.1", "[::1]"])

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -17,8 +18,17 @@ from safetyd.core.events.request_events import Answered
 from safetyd.host import Unusable
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.engine_gateway import EngineGateway
-from safetyd.web.pages.front_page import COMMANDS, LINKS, NOTHING, PATHS, TITLE
-from safetyd.web.site import Site
+from safetyd.web.http_server import FrontPage
+from safetyd.web.pages.front_page import (
+    COMMANDS,
+    LINKS,
+    NOTHING,
+    PATHS,
+    TITLE,
+    front_page,
+    front_text,
+)
+from safetyd.web.site import PORT_FILE, Site
 from tests.notify.notifier_rig import NotifierRig
 from tests.notify.sms.twilio_stand_in import AUTH_TOKEN, send_inbound
 
@@ -54,7 +64,7 @@ class SiteRig:
     def __init__(self, data_dir: Path, web: str = "", token: str = "t" * 43) -> None:
         (data_dir / "token").write_text(AUTH_TOKEN)
         if token:
-            (data_dir / "keys").mkdir()
+            (data_dir / "keys").mkdir(exist_ok=True)
             (data_dir / "keys" / "operator.token").write_text(token)
         table = f"[web]\nport = 0\nlinks_port = 0\n{web}"
         if "port" in web:
@@ -68,6 +78,8 @@ class SiteRig:
             EngineGateway(self.wired.mailbox, str, lambda: False),
             self.rig.notifier,
             self.wired.clock,
+            directory=data_dir,
+            room=[FrontPage(front_page(), front_text()).routes],
             waits=lambda _request: False,
             alive=str,
             ready=str,
@@ -97,9 +109,10 @@ class SiteRig:
 
 
 @contextmanager
-def taken() -> Iterator[int]:
+def taken(address: str = "127.0.0.1") -> Iterator[int]:
     """Yield a port that somebody else listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
         yield server.getsockname()[1]
 
 
@@ -225,16 +238,53 @@ async def test_a_reply_by_sms_is_heard_where_twilio_calls(tmp_path: Path) -> Non
     assert site.wired.queue.request(ref).state == "approved"
 
 
-async def test_a_port_that_nobody_has_set_gives_way_if_it_is_taken(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::"])
+async def test_a_port_that_nobody_has_set_gives_way_if_it_is_taken_on_either_address(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str,
 ) -> None:
-    with taken() as port, caplog.at_level(logging.WARNING, "safetyd.web"):
-        monkeypatch.setattr("safetyd.web.http_server.DEFAULT_PORT", port)
+    with taken(address) as port, caplog.at_level(logging.WARNING, "safetyd.web"):
+        monkeypatch.setattr("safetyd.web.web_config.DEFAULT_PORT", port)
         async with SiteRig(tmp_path, "links_port = 0\n").at_work() as site:
             heard = await site.get(f"{site.front.web}/healthz")
 
     assert heard.status == 200
     assert caplog.messages[-1] == f"port {port} is taken; another one is used for the web"
+
+
+async def test_the_port_that_was_found_instead_stays_and_gives_way_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def address() -> str:
+        async with SiteRig(tmp_path, "links_port = 0\n").at_work() as site:
+            return site.front.web
+
+    with taken() as port:
+        monkeypatch.setattr("safetyd.web.web_config.DEFAULT_PORT", port)
+        first, again = await address(), await address()
+        with socket.create_server(("127.0.0.1", urlsplit(first).port or 0)):
+            moved = await address()
+        after = await address()
+    free = await address()
+
+    assert again == first
+    assert moved != first
+    assert after == free == moved, "pages are open there"
+
+
+@pytest.mark.parametrize("content", ["", "x", "70000", "80"])
+async def test_without_a_kept_port_the_usual_one_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    with taken() as port:
+        pass
+    monkeypatch.setattr("safetyd.web.web_config.DEFAULT_PORT", port)
+    (tmp_path / PORT_FILE).write_text(content)
+
+    async with SiteRig(tmp_path, "links_port = 0\n").at_work() as site:
+        assert urlsplit(site.front.web).port == port
 
 
 @pytest.mark.parametrize("setting", ["port", "links_port"])
@@ -250,7 +300,33 @@ async def test_a_port_in_the_file_that_is_taken_is_named_with_its_setting(
                 pass
 
 
+@pytest.mark.parametrize("address", ["::1", "::"])
+async def test_who_listens_where_a_browser_tries_first_ends_the_start(
+    tmp_path: Path, address: str
+) -> None:
+    with taken(address) as port:
+        site = SiteRig(tmp_path, f"port = {port}\n")
+
+        with pytest.raises(Unusable, match=rf"cannot listen on \[::1\]:{port} \(address already"):
+            async with site.at_work():
+                pass
+
+
 @pytest.mark.parametrize("token", ["", "short"])
 def test_a_token_that_cannot_be_used_stops_the_start(tmp_path: Path, token: str) -> None:
     with pytest.raises(Unusable, match="the operator's token cannot be used"):
         SiteRig(tmp_path, token=token)
+
+
+async def test_a_token_is_taken_on_as_it_is_now_and_without_one_nobody_is_heard(
+    tmp_path: Path,
+) -> None:
+    token = tmp_path / "keys" / "operator.token"
+    async with SiteRig(tmp_path).at_work() as site:
+        url, heard = site.front.web + "/api/agent/nowhere", []
+        for content in ("t" * 43, "n" * 43, "short"):
+            token.write_text(content)
+            heard.append(await site.get(url, Authorization=f"Bearer {'n' * 43}"))
+
+    assert [each.status for each in heard] == [401, 404, 503]
+    assert "the operator's token cannot be read" in heard[-1].text

@@ -10,29 +10,29 @@ from typing import Final
 
 from safetyd.agents.emergency_stop import switched_off
 from safetyd.console import stop_file
-from safetyd.console.doctor.file_checks import Finding, note, ok, project_files, wrong
+from safetyd.console.doctor.file_checks import Finding, Level, note, ok, project_files, wrong
 from safetyd.console.locations import Location, endpoint, running
 from safetyd.console.operator_connection import Reply
 from safetyd.console.render.layout import names
 from safetyd.console.render.request_tables import telling
-from safetyd.console.render.status_page import pending
 from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import several
 from safetyd.daemon.config import ConfigError, load
+from safetyd.history.service.histories import DIRECTORY, history_problems
 
 WEB_S: Final = 3.0
+_LEVELS: Final[dict[str, Level]] = {"good": "ok", "warn": "note", "bad": "wrong"}
+
+
+def parts(answer: Reply) -> Iterator[Finding]:
+    """Tell what the daemon itself says of its parts."""
+    for check in answer["checks"]:
+        fix = f": {check['fix']}" if check["fix"] else ""
+        yield Finding(check["name"], _LEVELS[check["state"]], f"{check['says']}{fix}")
 
 
 def daemon(status: Reply) -> Iterator[Finding]:
-    said = f"pid {status['pid']} answers at {status['bus']}"
-    if status["problem"]:
-        yield wrong("daemon", f"{said}, but: {status['problem']}")
-    else:
-        yield ok("daemon", f"{said} and is healthy")
-    if status.get("config_problem"):
-        yield wrong("reload", f"the newest is refused: {status['config_problem']}")
-    for sentence in pending(status):
-        yield note("reload", sentence)
+    """Tell of what people have stopped, asked for and permitted."""
     yield from _stops(status["stop"])
     waiting = status["requests"]
     yield note(
@@ -40,11 +40,9 @@ def daemon(status: Reply) -> Iterator[Finding]:
         f"{several(waiting['pending'], 'request')} open. "
         f"{telling(waiting['channels'], waiting['down'], status['failing'])}",
     )
-    for channel in waiting["down"]:
-        yield wrong("channels", f"{channel} takes no messages: see `safetyd notify channels`")
     if waiting["unnotified"]:
         untold = several(waiting["unnotified"], "request")
-        yield wrong("channels", f"nobody knows of {untold}: see `safetyd notify outbox`")
+        yield wrong("requests", f"nobody knows of {untold}: see `safetyd notify outbox`")
     if status.get("wide_grants"):
         wide = names(status["wide_grants"])
         yield note("grants", f"whatever an agent says passes by {wide}: see `safetyd grants`")
@@ -68,8 +66,8 @@ def _stops(view: Reply) -> Iterator[Finding]:
         yield wrong("stop", f"not acknowledged by {silent}: look after them by hand")
 
 
-def config_given(path: Path | None) -> Iterator[Finding]:
-    """Judge a configuration file, if one is known, and the files of projects that it names."""
+def config_given(path: Path | None, data_dir: Path) -> Iterator[Finding]:
+    """Judge a configuration file, if one is known, and what it names of projects."""
     if path is None:
         return
     try:
@@ -81,7 +79,10 @@ def config_given(path: Path | None) -> Iterator[Finding]:
     yield ok("config", f"{path} is right")
     if not config.gate.blocklist_patterns:
         yield note("config", f"{path} has an empty gate.blocklist_patterns: no text is blocked")
-    yield from project_files(config.policy())
+    policy = config.policy()
+    yield from project_files(policy)
+    for problem in history_problems(policy.projects, data_dir / DIRECTORY):
+        yield wrong("history", problem)
 
 
 def start(location: Location, path: Path | None) -> Iterator[Finding]:

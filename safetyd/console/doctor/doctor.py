@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from safetyd.clock import Clock
-from safetyd.console.doctor.daemon_checks import config_given, daemon, start, web
+from safetyd.console.doctor.daemon_checks import config_given, daemon, parts, start, web
 from safetyd.console.doctor.file_checks import (
     Finding,
     audit,
@@ -16,6 +16,7 @@ from safetyd.console.doctor.file_checks import (
     disk,
     keys,
     nats_server,
+    note,
     operators,
     separation,
     wrong,
@@ -32,22 +33,33 @@ def examine(location: Location, config_path: Path | None) -> Iterator[Finding]:
     yield from data_dir(location.data_dir)
     yield from keys(location.keys)
     yield from operators(location.keys, Clock().now().at)
-    yield disk(location.data_dir)
     yield nats_server()
     yield from audit(location.data_dir / "audit")
     yield from checkpoints(location.data_dir / "checkpoints")
     try:
-        status = query(location, "status")
+        answer = query(location, "health")
     except Failure as exc:
         yield wrong("daemon", exc.message)
+        yield disk(location.data_dir)
         file = config_file(config_path, location.data_dir)
-        yield from config_given(file)
+        yield from config_given(file, location.data_dir)
         yield from start(location, file)
     else:
-        yield from daemon(status)
-        yield from config_given(config_path or _file_of(status))
+        yield from parts(answer)
+        yield from _running(location, config_path)
     yield from web(location.data_dir)
     yield separation(location.keys / "operator.nk")
+
+
+def _running(location: Location, config_path: Path | None) -> Iterator[Finding]:
+    try:
+        status = query(location, "status")
+    except Failure as exc:  # the journal cannot be written: what the daemon says of it is told
+        yield note("status", exc.message)
+        yield from config_given(config_path, location.data_dir)
+    else:
+        yield from daemon(status)
+        yield from config_given(config_path or _file_of(status), location.data_dir)
 
 
 def _file_of(status: dict[str, object]) -> Path | None:
@@ -83,4 +95,4 @@ def _verdict(found: Sequence[Finding], wrong: int) -> str:
 
 
 def _line(finding: Finding) -> str:
-    return f"{finding.level:<5}  {finding.check:<11}  {plain(finding.text, 1000)}"
+    return f"{finding.level:<5}  {finding.check:<13}  {plain(finding.text, 1000)}"

@@ -12,10 +12,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable, Role, seed_in
+from safetyd.bus.keyring import LOCAL_OPERATOR, OLD, ROLES, KeyUnusable, old_keys_in, seed_in
 from safetyd.bus.server_config import MAX_STORE_BYTES
 from safetyd.console.failure import Failure
 from safetyd.console.locations import look_into, start_command
+from safetyd.console.render.layout import when
 from safetyd.console.subcommands.overview import nats_server_version
 from safetyd.console.subcommands.read_records import gaps, verified
 from safetyd.console.terminal_text import several
@@ -27,7 +28,6 @@ Level = Literal["ok", "note", "wrong"]
 OTHERS: Final = 0o077
 _MEND: Final = "no start or reload succeeds with it: delete it or put it right"
 _is_public_key = re.compile(r"U[A-Z2-7]{55}\Z").match
-_ROLES: Final[tuple[Role, ...]] = ("agents", "operators", "observers")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -97,8 +97,13 @@ def operators(directory: Path, now: datetime) -> Iterator[Finding]:
             continue
         made = datetime.fromtimestamp(seen.st_mtime, UTC)
         age = several(max(0, (now - made).days), "day")
-        said = f"operator {name} may command by {path}, {age} old ({made:%Y-%m-%d %H:%M}Z)"
+        said = f"operator {name} may command by {path}, {age} old ({when(made)})"
         yield note("operators", f"{said}, of user {user_name(seen.st_uid)}")
+        with suppress(OSError, KeyUnusable):
+            for key in old_keys_in(path):
+                if key.until > now:
+                    until = f"until {key.until:%Y-%m-%d %H:%M}Z"
+                    yield note("operators", f"operator {name} may command by an old key {until}")
 
 
 def keys(directory: Path) -> Iterator[Finding]:
@@ -119,7 +124,7 @@ def keys(directory: Path) -> Iterator[Finding]:
 
 
 def _key_places(directory: Path) -> tuple[Path, ...]:
-    return (directory, *(directory / role for role in _ROLES))
+    return (directory, *(directory / role for role in ROLES))
 
 
 def _fault(path: Path) -> str:
@@ -129,6 +134,8 @@ def _fault(path: Path) -> str:
             return f"others can read {path}; `chmod 600 {path}`"
         if path.suffix == ".nk":
             seed_in(path)
+        if path.name.endswith(OLD):
+            old_keys_in(path.with_name(path.name.removesuffix(OLD)))
         if path.suffix == ".pub" and not _is_public_key(path.read_text(errors="replace").strip()):
             return f"{path} holds no public key (56 characters, first a U); {_MEND}"
     except OSError as exc:

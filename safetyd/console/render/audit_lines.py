@@ -13,6 +13,55 @@ View = Mapping[str, Any]
 _COMMON: Final = frozenset({"event", "seq", "at", "t", "hash"})
 
 
+# What follows from other records, or repeats them for others to hear.
+_BOOKKEEPING: Final = frozenset(
+    {
+        "announced",
+        "climbed",
+        "due",
+        "grant_ended",
+        "lapsed",
+        "person_seen",
+        "released",
+        "safety_event",
+        "session_closed",
+        "settled",
+        "told",
+        "transcribed",
+    }
+)
+
+
+class _Reported(msgspec.Struct):
+    type: str = ""
+
+
+class _Told(msgspec.Struct):
+    """As much of a record as says what it is about."""
+
+    event: str = ""
+    agent: str | None = None
+    agent_id: str | None = None
+    telemetry: _Reported = msgspec.field(default_factory=_Reported)
+
+
+_read = msgspec.json.Decoder(_Told).decode
+
+
+def tells_something(line: bytes) -> bool:
+    """Say whether a record is more than bookkeeping."""
+    told = _read(line)
+    if told.event == "reported":
+        return told.telemetry.type == "outcome"
+    return told.event not in _BOOKKEEPING
+
+
+def agent_of(line: bytes) -> str | None:
+    """Return the agent that a record is about."""
+    told = _read(line)
+    return told.agent or told.agent_id
+
+
 def record(line: bytes) -> str:
     view: View = msgspec.json.decode(line)
     kind = view["event"]

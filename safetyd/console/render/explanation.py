@@ -4,11 +4,13 @@ Numbers of now, which may have been others then, follow the word `today`.
 """
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from safetyd.console.render.layout import indented, when
 from safetyd.console.terminal_text import document, plain
+from safetyd.core.text.time_words import duration
 from safetyd.operators.views.request_facts import danger_by
 
 View = Mapping[str, Any]
@@ -23,6 +25,28 @@ _WITHHELD: Final = {
     "late": "writing it down took too long",
 }
 _THEN: Final = {"require_confirmation": "; and then by a person"}
+# Steps of a proposal's way, and the word before whom each names.
+_STEPS: Final = {
+    "asked": "a person was asked",
+    "told": "a message went",
+    "not_told": "no message went",
+    "deferred": "put off",
+    "answered": "answered",
+    "held_back": "held back after the answer",
+    "cancelled": "withdrawn",
+    "expired": "nobody answered in time",
+    "superseded": "replaced by another",
+    "lapsed": "the approval was not used in time",
+    "claimed": "claimed",
+    "used": "the approval was used",
+    "granted": "a grant let it pass",
+    "committed_before": "committed before it began",
+    "committed": "committed",
+    "not_committed": "not committed",
+}
+_BY: Final = {"told": "to", "not_told": "to"}
+_VIA: Final = {"committed_before": "in", "committed": "in", "not_committed": "in"}
+_HASH: Final = 16
 _COLUMNS: Final = 80
 _FIRST: Final = ("type", "text", "description", "rationale")
 
@@ -31,12 +55,49 @@ def account(view: View) -> str:
     lines = [f"Proposal {plain(view['id'])}"]
     for decided in view["decisions"]:
         lines += ["", *_decided(decided)]
+    lines += _way(view.get("steps", ()))
+    if like := view.get("like"):
+        lines += ["", *_like(like)]
     for outcome in view.get("outcomes", ()):
         lines += ["", _outcome(outcome)]
     for withheld in view["withheld"]:
         why = _WITHHELD.get(withheld["why"], plain(withheld["why"]))
         lines += ["", f"{when(withheld['at'])} withheld (event {withheld['seq']}): {why}"]
     return "\n".join(lines)
+
+
+def _way(steps: Sequence[View]) -> Iterator[str]:
+    """Yield what happened between the decision and the outcome, if something did.
+
+    Decisions, outcomes and what was withheld are told at length, and are left out here.
+    """
+    told = [step for step in steps if step["what"] in _STEPS]
+    if not told:
+        return
+    yield ""
+    yield f"From {when(steps[0]['at'])} on"
+    begin = datetime.fromisoformat(steps[0]["at"])
+    for step in told:
+        passed_s = (datetime.fromisoformat(step["at"]) - begin).total_seconds()
+        yield from _folded(f"  +{duration(max(passed_s, 0.0)):<7}{_step(step)}")
+
+
+def _step(step: View) -> str:
+    by = f" {_BY.get(step['what'], 'by')} {plain(step['by'])}" if step["by"] else ""
+    way = _VIA.get(step["what"], "via")
+    via = f" {way} {plain(step['via'])}" if step["via"] else ""
+    ref = f" ({plain(step['ref'])})" if step["ref"] else ""
+    text = f": {plain(step['text'])}" if step["text"] else ""
+    return f"{_STEPS[step['what']]}{by}{via}{ref}{text}"
+
+
+def _like(like: View) -> Iterator[str]:
+    counts = ((_SAID[decision], count) for decision, count in like["counts"].items() if count)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts) or "none"
+    yield f"Others of the same kind since {when(like['since'])}: {said}"
+    for other in like["last"]:
+        verdict = _SAID.get(other["decision"], plain(other["decision"]))
+        yield f"  {when(other['at'])} {verdict}  {plain(other['agent'])}  {plain(other['id'])}"
 
 
 def _outcome(outcome: View) -> str:
@@ -57,12 +118,19 @@ def _decided(decided: View) -> Iterator[str]:
             ("type", plain(decided["type"])),
             ("judged", _judged(decided)),
             ("digest", plain(decided["digest"])),
+            *_place(decided.get("audit")),
         )
     )
     yield "  guards"
     yield from (line for guard in decided["guards"] for line in _guard(guard))
     yield "  proposed"
     yield from (f"  {line}" for line in indented(_proposal(decided["proposal"])))
+
+
+def _place(place: View | None) -> Iterator[tuple[str, str]]:
+    if place:
+        yield "audit", plain(f"{place['file']}:{place['line']}")
+        yield "hash", plain(f"{place['hash'][:_HASH]}… after {place['previous'][:_HASH]}…")
 
 
 def _judged(decided: View) -> str:

@@ -68,10 +68,22 @@ def _usd(amount: float) -> str:
 
 
 def grant_offer(offer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a grant from a request would cover, in words."""
+    """Yield what a grant from a request would cover, and what became of that in the last week."""
     yield f"It covers: {plain(offer['shape'])}"
-    approved, denied = offer.get("approved", 0), offer.get("denied", 0)
-    answered = [f"{approved} approved"] * bool(approved) + [f"{denied} denied"] * bool(denied)
-    yield f"In the last week it would have covered {' and '.join(answered) or 'nothing'}."
+    yield f"In the last week it would have covered {_answered(offer)}."
+
+
+def program_offer(offer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how an unknown program is granted, if that is what is asked about."""
     if program := offer.get("program"):
         yield f"Nobody knows the program: --program covers all that {plain(program)} is given."
+
+
+def _answered(offer: Mapping[str, Any]) -> str:
+    approved, denied = offer.get("approved", 0), offer.get("denied", 0)
+    if approved and denied:
+        return f"{several(approved + denied, 'request')}: {approved} approved, {denied} denied"
+    if approved or denied:
+        how = "approved" if approved else "denied"
+        return f"{several(approved or denied, 'request')}, all {how}"
+    return "nothing"

@@ -21,6 +21,7 @@ ONE_WORD: Final = "These names also hold as one word: WebFetch is web_fetch."
 
 View = Mapping[str, Any]
 
+_BUCKETS: Final = {"global": "everybody", "keyless": "agents without a key"}
 _ALIAS_COLUMNS: Final = 76  # of the names of one type, which may take several lines
 
 
@@ -42,7 +43,7 @@ def safe_mode(view: View) -> str:
 
 
 def _hold(hold: View) -> Iterator[str]:
-    who, left_ms = _kernel(hold["agent"]), hold["cooldown_remaining_ms"]
+    who, left_ms = kernel_name(hold["agent"]), hold["cooldown_remaining_ms"]
     why = f": {plain(hold['reason'])}" if hold["reason"] else ""
     by = f"by {plain(hold['by'])} since {when(hold['since'])}"
     leave = f"in {duration(left_ms / 1000)}" if left_ms else "now"
@@ -71,10 +72,10 @@ def left(agent: str | None, reply: View) -> str:
 
 def _left(agent: str | None, reply: View) -> str:
     if reply["left"]:
-        return f"Out of safe mode: {some([_kernel(name) for name in reply['left']])}."
+        return f"Out of safe mode: {some([kernel_name(name) for name in reply['left']])}."
     if agent is None:
         return "Nobody was in safe mode."
-    return f"There was no safe mode of {_kernel(agent)} to leave."
+    return f"There was no safe mode of {kernel_name(agent)} to leave."
 
 
 def _still(agent: str | None, reply: View) -> Iterator[str]:
@@ -84,13 +85,14 @@ def _still(agent: str | None, reply: View) -> Iterator[str]:
         yield f"{reply['more']} more {are} still in it: say it again."
     elif EVERYBODY in still or (KEYLESS in still and agent not in {None, EVERYBODY}):
         holder = EVERYBODY if EVERYBODY in still else KEYLESS
-        held = f"{_kernel(agent)} may still only read, as {_kernel(holder)}"
+        held = f"{kernel_name(agent)} may still only read, as {kernel_name(holder)}"
         yield f"{held}: {_way_out(holder)} ends that."
     elif still:
         yield f"Still in one of their own: {names(still)}; `safetyd safe-mode` says more."
 
 
-def _kernel(name: object) -> str:
+def kernel_name(name: object) -> str:
+    """Return whose kernel it is, in words."""
     if name == KEYLESS:
         return "all agents without a key"
     return "everybody" if name == EVERYBODY else plain(name)
@@ -151,6 +153,37 @@ def whom(row: View) -> str:
     if row["agent"]:
         return plain(row["agent"])
     return "agents without a key" if row["keyless"] else "agents with keys"
+
+
+def limits(view: View) -> str:
+    """Return a line for each bucket, then for what may begin no more rounds or waits."""
+    head = ("rate of", "name", "left", "a minute", "full")
+    parts = [table((head, *map(_bucket, view["buckets"])))]
+    if view["iterations"]:
+        columns = ("agent", "session", "rounds")
+        parts.append(table((columns, *map(_rounds, view["iterations"]))))
+    if view["cooldowns"]:
+        columns = ("agent", "dispatches to", "again in")
+        parts.append(table((columns, *map(_cooldown, view["cooldowns"]))))
+    if view["left_out"]:
+        parts.append(f"{several(view['left_out'], 'line')} left out.")
+    return "\n\n".join(parts)
+
+
+def _bucket(row: View) -> tuple[str, ...]:
+    whose = _BUCKETS.get(row["kind"], plain(row["kind"]))
+    left = f"{int(row['tokens'])} of {int(row['burst'])}"
+    full = f"in {duration(row['full_s'])}" if row["full_s"] >= 1 else "now"
+    return (whose, _or_dash(row["id"]), left, f"{row['per_s'] * 60:g}", full)
+
+
+def _rounds(row: View) -> tuple[str, ...]:
+    rounds = f"{row['rounds']} of {row['limit']}"
+    return (plain(row["agent"]), _or_dash(row["session"]), rounds)
+
+
+def _cooldown(row: View) -> tuple[str, ...]:
+    return (plain(row["agent"]), plain(row["target"]), duration(row["left_s"]))
 
 
 def types(view: View) -> str:

@@ -1,13 +1,13 @@
 """What people read: pure functions from answers to text. Words of agents go through `plain`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from safetyd.console.terminal_text import plain
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity, seconds
-from safetyd.core.text.time_words import in_utc
+from safetyd.core.text.time_words import to_the_second
 
 View = Mapping[str, Any]
 
@@ -85,9 +85,17 @@ def some(found: Sequence[str], most: int = 10) -> str:
 
 
 def when(moment: object) -> str:
-    """Return a time of the wire as people read it, in UTC."""
+    """Return a time of the wire in the zone of whoever reads it: of TZ, or of this machine.
+
+    Each has the name of its zone, because two lines of a table may differ in it.
+    """
     try:
-        at = datetime.fromisoformat(str(moment))
-    except ValueError:
+        return to_the_second(datetime.fromisoformat(str(moment)).astimezone())
+    except (ValueError, OverflowError):
         return plain(moment)
-    return in_utc(at)
+
+
+def day_end(moment: str) -> str:
+    """Return when the day of budgets ends, which is one of UTC, on the reader's clock."""
+    tomorrow = datetime.fromisoformat(moment).astimezone(UTC) + timedelta(days=1)
+    return when(tomorrow.replace(hour=0, minute=0, second=0, microsecond=0))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
-from safetyd.operators.views.request_facts import words_of
+from safetyd.operators.views.request_facts import place_of, words_of
 
 Row = Mapping[str, Any]
 
@@ -66,10 +66,11 @@ def _line(group: Sequence[Row]) -> tuple[str, ...]:
 
 
 def what(row: Row) -> str:
-    """Return the type of an action and, in the agent's words, what it is."""
+    """Return the type of an action and, in the agent's words, where it is and what."""
     said = words_of(row)
+    where = f" {plain(place_of(row), WHAT_CHARS)}" if row.get("path") else ""
     quoted = f' "{plain(said, WHAT_CHARS)}"' if said else ""
-    return f"{plain(row['type'] if 'type' in row else row['action'])}{quoted}"
+    return f"{plain(row['type'] if 'type' in row else row['action'])}{where}{quoted}"
 
 
 def _notes(row: Row) -> str:

@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from safetyd.console.render.agent_table import brief, limits, spent
 from safetyd.console.render.guard_tables import safe_mode, whom
-from safetyd.console.render.layout import indented, some, when
+from safetyd.console.render.layout import day_end, indented, some, when
 from safetyd.console.render.request_tables import telling
 from safetyd.console.stop_file import View, told_of
 from safetyd.console.terminal_text import plain, several
+from safetyd.core.events.daemon_events import DiskUse
+from safetyd.core.events.history_events import day_words
 from safetyd.core.messages.money import dollars, nano
+from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness, percent, size
 from safetyd.core.text.time_words import duration
 
 MAX_FINDINGS: Final = 5
@@ -42,6 +47,9 @@ def _facts(view: View) -> Iterator[tuple[str, str]]:
     yield "bus", f"{plain(view['bus'])}{' (embedded)' if view['embedded'] else ''}"
     yield "web", plain(view["web"])
     yield "data", plain(view["data_dir"])
+    if use := _disk_of(view):
+        free = f"{size(use.free_bytes)} of {size(use.total_bytes)} is free"
+        yield "disk", f"{percent(use)} % full at {plain(use.disk)}: {free}"
     if view.get("config"):
         yield "config", plain(view["config"])
     yield "mode", f"{plain(view['mode'])}, profile {plain(view['profile'])}"
@@ -50,7 +58,9 @@ def _facts(view: View) -> Iterator[tuple[str, str]]:
     yield "today", f"{spent(view['today'])}, all agents together"
     if view["found"]:
         found = several(view["found"], "finding")
-        yield "unusual", f"{found} in the last hour: `safetyd status --json`"
+        yield "unusual", f"{found} in the last hour: `safetyd anomalies`"
+    for state in view.get("outlets", ()):
+        yield plain(state["name"]), f"{several(state['behind'], 'event')} behind"
     yield "log", several(view["seq"], "event")
 
 
@@ -58,6 +68,8 @@ def _wrong(view: View) -> Iterator[str]:
     """Yield what somebody should look at, the worst first."""
     if view["problem"]:
         yield f"NOTHING IS ALLOWED: {plain(view['problem'])}"
+    if use := _disk_of(view):
+        yield from _disk(use)
     if view["stop"]["active"]:
         yield from _stops(view["stop"])
     if view["safe_mode"]["active"]:
@@ -71,12 +83,28 @@ def _wrong(view: View) -> Iterator[str]:
     whose = {"day": "all agents together", "keyless": "all agents without a key"}
     for budget in filter(None, (view["today"], view.get("keyless_today"))):
         if _is_low(budget, view["warn_ratio"]):
-            yield from _budget(budget, whose[budget["scope"]])
+            yield from _budget(budget, whose[budget["scope"]], day_end(view["at"]))
     yield from _near(view)
+    yield from _outlets(view)
+    yield from _missing(view)
     if view.get("config_problem"):
         yield f"REFUSED: the newest configuration: {plain(view['config_problem'], 2000)}"
         yield "  mend it, then `safetyd reload`; until then the last good one holds"
     yield from _findings(view)
+
+
+def _disk_of(view: View) -> DiskUse | None:
+    return msgspec.convert(view["disk"], DiskUse) if view.get("disk") else None
+
+
+def _disk(use: DiskUse) -> Iterator[str]:
+    """Yield how full the disk is and what fills it, if that is worth a word."""
+    if use.level != "good":
+        title = "DISK FILLING" if use.level == "warn" else "DISK NEARLY FULL"
+        yield f"{title}: {plain(fullness(use))}"
+        if use.parts or use.audit_bytes_per_hour:
+            yield f"  {plain(filling(use))}"
+        yield f"  {MAKE_ROOM}; once it is full nothing is allowed"
 
 
 def _stops(view: View) -> Iterator[str]:
@@ -100,7 +128,7 @@ def _pauses(view: View) -> Iterator[str]:
             yield f"  `safetyd unpause {agent}` ends it"
     shown = {pause["agent"] for pause in view["pauses"]}
     if more := len(view["paused"]) - len(shown):
-        yield f"  and {more} more: `safetyd status --json`"
+        yield f"  and {more} more: `safetyd agents`"
 
 
 def _requests(view: View, failing: Sequence[str]) -> Iterator[str]:
@@ -137,12 +165,28 @@ def _breakers(view: View) -> Iterator[str]:
         yield f"  and {more} more: `safetyd breakers`"
 
 
+def _outlets(view: View) -> Iterator[str]:
+    """Yield the outlets that take nothing; what is only behind catches up by itself."""
+    for state in view.get("outlets", ()):
+        if state["problem"]:
+            behind = several(state["behind"], "event")
+            yield f"OUTLET: {plain(state['name'])} is {behind} behind: {plain(state['problem'])}"
+            yield "  `safetyd outlet status` says more; nothing is lost, and agents do not wait"
+
+
+def _missing(view: View) -> Iterator[str]:
+    if found := view.get("missing"):
+        days = day_words(found["since"], found["day"])
+        yield f"MISSING: no snapshot of {plain(days)}: {plain(found['error'])}"
+        yield f"  that of {plain(found['day'])} is made up for as soon as it can be"
+
+
 def _is_low(budget: View, warn_ratio: float) -> bool:
     limit = budget["limit"]
     return limit is not None and budget["spent"] + budget["reserved"] >= limit * warn_ratio
 
 
-def _budget(budget: View, whose: str) -> Iterator[str]:
+def _budget(budget: View, whose: str, end: str) -> Iterator[str]:
     """Yield what is used of somebody's money for the day, and what to do about it."""
     used_up = nano(budget["spent"]) + nano(budget["reserved"]) >= nano(budget["limit"])
     blocks = ": what needs money is blocked" if used_up else ""
@@ -151,7 +195,7 @@ def _budget(budget: View, whose: str) -> Iterator[str]:
         aside = dollars(nano(budget["reserved"]))
         yield f"  {aside} of it is only set aside, for actions without an outcome"
     more = f"safetyd budgets raise {budget['scope']} AMOUNT --reason WHY"
-    yield f"  `{more}` adds to it until 00:00Z, the next day"
+    yield f"  `{more}` adds to it until {end}"
 
 
 def _near(view: View) -> Iterator[str]:
@@ -171,7 +215,7 @@ def _findings(view: View) -> Iterator[str]:
         yield f"ANOMALY: {when(found['at'])} {severity}, {plain(who)}: {plain(found['message'])}"
     if worth:
         more = view["found"] - len(worth[:MAX_FINDINGS])
-        others = f"the other {more} of the last hour: `safetyd status --json`; " if more else ""
+        others = f"the other {more} of the last hour: `safetyd anomalies`; " if more else ""
         yield f"  {others}`safetyd ack` says that you have seen it"
 
 

@@ -3,35 +3,42 @@
 Words of an agent stand behind a bar, as on every card, so that they cannot pass for ours.
 """
 
-import re
-import textwrap
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from safetyd.console.line_folding import fitted, quoted
+from safetyd.console.render.agent_words import AgentWords, CardRow, agent_words, word_rows
 from safetyd.console.render.grant_list import grant_offer
+from safetyd.console.render.guard_tables import EVERYBODY, kernel_name
 from safetyd.console.render.layout import some, when
-from safetyd.console.render.request_card import card as in_full
-from safetyd.console.render.request_card import is_cut
+from safetyd.console.render.request_card import (
+    card_rows,
+    change_rows,
+    diffs,
+    exact_text,
+    is_cut,
+    without_diffs,
+)
+from safetyd.console.stop_file import told_of
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.reporting.session_summary import summary
-from safetyd.core.text.time_words import countdown
-from safetyd.core.text.visible_text import visible
+from safetyd.core.text.time_words import complete, countdown
 from safetyd.journal.transcript_files import DIRECTORY, names, read
-from safetyd.operators.views.request_facts import short_digest, words_of
+from safetyd.operators.views.request_facts import placed_words_of, short_digest
 
 View = Mapping[str, Any]
 ODD_LINES: Final = 3
 FIELD_LINES: Final = 400  # of each field on the card
-SHORT_LINES: Final = 4  # of a text, before the card has all of it
-_find_label = re.compile(r" *\S+(?: \S+)* {2,}").match  # what stands before a fact
-_BEGINS: Final = "  | "
-_GOES_ON: Final = "  + "
+CHANGE_LINES: Final = 200  # of each change on a page of several
+NO_CHANGES: Final = "No approved action changed a project that has a history."
+SESSION_CHARS: Final = 40
 _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
 NEWEST: Final = 10
+NORMAL: Final = "NORMAL"  # how everything is, if nothing is held
 
 
 def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -39,24 +46,77 @@ def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (bool(row["until"]), _RANKS.get(row["urgency"], 1)))
 
 
-def heading(rows: Sequence[View], count: int) -> str:
+def heading(rows: Sequence[View], count: int, now: datetime) -> str:
+    """Return how many wait, and for how long the oldest has."""
     urgent = sum(row["urgency"] == "high" for row in rows)
     high = f", {urgent} of high urgency" if urgent else ""
+    age = f", the oldest for {_age(rows, now)}" if rows else ""
     shown = f"; the oldest {len(rows)} of them shown" if count > len(rows) else ""
-    return f"{count} pending{high}{shown}"
+    return f"{count} pending{high}{age}{shown}"
+
+
+def _age(rows: Sequence[View], now: datetime) -> str:
+    oldest = min(datetime.fromisoformat(row["asked_at"]) for row in rows)
+    return complete((now - oldest).total_seconds())
+
+
+def standing(status: View) -> tuple[str, str]:
+    """Return in a word how everything is; and whom that holds, by whom, since when and why.
+
+    What holds besides is counted.
+    """
+    if status["problem"]:
+        return "NOTHING IS ALLOWED", plain(status["problem"])
+    held = [hold for hold in _holds(status) if hold.told]
+    if not held:
+        return NORMAL, ""
+    strictest, *others = held
+    more = [f"{strictest.held - 1} more"] if strictest.held > 1 else []
+    more += [hold.shortly for hold in others]
+    besides = f"; and {', '.join(more)}: `safetyd status`" if more else ""
+    return strictest.level, f"{strictest.told[0]}{besides}"
+
+
+class _Hold(NamedTuple):
+    """What of one kind holds: the first of it in words, and how many are held."""
+
+    level: str
+    told: Sequence[str]
+    held: int
+    shortly: str
+
+
+def _holds(status: View) -> Iterator[_Hold]:
+    """Yield every kind of hold, the strictest first."""
+    safe, stops = status["safe_mode"], status["stop"]["stops"]
+    common = [cause for cause, _ in told_of([one for one in stops if one["agent"] is None])]
+    single = [cause for cause, _ in told_of([one for one in stops if one["agent"] is not None])]
+    kept = [_held(kernel_name(hold["agent"]), hold) for hold in safe["holds"]]
+    pauses = [_held(plain(pause["agent"]), pause) for pause in status["pauses"]]
+    count, paused = len(safe["agents"]), len(status["paused"])
+    whom = "everybody" if EVERYBODY in safe["agents"] else str(count)
+    yield _Hold("STOPPED", common, len(common), "")  # none is stricter
+    yield _Hold("SAFE MODE", kept, count, f"{whom} in safe mode")
+    yield _Hold("STOPPED", single, len(single), f"{len(single)} stopped")
+    yield _Hold("PAUSED", pauses, paused, f"{paused} paused")
+
+
+def _held(whom: str, hold: View) -> str:
+    why = f": {plain(hold['reason'])}" if hold["reason"] else ""
+    return f"{whom} by {plain(hold['by'])} since {when(hold['since'])}{why}"
 
 
 def matches(row: View, wanted: str) -> bool:
     """Say whether a row has the words that are looked for, whatever their case."""
-    names = ("id", "agent", "type", "text", "description", "urgency", "rule")
-    return wanted.casefold() in " ".join(str(row[name]) for name in names).casefold()
+    names = ("id", "agent", "type", "path", "text", "description", "urgency", "rule")
+    return wanted.casefold() in " ".join(str(row.get(name, "")) for name in names).casefold()
 
 
 def line(row: View, passed_s: float, *, marked: bool) -> str:
     """Return one request as it stands in the list, `passed_s` after the daemon told of it."""
     mark = "*" if marked else " "
     who = plain(row["agent"], 12)
-    return f"{mark} {plain(row['urgency']):<6} {left(row, passed_s):>8}  {who:<12}  {_what(row)}"
+    return f"{mark} {plain(row['urgency']):<6} {left(row, passed_s):>7}  {who:<12} {_what(row)}"
 
 
 def left(row: View, passed_s: float) -> str:
@@ -74,20 +134,19 @@ def chosen(rows: Sequence[View], columns: int) -> str:
     return "\n\n".join(parts)
 
 
-def covered(row: View) -> str:
+def covered(row: View, columns: int) -> str:
     """Return what a grant would let pass, and what it would have covered in the last week."""
     offer = row.get("grant")
     if offer is None:
         return "It covers exactly this and nothing else."
-    return "\n".join(grant_offer(offer))
+    return fitted("\n".join(grant_offer(offer)), columns)
 
 
-def card(view: View, passed_s: float, columns: int) -> str:
-    """Return a request in short, then in full, `passed_s` after the daemon told of it."""
+def card(view: View, passed_s: float, columns: int) -> list[CardRow]:
+    """Return the card of a request, `passed_s` after the daemon told of it."""
     left_s = view["left_s"]
     now = {**view, "left_s": None if left_s is None else left_s - passed_s}
-    shown = in_full(now, columns, FIELD_LINES)
-    return fitted("\n".join((*_short(now, columns), "", shown)), columns)
+    return card_rows(now, columns, FIELD_LINES, countdown)
 
 
 def whole(view: View) -> bool:
@@ -95,19 +154,50 @@ def whole(view: View) -> bool:
     return not is_cut(view, FIELD_LINES)
 
 
-def everything(view: View, columns: int) -> str:
+def everything(view: View, columns: int) -> list[CardRow]:
     """Return all that the agent sent: the exact text, the diff, and the rest."""
     proposal = view["proposal"]
-    context = _mapping(proposal.get("context"))
     rest = {name: value for name, value in proposal.items() if name not in {"text", "context"}}
-    parts = (
-        ("exact text", proposal.get("text", "")),
-        ("diff", context.get("diff", "")),
-        ("context", _document(proposal.get("context"), "diff")),
-        ("the rest of the proposal", document(rest, indent=2)),
+    told = (
+        *([exact_text(view)] if proposal.get("text") else ()),
+        *diffs(view),
+        *_document("context", without_diffs(proposal.get("context"))),
+        *_document("the rest of the proposal", rest),
     )
-    lines = [row for name, said in parts if said for row in (name, *quoted(said, columns), "")]
-    return "\n".join(lines)
+    return [row for words in told for row in _page(words, columns)]
+
+
+def changes(rows: Sequence[View], columns: int) -> list[CardRow]:
+    """Return what approved actions changed, a diff each."""
+    if not rows:
+        return [CardRow(NO_CHANGES)]
+    return [shown for row in rows for shown in _changed(row, columns)]
+
+
+def _changed(row: View, columns: int) -> Iterator[CardRow]:
+    who = f"{plain(row['decided_by'])} at {when(row['decided_at'])}"
+    what = f"{plain(row['agent'])}: {plain(row['action'])} ({plain(row['request_id'])})"
+    yield CardRow(f"{what}, {plain(row['decision'])} by {who}", "title")
+    yield from change_rows(row, columns, CHANGE_LINES)
+    yield CardRow("")
+
+
+def _page(words: AgentWords, columns: int) -> Iterator[CardRow]:
+    yield CardRow(words.title, "heading")
+    yield from word_rows(words, columns)
+    yield CardRow("")
+
+
+def session_of(card: View | None, row: View) -> str:
+    """Return the session of a request whose card is shown, if it has one."""
+    shown = card is not None and card["id"] == row["id"]
+    session = card["proposal"].get("session") if shown and card else ""
+    return plain(session or "", SESSION_CHARS)
+
+
+def only_looks(name: str) -> str:
+    """Say that an observer answers nothing."""
+    return f"NOT ANSWERED: {plain(name)} is an observer and may only look. An operator answers."
 
 
 def unread(rows: Sequence[View]) -> str:
@@ -134,109 +224,30 @@ def outcome(result: View) -> str:
     if result["ok"]:
         held = f", but HELD for now: {plain(result['held'])}" if result.get("held") else ""
         grant = f", with grant {plain(result['grant'])}" if result.get("grant") else ""
-        return f"{id_}: {plain(result['decision'])}{grant}{held}"
+        decision = result.get("decision", "pending")
+        done = "put off" if decision == "pending" else plain(decision)
+        return f"{id_}: {done}{grant}{held}"
     if "by" in result:
         who = f"{plain(result['by'])} via {plain(result['via'])} at {when(result['at'])}"
         return f"{id_}: NOT ANSWERED: already {plain(result['decision'])} by {who}"
     return f"{id_}: NOT ANSWERED: {plain(result.get('error', result['code']))}"
 
 
-def quoted(words: object, columns: int, most: int | None = None) -> list[str]:
-    """Return an agent's words behind bars; a line that is too long goes on behind a plus."""
-    said = str(words).split("\n")
-    lines = [row for one in said for row in _folded(visible(one), columns)]
-    if most is None or len(lines) <= most:
-        return lines
-    return [*lines[:most], f"  (and {len(lines) - most} more lines; v shows all)"]
-
-
-def fitted(text: str, columns: int) -> str:
-    """Fold what is still too wide, so that no line goes on where a line of ours would begin.
-
-    Our own lines are folded between words, an agent's exactly where they are too long.
-    """
-    lines = text.split("\n")
-    return "\n".join(row for one in lines for row in _fitted(one, columns))
-
-
-def _fitted(line: str, columns: int) -> Iterator[str]:
-    if line.startswith((_BEGINS, _GOES_ON)) or _is_wide(line):
-        yield from _chopped(line, columns, "", _GOES_ON)
-        return
-    found = _find_label(line)
-    label = found.end() if found else 0
-    indent = label if label <= columns // 2 else 0
-    indent = indent or len(line) - len(line.lstrip()) + len(_GOES_ON)
-    yield from textwrap.wrap(
-        line, columns, subsequent_indent=" " * indent, break_on_hyphens=False
-    ) or [line]
-
-
-def _is_wide(line: str) -> bool:
-    return any(unicodedata.east_asian_width(char) in "WF" for char in line)
-
-
 def _chosen(row: View, columns: int) -> Iterator[str]:
     digest = plain(short_digest(row["digest"]))
     yield f"{plain(row['id'])}, digest {digest}, of {plain(row['agent'])}:"
-    yield from quoted(f"{row['type']}: {words_of(row)}", columns)
+    yield from quoted(f"{row['type']}: {placed_words_of(row)}", columns)
     if not row.get("whole"):
         yield "  (and more; its card shows all)"
 
 
 def _what(row: View) -> str:
-    return f"{plain(row['type'])}: {plain(words_of(row))}"
+    return f"{plain(row['type'])}: {plain(placed_words_of(row))}"
 
 
-def _short(view: View, columns: int) -> Iterator[str]:
-    """Yield what most answers depend on, so that it is seen before anything is scrolled."""
-    proposal = view["proposal"]
-    urgency, time = plain(view["urgency"]), left(view, 0.0)
-    yield f"{plain(view['agent'])} asks, {urgency} urgency, {time}: {plain(view['type'])}"
-    yield from quoted(words_of(proposal), columns, SHORT_LINES)
-    if changes := _changes(_mapping(proposal.get("context"))):
-        yield from quoted(changes, columns, 1)
-    if proposal.get("rationale"):
-        yield from quoted(f"why: {proposal['rationale']}", columns, 2)
-
-
-def _changes(context: View) -> str:
-    """Return the branch and how much changes, as far as the agent says."""
-    branch = f"branch {context['branch']}" if "branch" in context else ""
-    files = ""
-    if "files_changed" in context:
-        more, fewer = context.get("additions", 0), context.get("deletions", 0)
-        files = f"files {context['files_changed']} (+{more} -{fewer})"
-    return "  ".join(filter(None, (branch, files)))
-
-
-def _folded(shown: str, columns: int) -> Iterator[str]:
-    return _chopped(shown, columns, _BEGINS, _GOES_ON)
-
-
-def _chopped(shown: str, columns: int, begins: str, goes_on: str) -> Iterator[str]:
-    row, used = begins, len(begins)
-    if shown.isascii() and used + len(shown) <= columns:
-        yield row + shown
-        return
-    for char in shown:
-        cells = 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        if used + cells > columns:
-            yield row
-            row, used = goes_on, len(goes_on)
-        row, used = row + char, used + cells
-    yield row
-
-
-def _mapping(value: object) -> View:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _document(value: object, without: str) -> str:
-    """Return JSON of what is sent as context, but for one field."""
-    if isinstance(value, Mapping):
-        value = {name: said for name, said in value.items() if name != without}
-    return document(value, indent=2) if value else ""
+def _document(title: str, value: object) -> Iterator[AgentWords]:
+    if value:
+        yield agent_words(title, [(document(value, indent=2), False)])
 
 
 def sessions(data_dir: Path) -> str:

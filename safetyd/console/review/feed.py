@@ -9,6 +9,7 @@ import msgspec
 
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.history.change_diff import with_diff
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
 
@@ -16,10 +17,13 @@ POLL_S: Final = 2.0
 RETRY_S: Final = 0.5
 BURST_S: Final = 0.05  # what happens together is asked for once
 MOST: Final = 1000  # requests that are listed
+CHANGES: Final = 10  # that are shown, of the requests that ended last
+ENDED: Final = 200
 
 Question = Callable[[OperatorConnection], Awaitable[Reply]]
 
 _NEWS: Final = (b'"PERMISSION_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
+_STANDING: Final = (b'"EMERGENCY_', b'"SAFE_MODE_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
 
 
 class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +33,7 @@ class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     at: float = 0.0  # when it was told of, by `uptime`
     trouble: str = ""
+    status: Reply = {}
 
 
 class RequestFeed:
@@ -43,6 +48,8 @@ class RequestFeed:
         self._operator: OperatorConnection | None = None
         self._turn = anyio.Lock()  # a refusal by the bus does not say which question it is for
         self._stale = anyio.Event()
+        self._status: Reply = {}
+        self._status_at = 0.0  # by `uptime`; 0.0 if it may be otherwise by now
 
     async def run(self) -> None:
         """Tell of the queue whenever it changes, until cancelled."""
@@ -64,6 +71,12 @@ class RequestFeed:
         answer = await self._ask(lambda operator: operator.query("request", id=id_))
         card: Reply = answer["request"]
         return card
+
+    async def changes(self) -> list[Reply]:
+        """Return the newest requests whose actions changed something, each with its diff."""
+        answer = await self._ask(lambda operator: operator.query("history", limit=ENDED))
+        rows = [row for row in answer["history"] if row.get("change")]
+        return [await self._ask(_asking_diff(row)) for row in rows[:CHANGES]]
 
     async def answer(self, command: str, row: Reply, **fields: object) -> Reply:
         """Answer one request and return what came of it.
@@ -109,9 +122,13 @@ class RequestFeed:
             rows += page["requests"]
             if not page["requests"] or len(rows) >= min(page["pending"], MOST):
                 break
+        if uptime() - self._status_at >= POLL_S:
+            self._status_at = uptime()
+            self._status = await self._ask(lambda operator: operator.query("status"))
         count, now = max(page["pending"], len(rows)), Clock().now().at
+        shown = tuple(_as_of(now, row) for row in rows)
         self._tell(
-            WaitingRequests(rows=tuple(_as_of(now, row) for row in rows), count=count, at=uptime())
+            WaitingRequests(rows=shown, count=count, at=uptime(), status=self._status),
         )
 
     async def _page(self, after: str) -> Reply:
@@ -124,12 +141,19 @@ class RequestFeed:
             return await question(self._operator)
 
     def _heard(self, payload: bytes) -> None:
+        if any(news in payload for news in _STANDING):
+            self._status_at = 0.0
+            self._stale.set()
         if any(news in payload for news in _NEWS):
             self._stale.set()
 
     def _tell(self, waiting: WaitingRequests) -> None:
         self.waiting = waiting
         self._told(waiting)
+
+
+def _asking_diff(row: Reply) -> Question:
+    return lambda operator: with_diff(operator.query, row)
 
 
 def _as_of(now: datetime, row: Reply) -> Reply:

@@ -1,7 +1,10 @@
 """`safetyd review`: a screen to answer requests on."""
 
 import os
+import select
+import signal
 import sys
+import threading
 
 import anyio
 import click
@@ -23,6 +26,8 @@ def review(location: Location) -> int:
     if why := _unfit():
         raise WrongUsage(f"{why}; use `safetyd list`, `safetyd approve` and `safetyd deny`")
     query(location, "pending", limit=1)  # says what is wrong before the screen is taken
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started this may have it ignored
+    threading.Thread(target=_end_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     screen = ReviewScreen(location)
     anyio.run(screen.run_async)
     return screen.return_code or 0
@@ -35,3 +40,15 @@ def _unfit() -> str:
     if os.environ.get("TERM", "dumb") in {"", "dumb"}:
         return "the terminal cannot draw a screen (TERM is dumb)"
     return ""
+
+
+def _end_with_terminal(number: int) -> None:
+    """Wait until a terminal is gone, and end as the kernel would have it.
+
+    Nobody may have told this process, and the screen would go on reading what never comes. Its own
+    loop may hang in writing, so this is done beside it.
+    """
+    terminal = select.poll()
+    terminal.register(number, 0)  # nothing but its end
+    if any(what & select.POLLHUP for _, what in terminal.poll()):
+        os.kill(os.getpid(), signal.SIGHUP)

@@ -3,12 +3,11 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import ClassVar, Final, TypeVar
 
 import anyio.to_thread
 from textual import work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
@@ -17,23 +16,10 @@ from textual.widgets import Input, Static
 
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure
+from safetyd.console.line_folding import fitted
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply
-from safetyd.console.review.detail import (
-    card,
-    chosen,
-    covered,
-    everything,
-    fitted,
-    heading,
-    line,
-    matches,
-    ordered,
-    outcomes,
-    sessions,
-    unread,
-    whole,
-)
+from safetyd.console.review import detail
 from safetyd.console.review.dialogs import (
     HELP,
     GrantChoice,
@@ -41,48 +27,41 @@ from safetyd.console.review.dialogs import (
     NoticeDialog,
     PageDialog,
     WordsDialog,
+    dialog_columns,
+    no_time,
 )
 from safetyd.console.review.feed import RequestFeed, WaitingRequests
-from safetyd.console.review.theme import CSS, RequestList, coloured, fitting_theme, keys, listed
+from safetyd.console.review.key_line import FOOT_LINES, QUEUE_KEYS, keys, offered
+from safetyd.console.review.theme import (
+    CSS,
+    RequestList,
+    fitting_theme,
+    listed,
+    painted,
+    topped,
+)
+from safetyd.console.review.type_ahead import TypeAheadApp
 from safetyd.console.terminal_text import plain, several
+from safetyd.console.time_input import until
 
 TICK_S: Final = 1.0
-WIDE: Final = 120  # columns from which the card stands beside the list
+WIDE: Final = 160  # columns from which the card stands beside the list
 MARGIN: Final = 6  # columns that a frame, its padding and a scroll bar take
 MIN_COLUMNS: Final = 20
-MAX_DIALOG: Final = 110  # columns, as below
+NOTHING: Final = "Nothing waits for you. What agents ask will stand here by itself."
 
 _WORDS: Final = {"approve": "message", "deny": "reason"}  # what each calls them
 
 W = TypeVar("W", bound=Widget)
 
-# Those that matter most first: of these a narrow screen shows as many as it can.
-_KEYS: Final[tuple[tuple[str, str], ...]] = (
-    *(("a", "approve"), ("d", "deny"), ("v", "view diff"), ("space", "mark"), ("g", "grant")),
-    *(("?", "help"), ("q", "quit"), ("/", "filter"), ("t", "sessions")),
-)
 
-
-class ReviewScreen(App[None]):
+class ReviewScreen(TypeAheadApp):
     """Nothing is answered by one key: what would be answered is shown and confirmed first."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012 - as textual has it
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("a", "approve", "approve"),
-        ("d", "deny", "deny"),
-        ("g", "grant", "grant"),
-        ("v", "view", "view diff"),
-        ("space", "mark", "mark"),
-        ("j", "move('down')", "down"),
-        ("k", "move('up')", "up"),
-        ("t", "sessions", "sessions"),
-        ("slash", "filter", "filter"),
-        ("escape", "show_all", "show all"),
-        ("question_mark", "help", "help"),
-        ("q,ctrl+c", "quit", "quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*QUEUE_KEYS, ("ctrl+c", "quit", "quit")]
 
     def __init__(self, location: Location) -> None:
         super().__init__()
@@ -125,7 +104,7 @@ class ReviewScreen(App[None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "filter":
-            self._queue.focus()
+            self._focus(self._queue)
 
     def action_move(self, where: str) -> None:
         if where == "down":
@@ -147,13 +126,16 @@ class ReviewScreen(App[None]):
     def action_filter(self) -> None:
         looked_for = self._part("#filter", Input)
         looked_for.add_class("open")
-        looked_for.focus()
+        self._focus(looked_for)
 
     def action_show_all(self) -> None:
         looked_for = self._part("#filter", Input)
         looked_for.value = ""
         looked_for.remove_class("open")
-        self._queue.focus()
+        self._focus(self._queue)
+
+    def action_leave(self) -> None:
+        self.exit()
 
     def action_help(self) -> None:
         self.push_screen(PageDialog("How to review", Content(HELP)))
@@ -167,33 +149,60 @@ class ReviewScreen(App[None]):
         self.push_screen(page)
         self._fill_sessions(page)
 
+    def action_changes(self) -> None:
+        page = PageDialog("What approved actions changed, the newest first")
+        self.push_screen(page)
+        self._fill_changes(page)
+
     def action_approve(self) -> None:
         rows = self._to_answer()
-        if self._have_read(rows):
+        if self._may_answer() and self._have_read(rows):
             self._ask_words("approve", rows, "a message for the agent, or none")
 
     def action_deny(self) -> None:
-        self._ask_words("deny", self._to_answer(), "why, for the agent to read")
+        if self._may_answer():
+            self._ask_words("deny", self._to_answer(), "why, for the agent to read")
+
+    def action_defer(self) -> None:
+        rows = self._to_answer()
+
+        def said(words: str | None) -> None:
+            if words is not None:
+                self._send("defer", rows, until=until(words, Clock().now().at))
+
+        if self._may_answer() and rows:
+            about = detail.chosen(rows, dialog_columns(self.size.width))
+            hint = "until when, on your clock: 2h, 9:00, tomorrow 9:00"
+            question = f"Put off {several(len(rows), 'request')}?"
+            self.push_screen(WordsDialog(question, about, hint, no_time), said)
 
     def action_grant(self) -> None:
         """Approve the selected request and permit the same for a while, one at a time."""
         row = self._selected
-        if row is None or not self.feed.grants or not self._have_read([row]):
+        if row is None or not (self._may_answer() and self.feed.grants and self._have_read([row])):
             return
 
-        def chose(terms: GrantChoice | None) -> None:
-            if terms is not None:
-                self._send("approve", [row], grant=_granted(terms))
+        def chose(choice: GrantChoice | None) -> None:
+            if choice is not None:
+                self._send("approve", [row], grant=choice.terms(Clock().now().at))
 
-        about = "\n\n".join((chosen([row], self._dialog_columns), covered(row)))
+        columns = dialog_columns(self.size.width)
+        about = "\n\n".join((detail.chosen([row], columns), detail.covered(row, columns)))
         program = plain(row.get("grant", {}).get("program", ""))
-        self.push_screen(GrantDialog(about, program), chose)
+        self.push_screen(GrantDialog(about, program, detail.session_of(self._card, row)), chose)
+
+    def _may_answer(self) -> bool:
+        """Say whether this person answers requests; if not, tell them at the key."""
+        if self.feed.observes:
+            notice = NoticeDialog(detail.only_looks(self._location.name))
+            self.push_screen(notice, lambda view: self.action_view() if view else None)
+        return not self.feed.observes
 
     def _have_read(self, rows: Sequence[Reply]) -> bool:
         """Say whether the person can have seen all of these; if not, tell them."""
         missing = [row for row in rows if not row.get("whole") and row["id"] not in self._read]
         if missing:
-            notice = NoticeDialog(unread(missing))
+            notice = NoticeDialog(detail.unread(missing))
             self.push_screen(notice, lambda view: self._view(missing[0]) if view else None)
         return not missing
 
@@ -211,7 +220,9 @@ class ReviewScreen(App[None]):
                 self._send(command, rows, **{_WORDS[command]: words})
 
         question = f"{command.capitalize()} {several(len(rows), 'request')}?"
-        self.push_screen(WordsDialog(question, chosen(rows, self._dialog_columns), hint), said)
+        self.push_screen(
+            WordsDialog(question, detail.chosen(rows, dialog_columns(self.size.width)), hint), said
+        )
 
     def _view(self, row: Reply) -> None:
         page = PageDialog(plain(row["id"]))
@@ -224,7 +235,7 @@ class ReviewScreen(App[None]):
     def _fill(self, page: PageDialog, card: Reply) -> None:
         """Show all that was sent; it counts as read only where it is shown."""
         if page in self.screen_stack:
-            page.fill(coloured(everything(card, self.size.width - MARGIN)))
+            page.fill(painted(detail.everything(card, self.size.width - MARGIN)))
             self._read.add(card["id"])
 
     @work
@@ -236,8 +247,16 @@ class ReviewScreen(App[None]):
 
     @work
     async def _fill_sessions(self, page: PageDialog) -> None:
-        told = await anyio.to_thread.run_sync(sessions, self._location.data_dir)
-        page.fill(coloured(fitted(told, self.size.width - MARGIN)))
+        told = await anyio.to_thread.run_sync(detail.sessions, self._location.data_dir)
+        page.fill(Content(fitted(told, self.size.width - MARGIN)))
+
+    @work
+    async def _fill_changes(self, page: PageDialog) -> None:
+        try:
+            told = detail.changes(await self.feed.changes(), self.size.width - MARGIN)
+            page.fill(painted(told))
+        except Failure as exc:
+            page.fill(Content(plain(exc.message)))
 
     @work
     async def _send(self, command: str, rows: Sequence[Reply], **fields: object) -> None:
@@ -250,13 +269,17 @@ class ReviewScreen(App[None]):
                 self._marked.discard(row["id"])
         except Failure as exc:
             trouble = f"{plain(row['id'])}: NOT CONFIRMED: {plain(exc.message)}"
-        self._say(outcomes(results, len(rows), trouble))
+        self._say(detail.outcomes(results, len(rows), trouble))
         self.feed.look_again()
 
     def _say(self, words: str) -> None:
         said = self._part("#said", Static)
         said.update(Content(words))
         said.add_class("open")
+
+    def _focus(self, part: Widget) -> None:
+        """Let a part have the next key; `Widget.focus` would let others have some before."""
+        self.screen_stack[0].set_focus(part)
 
     @property
     def _queue(self) -> RequestList:
@@ -267,14 +290,10 @@ class ReviewScreen(App[None]):
         return self.screen_stack[0].query_one(name, kind)
 
     @property
-    def _dialog_columns(self) -> int:
-        return min(self.size.width * 9 // 10, MAX_DIALOG) - MARGIN
-
-    @property
     def _rows(self) -> list[Reply]:
         """The requests that are shown, in their order."""
-        rows = ordered(self.feed.waiting.rows)
-        return [row for row in rows if matches(row, self._wanted)]
+        rows = detail.ordered(self.feed.waiting.rows)
+        return [row for row in rows if detail.matches(row, self._wanted)]
 
     @property
     def _selected(self) -> Reply | None:
@@ -310,7 +329,7 @@ class ReviewScreen(App[None]):
             self._draw_card()
 
     def _line(self, row: Reply) -> Content:
-        text = line(row, uptime() - self.feed.waiting.at, marked=row["id"] in self._marked)
+        text = detail.line(row, uptime() - self.feed.waiting.at, marked=row["id"] in self._marked)
         option = self._queue.highlighted_option
         selected = option is not None and option.id == row["id"]
         return listed(text, row["urgency"], selected=selected)
@@ -324,25 +343,35 @@ class ReviewScreen(App[None]):
         self._draw_card()
 
     def _describe(self) -> None:
-        waiting = self.feed.waiting
-        trouble = f"DISCONNECTED, trying again: {plain(waiting.trouble)}" if waiting.trouble else ""
-        told = heading(waiting.rows, waiting.count) if waiting.at else "connecting"
+        waiting, now = self.feed.waiting, Clock().now().at
+        told = detail.heading(waiting.rows, waiting.count, now) if waiting.at else "connecting"
         only = ", you may only look" if self.feed.observes else ""
         wanted = f", filter: {plain(self._wanted)}" if self._wanted else ""
-        summary = trouble or f"Review as {self._location.name}: {told}{wanted}{only}"
-        self._part("#heading", Static).update(Content(summary))
-        offered = [pair for pair in _KEYS if pair[0] != "g" or self.feed.grants]
-        self._part("#keys", Static).update(keys(offered, self.size.width - 2))
+        review = f"Review as {self._location.name}: {told}{wanted}{only}"
+        level, why = detail.standing(waiting.status) if waiting.status else ("", "")
+        if waiting.trouble:
+            level, why = "DISCONNECTED", f"trying again: {plain(waiting.trouble)}"
+        self._part("#heading", Static).update(topped(level, why, review))
+        self._part("#keys", Static).update(keys(self._offered(), self.size.width - 2, FOOT_LINES))
+
+    def _offered(self) -> list[tuple[str, str]]:
+        return offered(
+            shown=len(self._rows),
+            chosen=len(self._to_answer()),
+            hidden=len(self.feed.waiting.rows) - len(self._rows),
+            answers=not self.feed.observes,
+            grants=self.feed.grants,
+        )
 
     def _draw_card(self) -> None:
         if not self._open:  # a card that was asked for may come when the screen has gone
             return
         pane = self._part("#text", Static)
         if self._card is None:
-            pane.update(Content("" if self._rows else "Nothing waits for you."))
+            pane.update(Content("" if self._rows else NOTHING))
             return
         columns = max(pane.size.width, MIN_COLUMNS)
-        pane.update(coloured(card(self._card, uptime() - self._card_at, columns)))
+        pane.update(painted(detail.card(self._card, uptime() - self._card_at, columns)))
 
     @work(exclusive=True, group="card")
     async def _load_card(self) -> None:
@@ -353,13 +382,10 @@ class ReviewScreen(App[None]):
             self._card = None  # rather no card than another's
             self._draw_card()
         with suppress(Failure):  # it has ended meanwhile, or the heading says what is wrong
-            self._card = await self.feed.card(row["id"])
+            before, self._card = self._card, await self.feed.card(row["id"])
             self._card_at = uptime()
-            if whole(self._card):
+            if before is None and self._open:
+                self._part("#card", VerticalScroll).scroll_home(animate=False)
+            if detail.whole(self._card):
                 self._read.add(row["id"])
             self._draw_card()
-
-
-def _granted(terms: GrantChoice) -> Reply:
-    until = Clock().now().at + timedelta(hours=terms.hours)
-    return {"uses": terms.uses, "until": until, "program": terms.program}

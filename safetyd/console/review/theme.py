@@ -12,29 +12,38 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from safetyd.console.render.agent_words import CardRow
+from safetyd.console.review.type_ahead import at_once
+
 LIGHT: Final = "textual-light"
 
 _BAD, _DOUBTFUL, _GOOD = "bold $text-error", "$text-warning", "$text-success"
 _LEVELS: Final = {"prohibited": _BAD, "high": _BAD, "medium": _DOUBTFUL, "low": _GOOD}
 _URGENCIES: Final = {"high": _BAD, "low": "$text-muted"}
 _URGENCY_COLUMNS: Final = slice(2, 8)  # of a line of the list
-_DIFF: Final = {"+": _GOOD, "-": "$text-error", "@": "$text-primary"}
-_find_diff = re.compile(r" {2}\| (?: {2})?([-+@])").match  # on a page, or in a field of the card
-_find_level = re.compile(r" {2}(risk|urgency) +(\w+)").match
-_find_urgency = re.compile(r"\S+ asks, (\w+) urgency").match
+_ROLES: Final = {
+    **{f"risk {level}": style for level, style in _LEVELS.items()},
+    **{f"urgency {level}": style for level, style in _URGENCIES.items()},
+    **dict.fromkeys(("title", "heading", "file"), "bold"),
+    "added": _GOOD,
+    "removed": "$text-error",
+    "hunk": "$text-primary",
+    "part": "bold underline $text-warning",
+}
 _is_light = re.compile(r".*;(7|15)").fullmatch  # the colour behind the text, as terminals number it
 
 CSS: Final = """
 #heading, .question { text-style: bold; height: auto; }
 #heading, #said { padding: 0 1; }
 #panes { layout: vertical; height: 1fr; }
-#queue { height: 35%; border: none; padding: 0; text-wrap: nowrap; text-overflow: ellipsis; }
+#queue { height: auto; max-height: 35%; border: none; padding: 0; }
+#queue { text-wrap: nowrap; text-overflow: ellipsis; }
 #queue > .option-list--option-highlighted, #queue:focus > .option-list--option-highlighted {
     color: $foreground; background: $primary 20%; text-style: bold;
 }
 #card { height: 1fr; border-top: solid $foreground 50%; padding: 0 1; }
 .-wide #panes { layout: horizontal; }
-.-wide #queue { width: 50%; height: 100%; }
+.-wide #queue { width: 45%; height: 100%; max-height: 100%; }
 .-wide #card { width: 1fr; height: 100%; border-top: none; border-left: solid $foreground 50%; }
 .lines { text-wrap: nowrap; text-overflow: ellipsis; width: 100%; height: auto; }
 VerticalScroll { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
@@ -42,11 +51,15 @@ VerticalScroll { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
 #said.open { display: block; }
 #filter { border: none; height: 1; display: none; }
 #filter.open { display: block; }
-.foot { height: 1; padding: 0 1; background: $panel; text-wrap: nowrap; text-overflow: ellipsis; }
+.foot { height: auto; padding: 0 1; background: $panel; }
+.foot { text-wrap: nowrap; text-overflow: ellipsis; }
 WordsDialog, GrantDialog, NoticeDialog { align: center middle; }
 .dialog { width: 90%; max-width: 110; height: auto; max-height: 90%; border: solid $foreground; }
 .dialog { background: $surface; padding: 0 1; }
 .dialog VerticalScroll { height: auto; max-height: 10; }
+.dialog .boxes { height: auto; }
+.boxes Input { width: 1fr; }
+.dialog Checkbox { border: none; background: $surface; padding: 0 1; }
 .dialog Input { border: round $foreground 50%; background: $surface; }
 .dialog Input:focus { border: round $primary; }
 .dialog Input.-invalid { border: round $error; }
@@ -59,9 +72,13 @@ class RequestList(OptionList):
     """The list of requests, by id. Pages turn the card, since lists are short and cards long."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("pagedown", "app.turn(1)", "card down"),
-        ("pageup", "app.turn(-1)", "card up"),
-        ("enter", "app.view", "view"),
+        at_once("down", "cursor_down", "down"),
+        at_once("up", "cursor_up", "up"),
+        at_once("home", "first", "first"),
+        at_once("end", "last", "last"),
+        at_once("pagedown", "app.turn(1)", "card down"),
+        at_once("pageup", "app.turn(-1)", "card up"),
+        at_once("enter", "app.view", "view"),
     ]
 
     def action_cursor_down(self) -> None:
@@ -95,21 +112,21 @@ def listed(line: str, urgency: str, *, selected: bool) -> Content:
     return _styled(f"{line[:1]}{sign}{line[2:]}", _URGENCIES.get(urgency, ""), _URGENCY_COLUMNS)
 
 
-def coloured(text: str) -> Content:
-    """Return lines with headings in bold, the lines of a diff as usual, and levels by their risk.
+def painted(rows: Iterable[CardRow]) -> Content:
+    """Return the rows of a card with the colours of what they are.
 
-    Words of an agent stand behind a bar, so that no level can be made up there.
+    What is more than ordinary is also bold, underlined or has a sign, for who sees no colours.
     """
-    return Content("\n").join(map(_row, text.split("\n")))
+    return Content("\n").join(map(_painted, rows))
 
 
-def keys(pairs: Iterable[tuple[str, str]], columns: int) -> Content:
-    """Return the line of keys, the first of them if there is no room for all."""
-    shown = [Content.assemble((f"[{key}]", "bold"), f" {does}") for key, does in pairs]
-    while len(shown) > 1 and len(Content(" ").join(shown)) > columns:
-        shown.pop()
-    roomy = Content("  ").join(shown)
-    return roomy if len(roomy) <= columns else Content(" ").join(shown)
+def topped(level: str, why: str, told: str) -> Content:
+    """Return the top: how everything is in a word and, if something is held, why."""
+    style = "bold reverse $text-error" if why else "bold reverse $text-success"
+    badge = (f" {level} " if level else "", style)
+    if not why:
+        return Content.assemble(badge, f" {told}")
+    return Content.assemble(badge, f" {why}\n{told}")
 
 
 def fitting_theme(environment: Mapping[str, str], default: str) -> str:
@@ -118,16 +135,11 @@ def fitting_theme(environment: Mapping[str, str], default: str) -> str:
     return LIGHT if light else default
 
 
-def _row(row: str) -> Content:
-    if found := _find_diff(row):
-        return Content.styled(row, _DIFF[found[1]])
-    if found := _find_level(row):
-        levels = _URGENCIES if found[1] == "urgency" else _LEVELS
-        return _styled(row, levels.get(found[2], ""), slice(*found.span(2)))
-    if found := _find_urgency(row):
-        content = Content.styled(row, "bold")
-        return content.stylize(_URGENCIES.get(found[1], ""), *found.span(1))
-    return Content.styled(row, "" if row[:1] == " " else "bold")
+def _painted(row: CardRow) -> Content:
+    content = Content.styled(row.text, _ROLES.get(row.role, ""))
+    for mark in row.marks:
+        content = content.stylize(_ROLES.get(mark.role, ""), mark.start, mark.end)
+    return content
 
 
 def _styled(row: str, style: str, where: slice) -> Content:

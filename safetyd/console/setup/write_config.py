@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import click
 
 from safetyd.console.failure import Failure, WrongUsage
-from safetyd.console.locations import CONFIG, data_dir, make_private, naming, own_command, running
+from safetyd.console.locations import data_dir, make_private, naming, own_command, running
 from safetyd.console.options import data_dir_option, json_option
 from safetyd.console.render.layout import indented
 from safetyd.console.render.profiles import PASSES
@@ -19,8 +19,8 @@ from safetyd.console.setup.setup_answers import Answers, proposed
 from safetyd.console.setup.setup_questions import NONE, ask
 from safetyd.console.terminal_text import document, plain
 from safetyd.daemon.config import Config, ConfigError, parse
-from safetyd.host import write_whole
-from safetyd.notify.registry import missing_secrets, secret_directories
+from safetyd.host import CONFIG, own_config, secret_directories, write_whole
+from safetyd.notify.registry import missing_secrets
 
 MAX_PATH_CHARS: Final = 4096
 _TOLD: Final = {
@@ -116,7 +116,15 @@ def _steps(place: ConfigPlace, config: Config) -> Iterator[str]:
     if any(missing_secrets(telling, secret_directories(place.data_dir))):
         secret = place.data_dir / telling.email.password_file
         yield f"{_FROM_KEYBOARD} {shlex.quote(str(secret))}"
-    yield place.command("run", "--config ")
+    if _reloads(place):
+        yield f"{own_command()} reload{naming(place.data_dir)}"
+    else:
+        yield place.command("run", "--config ")
+
+
+def _reloads(place: ConfigPlace) -> bool:
+    """Say whether a daemon runs that reads this file, if it was not started with another."""
+    return running(place.data_dir) is not None and place.path == own_config(place.data_dir)
 
 
 def _beside(place: ConfigPlace, config: Config) -> Iterator[str]:
@@ -152,7 +160,8 @@ def _told(
         )
     )
     if pid := running(place.data_dir):
-        yield f"The safetyd with pid {pid} goes on as it was until it is started again."
+        until = "then" if _reloads(place) else "it is started again"
+        yield f"The safetyd with pid {pid} goes on as it was until {until}."
     yield "\nType next:"
     yield from (f"  {plain(step, MAX_PATH_CHARS)}" for step in steps)
     if steps[0].startswith(_FROM_KEYBOARD):

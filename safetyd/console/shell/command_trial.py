@@ -22,7 +22,7 @@ from safetyd.core.sessions import Sessions
 from safetyd.core.shell.command_reader import CommandReader, ShellConfig
 from safetyd.core.shell.judge import Reading
 from safetyd.core.shell.reading import HOLE, Effect, Finding
-from safetyd.operators.explain import DecisionExplained, Story, explain, untold
+from safetyd.operators.explain import decision_explained
 
 TYPE: Final = "run_shell"
 NOBODY: Final = "unknown"
@@ -97,7 +97,7 @@ class CommandTrial:
     def read(self, command: str, place: Place) -> CommandRead:
         """Return how a command is read, and the decision as `safetyd explain` would tell it."""
         proposal = _proposal(command, place)
-        told = _explained(self._judge(proposal))
+        told = decision_explained(self._judge(proposal), {})
         read = self._reader.reads(self._reader.kinds.of(proposal), proposal)
         restricted = [guard for guard in told.guards if guard.restricted]
         rules = (rule for guard in restricted for rule in (guard.rule, *(guard.also or ())))
@@ -156,11 +156,6 @@ class CommandTrial:
 
 def _proposal(command: str, place: Place) -> Proposal:
     return Proposal(type=TYPE, id="command", text=command, project=place.project, cwd=place.cwd)
-
-
-def _explained(event: Decided) -> DecisionExplained:
-    (told,) = explain(Story(event.id, [event], [], []), untold).decisions
-    return told
 
 
 def _reasons(found: Sequence[Finding], first: Finding, verdict: Verdict) -> Iterator[str]:

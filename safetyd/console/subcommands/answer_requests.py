@@ -43,7 +43,13 @@ _REFUSALS: Final[Mapping[str, str]] = {
 @click.option("--grant", is_flag=True, help="Permit the same again for a while; see `show`.")
 @click.option("--program", is_flag=True, help="With --grant: all that an unknown program does.")
 @click.option("--session", is_flag=True, help="With --grant: in the session of the request alone.")
-@click.option("--uses", type=click.IntRange(1, 1000), default=20, help="With --grant: how often.")
+@click.option(
+    "--uses",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    help="With --grant: how often.",
+)
 @click.option("--for", "for_", default="8h", metavar="TIME", help="With --grant: 2h, 7d.")
 @json_option
 @reaches_daemon
@@ -109,7 +115,9 @@ def deny(
 
 @click.command()
 @ids_argument
-@click.option("--until", required=True, help="2h, 30min, 'tomorrow 9:00' or RFC 3339.")
+@click.option(
+    "--until", required=True, help="2h, 30min, 'tomorrow 9:00' on your clock, or RFC 3339."
+)
 @json_option
 @reaches_daemon
 def defer(location: Location, ids: Sequence[str], until: str, *, as_json: bool) -> int:
@@ -184,7 +192,9 @@ def _approved(result: Reply) -> str:
     held = result.get("held")
     if held is None:
         grant = result.get("grant")
-        return f"approved, with grant {plain(grant)}" if grant else "approved, once"
+        if grant is None:
+            return "approved, once"
+        return f"approved, with grant {plain(grant)}; `safetyd grants` says what it covers"
     why = _REMEDIES.get(held, f"a guard holds it back ({plain(held)})")
     return f"approved, but HELD: {why}. The approval stays good; the agent must propose it again"
 

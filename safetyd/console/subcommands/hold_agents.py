@@ -9,7 +9,7 @@ from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, control, query
-from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.options import json_option, reaches_daemon, says_why
 from safetyd.console.render import guard_tables
 from safetyd.console.render.guard_tables import EVERYBODY
 from safetyd.console.render.status_page import pending
@@ -23,7 +23,7 @@ RELOAD_S: Final = 15.0
 
 @click.command()
 @click.argument("agent")
-@click.argument("reason", default="")
+@says_why
 @reaches_daemon
 def pause(location: Location, agent: str, reason: str) -> int:
     """Keep one agent from doing anything, reading included."""
@@ -164,6 +164,15 @@ def breakers(location: Location, *, as_json: bool) -> None:
     answer = query(location, "breakers")
     shown = guard_tables.breakers(answer["breakers"], answer["left_out"])
     click.echo(document(answer) if as_json else shown)
+
+
+@click.command()
+@json_option
+@reaches_daemon
+def limits(location: Location, *, as_json: bool) -> None:
+    """Show what is left of every rate, and whom limits hold back."""
+    answer = query(location, "limits")
+    click.echo(document(answer) if as_json else guard_tables.limits(answer))
 
 
 @click.command()

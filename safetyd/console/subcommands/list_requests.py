@@ -7,6 +7,7 @@ from typing import Final
 import anyio
 import click
 
+from safetyd.console.history.change_diff import with_diff
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
@@ -40,9 +41,11 @@ def listed(location: Location, agent: str | None, *, all_: bool, as_json: bool) 
 @reaches_daemon
 def show(location: Location, id_: str, *, as_json: bool) -> None:
     """Show all that is known of one request. ID may be cut short as far as it names one."""
-    answer = query(location, "request", id=id_)
-    width = shutil.get_terminal_size().columns
-    click.echo(document(answer) if as_json else card(answer["request"], width))
+    if as_json:
+        click.echo(document(query(location, "request", id=id_)))
+        return
+    shown = anyio.run(_request, location, id_)
+    click.echo(card(shown, shutil.get_terminal_size().columns))
 
 
 @click.command()
@@ -56,6 +59,13 @@ def log(location: Location, limit: int, *, as_json: bool) -> None:
     """
     rows = anyio.run(_ended, location, limit)
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
+
+
+async def _request(location: Location, id_: str) -> Reply:
+    """Return a request and, if it was done, the diff of what it changed."""
+    async with connected(location) as operator:
+        answer = await operator.query("request", id=id_)
+        return await with_diff(operator.query, answer["request"])
 
 
 async def _waiting(location: Location, agent: str | None) -> tuple[list[Reply], list[str]]:

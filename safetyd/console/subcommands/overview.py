@@ -1,37 +1,29 @@
-"""Commands that show how things are: `status`, `agents`, `explain`, `watch`, `version`."""
+"""Commands that show how things are: `status`, `agents`, `watch`, `version`."""
 
 import platform
 import subprocess
-from functools import partial
 from importlib import metadata
 from typing import Any, Final
 
 import anyio
 import click
 import msgspec
-from msgspec import to_builtins
 
 from safetyd import __version__
 from safetyd.bus.embedded_server import ServerMissing, shipped_binary
-from safetyd.console.agent_list import everybody
+from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render import layout
 from safetyd.console.render.agent_table import agents as listed
-from safetyd.console.render.explanation import account
+from safetyd.console.render.pages import agent_page
 from safetyd.console.render.status_page import status as shown
-from safetyd.console.subcommands.read_records import some_files
 from safetyd.console.terminal_text import document, plain
-from safetyd.core.engine.journal_lines import concerns
-from safetyd.journal.audit import find
-from safetyd.operators.explain import explain as explained
-from safetyd.operators.explain import story, untold
 
-SEARCH_S: Final = 30.0  # through all audit files
-SHOWN_BYTES: Final = 1024 * 1024
 RUN_S: Final = 5.0
+LATEST: Final = 10  # decisions and events of one agent
 
 
 @click.command()
@@ -47,53 +39,38 @@ def status(location: Location, *, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("name", default="")
 @json_option
 @reaches_daemon
-def agents(location: Location, *, as_json: bool) -> None:
-    """Show what agents do."""
+def agents(location: Location, name: str, *, as_json: bool) -> None:
+    """Show what agents do, or all that is known of one.
+
+    With NAME: what holds it, its limits and money, what it does, what is usual for it, and what
+    was decided of it lately.
+    """
+    if name:
+        answer = anyio.run(_one, location, name)
+        click.echo(document(answer) if as_json else agent_page.agent(answer, answer["timeline"]))
+        return
     rows = anyio.run(_everybody, location)
     click.echo(document({"ok": True, "agents": rows}) if as_json else listed(rows))
+
+
+async def _one(location: Location, name: str) -> Reply:
+    async with connected(location) as operator:
+        try:
+            answer = await operator.query("agent", agent=name)
+            latest = await operator.query("decisions", what="all", agent=name, limit=LATEST)
+            return {**answer, "timeline": latest["rows"]}
+        except Failure as exc:
+            if exc.code != "not_found":
+                raise
+            raise Failure(unheard(name, await everybody(operator.query)), exc.code) from None
 
 
 async def _everybody(location: Location) -> list[Reply]:
     async with connected(location) as operator:
         return await everybody(operator.query)
-
-
-@click.command()
-@click.argument("id_", metavar="ID")
-@json_option
-@reaches_daemon
-def explain(location: Location, id_: str, *, as_json: bool) -> None:
-    """Say what was decided about a proposal, why, and what would have let it pass.
-
-    Guards that did not restrict it tell where they stand today. Without a daemon the audit files
-    are read, and only what was decided then is known.
-    """
-    try:
-        answer = query(location, "explain", id=id_, patience_s=SEARCH_S)
-    except NotReachable as exc:
-        answer = _from_files(location, id_, exc)
-    click.echo(document(answer) if as_json else account(answer))
-
-
-def _from_files(location: Location, id_: str, missing: NotReachable) -> Reply:
-    """Return what the audit files here say, if there are any."""
-    where = location.data_dir / "audit"
-    try:
-        some_files(where)
-    except Failure:
-        raise missing from None
-    if location.given:
-        raise missing
-    click.echo(f"No daemon answers; this is what the files in {where} say.", err=True)
-    try:
-        told = story(find(where, partial(concerns, id_=id_), SHOWN_BYTES), id_)
-    except OSError as exc:
-        raise Failure(f"{where} cannot be read: {exc.strerror}") from exc
-    if told is None:
-        raise Failure(f"no decision with id {id_!r} is in the audit files", "not_found")
-    return dict(to_builtins(explained(told, untold, SHOWN_BYTES)))
 
 
 @click.command()

@@ -2,21 +2,31 @@
 
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
-from safetyd.console.failure import Failure
-from safetyd.console.locations import data_dir, look_into
+from safetyd.clock import Clock
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.locations import Location, data_dir, look_into
 from safetyd.console.options import data_dir_option, json_option
-from safetyd.console.render.audit_lines import record
+from safetyd.console.render.audit_lines import agent_of, record, tells_something
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import document, plain, several
+from safetyd.console.time_input import since as read_since
 from safetyd.core.reporting.session_summary import summary, took
-from safetyd.journal.audit import BrokenAudit, Numbered, Verified, files, tail, verify
+from safetyd.journal.audit import BrokenAudit, Numbered, Verified, files, verify
+from safetyd.journal.audit_reading import (
+    WITHOUT_BOUNDS,
+    NewestFirst,
+    Rests,
+    is_before,
+    second_of,
+    seq_of,
+)
 from safetyd.journal.transcript_files import DIRECTORY, Filed, names, read
 
 LOOK_S: Final = 0.25
@@ -49,15 +59,32 @@ def verify_(directory: str | None, *, as_json: bool) -> None:
 
 @audit.command("tail")
 @click.option("-n", "count", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--agent", metavar="A", help="Only about this agent.")
+@click.option("--since", metavar="WHEN", help="Only since then: 2h, 9:00, 'yesterday 9:00'.")
+@click.option("--all", "all_", is_flag=True, help="Also what only follows from other records.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as lines are added, until Ctrl-C.")
 @json_option
 @data_dir_option
-def tail_(directory: str | None, count: int, *, follow: bool, as_json: bool) -> None:
-    """Show the last records. With --json, one a line."""
+def tail_(  # noqa: PLR0913 - each narrows down what is shown
+    directory: str | None,
+    *,
+    count: int,
+    agent: str | None,
+    since: str | None,
+    all_: bool,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Show the last records. With --json, one a line.
+
+    Bookkeeping is left out: what was sent, settled and told of another record.
+    """
     where = data_dir(directory) / "audit"
     some_files(where)
+    begin = second_of(read_since(since, Clock().now().at)) if since else b""
+    wanted = Wanted(agent, begin, all_=all_)
     try:
-        for line in _followed(where, count) if follow else tail(where, count):
+        for line in _followed(where, count, wanted) if follow else _last(where, count, wanted):
             click.echo(document(msgspec.json.decode(line)) if as_json else record(line))
     except KeyboardInterrupt:
         click.echo(err=True)
@@ -67,6 +94,24 @@ def tail_(directory: str | None, count: int, *, follow: bool, as_json: bool) -> 
         raise
     except OSError as exc:
         raise Failure(f"{where} cannot be read: {exc}") from exc
+
+
+class Wanted:
+    """Which records are shown: of one agent or all, from some second on."""
+
+    def __init__(self, agent: str | None, begin: bytes, *, all_: bool) -> None:
+        self._agent = agent
+        self._begin = begin
+        self._all = all_
+
+    def __call__(self, line: bytes) -> bool:
+        if self.ends(line) or not (self._all or tells_something(line)):
+            return False
+        return self._agent is None or self._agent == agent_of(line)
+
+    def ends(self, line: bytes) -> bool:
+        """Say whether a record is too old, as are all before it."""
+        return bool(self._begin) and is_before(line, self._begin)
 
 
 def verified(where: Path) -> Verified:
@@ -103,6 +148,22 @@ def some_files(where: Path) -> None:
         raise Failure(f"there are no audit files in {where}", "not_found")
 
 
+def readable(location: Location, missing: NotReachable) -> Path:
+    """Return where audit files are that can be read instead of asking a daemon, and say so.
+
+    Raises `missing` if there are none, or if another daemon was meant.
+    """
+    where = location.data_dir / "audit"
+    try:
+        some_files(where)
+    except Failure:
+        raise missing from None
+    if location.given:
+        raise missing
+    click.echo(f"No daemon answers; this is what the files in {where} say.", err=True)
+    return where
+
+
 def _event_at(where: Path, location: str) -> str:
     """Return number and time of the event on the line that a complaint begins with."""
     name, number, *_ = *location.split(":", 2), ""
@@ -115,16 +176,24 @@ def _event_at(where: Path, location: str) -> str:
     return f" (event {view.seq} of {when(view.at)})" if view.seq else ""
 
 
-def _followed(where: Path, count: int) -> Iterator[bytes]:
-    """Yield the last lines, then whatever is added, for ever."""
+def _last(where: Path, count: int, wanted: Wanted, before: int | None = None) -> list[bytes]:
+    """Return the last records that are wanted, oldest first."""
+    newest = takewhile(lambda line: not wanted.ends(line), _backwards(where, before))
+    return list(islice(filter(wanted, newest), count))[::-1]
+
+
+def _backwards(where: Path, before: int | None = None) -> Iterator[bytes]:
+    return iter(NewestFirst(where, before, WITHOUT_BOUNDS, Rests(0.0)))
+
+
+def _followed(where: Path, count: int, wanted: Wanted) -> Iterator[bytes]:
+    """Yield the last records, then whatever is added, for ever."""
     path = files(where)[-1]
     offset = path.stat().st_size
-    seq = 0
-    for line in tail(where, count):
-        yield line
-        seq = _seq(line)
+    seq = seq_of(next(_backwards(where), b""))
+    yield from _last(where, count, wanted, seq + 1)
     for line in _added(where, path, offset):
-        if _seq(line) > seq:
+        if seq_of(line) > seq and wanted(line):
             yield line
 
 
@@ -142,10 +211,6 @@ def _added(where: Path, path: Path, offset: int) -> Iterator[bytes]:
             path, offset = later[0], 0
         elif not whole:
             time.sleep(LOOK_S)
-
-
-def _seq(line: bytes) -> int:
-    return msgspec.json.decode(line, type=Numbered).seq
 
 
 @click.group(invoke_without_command=True)

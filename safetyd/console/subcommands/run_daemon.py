@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import anyio
 import click
@@ -20,6 +21,8 @@ from safetyd.host import AlreadyRunning, Endpoint, Unusable, check_room, files_n
 from safetyd.journal.recovery import JournalLost, JournalTrimmed
 from safetyd.journal.stream import Displaced, JournalUnusable
 from safetyd.monitoring import event_log
+
+SIGN_IN: Final = "The control room, for one browser within five minutes:"
 
 # What an operator can mend; anything else is ours and shows where it happened.
 _EXPECTED = (
@@ -56,7 +59,7 @@ def run(config_path: Path | None, directory: str | None, *, verbose: bool) -> No
         anyio.run(
             daemon.run,
             lambda endpoint: _announce(
-                _welcome(endpoint, where, file, config.profile, daemon.channels)
+                _welcome(endpoint, where, file, config.profile, daemon.channels), daemon
             ),
         )
     except* _EXPECTED as group:
@@ -79,10 +82,15 @@ def _texts(group: BaseExceptionGroup[BaseException]) -> list[str]:
     return texts
 
 
-def _announce(welcome: str) -> None:
-    """Say where everything is; a daemon whose words nobody reads runs all the same."""
+def _announce(welcome: str, daemon: Daemon) -> None:
+    """Say where everything is; a daemon whose words nobody reads runs all the same.
+
+    A link that signs in is for a terminal only: others may read a log.
+    """
     with suppress(BrokenPipeError):
-        click.echo(welcome)
+        if sys.stdout.isatty():
+            welcome = f"{welcome}\n{SIGN_IN}\n  {daemon.sign_in_link()}"
+        click.echo(f"{welcome}\nCtrl-C stops it.")
 
 
 def _welcome(
@@ -102,5 +110,5 @@ def _welcome(
         "In another terminal:\n"
         f"  {command} check code run_shell --text 'rm -rf /'{there}\n"
         f"  {command} status{there}\n"
-        "Ctrl-C stops it."
+        f"  {command} open{there}"
     )

@@ -15,6 +15,7 @@ import msgspec
 from safetyd.bus.keyring import Keyring, KeyUnusable, public_key
 from safetyd.bus.server_config import MAX_STORE_BYTES, Users, accounts
 from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
 from safetyd.console.failure import Failure
 from safetyd.console.locations import config_file, data_dir, make_private
 from safetyd.console.options import config_option, data_dir_option, json_option
@@ -23,8 +24,10 @@ from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.project_files import with_files
+from safetyd.history.service.histories import DIRECTORY, history_problems
+from safetyd.host import NoSecret, read_secret, secret_directories
 from safetyd.notify.address_book import warnings as telling_warnings
-from safetyd.notify.registry import missing_secrets, secret_directories
+from safetyd.notify.registry import missing_secrets
 
 Table = Mapping[str, object]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -34,7 +37,8 @@ file_argument = click.argument("file", required=False, type=click.Path(path_type
 
 ACCOUNTS_HEAD: Final = f"""\
 # Accounts and permissions for safetyd on a nats-server of your own. Include this file in the
-# configuration of every server, and print it again whenever a key is added or revoked.
+# configuration of every server, and print it again whenever a key is added, rotated
+# or revoked, and when an old key has ended.
 #
 # It is not enough by itself. Set besides, on every server:
 #
@@ -115,16 +119,20 @@ def config() -> None:
 @data_dir_option
 @json_option
 def check(file: Path | None, directory: str | None, *, as_json: bool) -> None:
-    """Name every mistake in FILE, and secrets that it names and that are not there."""
+    """Name every mistake in FILE, and secrets that it names and that are not there.
+
+    Without FILE it is the one that a start would read: safetyd.toml in the data directory.
+    """
+    file = config_file(file, data_dir(directory))
     loaded = _loaded(file)
     missing = [
         f"{setting}: {why}: put the secret there before the daemon starts, or name another file"
-        for setting, why in missing_secrets(
-            loaded.notifications, secret_directories(data_dir(directory))
-        )
+        for setting, why in _missing_secrets(loaded, secret_directories(data_dir(directory)))
     ]
-    warnings = [*_warnings(with_files(loaded.policy())), *telling_warnings(loaded.tables), *missing]
-    said = f"{file} is right." if file else "No file was given; the defaults are right."
+    policy = with_files(loaded.policy())
+    histories = history_problems(policy.projects, data_dir(directory) / DIRECTORY)
+    warnings = [*_warnings(policy), *histories, *telling_warnings(loaded.tables), *missing]
+    said = f"{file} is right." if file else "There is no file; the defaults are right."
     if missing:
         said = (
             f"{file} is right, but {several(len(missing), 'secret')} that it names cannot be read."
@@ -135,6 +143,15 @@ def check(file: Path | None, directory: str | None, *, as_json: bool) -> None:
     click.echo(said)
     for warning in warnings:
         click.echo(f"safetyd: warning: {plain(warning, MAX_WARNING_CHARS)}", err=True)
+
+
+def _missing_secrets(loaded: Config, directories: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    yield from missing_secrets(loaded.notifications, directories)
+    if file := loaded.outlets.postgres.dsn_file:
+        try:
+            read_secret(file, directories)
+        except NoSecret as exc:
+            yield "outlets.postgres.dsn_file", str(exc)
 
 
 @config.command("show")
@@ -217,5 +234,6 @@ def _users(settings: Config, where: Path) -> Users:
         agents=dict(keyring.public("agents")),
         operators=dict(keyring.public("operators")),
         observers=dict(keyring.public("observers")),
+        old_keys=keyring.old_keys(Clock().now().at),
         open_agents=False,
     )

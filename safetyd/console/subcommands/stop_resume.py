@@ -22,7 +22,7 @@ from safetyd.console.agent_list import busy, everybody, still_open, unheard
 from safetyd.console.failure import BLOCKED, Failure, NotReachable
 from safetyd.console.locations import Location, make_private, running
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
-from safetyd.console.options import reaches_daemon
+from safetyd.console.options import reaches_daemon, says_why
 from safetyd.console.render.layout import indented, names
 from safetyd.console.stop_file import View, told_of
 from safetyd.console.terminal_text import plain
@@ -41,7 +41,7 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("reason", default="")
+@says_why
 @click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
 @reaches_daemon
 def stop(location: Location, reason: str, agent: str | None) -> int:
@@ -222,7 +222,7 @@ def _say(words: str) -> None:
 
 @click.command()
 @click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
-@click.option("--reason", default="", help="Why, for the record.")
+@says_why
 @click.option("--yes", is_flag=True, help="Delete stop files that others wrote without asking.")
 @reaches_daemon
 def resume(location: Location, reason: str, agent: str | None, *, yes: bool) -> int:

@@ -59,8 +59,8 @@ def taken(
         if not _names(given.digest, request):
             error = "what is waiting now is not what was shown: look again"
             return NotTaken("digest_mismatch", error)
-        if not approvable(request, given.via, approve_via):
-            return NotTaken("elsewhere", _where(request, given.via, approve_via))
+        if why := refusal(request, given.via, approve_via):
+            return NotTaken("elsewhere", why)
     return Answered(
         at=moment.at,
         t=moment.t,
@@ -103,6 +103,11 @@ def approvable(request: Request, via: str, approve_via: tuple[str, ...]) -> bool
     if way not in AT_A_TERMINAL and _needs_terminal(request):
         return False
     return _shows_all(way, request)
+
+
+def refusal(request: Request, via: str, approve_via: tuple[str, ...]) -> str:
+    """Return why a request cannot be approved this way and which can, nothing if it can."""
+    return "" if approvable(request, via, approve_via) else _where(request, via, approve_via)
 
 
 def risk_within(risk: Risk, most: Risk) -> bool:

@@ -279,6 +279,8 @@ class Grants(Actor):
     def _again(self, seen: Seen, proposed: Proposed, kind: Kind) -> bool:
         proposal = proposed.proposal
         said = self._reader.shaped(proposal) if seen.shape else proposal
+        if seen.shown is not None:
+            return seen.permits(said, proposed.resolved)
         action = binding(proposed.agent, kind.type, said, proposed.resolved)
         return seen.covers(action, proposal)
 

@@ -14,6 +14,7 @@ from safetyd.core.approvals.request import (
     UNPAUSE,
     Answer,
     ApprovalsConfig,
+    KeptChange,
     Request,
     State,
     unpause,
@@ -23,6 +24,7 @@ from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Asking, Decided, Proposed
 from safetyd.core.events.event import Event, Ticked, steady, wall
 from safetyd.core.events.guard_events import Paused, Unpaused
+from safetyd.core.events.history_events import Committed
 from safetyd.core.events.request_events import (
     Allowed,
     Answered,
@@ -66,6 +68,7 @@ class Approvals(Actor):
             on(Superseded, self._superseded),
             on(Claimed, self._claimed),
             on(Lapsed, self._lapsed),
+            on(Committed, self._committed),
             on(ClockStepped, self._stepped),
             on(Ticked, self._due),
         )
@@ -274,6 +277,14 @@ class Approvals(Actor):
             request = self._index.find(id_)
             if request is not None and request.unused:
                 self._change(request, lapsed=True)
+
+    def _committed(self, event: Committed) -> None:
+        """Remember what an approved action changed."""
+        if event.why != "after" or not event.commit:
+            return
+        request = self._index.of_proposal(event.agent, event.id)
+        if request is not None and request.used == event.id:
+            self._change(request, change=KeptChange(event.project, event.commit))
 
     def _stepped(self, event: ClockStepped) -> None:
         """Give nobody more time because the wall clock was put back."""

@@ -21,7 +21,7 @@ from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Paused
 from safetyd.core.events.request_events import Answered, Cancelled, Expired, Released, Superseded
-from safetyd.core.messages.binding import no_dearer, permits
+from safetyd.core.messages.binding import as_shown, no_dearer, permits
 from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES, Proposal, Urgency, digest
 from safetyd.core.messages.verdict import ASK, Verdict
 from safetyd.core.recipients import QuietHours, awake_until
@@ -68,6 +68,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     words: str = ""
 
 
+class KeptChange(msgspec.Struct, frozen=True, gc=False):
+    """The commit of what an action changed."""
+
+    project: str
+    commit: str
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     id: str
     asked: Decided  # the proposal, and what the guards thought of it
@@ -87,6 +94,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     lost: tuple[str, ...] = ()  # ids that were used again since, for another request
     ends_t: float | None = None  # the steady second at which its time is over
     opened: str = ""  # the id that asked first, if another proposal has taken it over
+    change: KeptChange | None = None  # what the action changed, if that was committed
 
     @property
     def agent(self) -> str:
@@ -146,6 +154,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     def own(self) -> bool:
         """Whether safetyd asks to end a pause; an agent may call a proposal of its own the same."""
         return self.asked.type == UNPAUSE and self.asked.id == self.id
+
+    @property
+    def shown(self) -> Proposal:
+        """What would be done: of an ask for permission with the project that it names."""
+        proposal = self.asked.proposal
+        return as_shown(proposal) if self.asked.permission else proposal
 
     def answered_by(self, event: Event) -> bool:
         """Say whether this was the event that counted: the first one did."""

@@ -67,7 +67,7 @@ class RequestResolution:
 
         `seq` is the number of the decision, by which a new request is named.
         """
-        look = self._without(proposed, kind, again=False)
+        look = looking(self._guards, proposed, kind, again=False)
         left, grants = self._grants.lift(proposed, kind, verdicts, look)
         if not left:
             return Involved((), grants=grants)
@@ -82,19 +82,8 @@ class RequestResolution:
         grants: tuple[str, ...],
     ) -> tuple[Verdict, ...]:
         """Return what these grants, if they still hold, leave of verdicts on what is approved."""
-        look = self._without(proposed, kind, again=True)
+        look = looking(self._guards, proposed, kind, again=True)
         return self._grants.lift(proposed, kind, verdicts, look, only=grants).verdicts
-
-    def _without(self, proposed: Proposed, kind: Kind, *, again: bool) -> Look:
-        """Return what asks a guard as if some rules of it were not there."""
-        classify, gate = self._guards.classify, self._guards.gate
-
-        def look(guard: str, lifted: frozenset[str]) -> Verdict:
-            if guard == gate.name:
-                return gate.check_without(proposed, kind, lifted, again=again)
-            return classify.check_without(proposed, kind, lifted)
-
-        return look
 
     def _involve(
         self, proposed: Proposed, kind: Kind, verdicts: tuple[Verdict, ...], seq: int
@@ -140,6 +129,18 @@ class RequestResolution:
         told = (one for one in self._recipients if one.channels and one.hears_of(agent))
         first = next(told, None)
         return None if first is None else first.quiet
+
+
+def looking(guards: Chain, proposed: Proposed, kind: Kind, *, again: bool) -> Look:
+    """Return what asks a guard as if some rules of it were not there."""
+    classify, gate = guards.classify, guards.gate
+
+    def look(guard: str, lifted: frozenset[str]) -> Verdict:
+        if guard == gate.name:
+            return gate.check_without(proposed, kind, lifted, again=again)
+        return classify.check_without(proposed, kind, lifted)
+
+    return look
 
 
 def asked_for(proposal: Proposal, kind: Kind) -> Verdict:

@@ -30,7 +30,7 @@ NAME_CHARS: Final = 64
 TEXT_CHARS: Final = 200  # of a text; a longer one nobody would read
 
 # What asks in the table of types; a rule that allows puts these aside and no others.
-_TABLE: Final = frozenset({"classify.high", "classify.unknown_type"})
+TABLE: Final = frozenset({"classify.high", "classify.unknown_type"})
 _not_in_names = re.compile(r"[^A-Za-z0-9_.-]+").sub
 
 
@@ -80,7 +80,7 @@ class History(Actor):
     def suggestions(self, taken: Sequence[str] = ()) -> list[Suggestion]:
         """Return the rules that people might want, but none that has a `taken` name."""
         counts = self._state.kinds.values()
-        found = (_suggestion(count, self._kinds.named(count.type)) for count in counts)
+        found = (suggestion_of(count, self._kinds.named(count.type)) for count in counts)
         return [each for each in found if each is not None and each.name not in taken]
 
     def _answered(self, event: Answered) -> None:
@@ -118,10 +118,11 @@ class History(Actor):
 
     def _by_table(self, request: Request) -> bool:
         raised = self._kinds.of(request.asked.proposal).raised
-        return not raised and request.rules <= _TABLE
+        return not raised and request.rules <= TABLE
 
 
-def _suggestion(count: Count, kind: Kind) -> Suggestion | None:
+def suggestion_of(count: Count, kind: Kind) -> Suggestion | None:
+    """Return the rule that the answers to one kind of question add up to, if they do."""
     if kind.human:
         return None
     if count.program:

@@ -35,8 +35,8 @@ from safetyd.core.messages.verdict import ALLOWED, BLOCK, Verdict, strictest
 from safetyd.core.open_actions import Actions
 from safetyd.core.outbox.outbox import Outbox
 from safetyd.core.policy import Configured, Policy
+from safetyd.core.reporting.records import records
 from safetyd.core.reporting.reporter import Reporter
-from safetyd.core.reporting.session_transcripts import Transcripts
 from safetyd.core.sessions import Sessions
 
 MAX_CASCADE: Final = 1000
@@ -105,16 +105,16 @@ class Engine:
         for current in todo:
             if len(todo) > MAX_CASCADE:
                 raise EngineError(f"{type(event).__name__} set off more than {MAX_CASCADE} events")
+            kind = type(current)
             if current.lasting:
-                self.seq += 1
-                current.seq = self.seq
+                current.seq = self.seq = self.seq + 1
                 lasting.append(current)
-            for observe in self._listeners.get(type(current), ()):
+            for observe in self._listeners.get(kind, ()):
                 if caused := observe(current):
                     todo.extend(caused)
-            if type(current) is Configured:
+            if isinstance(current, Configured):
                 self._reconfigure(current.policy)
-            elif type(current) in CONCLUDING:
+            elif kind in CONCLUDING:
                 todo.extend(self._look_again(current))
                 self._conclude(current)
         return lasting
@@ -177,6 +177,7 @@ class Engine:
         self.grants = Grants(self.reader)
         self.history = History(self.approvals, self.reader)
         self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
+        self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
         self._resolution = RequestResolution(
             self.approvals, self.grants, self.guards, policy.approvals, policy.telling
         )
@@ -189,7 +190,7 @@ class Engine:
             self.grants,
             self.history,
             self.outbox,
-            Transcripts(self.sessions, self.actions, self.approvals, self.guards.budget),
+            *self.records,
             Reporter(),
         )
         self._listeners = _listeners(self._actors)

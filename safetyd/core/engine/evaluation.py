@@ -17,20 +17,21 @@ def restricting(
     guards: Iterable[Guard], proposed: Proposed, kind: Kind, *, again: bool = False
 ) -> list[Verdict]:
     """Ask every guard; return what restricts, in order. A guard that cannot answer blocks."""
-    verdicts: list[Verdict] = []
-    for guard in guards:
+    if not again:
         try:
-            verdict = (guard.check_again if again else guard.check)(proposed, kind)
-        except Exception as exc:  # noqa: BLE001 - whatever it is
-            verdict = _failed(guard, exc)
-        if verdict is not ALLOWED:
-            verdicts.append(verdict)
-    return verdicts
+            return [v for guard in guards if (v := guard.check(proposed, kind)) is not ALLOWED]
+        except Exception:  # noqa: BLE001, S110 - then each is asked alone: `check` changes nothing
+            pass
+    each = (_asked(guard, proposed, kind, again=again) for guard in guards)
+    return [verdict for verdict in each if verdict is not ALLOWED]
 
 
-def _failed(guard: Guard, exc: Exception) -> Verdict:
-    rule = f"{guard.name}.failed"
-    return Verdict(guard.name, BLOCK, rule, f"{rule}: {exc!r}", cause="guard_error")
+def _asked(guard: Guard, proposed: Proposed, kind: Kind, *, again: bool) -> Verdict:
+    try:
+        return (guard.check_again if again else guard.check)(proposed, kind)
+    except Exception as exc:  # noqa: BLE001 - whatever it is
+        rule = f"{guard.name}.failed"
+        return Verdict(guard.name, BLOCK, rule, f"{rule}: {exc!r}", cause="guard_error")
 
 
 def conflict(known: Decision) -> Verdict:

@@ -8,6 +8,7 @@ from safetyd.core.events.daemon_events import (
     AuditRecovered,
     ClockStepped,
     ConfigRejected,
+    DiskMoved,
     KeysChanged,
     SafetyEvent,
 )
@@ -36,6 +37,19 @@ from safetyd.core.events.guard_events import (
     Stopped,
     Unpaused,
 )
+from safetyd.core.events.history_events import (
+    ArchiveFailed,
+    BackupMade,
+    CommitDue,
+    CommitFailed,
+    Committed,
+    RollbackFailed,
+    RollbackOffered,
+    RolledBack,
+    SnapshotMissed,
+    SnapshotTaken,
+    WeekArchived,
+)
 from safetyd.core.events.notification_events import (
     Announced,
     ChannelMoved,
@@ -61,7 +75,6 @@ from safetyd.core.events.request_events import (
     Released,
     Superseded,
 )
-from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Configured
 
 AnyEvent = (
@@ -90,6 +103,7 @@ AnyEvent = (
     | ConfigRejected
     | ClockStepped
     | AuditRecovered
+    | DiskMoved
     | Answered
     | Cancelled
     | Claimed
@@ -111,25 +125,20 @@ AnyEvent = (
     | Climbed
     | Announced
     | LinkRevoked
+    | CommitDue
+    | Committed
+    | CommitFailed
+    | RollbackOffered
+    | RolledBack
+    | RollbackFailed
+    | SnapshotTaken
+    | SnapshotMissed
+    | BackupMade
+    | WeekArchived
+    | ArchiveFailed
     | SafetyEvent
 )
 
 encode: Callable[[Event], bytes] = msgspec.json.Encoder().encode
 decode: Callable[[bytes], Event] = msgspec.json.Decoder(AnyEvent).decode
 decode_batch: Callable[[bytes], list[Event]] = msgspec.json.Decoder(AnyEvent).decode_lines
-
-
-def concerns(line: bytes, id_: str) -> bool:
-    """Say whether a line tells of the proposal with this id."""
-    if msgspec.json.encode(id_) not in line:
-        return False
-    try:
-        event = decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    match event:
-        case Decided() | Withheld():
-            return event.id == id_
-        case Reported(telemetry=Outcome(id=named)):
-            return named == id_
-    return False

@@ -1,8 +1,25 @@
 """What happens to the daemon itself, and what it tells."""
 
 from datetime import datetime
+from typing import Literal
+
+import msgspec
 
 from safetyd.core.events.event import Event
+
+DiskLevel = Literal["good", "warn", "critical"]
+
+
+class DiskUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How full the disk is that holds the data directory, and how much of that is safetyd's own."""
+
+    level: DiskLevel
+    disk: str  # where it is mounted
+    free_bytes: int
+    total_bytes: int
+    free_files: int | None = None  # None: it has no such limit
+    parts: dict[str, int] = {}  # bytes of the journal, audit, transcripts, checkpoints and other
+    audit_bytes_per_hour: float | None = None  # None: not known yet
 
 
 class KeysChanged(Event, kw_only=True, tag="keys_changed"):
@@ -11,7 +28,7 @@ class KeysChanged(Event, kw_only=True, tag="keys_changed"):
     told = True
 
     added: tuple[str, ...]
-    removed: tuple[str, ...]
+    removed: tuple[str, ...]  # `old` before the role: a rotation has replaced it, the name has more
     by: str
 
 
@@ -25,6 +42,14 @@ class ClockStepped(Event, kw_only=True, tag="clock_stepped"):
     told = True
 
     seconds: float
+
+
+class DiskMoved(Event, kw_only=True, tag="disk_moved"):
+    """The disk that holds the data directory is at another level than before."""
+
+    told = True
+
+    use: DiskUse
 
 
 class AuditRecovered(Event, kw_only=True, tag="audit_recovered"):

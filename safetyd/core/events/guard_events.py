@@ -26,6 +26,7 @@ class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
     reason: str = ""
     agent: str | None = None
     epoch: int
+    via: str = ""  # the way of the command, if it did not come over the bus
 
 
 class Resumed(Event, kw_only=True, omit_defaults=True, tag="resumed"):
@@ -36,6 +37,7 @@ class Resumed(Event, kw_only=True, omit_defaults=True, tag="resumed"):
     reason: str = ""
     agent: str | None = None
     epoch: int
+    via: str = ""
 
 
 class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
@@ -45,6 +47,7 @@ class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
     by: str
     session: str | None = None
     episode: str | None = None
+    via: str = ""
 
 
 class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
@@ -53,9 +56,10 @@ class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
     told = True
 
     agent: str
-    source: Literal["operator", "anomaly", "budget"]
+    source: Literal["operator", "anomaly", "budget", "rollback"]
     by: str
     reason: str = ""
+    via: str = ""
 
 
 class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
@@ -66,6 +70,7 @@ class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
     by: str
     reason: str = ""
     approved: bool = False  # a person approved what had met the limit, so that rises
+    via: str = ""
 
 
 class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
@@ -77,6 +82,7 @@ class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_en
     agent: str | None = None
     reason: str = ""
     errors: int = 0
+    via: str = ""
 
 
 class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exited"):
@@ -86,6 +92,7 @@ class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exi
     agent: str | None = None
     reason: str = ""
     forced: bool = False
+    via: str = ""
 
 
 class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved"):

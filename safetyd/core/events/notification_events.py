@@ -41,6 +41,28 @@ class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     step: int = 0  # of its escalation
 
 
+class SheetRule(msgspec.Struct, frozen=True, gc=False):
+    """A rule that gave a report its colour, and what to do about it."""
+
+    colour: str
+    says: str
+    todo: str
+
+
+class SheetSection(msgspec.Struct, frozen=True, gc=False):
+    title: str
+    lines: tuple[tuple[str, str], ...]  # names and values
+
+
+class NoteSheet(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A report in parts, for a channel that can lay them out; others have the note's text."""
+
+    colour: str
+    rules: tuple[SheetRule, ...] = ()
+    sections: tuple[SheetSection, ...] = ()
+    more: str = ""  # how to see all of it
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What is no request: an alert, the summary of a session, a test."""
 
@@ -52,6 +74,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     at: datetime
     agent: str | None = None
     count: int = 1  # how often it was noted
+    sheet: NoteSheet | None = None
 
 
 class Due(Event, kw_only=True, omit_defaults=True, tag="due"):

@@ -53,6 +53,12 @@ class BreakerStatus(msgspec.Struct, frozen=True):
     failures: int = 0
     probes_out: int = 0
     keyless: bool = False
+    probes_started: int = 0  # since it last opened
+    probes_succeeded: int = 0
+
+    @property
+    def key(self) -> str:
+        return breaker_key(self.agent, self.breaker, keyless=self.keyless)
 
 
 class BreakerGuard(Guard):
@@ -87,6 +93,18 @@ class BreakerGuard(Guard):
         """Return the breakers that are not closed, longest open first."""
         return tuple(_tripped_status(known) for known in self._state.tripped.values())
 
+    def calls(self, key: str) -> Sequence[Call]:
+        """Return the calls that a closed breaker knows, oldest first."""
+        known = self._state.closed.get(key)
+        return known.calls if known else ()
+
+    def counted(self, event: Settled) -> Iterator[tuple[str, Sequence[Call]]]:
+        """Yield the closed breakers that an outcome is for, with their calls."""
+        for name, agent in self._names(event.agent, event.dependency or event.model, event.task):
+            key = breaker_key(agent, name, keyless=event.keyless)
+            if calls := self.calls(key):
+                yield key, calls
+
     def states(self) -> Iterator[tuple[str, State]]:
         """Yield every breaker's name and state in the same order; two may have one name."""
         for tripped in self._state.tripped.values():
@@ -114,7 +132,7 @@ class BreakerGuard(Guard):
         closed = [
             f"{name} closed, {calls.recent(self._config, moment.t)}"
             for name, agent in names
-            if (calls := self._state.closed.get(_key(agent, name, keyless=decided.keyless)))
+            if (calls := self._state.closed.get(breaker_key(agent, name, keyless=decided.keyless)))
         ]
         if not names:
             return "it names no dependency and no model"
@@ -129,7 +147,9 @@ class BreakerGuard(Guard):
     def _met(self, event: Proposed | Decided) -> Iterator[Tripped]:
         """Yield the breakers that a proposal must pass and that are not closed."""
         for breaker, agent in self._names_of(event):
-            if tripped := self._state.tripped.get(_key(agent, breaker, keyless=event.keyless)):
+            if tripped := self._state.tripped.get(
+                breaker_key(agent, breaker, keyless=event.keyless)
+            ):
                 yield tripped
 
     def _names_of(self, event: Proposed | Decided) -> Iterator[Name]:
@@ -162,6 +182,8 @@ class BreakerGuard(Guard):
         return self._probed(event, event.id) + self._called(event)
 
     def _probed(self, event: Settled, id_: str) -> list[Event]:
+        if not self._state.tripped:
+            return []
         probe = _probe(event.agent, id_)
         return [
             _move(event, tripped, move)
@@ -181,10 +203,10 @@ class BreakerGuard(Guard):
         return moves
 
     def _is_tripped(self, event: Settled, name: str, agent: str | None) -> bool:
-        return _key(agent, name, keyless=event.keyless) in self._state.tripped
+        return breaker_key(agent, name, keyless=event.keyless) in self._state.tripped
 
     def _counted(self, event: Settled, name: str, agent: str | None) -> Sequence[Event]:
-        key = _key(agent, name, keyless=event.keyless)
+        key = breaker_key(agent, name, keyless=event.keyless)
         calls = self._state.closed.pop(key, None) or Calls(keyless=event.keyless)
         calls.add(Call(event.t, event.agent, event.ok))
         self._state.closed[key] = calls
@@ -198,7 +220,7 @@ class BreakerGuard(Guard):
         return (_move(event, tripped, Move("open", reason)),)
 
     def _moved(self, event: BreakerMoved) -> None:
-        key = _key(event.agent, event.breaker, keyless=event.keyless)
+        key = breaker_key(event.agent, event.breaker, keyless=event.keyless)
         if event.state == "half_open":
             if key in self._state.tripped:
                 self._state.tripped[key].half_open = True
@@ -215,7 +237,7 @@ class BreakerGuard(Guard):
         self._state.closed.pop(key, None)
         if event.agent is not None:
             name = event.breaker.removesuffix(f"/{event.agent}")
-            everybodys = _key(None, name, keyless=event.keyless)
+            everybodys = breaker_key(None, name, keyless=event.keyless)
             if calls := self._state.closed.get(everybodys):
                 calls.drop(event.agent)
 
@@ -237,7 +259,7 @@ class BreakerGuard(Guard):
         return moves
 
 
-def _key(agent: str | None, name: str, *, keyless: bool) -> str:
+def breaker_key(agent: str | None, name: str, *, keyless: bool) -> str:
     """Name a breaker; agents' names have no spaces, so no two are alike."""
     return f"{agent or (KEYLESS if keyless else '')} {name}"
 
@@ -296,6 +318,8 @@ def _tripped_status(tripped: Tripped) -> BreakerStatus:
         tripped.open_t,
         probes_out=len(tripped.out),
         keyless=tripped.keyless,
+        probes_started=tripped.started,
+        probes_succeeded=tripped.succeeded,
     )
 
 

@@ -49,6 +49,11 @@ class Cooldown(Guard):
             on(NameForgotten, self._gone),
         )
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Return the agents whose dispatches are remembered."""
+        return tuple(self._state.stamps)
+
     def cooldown_s(self, agent: str) -> float:
         return self._overrides.get(agent, self._dispatch_s)
 

@@ -83,6 +83,17 @@ class Iterations(Guard):
             on(NameForgotten, self._gone),
         )
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Return the agents that have begun a round in a session that is live."""
+        return tuple(self._state.agents)
+
+    def rounds(self, agent: str) -> dict[str, int]:
+        """Return the rounds of each live session that has had some."""
+        return {
+            session: self.count(agent, session) for session in self._state.agents.get(agent, ())
+        }
+
     def count(self, agent: str, session: str = "") -> int:
         """Return the rounds of a live session; the implicit one is called ""."""
         rounds = self._state.agents.get(agent, {}).get(session)

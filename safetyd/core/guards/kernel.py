@@ -167,8 +167,7 @@ class AgentKernel(msgspec.Struct, gc=False):
 
     def end(self) -> None:
         """Take note that an action is over, if one is under way."""
-        if self.kernel.holds(State.EXECUTING):
-            self.kernel.move(KernelStep.ENDED, KernelStep.EVALUATED)
+        self.kernel.give_up(1)
 
     def enter(self, entry: SafeModeEntry, *, by_error: bool) -> None:
         """Enter safe mode; an entry that already holds stays."""

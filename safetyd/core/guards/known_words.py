@@ -164,6 +164,8 @@ class Vocabulary(msgspec.Struct):
 
     def refresh(self, settled: Settled) -> None:
         """Take note that a chain and a task are in use, if they are known."""
+        if settled.chain is settled.task is None:
+            return
         mine = self.of(settled.agent)
         for heard, word in ((mine.chains, settled.chain), (mine.tasks, settled.task)):
             if word in heard:
@@ -171,6 +173,8 @@ class Vocabulary(msgspec.Struct):
 
     def known(self, settled: Settled) -> Settled:
         """Return an outcome without the words that are not remembered."""
+        if settled.chain is settled.task is settled.model is settled.dependency is None:
+            return settled
         mine = self.of(settled.agent)
         strange = {
             kind: None

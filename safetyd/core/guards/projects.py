@@ -6,7 +6,7 @@ it only tightens.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,8 @@ from safetyd.core.messages.money import MAX_USD
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.text.patterns import AnyPattern
 
+COMMIT_DEADLINE_S: Final = 10.0
+
 T = TypeVar("T")
 U = TypeVar("U")
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -23,6 +25,8 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 Patterns = tuple[AnyPattern, ...]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Usd = Annotated[float, Meta(ge=0, le=MAX_USD)]
+# Nobody waits longer for the answer to a proposal.
+CommitDeadline = Annotated[float, Meta(gt=0, le=300)]
 
 
 class ProjectGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,21 +73,57 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     budget: ProjectBudget = ProjectBudget()
 
 
-class ProjectTable(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A project as the operator writes it."""
+class ProjectFields(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the operator writes and what is in force have in common.
+
+    With one field more, checkpoints from before would not be written again byte for byte.
+    """
 
     root: str = ""
     agents: tuple[str, ...] = ()  # for these it may loosen; for others it only tightens
     file: str = ""  # a .safetyd.toml that agents may write: it only tightens
     # Commands that pass as they stand, such as `make test`. Journals from before have none.
     checks: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    # Where what agents change is committed, and what then follows from errors; see history.md.
+    history: Literal["off", "shadow", "branch"] | msgspec.UnsetType = msgspec.UNSET
+    state_paths: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    # A number: whether, and for how many seconds an action waits for that commit.
+    before_irreversible: bool | CommitDeadline | msgspec.UnsetType = msgspec.UNSET
+    on_error: Literal["offer", "rollback"] | msgspec.UnsetType = msgspec.UNSET
+    errors_in_a_row: Annotated[int, Meta(ge=1)] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def committed(self) -> bool:
+        """Whether what agents change in its folder is committed."""
+        return self.history in {"shadow", "branch"}
 
 
-class ProjectConfig(ProjectTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProjectTable(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A project as the operator writes it."""
+
+    before_irreversible: bool | msgspec.UnsetType = msgspec.UNSET
+    commit_deadline_s: CommitDeadline | msgspec.UnsetType = msgspec.UNSET
+
+
+class ProjectConfig(ProjectFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A project as it is in force."""
 
     from_file: ProjectSettings | None = None  # what was read from `file`
     file_broken: str = ""  # why that cannot be used
+
+    @property
+    def commit_deadline_s(self) -> float:
+        """How long an action waits for the commit before it."""
+        before = self.before_irreversible
+        return before if isinstance(before, float) else COMMIT_DEADLINE_S
+
+
+def in_force(table: ProjectTable) -> ProjectConfig:
+    """Return a project as it is without what its file says."""
+    fields = {name: getattr(table, name) for name in ProjectFields.__struct_fields__}
+    if table.before_irreversible is True and table.commit_deadline_s:
+        fields["before_irreversible"] = table.commit_deadline_s
+    return ProjectConfig(**fields)
 
 
 class Sides(Generic[T]):

@@ -75,6 +75,10 @@ PROTECTED: Final = (
     *("**/sitecustomize.py", "**/usercustomize.py", "**/site-packages/*.pth"),
     *("**/dist-packages/*.pth", "**/.vimrc", "**/.exrc", "**/.config/nvim/**", "**/.emacs"),
     *("**/.emacs.d/**", "**/.gdbinit", "**/.lldbinit", "**/.tmux.conf"),
+    # What every user of the machine runs and obeys. Projects below /opt, /srv and /usr/src are not.
+    *("/etc/**", "/boot/**", "/bin/**", "/sbin/**", "/lib/**", "/lib64/**", "/usr/bin/**"),
+    *("/usr/sbin/**", "/usr/lib/**", "/usr/libexec/**", "/usr/share/**", "/usr/local/bin/**"),
+    *("/usr/local/sbin/**", "/usr/local/lib/**", "/proc/**", "/sys/**"),
 )
 
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

@@ -12,6 +12,7 @@ import msgspec
 
 from safetyd.core.messages.proposal import (
     UNDIGESTED,
+    Json,
     Observation,
     Proposal,
     Tokens,
@@ -43,9 +44,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     cost_usd: float | None = None
     tokens: Tokens | None = None
     shape: bool = False  # the action is that of a shape, so others of that shape are it as well
+    shown: Json = None  # by an ask for permission, which does nothing itself
+    resolved: tuple[str, ...] = ()  # where the paths that it showed lead
 
     def covers(self, action: bytes, proposal: Proposal) -> bool:
         return action == self.action and no_dearer(self, proposal)
+
+    def permits(self, proposal: Proposal, resolved: tuple[str, ...]) -> bool:
+        """Say whether the ask for permission that was seen showed all that would be done."""
+        return self.resolved == resolved and _showed(_object(self.shown), proposal)
 
 
 def binding(agent: str, kind: str, proposal: Proposal, resolved: tuple[str, ...] = ()) -> bytes:
@@ -83,18 +90,27 @@ def besides(proposal: Proposal) -> list[str]:
 
 
 def permits(asked: Proposal, proposal: Proposal) -> bool:
-    """Say whether an ask for permission showed all that a proposal would do.
+    """Say whether an ask for permission showed all that a proposal would do."""
+    return _showed(shown_by(asked), proposal)
 
-    An ask shows its text and, by the names that they have in a proposal, the entries of its
-    context. What it showed of the action must be done so; other entries only explained it.
+
+def shown_by(asked: Proposal) -> dict[str, object]:
+    """Return what an ask for permission shows, by the names that it has in a proposal.
+
+    That is its text and the entries of its context.
     """
-    shown = {"text": asked.text, **without_nulls(_object(asked.context))}
-    done = _fields(proposal)
-    told = (*done.items(), *without_nulls(_object(proposal.context)).items())
-    if any(name not in shown or shown[name] != value for name, value in told):
-        return False
-    undone = any(shown.get(name) for name in _ACTING - done.keys())
-    return not undone and no_dearer(_amounts(shown), proposal)
+    return {**without_nulls(_object(asked.context)), "text": asked.text}
+
+
+def as_shown(asked: Proposal) -> Proposal:
+    """Return an ask for permission with the project and the place that its context names."""
+    shown = _object(asked.context)
+    project, cwd = shown.get("project"), shown.get("cwd")
+    return msgspec.structs.replace(
+        asked,
+        project=project if isinstance(project, str) else None,
+        cwd=cwd if isinstance(cwd, str) else None,
+    )
 
 
 def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
@@ -133,6 +149,19 @@ def _bare(proposal: Proposal) -> Proposal:
     if proposal.text:
         return bare
     return msgspec.structs.replace(bare, description=proposal.description)
+
+
+def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
+    """Say whether all that a proposal would do was shown.
+
+    What was shown of the action must be done so; other entries only explained it.
+    """
+    done = _fields(proposal)
+    told = (*done.items(), *without_nulls(_object(proposal.context)).items())
+    if any(name not in shown or shown[name] != value for name, value in told):
+        return False
+    undone = any(shown.get(name) for name in _ACTING - done.keys())
+    return not undone and no_dearer(_amounts(shown), proposal)
 
 
 def _fields(proposal: Proposal) -> dict[str, object]:

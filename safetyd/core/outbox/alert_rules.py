@@ -9,25 +9,40 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from safetyd.core.events.daemon_events import DiskLevel, DiskMoved
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, SafeModeEntered, Stopped
+from safetyd.core.events.history_events import (
+    ArchiveFailed,
+    CommitFailed,
+    RollbackFailed,
+    RollbackOffered,
+    SnapshotMissed,
+)
 from safetyd.core.events.notification_events import ChannelMoved, NotTold
 from safetyd.core.messages.money import dollars, nano
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.messages.verdict import BLOCK
 from safetyd.core.party import KEYLESS, party
 from safetyd.core.recipients import ChannelKind, TellingConfig
+from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness
 
 SMS_AFTER_S: Final = 900.0
 
 HEARD: Final[tuple[type[Event], ...]] = (
     AnomalyFound,
+    ArchiveFailed,
     BudgetMarked,
     ChannelMoved,
+    CommitFailed,
     Decided,
+    DiskMoved,
     NotTold,
+    RollbackFailed,
+    RollbackOffered,
     SafeModeEntered,
+    SnapshotMissed,
     Stopped,
 )
 
@@ -83,7 +98,20 @@ def alert_of(event: Event, alert_batch_s: float = _ALERT_BATCH_S) -> Alert | Non
             alert = _of_message(event)
         case ChannelMoved(up=False):
             alert = _of_outage(event.channel, event.why)
+        case DiskMoved():
+            alert = _of_disk(event)
+        case _:
+            alert = _of_files(event)
     return alert
+
+
+def _of_files(event: Event) -> Alert | None:
+    match event:
+        case CommitFailed() | RollbackOffered() | RollbackFailed():
+            return _of_history(event)
+        case SnapshotMissed() | ArchiveFailed():
+            return _of_keeping(event)
+    return None
 
 
 def stop_key(event: Stopped) -> str:
@@ -102,6 +130,10 @@ def outage_key(channel: str) -> str:
 
 def loss_key(channel: str) -> str:
     return f"message {channel}"
+
+
+def disk_key(level: DiskLevel) -> str:
+    return f"disk {level}"
 
 
 def everywhere(alert: Alert) -> Alert:
@@ -266,6 +298,76 @@ def _of_safe_mode(event: SafeModeEntered) -> Alert:
         text=f"By {event.by}{reason}.\nTo end it: safetyd safe-mode exit --agent {named}\n{_COOLS}",
         agent=agent,
     )
+
+
+def _of_disk(event: DiskMoved) -> Alert | None:
+    """Tell of a disk that fills while there is time left, and at night if there is little."""
+    use = event.use
+    if use.level == "good":
+        return None
+    critical = use.level == "critical"
+    filled = f"{filling(use)}. " if use.parts else ""
+    return Alert(
+        key=disk_key(use.level),
+        urgency="high" if critical else "normal",
+        kinds=() if critical else _MAIL_AND_CHAT,
+        title=f"{'DISK NEARLY FULL' if critical else 'DISK FILLING'}: {fullness(use)}",
+        text=f"{filled}Once it is full nothing is allowed. What to do: {MAKE_ROOM}.",
+    )
+
+
+def _of_history(event: CommitFailed | RollbackOffered | RollbackFailed) -> Alert:
+    """Tell what cannot be gone back to, and offer to go back."""
+    match event:
+        case CommitFailed():
+            return Alert(
+                key=f"commit {event.project}",
+                urgency="normal",
+                kinds=_MAIL_AND_CHAT,
+                title=f"NO HISTORY: project {event.project} was not committed",
+                text=f"{event.error}.\nWhat changes there cannot be rolled back until it is.",
+                agent=event.agent,
+            )
+        case RollbackOffered():
+            return Alert(
+                key=f"rollback {event.project} {event.agent}",
+                urgency="normal",
+                title=f"ERRORS: {event.errors} in a row in project {event.project}",
+                text=f"To put its files back as they were before: {_way_back(event)}",
+                agent=event.agent,
+            )
+    still = f"Still paused: {', '.join(event.agents)}.\n" if event.agents else ""
+    return Alert(
+        key=f"no rollback {event.project}",
+        urgency="high",
+        title=f"NOT ROLLED BACK: project {event.project} is as errors left it",
+        text=f"{event.error}.\n{still}Look, then try again: {_way_back(event)}",
+    )
+
+
+def _of_keeping(event: SnapshotMissed | ArchiveFailed) -> Alert:
+    """Tell of which day or week nothing is kept yet."""
+    if isinstance(event, ArchiveFailed):
+        return Alert(
+            key=f"archive {event.week}",
+            urgency="normal",
+            kinds=_MAIL_AND_CHAT,
+            title=f"NOT ARCHIVED: the week {event.week}",
+            text=f"{event.error}.\nIts last snapshot stays, and it is tried again.",
+        )
+    return Alert(
+        key="snapshot",
+        urgency="normal",
+        kinds=_MAIL_AND_CHAT,
+        title=f"SNAPSHOT MISSING: {event.days}",
+        text=f"{event.error}.\nThe last day is tried until it has one; others stay without.",
+    )
+
+
+def _way_back(event: RollbackOffered | RollbackFailed) -> str:
+    """Return what to type to go back."""
+    where = f"{event.commit[:12]} --soft --project {event.project}"
+    return f"safetyd rollback {where} --reason WHY"
 
 
 def _of_message(event: NotTold) -> Alert | None:

@@ -65,6 +65,10 @@ class Alerts:
             self._notes.of_channel(note.id)
         return queues
 
+    def remembers(self, alert_key: str) -> bool:
+        """Say whether people were told of it, and not that it is over."""
+        return alert_key in self._last
+
     def withdraw(self, alert_key: str) -> bool:
         """Tell nobody else of what is over, and as of new if it happens again.
 

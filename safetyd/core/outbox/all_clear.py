@@ -1,4 +1,4 @@
-"""All-clears: who was told of a stop or of a channel that fails hears when that is over.
+"""All-clears: who was told of a stop, a channel that fails or a full disk hears when it is over.
 
 What is over before anybody heard of it is not told at all.
 """
@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.events.daemon_events import DiskMoved
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, Resumed, Stopped
 from safetyd.core.events.notification_events import ChannelMoved
@@ -15,12 +16,14 @@ from safetyd.core.outbox.alert_rules import (
     Alert,
     alert_of,
     budget_key,
+    disk_key,
     everywhere,
     loss_key,
     outage_key,
     stop_key,
 )
 from safetyd.core.outbox.delivery_queue import DeliveryQueue
+from safetyd.core.reporting.disk_words import fullness
 
 _ALL: Final = "*"
 _ANOMALY: Final = "anomaly"
@@ -99,6 +102,18 @@ class AllClears:
         """Warn no longer of what is exceeded."""
         if event.mark == "exceeded":
             self._withdraw(budget_key(event, "warning"))
+
+    def disk_moved(self, event: DiskMoved) -> list[DeliveryQueue]:
+        """Warn no longer of a disk that has come to another level; tell if it has room again."""
+        told = [self._withdraw(disk_key(level)) for level in ("warn", "critical")]
+        self._withdraw(disk_key("good"))
+        if event.use.level != "good" or not any(told):
+            return []
+        text = f"{fullness(event.use)}."
+        alert = Alert(
+            key=disk_key("good"), urgency="normal", title="DISK: there is room again", text=text
+        )
+        return self._tell(event, alert)
 
     def _stand_still(self, agent: str | None, source: str, cause: Cause) -> None:
         self._withdraw(_resumed_key(agent))

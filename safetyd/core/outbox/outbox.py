@@ -12,7 +12,7 @@ import msgspec
 from safetyd.core.actor import Actor, Handler, hearing, on
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import UNPAUSE, request_id
-from safetyd.core.events.daemon_events import ClockStepped
+from safetyd.core.events.daemon_events import ClockStepped, DiskLevel, DiskMoved
 from safetyd.core.events.decision_events import Decided, Transcribed
 from safetyd.core.events.event import Event, Ticked
 from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, Paused, Resumed, Stopped
@@ -37,7 +37,7 @@ from safetyd.core.events.request_events import (
     Superseded,
 )
 from safetyd.core.messages.verdict import ALLOW
-from safetyd.core.outbox.alert_rules import HEARD
+from safetyd.core.outbox.alert_rules import HEARD, disk_key
 from safetyd.core.outbox.alerts import Alerts
 from safetyd.core.outbox.all_clear import AllClears, Standstill
 from safetyd.core.outbox.ask_limits import AskLimits
@@ -102,6 +102,7 @@ class Outbox(Actor):
                 on(NotTold, self._was_not_told),
                 on(Unparked, self._unparked),
                 on(ChannelMoved, self._channel_moved),
+                on(DiskMoved, self._disk_moved),
                 on(Climbed, self._climbed),
                 on(LinkRevoked, self._link_revoked),
                 on(ClockStepped, self._stepped),
@@ -121,6 +122,12 @@ class Outbox(Actor):
     def down(self) -> tuple[str, ...]:
         """The channels that take nothing now."""
         return tuple(self._state.down)
+
+    @property
+    def disk_level(self) -> DiskLevel:
+        """The level of the disk that people were last told of."""
+        levels: tuple[DiskLevel, ...] = ("critical", "warn")
+        return next((level for level in levels if self._alerts.remembers(disk_key(level))), "good")
 
     def open(self) -> Iterator[Delivery]:
         """Yield what is to be sent, or is being sent, oldest first."""
@@ -317,6 +324,9 @@ class Outbox(Actor):
         if not event.up:
             touched = self._failover.down(event, event.channel)
         return self._bundling.due(event, touched)
+
+    def _disk_moved(self, event: DiskMoved) -> Sequence[Event]:
+        return self._bundling.due(event, self._all_clears.disk_moved(event))
 
     def _climbed(self, event: Climbed) -> Sequence[Event]:
         return self._bundling.due(event, self._reminders.escalate(event))

@@ -11,7 +11,14 @@ from typing import Final
 import msgspec
 
 from safetyd.core.actor import Actor, hearing, on
-from safetyd.core.events.daemon_events import ClockStepped, ConfigRejected, KeysChanged, SafetyEvent
+from safetyd.core.events.daemon_events import (
+    ClockStepped,
+    ConfigRejected,
+    DiskLevel,
+    DiskMoved,
+    KeysChanged,
+    SafetyEvent,
+)
 from safetyd.core.events.decision_events import Asking, Decided, Overdue, Refused
 from safetyd.core.events.event import Event, Ticked
 from safetyd.core.events.guard_events import (
@@ -25,6 +32,14 @@ from safetyd.core.events.guard_events import (
     SafeModeExited,
     Stopped,
     Unpaused,
+)
+from safetyd.core.events.history_events import (
+    ArchiveFailed,
+    CommitFailed,
+    RollbackFailed,
+    RollbackOffered,
+    RolledBack,
+    SnapshotMissed,
 )
 from safetyd.core.events.notification_events import ChannelMoved, NotTold
 from safetyd.core.events.request_events import (
@@ -40,6 +55,7 @@ from safetyd.core.events.request_events import (
 )
 from safetyd.core.messages.verdict import BLOCK, strictest
 from safetyd.core.policy import Configured
+from safetyd.core.reporting.disk_words import filling, fullness, percent
 
 Facts = dict[str, str | int | float | bool | None]
 WINDOW_S: Final = 10.0
@@ -52,12 +68,18 @@ _BLOCKED: Final[dict[str, str]] = {
     "mode_violation": "MODE_VIOLATION",
 }
 
+_DISK: Final[dict[DiskLevel, str]] = {
+    "good": "DISK_HAS_ROOM",
+    "warn": "DISK_FILLING",
+    "critical": "DISK_NEARLY_FULL",
+}
+
 _WINDOWED: Final = frozenset({"ACTION_BLOCKED", *_BLOCKED.values()})
 
 
 def news(event: Event) -> tuple[str, str, Facts]:
     """Return the type, reason and metadata of what is told of an event."""
-    for tell in (_of_requests, _of_grants, _of_guards, _of_messages):
+    for tell in (_of_requests, _of_grants, _of_guards, _of_messages, _of_history, _of_keeping):
         if told := tell(event):
             return told
     return _of_the_daemon(event)
@@ -161,6 +183,35 @@ def _near(event: BudgetMarked) -> str:
     return f"{event.scope} budget: ${used:.2f} of ${event.limit:.2f} used"
 
 
+def _of_history(event: Event) -> tuple[str, str, Facts] | None:
+    match event:
+        case CommitFailed():
+            facts: Facts = {"project": event.project, "id": event.id}
+            return "COMMIT_FAILED", event.error, facts
+        case RollbackOffered():
+            offered = f"{event.errors} actions in a row failed in project {event.project}"
+            facts = {"project": event.project, "errors": event.errors, "commit": event.commit}
+            return "ROLLBACK_OFFERED", offered, facts
+        case RolledBack():
+            facts = {"project": event.project, "kind": event.kind, "commit": event.commit}
+            facts |= {"kept": event.kept, "files": event.files, "by": event.by}
+            facts["agents"] = " ".join(event.agents)
+            return "ROLLED_BACK", event.reason, facts
+        case RollbackFailed():
+            facts = {"project": event.project, "commit": event.commit}
+            return "ROLLBACK_FAILED", event.error, {**facts, "agents": " ".join(event.agents)}
+    return None
+
+
+def _of_keeping(event: Event) -> tuple[str, str, Facts] | None:
+    match event:
+        case ArchiveFailed():
+            return "ARCHIVE_FAILED", f"{event.week}: {event.error}", {"week": event.week}
+        case SnapshotMissed():
+            return "SNAPSHOT_MISSING", f"{event.days}: {event.error}", {"day": event.day}
+    return None
+
+
 def _of_the_daemon(event: Event) -> tuple[str, str, Facts]:
     news: tuple[str, str, Facts]
     match event:
@@ -182,6 +233,10 @@ def _of_the_daemon(event: Event) -> tuple[str, str, Facts]:
         case ClockStepped(seconds=seconds):
             stepped = f"the wall clock stepped by {seconds:+.1f} s"
             news = "CLOCK_STEPPED", stepped, {"seconds": seconds}
+        case DiskMoved(use=use):
+            reason = "; ".join(filter(None, (fullness(use), filling(use))))
+            facts = {"disk": use.disk, "percent": percent(use), "free_bytes": use.free_bytes}
+            news = _DISK[use.level], reason, facts
         case _:
             raise TypeError(f"the reporter does not tell of {type(event).__name__}")
     return news

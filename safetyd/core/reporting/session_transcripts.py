@@ -4,7 +4,7 @@ A session that is over waits for a tick, because many can end at once and a batc
 has little room: a tick tells of as many as fit, the longest waiting first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
@@ -97,6 +97,10 @@ class Transcripts(Actor):
             on(NameForgotten, self._forgotten),
         )
 
+    def live(self, agent: str) -> Mapping[str, Record]:
+        """Return what an agent's live sessions did so far, to read."""
+        return self._state.live.get(agent, {})
+
     def _decided(self, event: Decided) -> None:
         if event.verdicts and event.stranger:
             return
@@ -123,6 +127,11 @@ class Transcripts(Actor):
 
     def _reported(self, event: Reported) -> None:
         match event.telemetry:
+            case Outcome(id=None, session=session) as outcome:
+                if record := self._heard(event, session or ""):
+                    self._unproposed(record, outcome)
+            case Outcome() as outcome:
+                self._outcome(event, outcome)
             case SessionStarted(session=session) as started:
                 if record := self._heard(event, session):
                     record.provider = started.provider or record.provider
@@ -134,11 +143,6 @@ class Transcripts(Actor):
                     record.scheduled_next = scheduled[:MAX_CHARS]
             case Iteration(session=session):
                 self._heard(event, session or "")
-            case Outcome(id=None, session=session) as outcome:
-                if record := self._heard(event, session or ""):
-                    self._unproposed(record, outcome)
-            case Outcome() as outcome:
-                self._outcome(event, outcome)
 
     def _announce(self, event: Reported, started: SessionStarted) -> None:
         """Remember for its first proposal what a name without a key says of a session."""

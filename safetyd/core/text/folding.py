@@ -9,8 +9,8 @@ import itertools
 import re
 import string
 import unicodedata
-from collections.abc import Container, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Final, Literal
 
 import msgspec
 
@@ -99,7 +99,12 @@ def deception(text: str) -> str:
 
 def masked(text: str) -> str:
     """Return what may be written down of a secret; masking it again changes nothing."""
-    return text if _MASKED.fullmatch(text) else f"[masked, {len(text)} characters]"
+    return text if is_masked(text) else f"[masked, {len(text)} characters]"
+
+
+def is_masked(text: str) -> bool:
+    """Say whether this is what was written down of a secret."""
+    return text.startswith("[") and _MASKED.fullmatch(text) is not None
 
 
 def prepare() -> None:
@@ -124,21 +129,38 @@ def _folded(text: str) -> str:
 
 @functools.cache
 def _tables() -> _Tables:
-    chars = [chr(code) for code in itertools.chain(*_FOLDING)]
-    whole = unicodedata.normalize("NFKC", "\n".join(chars)).casefold()
+    # What Unicode has not assigned folds to itself and looks like nothing.
+    chars = [
+        char
+        for code in itertools.chain(*_FOLDING)
+        if unicodedata.category(char := chr(code)) != "Cn" or code in _FREQUENT or char in _UNSEEN
+    ]
+    folded = _each("NFKC", chars, str.casefold)
     reads_as = {
         ord(char): reading
-        for char, folded in zip(chars, whole.split("\n"), strict=True)
-        if (reading := _reading(char, folded)) != char or ord(char) in _FREQUENT
+        for char, whole in zip(chars, folded, strict=True)
+        if (reading := _reading(char, whole)) != char or ord(char) in _FREQUENT
     }
     marks = frozenset(char for char in chars if unicodedata.category(char) in {"Mn", "Me"})
+    bases = {char: whole[0] for char, whole in zip(chars, _each("NFKD", chars), strict=True)}
     return _Tables(
         reads_as=reads_as,
         marks=marks,
         unseen=marks | {char for char in chars if reads_as.get(ord(char)) == ""},
-        lookalikes=frozenset(char for char in chars if _base(char) in _LOOKALIKES),
-        latin=frozenset(char for char in [*string.ascii_letters, *chars] if _is_latin(char)),
+        lookalikes=frozenset(char for char, base in bases.items() if base in _LOOKALIKES),
+        latin=frozenset(string.ascii_letters).union(
+            char
+            for char, base in bases.items()
+            if base in string.ascii_letters or unicodedata.name(char, "").startswith("LATIN")
+        ),
     )
+
+
+def _each(
+    form: Literal["NFKC", "NFKD"], chars: Sequence[str], then: Callable[[str], str] = str
+) -> list[str]:
+    """Return each of them in a normal form; together, since one at a time takes long."""
+    return then(unicodedata.normalize(form, "\n".join(chars))).split("\n")
 
 
 def _without(unwanted: Container[str], text: str) -> str:
@@ -161,14 +183,6 @@ def _reading(char: str, folded: str) -> str:
     if category in {"Cf", "Cs", "Cc"} or char in _UNSEEN:
         return ""
     return folded if len(folded) <= _LONGEST_EXPANSION else char
-
-
-def _base(char: str) -> str:
-    return unicodedata.normalize("NFKD", char)[0]
-
-
-def _is_latin(char: str) -> bool:
-    return unicodedata.name(char, "").startswith("LATIN") or _base(char) in string.ascii_letters
 
 
 def _mixes_scripts(text: str) -> bool:

@@ -33,7 +33,6 @@ _SHOWN_CHARS: Final = 40
 _TAKES: Final = {" ": (1, 1), "\t": (1, 1), "-": (1, 0), "+": (0, 1), "\\": (0, 0)}
 _DEEDS: Final[Mapping[str, Deed]] = {"add": "creates", "update": "changes", "delete": "deletes"}
 
-_SIGNS: Final = ("+++ ", "@@ -", "***", "diff --", "Index:")  # one of them is in every patch
 # A text that begins so is one, also if it is not whole.
 _is_patch = re.compile(
     r"(?:\s*```.*\n)?\s*"
@@ -65,7 +64,10 @@ NO_PATCH: Final = Patch()
 
 def read_patch(text: str) -> Patch:
     """Return what a text does to files, as far as it is a patch or holds some."""
-    return _read(text) if any(sign in text for sign in _SIGNS) else NO_PATCH
+    # One of these is in every patch.
+    if "+++ " in text or "@@ -" in text or "***" in text or "diff --" in text or "Index:" in text:
+        return _read(text)
+    return NO_PATCH
 
 
 @functools.lru_cache(maxsize=8)  # several guards ask for the same text

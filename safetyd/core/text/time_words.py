@@ -88,9 +88,15 @@ def in_full(at: datetime) -> str:
     return f"{day(at)} {at:%Y}, {clock(at)} {at:%Z}"
 
 
+def to_the_second(at: datetime) -> str:
+    """Return a time for lists and records: 2026-11-02 14:05:00 CET, in UTC 2026-11-02 13:05:00Z."""
+    zone = f"{at:%Z}"
+    return f"{at:%Y-%m-%d %H:%M:%S}{'Z' if zone == 'UTC' else f' {zone}'}"
+
+
 def in_utc(at: datetime) -> str:
-    """Return a time to the second, for records: 2026-11-02 13:05:00Z."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+    """Return a time to the second for records: 2026-11-02 13:05:00Z."""
+    return to_the_second(at.astimezone(UTC))
 
 
 def near(at: datetime, now: datetime) -> str:

@@ -15,7 +15,7 @@ from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
-from safetyd.core.text.time_words import in_utc
+from safetyd.core.text.time_words import to_the_second
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.sanitize import one_line
@@ -60,8 +60,8 @@ def _who_first(result: Result) -> str:
     """Say who answered first, if anybody did: a request may end without that."""
     if "by" not in result:
         return ""
-    at = datetime.fromisoformat(str(result["at"]))
-    return f"By {_plain(result['by'])} via {_plain(result['via'])} at {in_utc(at)}"
+    at = datetime.fromisoformat(str(result["at"])).astimezone()
+    return f"By {_plain(result['by'])} via {_plain(result['via'])} at {to_the_second(at)}"
 
 
 def _plain(words: object) -> str:

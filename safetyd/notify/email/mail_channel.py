@@ -24,7 +24,7 @@ from safetyd.notify.email.mail_content import discreet, subject
 from safetyd.notify.email.mail_html import page
 from safetyd.notify.email.mail_text import text
 from safetyd.notify.message import Notice, Topic
-from safetyd.notify.sanitize import one_line
+from safetyd.notify.sanitize import SPARED, one_line
 
 if TYPE_CHECKING:
     from safetyd.notify.email.smtp import Submission
@@ -148,7 +148,8 @@ def _headers(notice: Notice, host: str) -> Iterator[tuple[str, str]]:
 
 def _ever_shorter(notice: Notice) -> Iterator[Notice]:
     several = notice.single is None
-    yield _shortened(notice, _BRIEF, _BRIEF_LINES) if several else notice
+    brief = tuple(map(_brief, notice.topics)) if several else notice.topics
+    yield msgspec.structs.replace(notice, topics=brief)
     yield from (_shortened(notice, limit, limit) for limit in _SHORTER)
 
 
@@ -157,8 +158,18 @@ def _shortened(notice: Notice, limit: int, lines: int) -> Notice:
     return msgspec.structs.replace(notice, topics=topics)
 
 
+def _brief(topic: Topic) -> Topic:
+    """Return one of several topics; a report is told as it is."""
+    short = _short(topic, _BRIEF, _BRIEF_LINES)
+    if topic.sheet is None:
+        return short
+    return msgspec.structs.replace(short, text=topic.text, cut=topic.cut, sheet=topic.sheet)
+
+
 def _short(topic: Topic, limit: int, lines: int) -> Topic:
     words = "\n".join(topic.text.split("\n")[:lines])[:limit]
+    if len(topic.text) - len(words) < SPARED:
+        words = topic.text
     return msgspec.structs.replace(
         topic,
         title=one_line(topic.title, limit),
@@ -168,6 +179,7 @@ def _short(topic: Topic, limit: int, lines: int) -> Topic:
         why=one_line(topic.why, limit),
         rules=tuple(one_line(rule, limit) for rule in topic.rules),
         parts=tuple(one_line(part, limit) for part in topic.parts),
+        sheet=None,
     )
 
 

@@ -133,6 +133,7 @@ def _guarded(topic: Topic) -> Topic:
         parts=(),
         cost="",
         beside="",
+        sheet=None,
     )
 
 
@@ -148,12 +149,13 @@ def _about(topic: Topic) -> str:
 
 
 def _in_short(notice: Notice) -> str:
-    """Return how many things there are; an alert that should be known first has its name."""
+    """Return how many things there are; what should be known first has its name."""
     lead = _lead(notice)
     if lead is not None:
         at = notice.topics.index(lead)
         others = notice.topics[:at] + notice.topics[at + 1 :]
-        return f"{named(lead)}, and {_listed(*_numbers(others, notice.more, 'more alert'))}"
+        alert = "more alert" if lead.kind == "alert" else "alert"
+        return f"{named(lead)}, and {_listed(*_numbers(others, notice.more, alert))}"
     if not notice.topics or not all(topic.asks for topic in notice.topics):
         return _listed(*_numbers(notice.topics, notice.more, "alert"))
     waiting = len(notice.topics) + notice.more
@@ -161,12 +163,16 @@ def _in_short(notice: Notice) -> str:
 
 
 def _lead(notice: Notice) -> Topic | None:
-    """Return the most urgent alert, if there is nothing else or it cannot wait."""
-    alerts = [topic for topic in notice.topics if topic.kind == "alert"]
-    if not alerts or notice.privacy == "minimal":
+    """Return the most urgent alert, if there is nothing else or it cannot wait; or the report."""
+    if notice.privacy == "minimal":
         return None
-    first = max(alerts, key=lambda topic: _URGENCIES.index(topic.urgency))
-    return first if len(alerts) == len(notice.topics) or first.urgency == "high" else None
+    alerts = [topic for topic in notice.topics if topic.kind == "alert"]
+    first = max(alerts, key=lambda topic: _URGENCIES.index(topic.urgency), default=None)
+    if first and (len(alerts) == len(notice.topics) or first.urgency == "high"):
+        return first
+    if any(topic.urgency == "high" for topic in notice.topics):
+        return None
+    return next((topic for topic in notice.topics if topic.sheet), None)
 
 
 def _numbers(topics: tuple[Topic, ...], more: int, alert: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ class SentLink(NamedTuple):
     recipient: str
     channel: str
     sent: datetime
-    listed: tuple[str, ...]  # the requests that the message is about
+    listed: tuple[str, ...]  # the requests that the message is about and still opens
     test: bool = False  # it opens no request: somebody tries whether links work
 
     @property
@@ -84,14 +84,16 @@ class SentLinks:
         return None
 
     def _live(self, message: Delivery, ref: str, opened: Mapping[str, bool]) -> SentLink | None:
-        if self._outbox().revoked(message.id, ref):
+        outbox = self._outbox()
+        if outbox.revoked(message.id, ref):
             return None
+        requests = (ref for ref, test in opened.items() if not test)
         return SentLink(
             delivery=message.id,
             request_id=ref,
             recipient=message.recipient,
             channel=message.channel,
             sent=message.at,
-            listed=tuple(ref for ref, test in opened.items() if not test),
+            listed=tuple(ref for ref in requests if not outbox.revoked(message.id, ref)),
             test=opened.get(ref, False),
         )

@@ -1,18 +1,20 @@
 """Who is there, what each agent did, and how near it is to its limits."""
 
 import heapq
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Final, Literal, cast
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Annotated, Final, Literal, cast, get_args
 
 import msgspec
+from msgspec import Meta
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Scope, Standing
 from safetyd.core.guards.kernel import State
 from safetyd.core.guards.stop import Stop
+from safetyd.core.reporting.last_decisions import LastDecision
 from safetyd.operators.replies import Done
-from safetyd.operators.views.guard_view import Budget, budget
+from safetyd.operators.views.guard_views.guard_view import Budget, budget
 from safetyd.operators.views.paging import PAGE_BYTES, size_of
 
 FOREMOST: Final = 10  # a screenful, with all else that `status` says
@@ -23,12 +25,43 @@ SHOWN: Final = 64  # of the actions without an outcome; of more, only the number
 
 Due = Callable[[str], int]
 Rank = Callable[[str], tuple[object, ...]]
-# Its kernel's, if it is neither stopped nor paused.
+# Its kernel's, if it is neither stopped nor paused; what holds it back most comes first.
 AgentState = Literal[
-    "stopped", "paused", "ready", "planning", "executing", "evaluating", "safe_mode"
+    "stopped", "paused", "safe_mode", "executing", "planning", "evaluating", "ready"
 ]
+AgentOrder = Literal["name", "state", "errors", "rate", "money", "heard", "blocked"]
 PauseSource = Literal["operator", "anomaly", "budget"]
 Near = Literal["errors", "tokens", "iterations"] | Scope
+
+
+class AgentsQuestion(msgspec.Struct):
+    """Which agents, in which order.
+
+    In the order of names `after` is the last one that is already known; in any order `offset` says
+    how many are passed over. Numbers come smallest first, states with what holds an agent back
+    most. `text` is a part of the name, `key` says with or without a key.
+    """
+
+    limit: Annotated[int, Meta(ge=1)] = 1000
+    after: str = ""
+    offset: Annotated[int, Meta(ge=0)] = 0
+    sort: AgentOrder = "name"
+    descending: bool = False
+    state: AgentState | None = None
+    text: str = ""
+    key: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.after and (self.sort != "name" or self.descending):
+            raise ValueError("`after` is for the order of names; use `offset`")
+
+
+class CurrentAction(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest action that was allowed and has no outcome yet."""
+
+    id: str
+    type: str
+    since_s: float  # for how long
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +89,8 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: dict[str, int]  # that hold now, and how often each was seen to
     near: tuple[Near, ...]
     reached: tuple[Near, ...]  # of these
+    action: CurrentAction | None = None
+    last: LastDecision | None = None  # null: none that is remembered
 
 
 class AgentSeen(AgentRow, frozen=True, kw_only=True):
@@ -63,22 +98,23 @@ class AgentSeen(AgentRow, frozen=True, kw_only=True):
 
 
 class AgentsAnswer(Done, frozen=True, kw_only=True):
-    """In the order of names. If `more` follow, ask again `after` the last one."""
+    """If `more` follow, ask again `after` the last one, or with a larger `offset`."""
 
     agents: tuple[AgentSeen, ...]
     more: bool
+    total: int  # how many agents there are to choose from, on all pages
 
 
 def agents(
-    engine: Engine, moment: Moment, limit: int, after: str
+    engine: Engine, moment: Moment, wanted: AgentsQuestion
 ) -> Generator[None, Moment, AgentsAnswer]:
-    """Return the agents whose names come after `after`.
-
-    At most `limit`, and no more than an answer can carry.
-    """
-    names = sorted(name for name in engine.keys.agents if name > after)
+    """Return the agents that are wanted: at most `limit`, and no more than an answer can carry."""
+    names = yield from _wanted(engine, moment, wanted)
+    total = len(names)
+    names = [name for name in names if name > wanted.after] if wanted.after else names
     due, page, room = due_by(engine.stop.stops), list[AgentSeen](), PAGE_BYTES
-    for number, name in enumerate(names[:limit], 1):
+    more = len(names) > wanted.offset + wanted.limit
+    for number, name in enumerate(names[wanted.offset :][: wanted.limit], 1):
         if number % SLICE == 0:
             moment = yield
         if name not in engine.keys.agents:
@@ -86,9 +122,43 @@ def agents(
         seen = _seen(engine, moment, name, due)
         room -= size_of(seen)
         if room < 0:
-            return AgentsAnswer(ok=True, agents=tuple(page), more=True)
+            more = True
+            break
         page.append(seen)
-    return AgentsAnswer(ok=True, agents=tuple(page), more=len(names) > limit)
+    return AgentsAnswer(ok=True, agents=tuple(page), more=more, total=total)
+
+
+def _wanted(
+    engine: Engine, moment: Moment, wanted: AgentsQuestion
+) -> Generator[None, Moment, list[str]]:
+    """Return the names of the agents that are wanted, in their order."""
+    known, text = engine.keys.agents, wanted.text.casefold()
+    chosen = (
+        name
+        for name, agent in known.items()
+        if (not text or text in name.casefold())
+        and (wanted.key is None or wanted.key is not agent.keyless)
+    )
+    names = sorted(chosen, reverse=wanted.descending and wanted.sort == "name")
+    if wanted.state is not None or wanted.sort != "name":
+        names = yield from _ordered(engine, moment, wanted, names)
+    return names
+
+
+def _ordered(
+    engine: Engine, moment: Moment, wanted: AgentsQuestion, names: Sequence[str]
+) -> Generator[None, Moment, list[str]]:
+    """Look at each of these agents; equals stay in the order of names."""
+    due, rank = due_by(engine.stop.stops), _RANKS[wanted.sort]
+    ranks: dict[str, float] = {}
+    for number, name in enumerate(names, 1):
+        if number % SLICE == 0:
+            moment = yield
+        if name not in engine.keys.agents:
+            continue  # forgotten meanwhile
+        if wanted.state in {None, _state(engine, moment, name, due)}:
+            ranks[name] = rank(engine, moment, name, due)
+    return sorted(ranks, key=ranks.__getitem__, reverse=wanted.descending)
 
 
 def foremost(engine: Engine, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
@@ -105,7 +175,7 @@ def foremost(engine: Engine, moment: Moment) -> Generator[None, Moment, tuple[Ag
             ranks[name] = rank(name)
     names = heapq.nlargest(FOREMOST, ranks, key=ranks.__getitem__)
     due = due_by(engine.stop.stops)
-    return tuple(_row(engine, moment, name, due) for name in names if name in known)
+    return tuple(row_of(engine, moment, name, due) for name in names if name in known)
 
 
 def due_by(stops: Sequence[Stop]) -> Due:
@@ -119,15 +189,15 @@ def due_by(stops: Sequence[Stop]) -> Due:
 
 def _seen(engine: Engine, moment: Moment, name: str, due: Due) -> AgentSeen:
     """Return an agent with the newest of its actions that have no outcome yet."""
-    row, newest = _row(engine, moment, name, due), engine.actions.under_way(name)[-SHOWN:]
+    row, newest = row_of(engine, moment, name, due), engine.actions.under_way(name)[-SHOWN:]
     return AgentSeen(**msgspec.structs.asdict(row), open_actions=newest)
 
 
-def _row(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
+def row_of(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
+    """Return an agent that is known, as it stands."""
     guards, t, agent = engine.guards, moment.t, engine.keys.agents[name]
     kernel, standings = guards.safe_mode.status(name, t), _standings(engine, moment, name)
     sources = tuple(pause.source for pause in guards.pause.pauses(name))
-    stopped = due(name) > 0
     near = dict(_near(engine, name, t, standings))
     return AgentRow(
         agent=name,
@@ -138,9 +208,9 @@ def _row(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
         blocked=agent.blocked,
         failed=agent.failed,
         unreported=max(len(engine.actions.under_way(name)) - SHOWN, 0),
-        stopped=stopped,
+        stopped=due(name) > 0,
         pauses=cast("tuple[PauseSource, ...]", sources),
-        state="stopped" if stopped else "paused" if sources else cast("AgentState", kernel.state),
+        state=_state(engine, moment, name, due),
         kernel=kernel.state,
         consecutive_errors=kernel.consecutive_errors,
         max_consecutive_errors=kernel.threshold,
@@ -152,7 +222,41 @@ def _row(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
         anomalies=guards.anomaly.holding(name, t),
         near=tuple(near),
         reached=tuple(limit for limit in near if near[limit]),
+        action=_action(engine, moment, name),
+        last=engine.records.last_decisions.of(name),
     )
+
+
+def _state(engine: Engine, moment: Moment, name: str, due: Due) -> AgentState:
+    if due(name) > 0:
+        return "stopped"
+    if engine.guards.pause.pauses(name):
+        return "paused"
+    return cast("AgentState", engine.guards.safe_mode.status(name, moment.t).state)
+
+
+def _action(engine: Engine, moment: Moment, name: str) -> CurrentAction | None:
+    newest = engine.actions.newest(name)
+    if newest is None:
+        return None
+    id_, action = newest
+    return CurrentAction(id=id_, type=action.type, since_s=round(moment.t - action.t, 3))
+
+
+def _used_today(engine: Engine, moment: Moment, name: str) -> int:
+    return engine.guards.budget.day_of(name, moment.at).account.used
+
+
+_STATES: Final = get_args(AgentState)
+_RANKS: Final[Mapping[AgentOrder, Callable[[Engine, Moment, str, Due], float]]] = {
+    "name": lambda _engine, _moment, _name, _due: 0,  # they are in this order already
+    "state": lambda engine, moment, name, due: _STATES.index(_state(engine, moment, name, due)),
+    "errors": lambda engine, _moment, name, _due: engine.guards.safe_mode.errors(name),
+    "rate": lambda engine, moment, name, _due: engine.guards.rate.agent_level(name, moment.t),
+    "money": lambda engine, moment, name, _due: _used_today(engine, moment, name),
+    "heard": lambda engine, _moment, name, _due: -engine.keys.agents[name].heard_t,
+    "blocked": lambda engine, _moment, name, _due: engine.keys.agents[name].blocked,
+}
 
 
 def _standings(engine: Engine, moment: Moment, name: str) -> Sequence[Standing]:

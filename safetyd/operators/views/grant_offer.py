@@ -8,7 +8,11 @@ import msgspec
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.core.events.request_events import Granted
 from safetyd.core.shell.shape import in_words
+from safetyd.core.simulation.grant_trial import GrantCoverage, GrantTrial, PastRequest, counted
+from safetyd.operators.grant_commands import RequestGrantTerms, from_request
 
 LOOKED_BACK: Final = timedelta(days=7)
 MOST_LOOKED_AT: Final = 200  # answers
@@ -19,30 +23,49 @@ class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What may be granted with an approval, in words. The counts are of the last week."""
 
     shape: str  # the command, with blanks for what may differ
-    approved: int = 0  # requests of this shape
+    approved: int = 0  # requests that the grant would have covered
     denied: int = 0
     program: str = ""  # nobody knows it: it may be granted with its verb, whatever else it is given
 
 
-def offered(engine: Engine, known: Request) -> GrantOffer | None:
-    """Return what a grant would cover, if the request is about a command that is read."""
-    proposal = known.asked.proposal
-    shaped = engine.reader.shaped(proposal)
-    if shaped is proposal:
-        return None
-    since = known.asked.at - LOOKED_BACK
-    alike = [
-        other
-        for other in engine.approvals.answered()[:MOST_LOOKED_AT]
-        if other.agent == known.agent
-        and other.answer is not None
-        and other.answer.at >= since
-        and other.asked.proposal.project == proposal.project
-        and engine.reader.shaped(other.asked.proposal).text == shaped.text
-    ]
-    return GrantOffer(
-        shape=in_words(shaped.text)[:WORDS_CHARS],
-        approved=sum(other.state == "approved" for other in alike),
-        denied=sum(other.state == "denied" for other in alike),
-        program=unknown_program(known.asked),
-    )
+class OfferedGrants:
+    """What may be granted with approvals; the last answers are looked up once for all requests."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._answered = engine.approvals.answered()[:MOST_LOOKED_AT]
+
+    def __call__(self, known: Request) -> GrantOffer | None:
+        """Return what a grant would cover, if the request is about a command that is read."""
+        proposal = known.shown
+        shaped = self._engine.reader.shaped(proposal)
+        if shaped is proposal:
+            return None
+        covered = self._covered(known)
+        return GrantOffer(
+            shape=in_words(shaped.text)[:WORDS_CHARS],
+            approved=covered.approved,
+            denied=covered.denied,
+            program=unknown_program(known.asked),
+        )
+
+    def _covered(self, known: Request) -> GrantCoverage:
+        """Return what the grant would have covered of what people answered in the last week."""
+        granted = offered(self._engine, known)
+        if granted is None:
+            return GrantCoverage()
+        since = known.asked.at - LOOKED_BACK
+        past = (
+            PastRequest(other.asked, other.state)
+            for other in self._answered
+            if other.agent == known.agent and other.answer is not None and other.answer.at >= since
+        )
+        return counted(GrantTrial(self._engine, granted).covered(past))
+
+
+def offered(engine: Engine, known: Request) -> Granted | None:
+    """Return the grant that an approval of a request would come with, if there can be one."""
+    asked = known.asked
+    terms = RequestGrantTerms(uses=1, until=asked.at + LOOKED_BACK)
+    granted = from_request(engine, Moment(asked.at, asked.t), known, terms, "safetyd", "cli")
+    return None if isinstance(granted, str) else granted

@@ -220,6 +220,17 @@ def words_of(said: Mapping[str, Any]) -> str:
     return said.get("text") or said.get("description") or ""
 
 
+def place_of(said: Mapping[str, Any]) -> str:
+    """Return the first path that a row names, and how many more there are."""
+    path, more = said.get("path") or "", said.get("paths", 1) - 1
+    return f"{path} and {more} more" if more > 0 else path
+
+
+def placed_words_of(said: Mapping[str, Any]) -> str:
+    """Return where a row says that something would be done, and then what."""
+    return ": ".join(filter(None, (place_of(said), words_of(said))))
+
+
 def short_digest(digest: str) -> str:
     return digest.removeprefix("sha256:")[:SHORT_DIGEST]
 

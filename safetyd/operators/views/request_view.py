@@ -1,35 +1,40 @@
 """What people see of requests: the queue, one card, and the history."""
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from itertools import dropwhile, islice
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from safetyd.core.approvals.assurance import says_all
-from safetyd.core.approvals.request import Answer, Request, State
+from safetyd.core.approvals.assurance import refusal, says_all
+from safetyd.core.approvals.request import Answer, KeptChange, Request, State
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import DeliveryState
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Urgency
 from safetyd.core.messages.verdict import CommandPart, Verdict, strictest
 from safetyd.core.outbox.deliveries import Delivery
+from safetyd.operators.grant_commands import RequestGrantTerms, from_request
 from safetyd.operators.replies import Done, Refusal, refused
-from safetyd.operators.views.grant_offer import GrantOffer, offered
+from safetyd.operators.views.grant_offer import GrantOffer, OfferedGrants
 from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
 ROW_CHARS: Final = 200  # of a text that is only one of many
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
+Offer = Callable[[Request], GrantOffer | None]
 
 
 class PendingQuestion(msgspec.Struct, kw_only=True):
+    """Without `grants`, rows do not say what may be granted with an approval."""
+
     limit: Limit = 1000
     after: str = ""
     agent: str | None = None
+    grants: bool = True
 
 
 class HistoryQuestion(msgspec.Struct, kw_only=True):
@@ -53,6 +58,8 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool  # its text is here, and is all that would be done
     urgency: Urgency
     risk: Risk
+    path: str | UnsetType = UNSET  # the first that it names
+    paths: int | UnsetType = UNSET  # how many it names
     rule: str
     reason: str
     parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
@@ -83,6 +90,8 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     action: str
     text: str
+    path: str | UnsetType = UNSET  # the first that it named
+    paths: int | UnsetType = UNSET
     decision: State
     decided_at: datetime | None
     decided_via: str | None
@@ -90,6 +99,7 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True):
     words: str
     response_time_seconds: float | None
     used: str  # the id of the proposal that used an approval, or nothing
+    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
 
 
 class HistoryAnswer(Done, frozen=True, kw_only=True):
@@ -125,6 +135,9 @@ class RequestCard(RequestRow, frozen=True, kw_only=True):
     claimant: str | None
     before: tuple[RequestEnded, ...]
     told: tuple[Telling, ...]
+    not_by_web: str = ""  # why the control room cannot approve it, and what can
+    not_granted: str = ""  # why it cannot be permitted for a while
+    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
 
 
 class RequestAnswer(Done, frozen=True, kw_only=True):
@@ -136,17 +149,19 @@ def pending(engine: Engine, moment: Moment, wanted: PendingQuestion) -> PendingA
 
     That one may have been answered since it was shown.
     """
-    waiting = list(engine.approvals.pending(wanted.agent))
+    waiting = engine.approvals.pending(wanted.agent)
     last = engine.approvals.find(wanted.after)
     if last is not None:
-        waiting = [known for known in waiting if known.asked.seq > last.asked.seq]
-    page = fitting(_row(engine, known, moment) for known in waiting[: wanted.limit])
+        waiting = (known for known in waiting if known.asked.seq > last.asked.seq)
+    first = list(islice(waiting, wanted.limit + 1))
+    offer = OfferedGrants(engine) if wanted.grants else _no_offer
+    page = fitting(_row(engine, known, moment, offer) for known in first[: wanted.limit])
     return PendingAnswer(
         ok=True,
         requests=page,
         pending=engine.approvals.pending_count(wanted.agent),
         channels=tuple(engine.policy.telling.channels),
-        more=len(page) < len(waiting),
+        more=len(page) < len(first),
     )
 
 
@@ -172,7 +187,7 @@ def history(engine: Engine, _moment: Moment, page: HistoryQuestion) -> HistoryAn
 def card(engine: Engine, moment: Moment, known: Request) -> RequestCard:
     asked = known.asked
     return RequestCard(
-        **msgspec.structs.asdict(_row(engine, known, moment)),
+        **msgspec.structs.asdict(_row(engine, known, moment, OfferedGrants(engine))),
         state=known.state,
         proposal=asked.proposal,
         verdicts=asked.verdicts,
@@ -186,10 +201,24 @@ def card(engine: Engine, moment: Moment, known: Request) -> RequestCard:
         claimant=known.claimant,
         before=tuple(map(_ended, _same_kind(engine, known))),
         told=tuple(map(_told, engine.outbox.told(known.id))),
+        not_by_web=refusal(known, "web", engine.approve_via(known)) if known.pending else "",
+        not_granted=_not_granted(engine, moment, known) if known.pending else "",
+        change=known.change or UNSET,
     )
 
 
-def _row(engine: Engine, known: Request, moment: Moment) -> RequestRow:
+def _not_granted(engine: Engine, moment: Moment, known: Request) -> str:
+    """Return why no grant can be made of a request, by trying to make one."""
+    terms = RequestGrantTerms(uses=1, until=moment.at + timedelta(hours=1))
+    made = from_request(engine, moment, known, terms, by="", via="web")
+    return made if isinstance(made, str) else ""
+
+
+def _no_offer(_known: Request) -> None:
+    return None
+
+
+def _row(engine: Engine, known: Request, moment: Moment, offer: Offer) -> RequestRow:
     asked, proposal = known.asked, known.asked.proposal
     left_s = None if known.deadline is None else (known.deadline - moment.at).total_seconds()
     headline = strictest(asked.verdicts)
@@ -203,10 +232,12 @@ def _row(engine: Engine, known: Request, moment: Moment) -> RequestRow:
         whole=says_all(proposal) and len(proposal.text) <= ROW_CHARS and not known.gives,
         urgency=known.urgency,
         risk=asked.risk,
+        path=_first_path(proposal),
+        paths=len(proposal.paths) or UNSET,
         rule=headline.rule,
         reason=headline.reason,
         parts=tuple(part for verdict in asked.verdicts for part in verdict.parts) or UNSET,
-        grant=offered(engine, known) or UNSET,
+        grant=offer(known) or UNSET,
         asked_at=asked.at,
         deadline=known.deadline,
         left_s=None if left_s is None else round(left_s, 1),
@@ -216,6 +247,10 @@ def _row(engine: Engine, known: Request, moment: Moment) -> RequestRow:
         permission=asked.permission,
         undeliverable=engine.outbox.undeliverable(known.id),
     )
+
+
+def _first_path(proposal: Proposal) -> str | UnsetType:
+    return proposal.paths[0][:ROW_CHARS] if proposal.paths else UNSET
 
 
 def _told(delivery: Delivery) -> Telling:
@@ -247,6 +282,8 @@ def _ended(known: Request) -> RequestEnded:
         agent=known.agent,
         action=known.asked.type,
         text=known.asked.proposal.text[:ROW_CHARS],
+        path=_first_path(known.asked.proposal),
+        paths=len(known.asked.proposal.paths) or UNSET,
         decision=known.state,
         decided_at=None if answer is None else answer.at,
         decided_via=None if answer is None else answer.via,
@@ -254,4 +291,5 @@ def _ended(known: Request) -> RequestEnded:
         words="" if answer is None else answer.words,
         response_time_seconds=None if waited_s is None else round(waited_s, 3),
         used=known.used,
+        change=known.change or UNSET,
     )

@@ -8,6 +8,7 @@ from typing import Final, cast
 import msgspec
 
 from safetyd.core.engine.engine import Engine
+from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.anomaly.findings import LEVELS
@@ -16,9 +17,13 @@ from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
 from safetyd.core.guards.stop import Stop
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
+from safetyd.core.reporting.kept_days import MissingSnapshots
+from safetyd.monitoring.outlet_state import OutletState
 from safetyd.operators.replies import Done
 from safetyd.operators.views.agent_view import RECENT_S, AgentRow, PauseSource, due_by, foremost
-from safetyd.operators.views.guard_view import Breaker, Budget, Finding, breaker, budget, finding
+from safetyd.operators.views.guard_views.anomaly_view import Finding, finding
+from safetyd.operators.views.guard_views.breaker_view import Breaker, breaker
+from safetyd.operators.views.guard_views.guard_view import Budget, budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
@@ -90,6 +95,7 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     keys: int
     web: str
     data_dir: str
+    disk: DiskUse
     decisions: dict[Severity, int]
     failing: tuple[str, ...]  # channels whose last try did not succeed
     stop_files: tuple[str, ...]
@@ -97,6 +103,8 @@ class DaemonFacts(Done, frozen=True, kw_only=True):
     config: str  # the file, or nothing
     config_problem: str  # why the newest configuration or keys are not in force, or nothing
     next_start: tuple[str, ...]  # sections whose change waits for the next start
+    outlets: tuple[OutletState, ...] = ()  # where events go besides the journal
+    missing: MissingSnapshots | None = None  # days that should have a snapshot and have none
 
 
 class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
@@ -138,8 +146,8 @@ def status(
         profile=engine.policy.profile,
         policy=engine.policy_digest,
         seq=engine.seq,
-        stop=_stop(engine, moment),
-        safe_mode=_safe_mode(engine, moment, None),
+        stop=standstill(engine, moment),
+        safe_mode=shown_safe_mode(engine, moment, None),
         paused=engine.guards.pause.agents,
         pauses=_pauses(engine),
         today=budget(next(engine.guards.budget.standings(moment.at))),
@@ -158,11 +166,12 @@ def status(
 
 def safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeAnswer:
     """Return how one agent's kernel is or, if None, the most restricted of all."""
-    shown = _safe_mode(engine, moment, agent)
+    shown = shown_safe_mode(engine, moment, agent)
     return SafeModeAnswer(ok=True, **msgspec.structs.asdict(shown))
 
 
-def _safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeShown:
+def shown_safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeShown:
+    """Return the same as a part of other answers."""
     guard = engine.guards.safe_mode
     return SafeModeShown(
         **msgspec.structs.asdict(guard.status(agent, moment.t)),
@@ -179,6 +188,11 @@ def _keyless(engine: Engine, moment: Moment) -> Budget | None:
 def _pauses(engine: Engine) -> tuple[Pausing, ...]:
     """Return what pauses the agents that are paused longest."""
     guard = engine.guards.pause
+    return tuple(one for agent in guard.agents[:MAX_SHOWN] for one in pauses_of(engine, agent))
+
+
+def pauses_of(engine: Engine, agent: str) -> tuple[Pausing, ...]:
+    """Return what pauses one agent, oldest first."""
     return tuple(
         Pausing(
             agent=agent,
@@ -187,8 +201,7 @@ def _pauses(engine: Engine) -> tuple[Pausing, ...]:
             reason=pause.reason,
             since=pause.since,
         )
-        for agent in guard.agents[:MAX_SHOWN]
-        for pause in guard.pauses(agent)
+        for pause in engine.guards.pause.pauses(agent)
     )
 
 
@@ -216,13 +229,11 @@ def _recent(engine: Engine, moment: Moment) -> list[AnomalyFound]:
     return recent
 
 
-def _stop(engine: Engine, moment: Moment) -> Standstill:
-    heard = {
-        name: agent
-        for name, agent in engine.keys.agents.items()
-        if moment.t - agent.heard_t <= HEARD_S
-    }
+def standstill(engine: Engine, moment: Moment) -> Standstill:
+    """Return what is stopped, and which of the agents heard lately know it."""
     stops = engine.stop.stops
+    agents = engine.keys.agents if stops else {}
+    heard = {n: agent for n, agent in agents.items() if moment.t - agent.heard_t <= HEARD_S}
     due_of = due_by(stops)
     due = {name: due_of(name) for name in heard}
     return Standstill(

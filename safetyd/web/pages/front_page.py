@@ -3,10 +3,9 @@
 It is the same for everybody and tells nothing of agents, people or the state of the daemon.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
-from safetyd.web.pages.page_frame import page, seen
+from safetyd.web.pages.page_frame import page
 
 TITLE: Final = "A safetyd runs here"
 ABOUT: Final = (
@@ -16,6 +15,7 @@ ABOUT: Final = (
 NOTHING: Final = "Nothing is here"
 LINKS: Final = "If you were sent a message, open the link in it."
 COMMANDS: Final = {
+    "safetyd open": "the control room: see everything, answer, stop everything",
     "safetyd status": "how it is, what is stopped, and what needs you",
     "safetyd review": "read what waits for a person, and answer",
     "safetyd stop": "stop everything now",
@@ -31,23 +31,14 @@ PATHS: Final = {
 
 
 def front_page() -> str:
-    commands = _rows({f"<code>{name}</code>": says for name, says in COMMANDS.items()})
-    paths = _rows(
-        {f'<a href="{path}"><code>{path}</code></a>': says for path, says in PATHS.items()}
+    return page(
+        "link_front.html",
+        "safetyd",
+        heading=TITLE,
+        paragraphs=(ABOUT, LINKS),
+        commands=COMMANDS,
+        paths=PATHS,
     )
-    body = (
-        f"<h1>{seen(TITLE)}</h1><p>{seen(ABOUT)}</p><p>{seen(LINKS)}</p>"
-        f"<h2>In a terminal on this machine</h2>{commands}"
-        f"<h2>For programs</h2>{paths}"
-    )
-    return page("safetyd", body)
-
-
-def _rows(rows: Mapping[str, str]) -> str:
-    lines = (
-        f'<li>{name}<br><span class="soft">{seen(says)}</span></li>' for name, says in rows.items()
-    )
-    return f"<ul>{''.join(lines)}</ul>"
 
 
 def front_text() -> str:
@@ -66,7 +57,9 @@ def front_text() -> str:
 
 def links_page() -> str:
     """Return what stands at `/` where only links are served, for anybody on the internet."""
-    return page(NOTHING, f"<h1>{seen(NOTHING)}</h1><p>{seen(LINKS)}</p>")
+    return page(
+        "link_front.html", NOTHING, heading=NOTHING, paragraphs=(LINKS,), commands={}, paths={}
+    )
 
 
 def links_text() -> str:

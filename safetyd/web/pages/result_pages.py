@@ -1,83 +1,124 @@
 """The pages behind links, but for the request itself: how it stands, what became of an answer."""
 
 from datetime import datetime
-from html import escape
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from safetyd.core.text.time_words import complete
 from safetyd.operators.views.request_facts import facts_of_card, undone
 from safetyd.web.link_view import LinkRow, LinkView
-from safetyd.web.pages.page_frame import ago, moment, nonce_field, page, seen
-from safetyd.web.pages.request_page import FormDraft, about, request_page
+from safetyd.web.pages.change_view import ChangeView
+from safetyd.web.pages.page_frame import page
+from safetyd.web.pages.request_page import FormDraft, NextLink, about, next_link, request_page
+from safetyd.web.pages.shown_time import ago, moment
 
 NOBODY: Final = "This link opens nothing"
 NEEDLESS: Final = "It needs no answer any more."
 _ASKED: Final = {"approved": "Approve", "denied": "Deny"}
 
 
+class ListedRequest(NamedTuple):
+    """What a list shows of one request."""
+
+    token: str
+    agent: str
+    type: str
+    urgency: str
+    risk: str
+    left: str
+    terms: str  # whether it can be undone, and what stopped it
+    lack: str
+    words: str
+
+
 def list_page(view: LinkView) -> str:
     """Return what still waits of what a message told of."""
     count = len(view.rows) + view.more
     heading = {0: "Nothing waits any more", 1: "1 request waits"}.get(count)
-    rows = "".join(f"<li>{_row(row, view)}</li>" for row in view.rows)
-    more = f"<p>And {view.more} more: <code>safetyd list</code> has them.</p>" if view.more else ""
-    body = f"<h1>{heading or f'{count} requests wait'}</h1><ul>{rows}</ul>{more}"
-    return page("Requests that wait for you", body, view.link.recipient)
+    return page(
+        "link_list.html",
+        "Requests that wait for you",
+        view.link.recipient,
+        heading=heading or f"{count} requests wait",
+        rows=[_listed(row, view) for row in view.rows],
+        more=view.more,
+    )
 
 
 def pairing_page(recipient: str, nonce: str) -> str:
-    name = seen(recipient)
-    body = (
-        f"<h1>Let this browser answer for {name}?</h1>"
-        f"<p>For 90 days it may approve what is sent to {name}, without the code of the message. "
-        "Do this only in a browser that nobody else uses.</p>"
-        f'<form method="post">{nonce_field(nonce)}<div class="buttons">'
-        '<button class="yes" name="v" value="pair">Pair this browser</button></div></form>'
+    said = (
+        f"For 90 days it may approve what is sent to {recipient}, without the code of the message. "
+        "Do this only in a browser that nobody else uses."
     )
-    return page("Pair this browser", body)
+    return page(
+        "link_button.html",
+        "Pair this browser",
+        heading=f"Let this browser answer for {recipient}?",
+        said=said,
+        nonce=nonce,
+        value="pair",
+        label="Pair this browser",
+    )
 
 
 def trial_page(nonce: str) -> str:
-    body = (
-        "<h1>The test message arrived</h1>"
-        "<p>Its link opens this page. Press the button to show that answers come back as well.</p>"
-        f'<form method="post">{nonce_field(nonce)}<div class="buttons">'
-        '<button class="yes" name="v" value="test">It works</button></div></form>'
-    )
-    return page("A test of safetyd", body)
-
-
-def told_page(title: str, *said: str, tone: str = "", command: str = "", about: str = "") -> str:
-    """Return a page that only says something: paragraphs, a line for a terminal, agent's words."""
-    paragraphs = "".join(f"<p>{seen(each)}</p>" for each in said if each)
-    line = f'<code class="line">{seen(command)}</code>' if command else ""
-    words = f"<h2>What it is about</h2><pre>{seen(about)}</pre>" if about else ""
-    body = f'<h1 class="{escape(tone)}">{seen(title)}</h1>{paragraphs}{line}{words}'
-    return page(title, body)
-
-
-def _row(row: LinkRow, view: LinkView) -> str:
-    left = "without an end" if row.deadline is None else _left(row.deadline, view)
-    return (
-        f'<a href="{escape(row.token)}">{seen(row.agent)}: {seen(row.type)}</a> '
-        f'<span class="tag {escape(row.urgency)}">{escape(row.urgency)} urgency</span>'
-        f'<span class="tag {escape(row.risk)}">{escape(row.risk)} risk</span>'
-        f'<span class="soft">{left}</span>'
-        f'<p class="soft">{_terms(row)}</p>{_words(row)}'
+    return page(
+        "link_button.html",
+        "A test of safetyd",
+        heading="The test message arrived",
+        said="Its link opens this page. Press the button to show that answers come back as well.",
+        nonce=nonce,
+        value="test",
+        label="It works",
     )
 
 
-def _terms(row: LinkRow) -> str:
-    """Say whether it can be undone, and what stopped it."""
-    said = (undone(row.reversibility), row.stopped_by)
-    return seen("; stopped by ".join(filter(None, said)))
+def told_page(
+    title: str,
+    *said: str,
+    tone: str = "",
+    command: str = "",
+    about: str = "",
+    then: NextLink | None = None,
+    change: ChangeView | None = None,
+) -> str:
+    """Return a page that only says something: paragraphs, a line for a terminal, agent's words.
+
+    `then` leads to what its reader may do next.
+    """
+    return page(
+        "link_told.html",
+        title,
+        said=[each for each in said if each],
+        tone=tone,
+        command=command,
+        about=about,
+        next=then,
+        change=change,
+    )
 
 
-def _words(row: LinkRow) -> str:
-    lack = f"<p>{seen(row.lack)}</p>" if row.lack else ""
-    box = f"<pre>{seen(row.words)}</pre>" if row.words else ""
-    return f"{lack}{box}"
+def _listed(row: LinkRow, view: LinkView) -> ListedRequest:
+    return ListedRequest(
+        token=row.token,
+        agent=row.agent,
+        type=row.type,
+        urgency=row.urgency,
+        risk=row.risk,
+        left="without an end" if row.deadline is None else _left(row.deadline, view),
+        terms="; stopped by ".join(filter(None, (undone(row.reversibility), row.stopped_by))),
+        lack=row.lack,
+        words=row.words,
+    )
+
+
+def _told_of(view: LinkView, title: str, *said: str, tone: str = "", command: str = "") -> str:
+    """Return a page that says something of a request, and leads to the next of its message."""
+    words = about(view.card) if view.card else ""
+    then = next_link(view.next)
+    return told_page(
+        title, *said, tone=tone, command=command, about=words, then=then, change=view.change
+    )
 
 
 def _left(deadline: datetime, view: LinkView) -> str:
@@ -109,17 +150,17 @@ def recorded(view: LinkView) -> ResultPage:
     at = moment(card["answer"]["at"], view.zone, view.at)
     title = f"{str(card['state']).capitalize()} at {at}"
     if not view.held:
-        page = told_page(title, "The agent has been told.", tone="good", about=about(card))
+        page = _told_of(view, title, "The agent has been told.", tone="good")
         return ResultPage(HTTPStatus.OK, page)
     until = moment(card["valid_until"], view.zone, view.at)
     return ResultPage(
         HTTPStatus.OK,
-        told_page(
+        _told_of(
+            view,
             f"Recorded: {title[:1].lower()}{title[1:]}",
             f"But {view.held.removeprefix('a person approved this, and yet: ')}.",
             f"It is released only after that, if the agent asks again before {until}.",
             tone="warn",
-            about=about(card),
         ),
     )
 
@@ -137,21 +178,17 @@ def over(view: LinkView, wanted: str = "") -> ResultPage:
         case "superseded":
             why = "Open the new one: it comes in a message of its own. Nothing was recorded here."
             title = "The agent changed this request"
-            return ResultPage(
-                HTTPStatus.CONFLICT, told_page(title, why, tone="warn", about=about(view.card))
-            )
+            return ResultPage(HTTPStatus.CONFLICT, _told_of(view, title, why, tone="warn"))
         case "expired":
             return ResultPage(HTTPStatus.GONE, _expired(view))
         case "cancelled":
-            card = view.card
-            when = moment(card["answer"]["at"], view.zone, view.at)
-            page = told_page(f"Withdrawn at {when}", NEEDLESS, about=about(card))
-            return ResultPage(HTTPStatus.GONE, page)
+            when = moment(view.card["answer"]["at"], view.zone, view.at)
+            return ResultPage(HTTPStatus.GONE, _told_of(view, f"Withdrawn at {when}", NEEDLESS))
         case "old":
             return ResultPage(HTTPStatus.GONE, _old(view))
         case _:
             why = "It ended long ago: the audit files have how."
-            return ResultPage(HTTPStatus.GONE, told_page("This request is over", why))
+            return ResultPage(HTTPStatus.GONE, _told_of(view, "This request is over", why))
 
 
 def again(view: LinkView, nonce: str, why: str, words: str) -> ResultPage:
@@ -202,10 +239,10 @@ def _decided(view: LinkView, wanted: str) -> ResultPage:
     title = f"Already {state} by {who} at {at}"
     how = f"It was answered via {answer['via']}."
     if not wanted or wanted == state:
-        return ResultPage(HTTPStatus.OK, told_page(title, how, tone="good", about=about(card)))
+        return ResultPage(HTTPStatus.OK, _told_of(view, title, how, tone="good"))
     lost = f"Your {_ASKED[wanted]} was NOT applied."
     hint, command = _remedy(view)
-    page = told_page(title, lost, how, hint, tone="bad", command=command, about=about(card))
+    page = _told_of(view, title, lost, how, hint, tone="bad", command=command)
     return ResultPage(HTTPStatus.CONFLICT, page)
 
 
@@ -223,7 +260,7 @@ def _expired(view: LinkView) -> str:
     card = view.card
     title = f"Expired {ago(card['deadline'] or card['answer']['at'], view.at)} without an answer"
     hint = "If it is still wanted, the agent can ask again."
-    return told_page(title, "It did not happen.", hint, about=about(card))
+    return _told_of(view, title, "It did not happen.", hint)
 
 
 def _old(view: LinkView) -> str:

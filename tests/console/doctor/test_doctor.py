@@ -1,18 +1,21 @@
 import json
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from safetyd.bus.keyring import Keyring
 from safetyd.console.doctor.daemon_checks import daemon as findings
+from safetyd.console.doctor.daemon_checks import parts
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.journal.audit import Audit
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
 from tests.console.render.test_status_page import answer, requests
+from tests.journeys.people import query
 from tests.story import at
 
 
@@ -56,17 +59,39 @@ def test_a_healthy_daemon_has_nothing_wrong(shared):
     assert "run agents as another user" in said.stdout
 
 
-def test_a_channel_that_is_down_and_requests_that_nobody_knows_of_are_wrong():
+def test_requests_that_nobody_knows_of_are_wrong():
     untold = requests(pending=2, channels=["email"], down=["email"], unnotified=1)
 
-    found = [
-        finding for finding in findings(answer(requests=untold)) if finding.check == "channels"
+    found = [finding for finding in findings(answer(requests=untold)) if finding.level == "wrong"]
+
+    assert [(finding.check, finding.text) for finding in found] == [
+        ("requests", "nobody knows of 1 request: see `safetyd notify outbox`"),
     ]
 
+
+def test_what_the_daemon_says_of_its_parts_is_told_as_it_says_it():
+    bad = {"name": "channels", "state": "bad", "says": "email is down", "fix": "mend it"}
+    warn = {"name": "keys", "state": "warn", "says": "old", "fix": ""}
+
+    found = parts({"checks": [bad, warn, {**warn, "state": "good"}]})
+
     assert [(finding.level, finding.text) for finding in found] == [
-        ("wrong", "email takes no messages: see `safetyd notify channels`"),
-        ("wrong", "nobody knows of 1 request: see `safetyd notify outbox`"),
+        ("wrong", "email is down: mend it"),
+        ("note", "old"),
+        ("ok", "old"),
     ]
+
+
+def test_doctor_says_of_a_running_daemon_what_the_daemon_says(shared):
+    said = json.loads(told(shared, "doctor", "--json").stdout)["findings"]
+    texts = {(finding["check"], finding["text"]) for finding in said}
+
+    names = {check["name"] for check in query(shared, "health")["checks"]}
+
+    assert {"daemon", "bus", "journal", "disk", "configuration", "channels", "versions"} <= names
+    assert names <= {check for check, _ in texts}
+    assert [check for check, _ in texts].count("disk") == 1
+    assert any("4 of 4 connections are heard" in text for _, text in texts)
 
 
 def test_programs_get_every_finding(shared):
@@ -140,7 +165,7 @@ def test_a_file_that_a_reload_refuses_is_wrong_and_an_empty_blocklist_is_noted(d
     told(daemon, "reload")
     said = told(daemon, "doctor")
 
-    assert (refused["reload"], refused["config"]) == ({"wrong"}, {"wrong"})
+    assert (refused["configuration"], refused["config"]) == ({"wrong"}, {"wrong"})
     assert said.returncode == 0
     assert "an empty gate.blocklist_patterns: no text is blocked" in said.stdout
     assert "[audit] has changed and takes effect at the next start" in said.stdout
@@ -158,7 +183,7 @@ def test_a_projects_file_that_is_broken_is_wrong_until_it_is_mended(daemon, tmp_
     file.write_text("[budget]\nchain_usd = 1\n")
 
     assert broken.returncode == 1
-    assert f"wrong  project      {file}: ?[2J is not a setting" in broken.stdout
+    assert f"wrong  project        {file}: ?[2J is not a setting" in broken.stdout
     assert "everything in project web is asked about: mend it, then `safetyd reload`" in (
         broken.stdout
     )
@@ -225,6 +250,20 @@ def test_a_file_that_holds_no_public_key_is_wrong_and_named(data_dir, content):
 
     assert level == "wrong"
     assert text.startswith(f"{bad} holds no public key (56 characters, first a U)")
+
+
+def test_old_keys_are_listed_while_they_hold_and_named_if_they_are_none(data_dir):
+    now = datetime.now(UTC)
+    Keyring(data_dir / "keys").rotate("operators", "local", now=now, until=now + timedelta(hours=1))
+    listed = [text for _, text in found(data_dir)["operators"]]
+    old = data_dir / "keys/operator.old.json"
+    old.write_text("[]garbled")
+
+    [(level, text)] = found(data_dir)["keys"]
+
+    assert "operator local may command by an old key until " in listed[-1]
+    assert level == "wrong"
+    assert text.startswith(f"{old} holds no list of old keys")
 
 
 def test_a_garbled_seed_and_one_that_cannot_be_read_are_named(data_dir):
@@ -303,7 +342,7 @@ def test_a_taken_port_that_no_file_asks_for_is_noted(data_dir, monkeypatch):
     config.write_text("")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        monkeypatch.setattr("safetyd.web.http_server.DEFAULT_PORT", number)
+        monkeypatch.setattr("safetyd.web.web_config.DEFAULT_PORT", number)
 
         said = [found(data_dir, *given)["web port"] for given in ((), ("--config", str(config)))]
 
@@ -318,3 +357,16 @@ def test_what_would_stop_a_start_is_noted(data_dir):
     assert "EMERGENCY_STOP is there and will hold from the start" in said.stdout
     assert "would be disabled by SAFETYD_ENABLED=no" in said.stdout
     assert said.stdout.endswith("1 wrong, and everything is STOPPED.\n")
+
+
+def test_a_history_that_cannot_be_kept_is_wrong(daemon, tmp_path):
+    with daemon.config_path.open("a") as config:
+        config.write(f'[projects.shop]\nroot = "{tmp_path}/gone"\nhistory = "shadow"\n')
+    told(daemon, "reload")
+
+    said = told(daemon, "doctor")
+
+    assert said.returncode == 1
+    assert f"wrong  history        projects.shop.history: {tmp_path}/gone does not exist" in (
+        said.stdout
+    )

@@ -160,3 +160,68 @@ def test_every_part_of_a_command_stands_with_its_place_and_the_way_in():
     assert "\x1b" not in said
     assert "`: deletes ~/music\n        irreversible, rm, bytes 7 to 21, in sh -c → xargs\n" in said
     assert "      `$X`: is a hole\n        unknown, bytes 24 to 26\n" in said
+
+
+def test_the_way_of_a_request_is_told_with_what_passed_since_the_proposal():
+    def step(what: str, second: int, **said: str) -> dict[str, object]:
+        empty = {"by": "", "via": "", "ref": "", "text": ""}
+        return {"seq": second, "at": f"2026-02-08T14:30:{second}Z", "what": what, **empty, **said}
+
+    steps = [
+        step("proposed", 22, by="code"),
+        step("decided", 22, text="require_confirmation"),
+        step("asked", 22, ref="req_1", text="normal"),
+        step("told", 24, by="bob", via="email", text="accepted"),
+        step("answered", 52, by="alice", via="cli", text=f"approved: {HOSTILE}"),
+        step("outcome", 53, by="code", text="done"),
+    ]
+
+    said = account({**explained(), "steps": steps}).splitlines()
+
+    begin = said.index("From 2026-02-08 14:30:22Z on")
+    assert said[begin + 1 : begin + 4] == [
+        "  +0 s    a person was asked (req_1): normal",
+        "  +2 s    a message went to bob via email: accepted",
+        "  +30 s   answered by alice via cli: approved: \\x1b]0;owned\\x07\\u202e",
+    ]
+    assert said[begin + 4] == ""
+
+
+def test_a_way_of_nothing_but_a_decision_is_not_told_again():
+    steps = [{"seq": 1, "at": "2026-02-08T14:30:22Z", "what": "proposed"}]
+
+    assert account({**explained(), "steps": steps}) == account(explained())
+
+
+def test_others_of_its_kind_are_counted_and_the_last_are_named():
+    last = {
+        "seq": 3,
+        "at": "2026-02-08T14:00:00Z",
+        "id": "p-0",
+        "agent": "ops",
+        "decision": "block",
+    }
+    like = {
+        "since": "2026-02-01T14:30:22Z",
+        "whole": True,
+        "counts": {"allow": 2, "require_confirmation": 0, "block": 1},
+        "last": [last],
+    }
+
+    said = account({**explained(), "like": like})
+    nothing = account({**explained(), "like": {**like, "counts": {"allow": 0}, "last": []}})
+
+    assert (
+        "Others of the same kind since 2026-02-01 14:30:22Z: 2 allowed, 1 blocked\n"
+        "  2026-02-08 14:00:00Z blocked  ops  p-0\n"
+    ) in said
+    assert "since 2026-02-01 14:30:22Z: none\n" in nothing
+
+
+def test_a_decision_says_where_it_was_written_down():
+    place = {"file": "audit-00000001.jsonl", "line": 7, "hash": "ab" * 32, "previous": "cd" * 32}
+
+    said = account(explained(audit=place))
+
+    assert "  audit   audit-00000001.jsonl:7\n" in said
+    assert "  hash    abababababababab… after cdcdcdcdcdcdcdcd…\n" in said

@@ -1,9 +1,12 @@
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from safetyd.console.agent_list import still_open, unheard
 from safetyd.console.render import layout as render
 from safetyd.console.render.audit_lines import record
+from safetyd.console.render.request_tables import history
 from safetyd.console.stop_file import told_of
 from safetyd.console.subcommands.propose_action import unknown_fields
 from safetyd.core.messages.decision import Decision
@@ -172,3 +175,56 @@ def test_an_event_is_one_line_with_its_rule_and_count():
     assert render.event(event) == (
         "2026-02-08 14:30:22Z ACTION_BLOCKED code [gate.loop]: no (3 times)"
     )
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [
+        ("UTC", "2026-02-08 22:30:22Z"),
+        ("Europe/Berlin", "2026-02-08 23:30:22 CET"),
+        ("Asia/Kathmandu", "2026-02-09 04:15:22 +0545"),
+        ("America/New_York", "2026-02-08 17:30:22 EST"),
+        ("CET-1", "2026-02-08 23:30:22 CET"),
+    ],
+)
+def test_times_are_in_the_zone_of_whoever_reads_them(
+    live_in: Callable[[str], None], zone: str, shown: str
+):
+    live_in(zone)
+
+    assert render.when("2026-02-08T22:30:22.5Z") == shown
+
+
+@pytest.mark.parametrize("odd", ["", "soon", "0001-01-01T00:00:00+00:00"])
+def test_what_is_no_time_here_is_shown_as_it_came(live_in: Callable[[str], None], odd: str):
+    live_in("America/New_York")
+
+    assert render.when(odd) == odd
+
+
+def test_rows_before_and_after_a_change_of_the_clocks_are_told_apart(
+    live_in: Callable[[str], None],
+):
+    live_in("Europe/Berlin")
+    past: dict[str, object] = {
+        "request_id": "req_1",
+        "decision": "denied",
+        "decided_by": "local",
+        "words": "",
+    }
+    past |= {"decided_via": "cli", "response_time_seconds": 3.0, "agent": "code"}
+    past |= {"action": "push", "text": ""}
+
+    _, late, early = history(
+        [{**past, "decided_at": f"2026-10-25T0{hour}:30:00Z"} for hour in (1, 0)]
+    ).splitlines()
+
+    assert "2026-10-25 02:30:00 CET " in late
+    assert "2026-10-25 02:30:00 CEST " in early
+
+
+def test_the_day_of_budgets_ends_with_that_of_utc(live_in: Callable[[str], None]):
+    live_in("America/New_York")
+
+    # It is the 8th there still, and the 9th in UTC.
+    assert render.day_end("2026-02-09T02:00:00Z") == "2026-02-09 19:00:00 EST"

@@ -7,11 +7,14 @@ import pytest
 
 from safetyd.console.render.agent_table import agents
 from safetyd.console.render.status_page import MAX_FINDINGS, SETTINGS, WELL, status
+from safetyd.core.reporting.disk_words import MAKE_ROOM
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 SINCE = "2026-02-08T14:02:00Z"
-RAISE = "  `safetyd budgets raise day AMOUNT --reason WHY` adds to it until 00:00Z, the next day"
+RAISE = "  `safetyd budgets raise day AMOUNT --reason WHY` adds to it until 2026-02-09 00:00:00Z"
 MEND = "  mend it, then `safetyd reload`; until then the last good one holds"
+MISSING = {"since": "2026-03-02", "day": "2026-03-04", "error": "the disk is full"}
+OUTLET = {"name": "postgres", "behind": 7, "problem": "it is down"}
 CALM = {
     "active": False,
     "state": "ready",
@@ -27,6 +30,11 @@ CALM = {
 
 def stop(source: str) -> dict[str, object]:
     return {"source": source, "by": "alice", "reason": "drill", "agent": None, "since": SINCE}
+
+
+def disk(level: str, free: int, **more: object) -> dict[str, object]:
+    sizes = {"free_bytes": free * 1024**3, "total_bytes": 40 * 1024**3}
+    return {"level": level, "disk": "/var", **sizes, "parts": {}, **more}
 
 
 def budget(scope: str, spent: float, limit: float | None) -> dict[str, object]:
@@ -50,7 +58,15 @@ def requests(**more: object) -> dict[str, object]:
 
 def answer(**more: object) -> dict[str, Any]:
     still = {"active": False, "stops": [], "acknowledged": [], "silent": []}
-    view = {"version": "0.1.0", "problem": "", "pid": 7, "started": "", "bus": "", "web": ""}
+    view = {
+        "version": "0.1.0",
+        "problem": "",
+        "at": SINCE,
+        "pid": 7,
+        "started": "",
+        "bus": "",
+        "web": "",
+    }
     view |= {"embedded": True, "data_dir": "", "mode": "", "profile": "", "agents": 0, "keys": 0}
     view |= {"open_agents": True, "decisions": {"allow": 2}, "seq": 1, "stop": still}
     view |= {"safe_mode": CALM, "paused": [], "pauses": [], "breakers": [], "tripped": 0}
@@ -67,6 +83,26 @@ def lines(**more: object) -> list[str]:
 
 def test_the_first_line_says_that_all_is_well():
     assert lines()[:3] == [WELL, "", "safetyd 0.1.0: healthy"]
+
+
+def test_a_disk_with_room_is_a_fact_and_nothing_wrong():
+    said = lines(disk=disk("good", free=30))
+
+    assert said[0] == WELL
+    assert "  disk     25 % full at /var: 30.0 GiB of 40.0 GiB is free" in said
+
+
+@pytest.mark.parametrize(("level", "title"), [("warn", "FILLING"), ("critical", "NEARLY FULL")])
+def test_a_disk_that_fills_is_named_with_what_fills_it_and_what_to_do(level, title):
+    filled = disk(level, free=4, parts={"audit": 2 * 1024**3, "journal": 1024**3})
+
+    assert lines(disk=filled)[:4] == [
+        f"DISK {title}: the disk at /var is 90 % full: 4.0 GiB of 40.0 GiB is free",
+        "  safetyd has 3.0 GiB there (audit 2.0 GiB, journal 1.0 GiB)",
+        f"  {MAKE_ROOM}; once it is full nothing is allowed",
+        "",
+    ]
+    assert lines(disk=disk(level, free=4))[2] == ""
 
 
 def test_status_begins_with_what_is_stopped_once_per_cause():
@@ -154,7 +190,7 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
                 "  `safetyd unpause a` ends it",
                 "PAUSED: b by alice since 2026-02-08 14:02:00Z",
                 "  `safetyd unpause b` ends it",
-                "  and 1 more: `safetyd status --json`",
+                "  and 1 more: `safetyd agents`",
             ],
         ),
         (
@@ -239,7 +275,7 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
             [
                 "ANOMALY: 2026-02-08 14:02:00Z high, code: odd",
                 (
-                    "  the other 6 of the last hour: `safetyd status --json`; "
+                    "  the other 6 of the last hour: `safetyd anomalies`; "
                     "`safetyd ack` says that you have seen it"
                 ),
             ],
@@ -254,6 +290,20 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
         (
             {"config_problem": "mode is wrong"},
             ["REFUSED: the newest configuration: mode is wrong", MEND],
+        ),
+        (
+            {"missing": MISSING},
+            [
+                "MISSING: no snapshot of 2026-03-02 to 2026-03-04: the disk is full",
+                "  that of 2026-03-04 is made up for as soon as it can be",
+            ],
+        ),
+        (
+            {"outlets": [OUTLET]},
+            [
+                "OUTLET: postgres is 7 events behind: it is down",
+                "  `safetyd outlet status` says more; nothing is lost, and agents do not wait",
+            ],
         ),
         (
             {"config_problem": "mode is wrong", "findings": [finding("high")], "found": 1},
@@ -312,21 +362,22 @@ def test_of_many_anomalies_the_first_few_are_shown_and_the_rest_is_where_it_says
     said = lines(findings=found, found=len(found))
 
     assert sum(line.startswith("ANOMALY") for line in said) == MAX_FINDINGS
-    assert said[MAX_FINDINGS].startswith("  the other 3 of the last hour: `safetyd status --json`")
+    assert said[MAX_FINDINGS].startswith("  the other 3 of the last hour: `safetyd anomalies`")
 
 
 def test_anomalies_that_somebody_has_seen_are_still_counted():
     said = lines(findings=[finding("high", seen=True)], found=1)
 
-    assert "  unusual  1 finding in the last hour: `safetyd status --json`" in said
+    assert "  unusual  1 finding in the last hour: `safetyd anomalies`" in said
 
 
 def test_status_labels_its_counts_and_says_what_waits():
-    said = lines(next_start=["web"])
+    said = lines(next_start=["web"], outlets=[{**OUTLET, "problem": ""}])
 
-    assert "  decided  2 allow since the start" in said
-    assert "  today    $12.50 of $50.00, all agents together" in said
-    assert "  log      1 event" in said
+    assert "  postgres  7 events behind" in said
+    assert "  decided   2 allow since the start" in said
+    assert "  today     $12.50 of $50.00, all agents together" in said
+    assert "  log       1 event" in said
     assert said[-1] == "[web] has changed and takes effect at the next start"
 
 
@@ -402,6 +453,8 @@ def test_words_of_agents_and_people_are_harmless():
             findings=[finding(HOSTILE, at=HOSTILE, agent=HOSTILE, message=HOSTILE)],
             foremost=[hostile],
             config_problem=HOSTILE,
+            outlets=[{**OUTLET, "name": HOSTILE, "problem": HOSTILE}],
+            missing={**MISSING, "error": HOSTILE},
             safe_mode=in_safe_mode(hold(HOSTILE, since=HOSTILE, by=HOSTILE, reason=HOSTILE)),
         )
     )

@@ -1,17 +1,17 @@
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from safetyd.console.review.detail import (
     chosen,
-    fitted,
     heading,
     left,
     line,
     matches,
     ordered,
     outcomes,
-    quoted,
+    standing,
 )
 
 Row = dict[str, Any]
@@ -25,6 +25,7 @@ def row(**more: object) -> Row:
         "urgency": "normal",
         "rule": "classify.high",
         "until": None,
+        "asked_at": "2026-02-08T14:30:22Z",
     }
     return {**asked, **rest, "left_s": 600.0, "digest": "sha256:" + "a" * 64, **more}
 
@@ -42,8 +43,79 @@ def test_the_urgent_come_first_and_what_is_put_off_last():
 
 
 def test_the_heading_says_how_many_are_not_shown():
-    assert heading([row(), row(urgency="high")], 2) == "2 pending, 1 of high urgency"
-    assert heading([row()], 7) == "7 pending; the oldest 1 of them shown"
+    now = datetime(2026, 2, 8, 14, 33, 50, tzinfo=UTC)
+    later = row(urgency="high", asked_at="2026-02-08T14:33:00Z")
+
+    both = heading([row(), later], 2, now)
+
+    assert both == "2 pending, 1 of high urgency, the oldest for 3 min"
+    assert heading([row()], 7, now) == "7 pending, the oldest for 3 min; the oldest 1 of them shown"
+    assert heading([], 0, now) == "0 pending"
+
+
+SINCE = {"by": "local", "since": "2026-02-08T14:30:22Z", "reason": "drill"}
+STOP = {**SINCE, "source": "operator"}
+CALM: Row = {
+    "problem": "",
+    "stop": {"stops": []},
+    "safe_mode": {"agents": [], "holds": []},
+    "pauses": [],
+    "paused": [],
+}
+SAFE = {"safe_mode": {"agents": ["*"], "holds": [{**SINCE, "agent": "*"}]}}
+ONE_SAFE = {"safe_mode": {"agents": ["a"], "holds": [{**SINCE, "agent": "a"}]}}
+PAUSED = {
+    "pauses": [{**SINCE, "agent": "a", "reason": ""}, {**SINCE, "agent": "b"}],
+    "paused": ["a", "b"],
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "level", "why"),
+    [
+        ({}, "NORMAL", ""),
+        (
+            PAUSED,
+            "PAUSED",
+            "a by local since 2026-02-08 14:30:22Z; and 1 more: `safetyd status`",
+        ),
+        (
+            {**PAUSED, "stop": {"stops": [{**STOP, "agent": "code"}]}},
+            "STOPPED",
+            (
+                "code by local's command since 2026-02-08 14:30:22Z: drill; "
+                "and 2 paused: `safetyd status`"
+            ),
+        ),
+        (
+            {**SAFE, "stop": {"stops": [{**STOP, "agent": "code"}]}},
+            "SAFE MODE",
+            (
+                "everybody by local since 2026-02-08 14:30:22Z: drill; "
+                "and 1 stopped: `safetyd status`"
+            ),
+        ),
+        (
+            {**SAFE, "stop": {"stops": [{**STOP, "agent": "x"}, {**STOP, "agent": None}]}},
+            "STOPPED",
+            (
+                "everything by local's command since 2026-02-08 14:30:22Z: drill; "
+                "and everybody in safe mode, 1 stopped: `safetyd status`"
+            ),
+        ),
+        (
+            {**ONE_SAFE, **PAUSED, "stop": {"stops": [{**STOP, "agent": None}]}},
+            "STOPPED",
+            (
+                "everything by local's command since 2026-02-08 14:30:22Z: drill; "
+                "and 1 in safe mode, 2 paused: `safetyd status`"
+            ),
+        ),
+        ({**SAFE, "problem": "the disk is full"}, "NOTHING IS ALLOWED", "the disk is full"),
+    ],
+)
+def test_the_top_tells_what_holds_the_most_and_counts_the_rest(status, level, why):
+    assert standing({**CALM, **status}) == (level, why)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +135,14 @@ def test_a_mark_is_seen_without_colour():
     assert line(row(), 0.0, marked=False).startswith("  normal")
 
 
+def test_the_path_of_an_edit_comes_before_its_text():
+    edit = row(type="edit_file", text="x = 1", path="src/a.py", paths=2)
+
+    assert line(edit, 0.0, marked=False).endswith(" edit_file: src/a.py and 1 more: x = 1")
+    assert "edit_file: src/a.py and 1 more: x = 1" in chosen([edit], 80)
+    assert matches(edit, "src/a.py")
+
+
 def test_a_filter_looks_at_agent_type_text_and_urgency_in_any_case():
     assert all(matches(row(), wanted) for wanted in ("CODE", "push", "Git Push", "normal", ""))
     assert not matches(row(), "deploy")
@@ -73,43 +153,6 @@ def test_what_is_confirmed_names_id_digest_and_text():
 
     assert shown.startswith("req_0123456789ab, digest aaaaaaaaaaaa, of code:\n  | push: git push")
     assert shown.endswith("(and more; its card shows all)")
-
-
-def test_a_line_that_is_too_long_goes_on_behind_a_plus():
-    assert quoted("abcdef\nxyz", columns=8) == ["  | abcd", "  + ef", "  | xyz"]
-
-
-def test_wide_letters_do_not_break_out_of_their_line():
-    assert quoted("日本語日本語", columns=10) == ["  | 日本語", "  + 日本語"]
-
-
-def test_our_own_lines_are_folded_between_words_below_what_they_say():
-    said = (
-        "  stopped by  classify.high: push cannot be undone\nIn the agent's own words, all of them"
-    )
-
-    assert fitted(said, 32).splitlines() == [
-        "  stopped by  classify.high:",
-        "              push cannot be",
-        "              undone",
-        "In the agent's own words, all of",
-        "    them",
-    ]
-
-
-def test_word_that_is_too_long_and_label_that_is_too_wide_still_fit():
-    assert fitted("  " + "x" * 30, 20).splitlines() == ["  " + "x" * 18, "      " + "x" * 12]
-    wide = fitted("  a very wide label  and its words", 20).splitlines()
-    assert wide == ["  a very wide label", "      and its words"]
-
-
-def test_words_of_an_agent_and_wide_letters_are_folded_where_they_are_too_long():
-    assert fitted("  | abc defgh", 10).splitlines() == ["  | abc de", "  + fgh"]
-    assert fitted("日本 語日本", 6).splitlines() == ["日本 ", "  + 語", "  + 日", "  + 本"]
-
-
-def test_lines_beyond_the_most_are_counted():
-    assert quoted("1\n2\n3", columns=80, most=1) == ["  | 1", "  (and 2 more lines; v shows all)"]
 
 
 def test_what_did_not_go_as_wanted_is_named_before_what_did():

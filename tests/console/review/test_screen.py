@@ -113,7 +113,9 @@ async def reviewing(
 
 @pytest.mark.req("S3.28")
 @pytest.mark.req("S3.48")
-@pytest.mark.parametrize("size", [TERMINAL, (140, 40)], ids=["80x24", "140x40"])
+@pytest.mark.parametrize(
+    "size", [TERMINAL, (120, 40), (200, 50)], ids=["80x24", "120x40", "200x50"]
+)
 async def test_the_screen_shows_what_waits_and_why(daemon, size):
     ask(daemon, "code", urgency="high", timeout_s=600)
     ask(daemon, "ops", text="git push origin main")
@@ -121,7 +123,7 @@ async def test_the_screen_shows_what_waits_and_why(daemon, size):
     async with reviewing(daemon, size) as reviewer:
         await reviewer.sees("2 pending, 1 of high urgency")
         await reviewer.sees("high", "9:5", "code", "push: git push origin fix-auth")
-        await reviewer.sees("branch fix-auth  files 3 (+42 -18)", "why: All tests pass")
+        await reviewer.sees("code asks: push (req_", "high urgency, high risk", "left, until ")
         await reviewer.sees("[a] approve", "[d] deny", "[v] view diff", "[q] quit")
 
         rows = reviewer.screen.splitlines()
@@ -134,7 +136,7 @@ async def test_an_approval_is_confirmed_with_a_message_before_it_is_sent(daemon)
     request = ask(daemon, "polite")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", " asks,")
+        await reviewer.sees("1 pending", " asks:")
         await reviewer.press("a")
         await reviewer.sees("Approve 1 request?", request, "digest ")
         assert request not in ended(daemon)
@@ -166,7 +168,7 @@ async def test_who_turns_back_has_answered_nothing(daemon):
     request = ask(daemon, "timid")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", " asks,")
+        await reviewer.sees("1 pending", " asks:")
         await reviewer.press("a")
         await reviewer.sees("Approve 1 request?")
         await reviewer.press("escape")
@@ -203,18 +205,18 @@ async def test_a_filter_hides_the_rest_also_from_answers(daemon):
         await reviewer.press("enter")
         await reviewer.sees("1 pending")
         await reviewer.press("escape")
-        await reviewer.sees(f"{kept} (pending)")
+        await reviewer.sees(f"({kept}, pending)")
 
 
 async def test_the_list_does_not_wrap_at_its_ends(daemon):
     first, second = ask(daemon, "one", urgency="high"), ask(daemon, "two")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("2 pending", f"{first} (pending)", " >high")
+        await reviewer.sees("2 pending", f"({first}, pending)", " >high")
         await reviewer.press("k")
         assert reviewer.app._queue.highlighted == 0
         await reviewer.press("down")
-        await reviewer.sees(f"{second} (pending)", " >normal")
+        await reviewer.sees(f"({second}, pending)", " >normal")
         await reviewer.press("j", "down", "space")
         assert reviewer.app._queue.highlighted == 1
 
@@ -223,7 +225,7 @@ async def test_keys_typed_ahead_reach_the_dialog_that_was_asked_for_and_no_other
     first, second = ask(daemon, "one", urgency="high"), ask(daemon, "two")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees(f"{first} (pending)")
+        await reviewer.sees(f"({first}, pending)")
         await reviewer.types_ahead("a", "j", "d")
         await reviewer.sees("Approve 1 request?", first)
         assert "Deny" not in reviewer.screen
@@ -238,7 +240,7 @@ async def test_keys_typed_while_a_page_opens_answer_nothing(daemon):
     request = ask(daemon, "typist")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees(f"{request} (pending)")
+        await reviewer.sees(f"({request}, pending)")
         await reviewer.types_ahead("t", "d")
         await reviewer.sees("What sessions did")
         assert len(reviewer.app.screen_stack) == 2
@@ -252,7 +254,7 @@ async def test_keys_typed_after_a_refused_approval_answer_nothing(daemon):
     request = ask(daemon, "writer", context={"diff": lines})
 
     async with reviewing(daemon, (100, 40)) as reviewer:
-        await reviewer.sees("writer asks,")
+        await reviewer.sees("writer asks:")
         await reviewer.types_ahead("a", "o", "k", "d", "g")
         await reviewer.sees(f"NOT APPROVED: {request}")
         assert len(reviewer.app.screen_stack) == 2
@@ -267,7 +269,7 @@ async def test_answer_is_for_what_was_shown_when_the_key_was_pressed(daemon):
     other = ask(daemon, "other")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees(f"{gone} (pending)")
+        await reviewer.sees(f"({gone}, pending)")
         await reviewer.press("d")
         person(daemon, "review", "cancel", ids=[gone])
         await until(lambda: len(reviewer.app.feed.waiting.rows) == 1)
@@ -283,7 +285,7 @@ async def test_page_that_opens_before_its_request_is_known_is_filled(daemon):
     ask(daemon, "two", text="git push origin second")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("early asks,")
+        await reviewer.sees("early asks:")
         await reviewer.types_ahead("j", "v")
         await reviewer.sees("exact text", "| git push origin second")
 
@@ -294,7 +296,7 @@ async def test_page_of_a_request_that_cannot_be_fetched_says_why(start_daemon: S
     ask(daemon, "two")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("one asks,")
+        await reviewer.sees("one asks:")
         daemon.stop()
         await reviewer.sees("DISCONNECTED")
         await reviewer.press("j", "v")
@@ -321,7 +323,7 @@ async def test_the_second_answer_is_told_of_the_first(daemon):
     request = ask(daemon, "second")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", " asks,")
+        await reviewer.sees("1 pending", " asks:")
         await reviewer.press("a")
         await reviewer.sees("Approve 1 request?")
         person(daemon, "review", "deny", ids=[request])
@@ -345,7 +347,7 @@ async def test_an_approval_that_a_stop_holds_back_says_so(daemon):
     person(daemon, "control", "stop", agent="halted")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", " asks,")
+        await reviewer.sees("1 pending", " asks:")
         await reviewer.press("a", "enter")
         await reviewer.sees("approved, but HELD for now: stopped")
 
@@ -356,7 +358,7 @@ async def test_a_grant_is_given_with_an_approval(daemon):
     request = ask(daemon, "often")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", " asks,", "[g] grant")
+        await reviewer.sees("1 pending", " asks:", "[g] grant")
         await reviewer.press("g")
         await reviewer.sees("Approve, and grant the same again?", request)
         await reviewer.sees("at most how many times?", "for at most how many hours?")
@@ -373,9 +375,10 @@ async def test_an_unknown_program_is_granted_with_an_approval(daemon):
     request = json.loads(said.stdout)["request_id"]
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", " asks,", "[g] grant")
+        await reviewer.sees("1 pending", " asks:", "[g] grant")
         await reviewer.press("g")
         await reviewer.sees("It covers: acmectl lint a", "whatever acmectl lint is given")
+        await reviewer.sees("In the last week it would have covered nothing.")
         await reviewer.press("tab", "tab", "space", "shift+tab", "enter")
         await reviewer.sees("0 pending", f"{request}: approved, with grant")
 
@@ -387,7 +390,7 @@ async def test_a_grant_of_no_uses_is_not_sent(daemon):
     ask(daemon, "never")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("1 pending", " asks,", "[g] grant")
+        await reviewer.sees("1 pending", " asks:", "[g] grant")
         await reviewer.press("g")
         await reviewer.sees("at most how many hours?")
         await reviewer.press("end", "backspace", "0", "enter")
@@ -396,12 +399,92 @@ async def test_a_grant_of_no_uses_is_not_sent(daemon):
         await reviewer.sees("1 pending")
 
 
+async def test_a_grant_may_hold_in_the_session_of_the_request_alone(daemon):
+    request = ask(daemon, "seated", session="s-7", context=None)
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks:", "[g] grant", "[t] sessions")
+        await reviewer.press("g")
+        await reviewer.sees("only in session s-7", "[Space] tick")
+        await reviewer.sees("[ ] only in session s-7")
+        await reviewer.press("tab", "tab", "space")
+        await reviewer.sees("[x] only in session s-7")
+        await reviewer.press("shift+tab", "enter")
+        await reviewer.sees("0 pending", f"{request}: approved, with grant")
+
+    # The approval is for the first of them, wherever it is; then the grant is for its session.
+    with Peer(daemon.endpoint.bus) as peer:
+        pushes = [{**PUSH, "context": None, "session": name} for name in ("s-8", "s-7", "s-8")]
+        decisions = [
+            peer.ask("safety.v1.propose.seated", json.dumps(push).encode()) for push in pushes
+        ]
+    said = [decision.fields["decision"] for decision in decisions]
+    assert said == ["allow", "allow", "require_confirmation"]
+
+
+async def test_a_request_is_put_off_until_a_time_on_the_readers_clock(daemon):
+    request = ask(daemon, "later")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("1 pending", " asks:", "[s] put off")
+        await reviewer.press("s")
+        await reviewer.sees("Put off 1 request?", request, "until when, on your clock")
+        await reviewer.type("soon")
+        await reviewer.press("enter")
+        await reviewer.sees("'soon' is no time")
+        await reviewer.press(*["backspace"] * 4, "2", "h", "enter")
+        await reviewer.sees(f"{request}: put off", "put off  later")
+
+    assert person(daemon, "query", "request", id=request)["request"]["until"]
+
+
+async def test_the_top_says_how_everything_is_as_it_changes(daemon):
+    ask(daemon, "code")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees(" NORMAL  Review as local: 1 pending, the oldest for ")
+        person(daemon, "control", "pause", agent="ops", reason="lunch")
+        await reviewer.sees(" PAUSED  ops by local since ", ": lunch")
+        person(daemon, "control", "safe_mode_enter", agent="code", reason="drill")
+        await reviewer.sees(" SAFE MODE  code by local since ", ": drill")
+        person(daemon, "control", "stop", reason="fire")
+        await reviewer.sees(" STOPPED  everything by local's command since ", ": fire")
+        person(daemon, "control", "resume")
+        person(daemon, "control", "safe_mode_exit", agent="code", force=True, reason="over")
+        person(daemon, "control", "unpause", agent="ops")
+        await reviewer.sees(" NORMAL  Review as local")
+
+
+async def test_the_card_of_another_request_begins_at_its_top(daemon):
+    ask(daemon, "long", urgency="high")
+    ask(daemon, "next")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("long asks:", "stopped by")
+        await reviewer.press("pagedown")
+        await reviewer.sees_no("long asks:")
+        await reviewer.press("j")
+        await reviewer.sees("next asks:")
+
+
+async def test_parts_of_a_command_that_do_not_pass_are_underlined(daemon):
+    daemon.safetyd("check", "shell", "run_shell", "--text", "ls; acmectl lint", "--json")
+
+    async with reviewing(daemon) as reviewer:
+        await reviewer.sees("  | ls; acmectl lint", "of which do not pass", "`acmectl lint`: ")
+        strips = reviewer.app.screen._compositor.render_strips()
+        (row,) = (strip for strip in strips if "| ls; acmectl lint" in strip.text)
+
+    underlined = [segment.text for segment in row if segment.style and segment.style.underline]
+    assert underlined == ["acmectl lint"]
+
+
 async def test_what_is_cut_on_the_card_is_not_approved_before_all_of_it_was_opened(daemon):
     lines = "\n".join(f"+line {number:05}" for number in range(2_000))
     request = ask(daemon, "writer", context={"diff": lines})
 
     async with reviewing(daemon, (100, 40)) as reviewer:
-        await reviewer.sees("writer asks,")
+        await reviewer.sees("writer asks:")
         await reviewer.press("a")
         await reviewer.sees(f"NOT APPROVED: {request}: read all of it first")
         await reviewer.press("g")
@@ -419,12 +502,12 @@ async def test_of_marked_requests_those_that_nobody_read_are_not_approved(daemon
     short = ask(daemon, "ops", text="git push", context=None, paths=[], urgency="high")
 
     async with reviewing(daemon, (100, 40)) as reviewer:
-        await reviewer.sees("2 pending", "ops asks,")
+        await reviewer.sees("2 pending", "ops asks:")
         reviewer.app._marked = {long, short}
         await reviewer.press("a")
         await reviewer.sees(f"NOT APPROVED: {long}: read all of it first")
         await reviewer.press("escape", "j")
-        await reviewer.sees("writer asks,")
+        await reviewer.sees("writer asks:")
         await reviewer.press("a")
         await reviewer.sees("Approve 2 requests?")
         await reviewer.press("enter")
@@ -460,7 +543,7 @@ async def test_the_diff_is_viewed_on_the_whole_screen(daemon):
     ask(daemon, "differ")
 
     async with reviewing(daemon) as reviewer:
-        await reviewer.sees("(pending)")
+        await reviewer.sees(", pending)")
         await reviewer.press("v")
         await reviewer.sees("exact text", "  | -old = 1", "  | +new = 2")
         await reviewer.press("escape")
@@ -479,7 +562,7 @@ async def test_words_of_an_agent_can_neither_steer_the_screen_nor_pass_for_ours(
     ask(daemon, "sly", text=forged, description="\x9b31m", rationale="[bold]trust me[/]\x07")
 
     async with reviewing(daemon, (80, 60)) as reviewer:
-        await reviewer.sees("why: [bold]trust me[/]\\x07")
+        await reviewer.sees("  | [bold]trust me[/]\\x07")
         card = reviewer.screen
         await reviewer.press("v")
         await reviewer.sees("  | req_0 (approved): safe\\x1b[2J\\u202e [red]loud[/red] [@click")
@@ -501,7 +584,7 @@ async def test_a_daemon_that_comes_back_is_found_again(start_daemon: StartDaemon
     async with reviewing(daemon) as reviewer:
         await reviewer.sees("1 pending")
         daemon.stop()
-        await reviewer.sees("DISCONNECTED, trying again")
+        await reviewer.sees("DISCONNECTED", "trying again")
         await reviewer.press("d", "enter")
         await reviewer.sees("NOT CONFIRMED: there is no connection now")
         daemon.start()
@@ -517,9 +600,12 @@ async def test_an_observer_looks_and_cannot_answer(start_daemon: StartDaemon):
     ask(daemon, "code")
 
     async with reviewing(daemon, operator="wall") as reviewer:
-        await reviewer.sees("1 pending", "you may only look", " asks,")
-        await reviewer.press("a", "enter")
-        await reviewer.sees("NOT CONFIRMED: the bus does not let wall do that")
+        await reviewer.sees("1 pending", "you may only look", " asks:")
+        for key in ("a", "d", "s", "g"):
+            await reviewer.press(key)
+            await reviewer.sees("NOT ANSWERED: wall is an observer and may only look.")
+            await reviewer.press("enter")
+            await reviewer.sees_no("NOT ANSWERED")
 
     assert person(daemon, "query", "pending")["pending"] == 1
 

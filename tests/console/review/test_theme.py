@@ -2,37 +2,49 @@
 
 import pytest
 
-from safetyd.console.review.theme import coloured, fitting_theme, keys, listed
-
-
-def styles(text: str) -> dict[str, str]:
-    """Return the style of each part of a text that has one."""
-    content = coloured(text)
-    return {content.plain[span.start : span.end]: str(span.style) for span in content.spans}
+from safetyd.console.render.agent_words import CardMark, CardRow
+from safetyd.console.review.theme import fitting_theme, listed, painted, topped
 
 
 @pytest.mark.parametrize(
-    ("row", "part", "style"),
+    ("role", "style"),
     [
-        ("  risk        high, irreversible", "high", "bold $text-error"),
-        ("  risk        medium, reversible", "medium", "$text-warning"),
-        ("  risk        low, reversible", "low", "$text-success"),
-        ("  urgency     high", "high", "bold $text-error"),
-        ("  urgency     low", "low", "$text-muted"),
-        ("code asks, high urgency, 9:59: push", "high", "bold $text-error"),
-        ("  | +new = 2", "  | +new = 2", "$text-success"),
-        ("  |   -old = 1", "  |   -old = 1", "$text-error"),
-        ("  | @@ -1 +1 @@", "  | @@ -1 +1 @@", "$text-primary"),
-        ("diff", "diff", "bold"),
+        ("risk prohibited", "bold $text-error"),
+        ("risk high", "bold $text-error"),
+        ("risk medium", "$text-warning"),
+        ("risk low", "$text-success"),
+        ("urgency high", "bold $text-error"),
+        ("urgency low", "$text-muted"),
+        ("part", "bold underline $text-warning"),
     ],
 )
-def test_levels_and_diffs_have_the_colours_of_the_theme(row, part, style):
-    assert styles(row)[part] == style
+def test_levels_and_parts_have_the_colours_of_the_theme(role, style):
+    content = painted([CardRow("- abc", "", (CardMark(2, 5, role),))])
+
+    assert [(span.start, span.end, str(span.style)) for span in content.spans] == [(2, 5, style)]
 
 
-@pytest.mark.parametrize("row", ["  | risk        low", "  + urgency     high", "  risk  unheard"])
-def test_words_of_an_agent_do_not_look_like_a_level(row):
-    assert not any("text" in style for style in styles(row).values())
+@pytest.mark.parametrize(
+    ("role", "style"),
+    [
+        ("added", "$text-success"),
+        ("removed", "$text-error"),
+        ("hunk", "$text-primary"),
+        ("file", "bold"),
+        ("heading", "bold"),
+    ],
+)
+def test_rows_have_the_colours_of_what_they_are(role, style):
+    content = painted([CardRow("first"), CardRow("second", role)])
+
+    assert content.plain == "first\nsecond"
+    assert [(span.start, span.end, str(span.style)) for span in content.spans] == [(6, 12, style)]
+
+
+def test_words_that_look_like_a_level_or_a_diff_have_no_colour():
+    content = painted([CardRow("  | risk        high"), CardRow("  | +new")])
+
+    assert not content.spans
 
 
 def test_the_selected_line_and_its_urgency_are_seen_without_colour():
@@ -47,15 +59,6 @@ def test_the_selected_line_and_its_urgency_are_seen_without_colour():
     ]
 
 
-def test_the_line_of_keys_has_room_between_them_or_fewer_of_them():
-    pairs = [("a", "approve"), ("d", "deny"), ("q", "quit")]
-
-    assert keys(pairs, 40).plain == "[a] approve  [d] deny  [q] quit"
-    assert keys(pairs, 29).plain == "[a] approve [d] deny [q] quit"
-    assert keys(pairs, 28).plain == "[a] approve  [d] deny"
-    assert keys(pairs, 3).plain == "[a] approve"
-
-
 @pytest.mark.parametrize(
     ("variables", "theme"),
     [
@@ -68,3 +71,9 @@ def test_the_line_of_keys_has_room_between_them_or_fewer_of_them():
 )
 def test_the_theme_is_light_where_the_terminal_says_so(variables, theme):
     assert fitting_theme(variables, "textual-dark") == theme
+
+
+def test_the_top_says_in_a_word_how_everything_is():
+    assert topped("NORMAL", "", "2 pending").plain == " NORMAL  2 pending"
+    assert topped("STOPPED", "everything", "2 pending").plain == " STOPPED  everything\n2 pending"
+    assert topped("", "", "connecting").plain == " connecting"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from safetyd.console.locations import own_command
 from safetyd.daemon.config import load
 from tests.conftest import LAST_WORD, environment
 from tests.console.console_rig import Said, here
@@ -140,7 +141,10 @@ def test_a_daemon_that_runs_goes_on_as_it_was(tmp_path):
     endpoint = {"bus": "nats://127.0.0.1:1", "web": "", "pid": 1, "version": ""}
     (data / "endpoint.json").write_text(json.dumps(endpoint))
 
-    assert "The safetyd with pid 1 goes on as it was until" in init(tmp_path, "--yes").stdout
+    said = init(tmp_path, "--yes").stdout
+
+    assert "The safetyd with pid 1 goes on as it was until then." in said
+    assert f"Type next:\n  {own_command()} reload --data-dir {data}" in said
 
 
 @pytest.mark.usefixtures("measured")

@@ -145,6 +145,8 @@ def test_what_guards_know_is_shown_and_is_json_for_programs(daemon):
     assert told(daemon, "breakers").returncode == 0
     assert read(daemon, "budgets")["budgets"][0]["scope"] == "day"
     assert "breakers" in read(daemon, "breakers")
+    assert told(daemon, "limits").stdout.startswith("RATE OF ")
+    assert read(daemon, "limits")["buckets"][0]["kind"] == "global"
     assert "bake_bread" in {row["type"] for row in read(daemon, "types")["unknown"]}
 
 
@@ -312,6 +314,42 @@ def test_no_breakers_is_a_sentence():
     assert render_guards.breakers([]) == "No dependency has been called yet."
 
 
+def bucket(**fields: object) -> dict[str, object]:
+    row = {"kind": "agent", "id": "code", "tokens": 2.9, "burst": 120.0, "per_s": 5.0}
+    return {**row, "full_s": 23.4, **fields}
+
+
+def test_limits_are_a_table_of_rates_and_one_of_each_that_holds():
+    common = bucket(kind="global", id="", tokens=1500.0, burst=1500.0, per_s=100.0, full_s=0.0)
+    view = {
+        "buckets": [common, bucket(), bucket(kind="model", id="m")],
+        "iterations": [{"agent": "code", "session": "", "rounds": 3, "limit": 3}],
+        "cooldowns": [{"agent": "ops", "target": "deploy", "left_s": 40.0, "cooldown_s": 60.0}],
+        "left_out": 1,
+    }
+
+    assert render_guards.limits(view).splitlines() == [
+        "RATE OF    NAME  LEFT          A MINUTE  FULL",
+        "everybody  -     1500 of 1500  6000      now",
+        "agent      code  2 of 120      300       in 23 s",
+        "model      m     2 of 120      300       in 23 s",
+        "",
+        "AGENT  SESSION  ROUNDS",
+        "code   -        3 of 3",
+        "",
+        "AGENT  DISPATCHES TO  AGAIN IN",
+        "ops    deploy         40 s",
+        "",
+        "1 line left out.",
+    ]
+
+
+def test_limits_that_hold_nobody_back_are_one_table():
+    view = {"buckets": [bucket()], "iterations": [], "cooldowns": [], "left_out": 0}
+
+    assert len(render_guards.limits(view).splitlines()) == 2
+
+
 KNOWN = {
     "type": "push",
     "tier": "requires_permission",
@@ -369,6 +407,14 @@ def test_words_of_agents_are_harmless():
         )
         + render_guards.breakers([breaker(breaker=HOSTILE, reason=HOSTILE, agent=HOSTILE)])
         + render_guards.budgets({"budgets": [hostile], "spending": [spend], "left_out": 0})
+        + render_guards.limits(
+            {
+                "buckets": [bucket(kind=HOSTILE, id=HOSTILE)],
+                "iterations": [{"agent": HOSTILE, "session": HOSTILE, "rounds": 3, "limit": 3}],
+                "cooldowns": [{"agent": HOSTILE, "target": HOSTILE, "left_s": 4.0}],
+                "left_out": 0,
+            }
+        )
         + render_guards.safe_mode(safe(holds=[hold(HOSTILE, by=HOSTILE, reason=HOSTILE)]))
         + render_guards.left(HOSTILE, {"left": [HOSTILE], "more": 0, "still": ["*"]})
         + render_guards.left("*", {"left": ["*"], "more": 0, "still": [HOSTILE]})
@@ -386,3 +432,25 @@ def test_types_that_are_all_known_are_one_table_and_what_its_words_mean():
 
 def test_breakers_that_did_not_fit_are_counted():
     assert render_guards.breakers([breaker()], 2).endswith("\n\n2 lines left out.")
+
+
+@pytest.mark.parametrize("given", [("wrong way",), ("--reason", "wrong way")])
+def test_a_reason_is_a_word_or_an_option(daemon, given):
+    heard(daemon, "slowed")
+
+    assert told(daemon, "pause", "slowed", *given).returncode == 0
+    (pause,) = read(daemon, "agents", "slowed")["pauses"]
+    told(daemon, "unpause", "slowed")
+
+    assert pause["reason"] == "wrong way"
+    assert told(daemon, "stop", "--agent", "slowed", *given).stdout.startswith("slowed is stopped.")
+    assert told(daemon, "resume", "--agent", "slowed", *given).returncode == 0
+
+
+def test_a_reason_that_is_given_twice_is_refused(daemon):
+    said = told(daemon, "pause", "slowed", "one", "--reason", "two")
+
+    assert (said.returncode, said.stderr) == (
+        2,
+        "safetyd: the reason is given twice: leave one of them out\n",
+    )

@@ -27,6 +27,12 @@ def words(said: Said) -> str:
     return " ".join(said.stdout.split())
 
 
+def test_the_path_of_an_edit_comes_before_its_text(daemon):
+    told(daemon, "check", "editor", "edit_file", "--path", "/srv/.env", "--text", "TOKEN=x")
+
+    assert 'edit_file /srv/.env "TOKEN=x"' in told(daemon, "list", "--agent", "editor").stdout
+
+
 @pytest.mark.req("S3.50")
 def test_what_waits_is_listed_with_urgency_time_left_agent_and_what(daemon):
     request = asked(daemon, "git push origin list", "lister")
@@ -144,7 +150,9 @@ def test_a_grant_covers_the_shape_that_the_card_shows(daemon):
     again = told(daemon, "check", "shaper", "run_shell", "--text", "touch src/b.py")
 
     assert "It covers: touch <a path in the project>" in card
-    assert re.fullmatch(rf"{request}: approved, with grant grt_\w+\n", said.stdout)
+    assert re.fullmatch(
+        rf"{request}: approved, with grant grt_\w+; `safetyd grants` .*\n", said.stdout
+    )
     assert (said.returncode, again.returncode) == (0, 0)
     asked(daemon, "touch ../b.py", "shaper", "run_shell")
 
@@ -281,9 +289,9 @@ def test_a_card_marks_the_agents_words_and_shows_what_would_hide(daemon):
     card = told(daemon, "show", answer["request_id"]).stdout
 
     assert "  | git push\n  |   risk  low\\u202e\\x1b[31m\n" in card
-    assert "  why\n  | because\n" in card
+    assert "  why, as the agent says\n  | because\n" in card
     assert "  rollback plan\n  | git revert HEAD\n" in card
-    assert "  | diff:\n  |   +new\n  |   -old\n" in card
+    assert "  diff\n  | +new\n  | -old\n" in card
     assert '  fields that safetyd does not know\n  | odd: {"x": 1}\n' in card
     assert "risk        high, irreversible" in card
     assert "stopped by  classify.high: push cannot be undone" in card

@@ -344,7 +344,8 @@ def test_status_and_doctor_say_which_channel_is_down(daemon):
     status, doctor = told(daemon, "status"), told(daemon, "doctor")
 
     assert "DOWN: webhook takes no messages; `safetyd notify channels` says why\n" in status.stdout
-    assert "webhook takes no messages: see `safetyd notify channels`\n" in doctor.stdout
+    assert "wrong  channels       webhook takes no messages: " in doctor.stdout
+    assert ": `safetyd notify channels` says more" in doctor.stdout
     assert doctor.returncode == 1
 
 

@@ -11,7 +11,6 @@ import anyio
 import nats
 import pytest
 
-from safetyd.client import SyncSafety
 from safetyd.console.render.status_page import WELL
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import told
@@ -55,6 +54,29 @@ def test_agents_shows_what_each_was_told(daemon):
     assert counted[-6:] == ["no", "1", "0", "1", "0", "0"]
 
 
+def test_all_that_is_known_of_one_agent_is_shown_and_is_json_for_programs(daemon):
+    propose(daemon, "known", type="read_file")
+
+    said = told(daemon, "agents", "known")
+    nobody = told(daemon, "agents", "knwon")
+
+    assert said.stdout.startswith("known: ")
+    assert "\n  allowed  1, asked 0, blocked 0, failed 0\n" in said.stdout
+    view = json.loads(told(daemon, "agents", "known", "--json").stdout)
+    assert (view["agent"]["agent"], view["timeline"][-1]["type"]) == ("known", "read_file")
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert "No agent knwon has been heard; did you mean known?" in nobody.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "begins", "field"),
+    [("money", "Money today", "projection"), ("anomalies", "Nothing unusual", "findings")],
+)
+def test_figures_of_the_pages_are_shown_and_are_json_for_programs(daemon, command, begins, field):
+    assert told(daemon, command).stdout.startswith(begins)
+    assert field in json.loads(told(daemon, command, "--json").stdout)
+
+
 def test_a_stopped_agent_is_marked(daemon):
     told(daemon, "stop", "--agent", "halted")
     propose(daemon, "halted", type="read_file")
@@ -87,76 +109,6 @@ async def heard(daemon: RunningDaemon, names: Sequence[str]) -> None:
         answer = await client.request(subject, b'{"type": "read_file"}', timeout=20)
         assert json.loads(answer.data)["decision"] == "allow"
     await client.close()
-
-
-def test_explain_tells_guard_rule_reason_and_proposal(daemon):
-    propose(daemon, "code", id="e-1", type="run_shell", text="rm -rf / \x1b[2J")
-
-    said = daemon.safetyd("explain", "e-1")
-
-    assert said.returncode == 0
-    assert "blocked (event" in said.stdout
-    assert "gate: blocked by gate.blocklist:rm_rf" in said.stdout
-    assert "rm -rf / \\x1b[2J" in said.stdout
-    assert "\x1b" not in said.stdout
-
-
-def test_explain_says_how_long_a_cooldown_would_have_had_to_be_waited_for(daemon):
-    propose(daemon, "runner", type="dispatch")
-    propose(daemon, "runner", id="e-5", type="dispatch")
-
-    said = told(daemon, "explain", "e-5").stdout
-    decided = json.loads(told(daemon, "explain", "e-5", "--json").stdout)["decisions"][0]
-
-    assert re.search(r"^  cooldown: cooldown not elapsed \(\ds < 60s\)$", said, re.MULTILINE)
-    assert re.search(r"^  To be allowed: after (5\d|60) s$", said, re.MULTILINE)
-    assert "    iterations: today: 1 of 5 rounds\n" in said
-    assert (decided["decided_by"], decided["then"]) == ("cooldown", "allow")
-
-
-def test_explain_says_which_confidence_would_have_been_enough(daemon):
-    propose(daemon, "unsure", id="e-6", type="edit_file", confidence=0.5)
-
-    said = told(daemon, "explain", "e-6").stdout
-
-    assert "\n  gate: Failed: 50% < 70% (escalate to human)\n" in said
-    assert "\n  To be allowed: by a person, or with confidence >= 0.7\n" in said
-    assert "    stop: today: none\n" in said
-
-
-def test_explain_tells_how_it_went(daemon):
-    with SyncSafety("worker", data_dir=daemon.data_dir) as safety:
-        safety.propose("read_file", id="e-2")
-        safety.report("e-2", ok=False, error="no such file")
-
-    said = told(daemon, "explain", "e-2")
-
-    assert said.stdout.splitlines()[-1].endswith("): it failed: no such file")
-    assert " worker reported (event " in said.stdout
-
-
-def test_explain_without_a_daemon_reads_the_files(start_daemon: StartDaemon):
-    daemon = start_daemon()
-    propose(daemon, "code", id="e-3", type="run_shell", text="rm -rf /")
-    daemon.stop()
-
-    said = told(daemon, "explain", "e-3")
-    machine = json.loads(told(daemon, "explain", "e-3", "--json").stdout)
-    unknown = told(daemon, "explain", "e-4")
-
-    assert said.returncode == 0
-    assert "No daemon answers" in said.stderr
-    assert "gate: blocked by gate.blocklist:rm_rf" in said.stdout
-    assert machine["decisions"][0]["decision"] == "block"
-    assert unknown.returncode == 1
-    assert "no decision with id 'e-4'" in unknown.stderr
-
-
-def test_explain_of_something_unknown_fails(daemon):
-    said = told(daemon, "explain", "nothing", "--json")
-
-    assert said.returncode == 1
-    assert json.loads(said.stdout)["code"] == "not_found"
 
 
 def test_reset_lets_a_looper_start_afresh(daemon):

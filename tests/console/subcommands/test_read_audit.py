@@ -1,19 +1,25 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
-from safetyd.journal.audit import Audit
+from safetyd.core.events.event import Event
+from safetyd.core.messages.telemetry import Heartbeat
+from safetyd.core.policy import Policy
+from safetyd.journal.audit import Audit, files
 from tests.conftest import RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import here, told
-from tests.story import at
+from tests.story import at, outcome, play, propose, report, stop
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +34,14 @@ def test_verify_counts_records_and_files(daemon):
     said = daemon.safetyd("audit", "verify")
     found = json.loads(told(daemon, "audit", "verify", "--json").stdout)
 
+    words = r"The chain holds: (\d+) records in 1 file\.\n  last seq   (\d+)\n"
+    counted = re.match(words, said.stdout)
+
     assert said.returncode == 0
-    assert f"{found['records']} records in 1 file.\n  last seq" in said.stdout
-    assert f"last seq   {found['last_seq']}\n" in said.stdout
+    assert counted is not None
+    assert counted[1] == counted[2]
+    # The daemon goes on writing between the two.
+    assert 0 < int(counted[1]) <= found["records"] == found["last_seq"]
 
 
 def test_tail_shows_records_harmlessly(daemon):
@@ -42,17 +53,61 @@ def test_tail_shows_records_harmlessly(daemon):
 
 
 def test_tail_gives_as_many_as_asked_for(daemon):
-    said = told(daemon, "audit", "tail", "-n", "2", "--json")
+    said = told(daemon, "audit", "tail", "--all", "-n", "2", "--json")
 
     records = [json.loads(line) for line in said.stdout.splitlines()]
     assert len(records) == 2
     assert records[0]["seq"] + 1 == records[1]["seq"]
 
 
+def told_of(directory: Path, *options: str) -> list[dict[str, Any]]:
+    said = here("audit", "tail", "--json", "--data-dir", str(directory), *options)
+    return [json.loads(line) for line in said.stdout.splitlines()]
+
+
+def test_tail_leaves_out_bookkeeping_unless_it_is_asked_for(audit, tmp_path):
+    keep(audit, propose(0), outcome(1), heartbeat(2), stop(3))
+
+    every = [record["event"] for record in told_of(tmp_path, "--all")]
+    shown = [record["event"] for record in told_of(tmp_path)]
+
+    assert {"settled", "safety_event"} <= {*every}
+    assert every.count("reported") == 2
+    assert shown == ["decided", "reported", "stopped"]
+
+
+def test_tail_shows_one_agent(audit, tmp_path):
+    keep(audit, propose(0), propose(1, "ops"), stop(2), stop(3, agent="ops"))
+
+    found = told_of(tmp_path, "--agent", "ops", "--all")
+
+    assert [record["event"] for record in found] == ["decided", "stopped", "safety_event"]
+
+
+def test_tail_begins_at_a_time(audit, tmp_path):
+    keep(audit, *(propose(t, id=f"p{t}", text=f"{t}.txt") for t in range(5)))
+
+    found = told_of(tmp_path, "--since", at(3).isoformat())
+
+    assert [record["proposal"]["id"] for record in found] == ["p3", "p4"]
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"event":"decid'])
+def test_tail_reaches_back_over_files(audit, tmp_path, torn):
+    keep(audit, *(propose(t, id=f"p{t}", description="x" * 900) for t in range(20)))
+    path = files(tmp_path / "audit")[-1]
+    path.write_bytes(path.read_bytes() + torn)
+
+    found = told_of(tmp_path, "-n", "12")
+
+    assert [record["proposal"]["id"] for record in found] == [f"p{n}" for n in range(8, 20)]
+    assert len(files(tmp_path / "audit")) > 3
+
+
 def test_following_goes_on_into_the_next_file(start_daemon: StartDaemon):
     daemon = start_daemon("[audit]\nmax_bytes = 4096\n")
     with subprocess.Popen(
-        [sys.executable, "-m", "safetyd", "audit", "tail", "-f", "--json"],
+        [sys.executable, "-m", "safetyd", "audit", "tail", "-f", "--all", "--json"],
         stdout=subprocess.PIPE,
         text=True,
         env=environment(SAFETYD_DATA_DIR=str(daemon.data_dir)),
@@ -81,6 +136,15 @@ def audit(tmp_path: Path) -> Iterator[Audit]:
     audit.open()
     yield audit
     audit.close()
+
+
+def keep(audit: Audit, *story: Event) -> None:
+    for event in play(Engine(Policy()), *story):
+        audit.append([encode(event)], event.seq)
+
+
+def heartbeat(t: float) -> Event:
+    return report(t, Heartbeat())
 
 
 def append(audit: Audit, *seqs: int) -> None:

@@ -1,5 +1,6 @@
 import json
 import tomllib
+from pathlib import Path
 
 import jsonschema
 import msgspec
@@ -136,15 +137,17 @@ def test_a_secret_that_is_not_there_is_named_with_what_to_do(tmp_path):
     path, data = tmp_path / "safetyd.toml", tmp_path / "data"
     path.write_text(
         '[notifications.webhook]\nenabled = true\nurl = "http://127.0.0.1:9/"\n'
-        'secret_file = "hook.secret"\n'
+        'secret_file = "hook.secret"\n[outlets.postgres]\ndsn_file = "postgres.dsn"\n'
     )
 
     missing = here("config", "check", str(path), "--data-dir", str(data))
     data.mkdir()
+    (data / "postgres.dsn").write_text("dbname=safetyd\n")
     (data / "hook.secret").write_text("whsec_c2FmZXR5ZC10ZXN0LXNlY3JldC0wMDAx\n")
     there = here("config", "check", str(path), "--data-dir", str(data))
 
-    assert missing.stdout == f"{path} is right, but 1 secret that it names cannot be read.\n"
+    assert missing.stdout == f"{path} is right, but 2 secrets that it names cannot be read.\n"
+    assert f"outlets.postgres.dsn_file: {data / 'postgres.dsn'} cannot be read" in missing.stderr
     assert f"notifications.webhook.secret_file: {data / 'hook.secret'} cannot be read" in (
         missing.stderr
     )
@@ -159,3 +162,53 @@ def test_accounts_are_those_of_the_file_that_a_start_reads(tmp_path):
 
     assert "shop.v1.propose" in said.stdout
     assert "safety.v1" not in said.stdout
+
+
+def with_history(folder: Path, root: str) -> Path:
+    path = folder / "safetyd.toml"
+    path.write_text(f'[projects.shop]\nroot = "{root}"\nhistory = "shadow"\n')
+    return path
+
+
+def test_a_history_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
+    path = with_history(tmp_path, f"{tmp_path}/gone")
+
+    said = here("config", "check", str(path))
+    without_git = here("config", "check", str(path), PATH=str(tmp_path))
+
+    assert said.stdout == f"{path} is right.\n"
+    assert f"warning: projects.shop.history: {tmp_path}/gone does not exist" in said.stderr
+    assert "projects.shop.history: git is not in PATH; install git" in without_git.stderr
+
+
+@pytest.mark.parametrize("root", ["", "shop"])
+def test_a_history_needs_a_path_from_the_root(tmp_path: Path, root: str) -> None:
+    said = here("config", "check", str(with_history(tmp_path, root)))
+
+    assert said.returncode == 1
+    assert f'projects.shop.root is "{root}"; with a history it must be a path from /' in said.stderr
+
+
+def test_a_history_that_can_be_kept_is_right(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    data = tmp_path / "data"
+
+    said = here(
+        "config",
+        "check",
+        str(with_history(tmp_path, f"{tmp_path}/shop")),
+        SAFETYD_DATA_DIR=str(data),
+    )
+
+    assert (said.returncode, said.stderr) == (0, "")
+    assert not data.exists(), "a check makes nothing"
+
+
+def test_without_a_file_the_data_directorys_own_is_checked(tmp_path):
+    empty = here("config", "check", "--data-dir", str(tmp_path))
+    (tmp_path / "safetyd.toml").write_text("mod = 1\n")
+    wrong = here("config", "check", "--data-dir", str(tmp_path))
+
+    assert (empty.returncode, empty.stdout) == (0, "There is no file; the defaults are right.\n")
+    assert wrong.returncode == 1
+    assert "mod" in wrong.stderr

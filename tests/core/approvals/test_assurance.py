@@ -6,6 +6,7 @@ from safetyd.core.approvals.assurance import (
     TERMINAL_ONLY,
     approvable,
     fits_sms,
+    refusal,
     risk_within,
     says_all,
 )
@@ -46,6 +47,33 @@ def test_ways_that_a_type_permits_leave_the_others_out() -> None:
     assert approvable(asked, "link:email", ("cli", "link"))
     assert not approvable(asked, "link:email", ("cli", "tui"))
     assert not approvable(asked, "cli", ("link",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "via", "ways", "why"),
+    [
+        ("push", "web", (), ""),
+        ("push", "web", ("web",), ""),
+        ("push", "web", ("cli", "tui"), "push is approved by cli or tui only, not by web"),
+        ("purchase", "web", ("web",), "purchase is approved at a terminal only: safetyd approve "),
+        ("purchase", "cli", (), ""),
+    ],
+)
+def test_a_refusal_says_which_way_can_approve(kind, via, ways, why) -> None:
+    asked = request(kind)
+    said = refusal(asked, via, ways)
+
+    assert said == (f"{why}{asked.id}" if why.endswith(" ") else why)
+    assert approvable(asked, via, ways) is not bool(said)
+
+
+def test_what_a_way_cannot_show_says_what_does() -> None:
+    queue = QueueStory(ASKING)
+    asked = queue.request(queue.proposes(propose(0, type="push", text="x" * 900)).request_id)
+
+    assert refusal(asked, "sms", ()) == (
+        f"sms cannot show all of this push: safetyd show {asked.id} does"
+    )
 
 
 def test_no_setting_lets_a_link_approve_a_purchase() -> None:

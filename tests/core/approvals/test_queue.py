@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from safetyd.core.approvals.assurance import approvable
-from safetyd.core.approvals.request import ApprovalsConfig
+from safetyd.core.approvals.request import ApprovalsConfig, KeptChange
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Paused
+from safetyd.core.events.history_events import Committed
 from safetyd.core.events.request_events import (
     Allowed,
     Cancelled,
@@ -608,3 +609,39 @@ def test_what_an_approval_gives_beside_the_action_is_said_and_not_approved_in_pa
     assert approvable(paid, "cli", ())
     assert not approvable(paid, "sms", ())
     assert not approvable(paid, "desktop", ())
+
+
+def committed(t: float, commit: str = "4f2a", why: Any = "after", **of: str) -> Committed:
+    named: dict[str, Any] = {"agent": "code", "id": "p1", "project": "shop", **of}
+    return Committed(at=at(t), t=t, commit=commit, why=why, **named)
+
+
+def test_an_approved_request_knows_what_its_action_changed() -> None:
+    queue = QueueStory()
+    asked = queue.asks(0)
+    queue.answers(5, asked.request_id)
+    queue.happens(committed(6, "aaaa"))
+    before = queue.request(asked.request_id).change
+
+    queue.asks(7, "p2")
+    queue.happens(
+        committed(8, "bbbb", "before", id="p2"),
+        committed(9, "4f2a", id="p2"),
+        committed(10, "", id="p2"),
+        committed(11, "cccc", id="p2", agent="other"),
+    )
+
+    assert before is None, "nobody has used the approval yet"
+    assert queue.request(asked.request_id).change == KeptChange("shop", "4f2a")
+    replayed = queue.replayed().approvals.find(asked.request_id or "")
+    assert replayed == queue.request(asked.request_id)
+
+
+def test_who_waited_for_the_approval_has_its_change_kept_too() -> None:
+    queue = QueueStory()
+    asked = queue.asks(0, wait=True)
+    queue.answers(5, asked.request_id, waits=True)
+
+    queue.happens(committed(6))
+
+    assert queue.request(asked.request_id).change == KeptChange("shop", "4f2a")

@@ -137,7 +137,8 @@ def test_an_agent_whose_key_was_taken_away_is_a_name_like_others() -> None:
         at=at(1), t=1, added=("agent code U2",), removed=("agent code U1",), by="alice"
     )
     revoked = ("agent code U2", "agent ops U3", "operator bob U4")
-    play(engine, rotated)
+    ended = KeysChanged(at=at(1), t=1, added=(), removed=("old agent code U1",), by="overlap")
+    play(engine, rotated, ended)
     assert engine.keys.others(keyless=False)
     play(engine, KeysChanged(at=at(2), t=2, added=(), removed=revoked, by="alice"))
 

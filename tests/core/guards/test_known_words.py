@@ -148,7 +148,8 @@ def test_what_is_refused_for_its_words_is_remembered_by_nobody() -> None:
 
     after = engine.save()().actors
     changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"keys", "recall", "reporter"}
+    # That it was decided is known, without its words.
+    assert changed == {"keys", "recall", "reporter", "last_decisions"}
     assert engine.keys.agents["code"].blocked == 3
     assert names(engine, 101, **said).allowed
 

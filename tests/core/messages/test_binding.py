@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Proposed
-from safetyd.core.messages.binding import BOUND, UNBOUND, action_key, binding, permits, shown_paths
+from safetyd.core.messages.binding import (
+    BOUND,
+    UNBOUND,
+    action_key,
+    as_shown,
+    binding,
+    permits,
+    shown_paths,
+)
 from safetyd.core.messages.proposal import Observation, Proposal, Scores, Target, Tokens
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, propose
@@ -230,3 +238,17 @@ def test_each_part_of_what_would_be_done_makes_another_action() -> None:
 )
 def test_paths_that_an_ask_shows_are_found_in_its_context(context: Any, shown: object) -> None:
     assert shown_paths(asked(**context)) == shown
+
+
+@pytest.mark.parametrize(
+    ("context", "shown"),
+    [
+        ({"project": "web", "cwd": "/srv"}, ("web", "/srv")),
+        ({"project": 1, "cwd": ["/srv"]}, (None, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_project_and_place_of_an_ask_are_found_in_its_context(context: Any, shown: object) -> None:
+    found = as_shown(asked(**context))
+
+    assert (found.project, found.cwd) == shown

@@ -3,12 +3,15 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.daemon_events import (
     AuditRecovered,
     ClockStepped,
     ConfigRejected,
+    DiskMoved,
+    DiskUse,
     KeysChanged,
     SafetyEvent,
 )
@@ -23,12 +26,22 @@ from safetyd.core.events.guard_events import (
     SafeModeExited,
     Unpaused,
 )
+from safetyd.core.events.history_events import (
+    ArchiveFailed,
+    CommitFailed,
+    RollbackFailed,
+    RollbackOffered,
+    RolledBack,
+    SnapshotMissed,
+)
 from safetyd.core.events.notification_events import ChannelMoved, NotTold
 from safetyd.core.events.request_events import Claimed
 from safetyd.core.guards.rate.rate import RateConfig
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.reporting.reporter import MAX_PER_TICK, Reporter
 from tests.story import at, play, propose, resume, stop, tick
+
+DISK = DiskUse(level="warn", disk="/", free_bytes=1, total_bytes=9)
 
 
 def told(events: Sequence[Event]) -> list[SafetyEvent]:
@@ -121,6 +134,9 @@ def test_dry_run_is_not_reported() -> None:
         (stop(0), "EMERGENCY_STOP"),
         (resume(0), "EMERGENCY_RESUME"),
         (ClockStepped(at=at(0), t=0, seconds=-7.5), "CLOCK_STEPPED"),
+        (DiskMoved(at=at(0), t=0, use=replace(DISK, level="good")), "DISK_HAS_ROOM"),
+        (DiskMoved(at=at(0), t=0, use=DISK), "DISK_FILLING"),
+        (DiskMoved(at=at(0), t=0, use=replace(DISK, level="critical")), "DISK_NEARLY_FULL"),
         (ConfigRejected(at=at(0), t=0, errors=("a", "b")), "CONFIG_REJECTED"),
         (Paused(at=at(0), t=0, agent="a", source="operator", by="x"), "AGENT_PAUSED"),
         (Unpaused(at=at(0), t=0, agent="a", sources=("operator",), by="x"), "AGENT_RESUMED"),
@@ -262,3 +278,55 @@ def test_refusals_by_the_rate_are_events_of_their_own_with_a_count() -> None:
 
     limited = [event for event in events if event.event_type == "RATE_LIMIT_BLOCK"]
     assert [event.metadata["count"] for event in limited] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "reason"),
+    [
+        (
+            CommitFailed(at=at(0), t=0, project="shop", error="the index is locked", agent="a"),
+            "COMMIT_FAILED",
+            "the index is locked",
+        ),
+        (
+            RollbackOffered(at=at(0), t=0, project="shop", agent="a", errors=3, commit="4f2a"),
+            "ROLLBACK_OFFERED",
+            "3 actions in a row failed in project shop",
+        ),
+        (
+            RolledBack(
+                at=at(0),
+                t=0,
+                project="shop",
+                kind="soft",
+                commit="4f2a",
+                kept="77ab",
+                by="alice",
+                agents=("a", "b"),
+                reason="wrong way",
+            ),
+            "ROLLED_BACK",
+            "wrong way",
+        ),
+        (
+            RollbackFailed(at=at(0), t=0, project="shop", commit="4f2a", error="no room"),
+            "ROLLBACK_FAILED",
+            "no room",
+        ),
+        (
+            ArchiveFailed(at=at(0), t=0, week="2026-W09", error="the disk is not there"),
+            "ARCHIVE_FAILED",
+            "2026-W09: the disk is not there",
+        ),
+        (
+            SnapshotMissed(at=at(0), t=0, day="2026-03-01", error="the disk is full"),
+            "SNAPSHOT_MISSING",
+            "2026-03-01: the disk is full",
+        ),
+    ],
+    ids=lambda said: said if isinstance(said, str) else "",
+)
+def test_what_happens_to_files_is_told(event: Event, kind: str, reason: str) -> None:
+    (found,) = told(play(Engine(Policy()), event))
+
+    assert (found.event_type, found.reason) == (kind, reason)

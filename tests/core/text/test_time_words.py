@@ -16,9 +16,9 @@ from safetyd.core.text.time_words import (
     duration,
     exact,
     in_full,
-    in_utc,
     near,
     nearest,
+    to_the_second,
 )
 
 NOW = datetime(2026, 11, 2, 14, 5, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -94,9 +94,9 @@ def test_a_time_is_written_in_the_zone_that_it_is_in() -> None:
     assert in_full(NOW) == "Mon 2 Nov 2026, 14:05 CET"
 
 
-def test_records_are_in_utc_to_the_second() -> None:
-    assert in_utc(NOW) == "2026-11-02 13:05:30Z"
-    assert in_utc(datetime(2026, 7, 4, 9, 5, tzinfo=UTC)) == "2026-07-04 09:05:00Z"
+def test_a_time_to_the_second_names_its_zone() -> None:
+    assert to_the_second(NOW) == "2026-11-02 14:05:30 CET"
+    assert to_the_second(datetime(2026, 7, 4, 9, 5, tzinfo=UTC)) == "2026-07-04 09:05:00Z"
 
 
 @pytest.mark.parametrize(

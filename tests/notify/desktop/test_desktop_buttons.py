@@ -141,7 +141,7 @@ async def test_a_page_is_opened_where_something_can_open_it(
 
     assert place.desktop.opener is not None
     place.desktop.opener("https://safety.example.com/d/1a")
-    await place.settle(until=opened.exists)
+    await place.settle(until=lambda: opened.exists() and bool(opened.read_text()))
 
     assert opened.read_text() == "https://safety.example.com/d/1a\n"
 

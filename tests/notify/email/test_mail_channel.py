@@ -22,6 +22,7 @@ from tests.notify.message_samples import (
     REQUEST,
     alert_topic,
     notice,
+    report_topic,
     request_topic,
 )
 
@@ -301,6 +302,38 @@ def test_each_of_several_is_kept_short() -> None:
 
     assert said.count("  | a\n") == 6
     assert "(394 more characters on the review page)" in said
+
+
+def test_a_report_among_others_is_told_whole_and_leads_the_subject() -> None:
+    lines = "\n".join(f"RED rule {number} held." for number in range(40))
+    report = msgspec.structs.replace(report_topic(), urgency="normal", text=lines)
+    calm = alert_topic(urgency="normal")
+
+    message = made(notice(calm, report, request_topic(urgency="normal"), urgency="normal"))
+
+    words = part(message, "plain")
+    assert message["Subject"] == (
+        "[safetyd] RED: daily report of 2026-03-01 (UTC), and 1 alert and 1 request"
+    )
+    assert "  | RED rule 39 held." in words
+    assert "more characters" not in words
+
+
+def test_a_report_does_not_lead_before_what_is_urgent() -> None:
+    report = msgspec.structs.replace(report_topic(), urgency="normal")
+
+    message = made(notice(report, request_topic(urgency="high"), urgency="high"))
+
+    assert message["Subject"].startswith("[safetyd] HIGH: ")
+    assert "RED" not in message["Subject"]
+
+
+@pytest.mark.parametrize(("length", "cut"), [(199, 0), (200, 40)])
+def test_nothing_is_cut_to_save_a_few_characters(length: int, cut: int) -> None:
+    words = text(notice(alert_topic(text="€" * length), alert_topic()))
+
+    assert words.count("€") == length - cut
+    assert (f"({cut} more characters not shown)" in words) == bool(cut)
 
 
 def test_an_alert_is_told_in_its_own_words() -> None:

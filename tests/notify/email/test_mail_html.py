@@ -1,9 +1,12 @@
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 
+from safetyd.core.events.notification_events import NoteSheet
+from safetyd.notify.email.mail_content import discreet
 from safetyd.notify.email.mail_html import page
-from safetyd.notify.message import Notice
+from safetyd.notify.message import Notice, Privacy
 from safetyd.notify.sanitize import harmless, one_line
 from tests.notify.message_samples import (
     CODE,
@@ -13,11 +16,12 @@ from tests.notify.message_samples import (
     REQUEST,
     alert_topic,
     notice,
+    report_topic,
     request_topic,
 )
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "table", "tr", "td", "div", "a", "b"}
-TAGS |= {"br", "span"}
+TAGS |= {"br", "span", "code"}
 ATTRIBUTES = {"lang", "charset", "name", "content", "class", "style", "role", "width", "align"}
 ATTRIBUTES |= {"cellpadding", "cellspacing", "border", "bgcolor", "href"}
 
@@ -141,7 +145,13 @@ def test_hostile_words_are_words(said: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "of", [notice(), notice(request_topic(), alert_topic(), more=1), notice(alert_topic())]
+    "of",
+    [
+        notice(),
+        notice(request_topic(), alert_topic(), more=1),
+        notice(alert_topic()),
+        notice(report_topic()),
+    ],
 )
 def test_a_page_fetches_nothing_and_runs_nothing(of: Notice) -> None:
     reader = Reader(of)
@@ -149,3 +159,79 @@ def test_a_page_fetches_nothing_and_runs_nothing(of: Notice) -> None:
     assert set(reader.tags) <= TAGS
     assert reader.attributes <= ATTRIBUTES
     assert not any("url(" in style or "@import" in style for style in reader.styles)
+
+
+# Whole, and as much of a long one as a message shows.
+@pytest.mark.parametrize("counts", ["-1,2 +1,2", "-1,90 +1,91"])
+def test_lines_of_a_diff_have_a_colour_and_keep_their_signs(counts: str) -> None:
+    diff = f"--- a/x\n+++ b/x\n@@ {counts} @@\n-old  <b>\n+new\n same"
+    whole = page(notice(request_topic(text=diff)))
+
+    reader = Reader(notice(request_topic(text=diff)))
+
+    assert diff in reader.text
+    assert '<span class="removed" style="background:#ffe3e0">-old&nbsp; &lt;b&gt;</span>' in whole
+    assert '<span class="added" style="background:#d7f5de">+new</span>' in whole
+
+
+def test_lists_of_an_agent_are_not_taken_for_a_diff() -> None:
+    whole = page(notice(request_topic(text="- one\n+ two", why="- three")))
+
+    assert 'class="added"' not in whole
+    assert 'class="removed"' not in whole
+
+
+@pytest.mark.req("S4.28")
+def test_a_daily_report_shows_its_colour_what_to_do_and_the_numbers() -> None:
+    text = Reader(notice(report_topic())).text
+
+    for said in (
+        "RED: daily report of 2026-03-01 (UTC)",
+        "RED 1 rollback of code once",
+        "See what was put back: safetyd history.",
+        "YELLOW 1 HIGH anomaly",
+        "Layer 1: Cooldowns & Limits",
+        "safetyd report --date 2026-03-01",
+    ):
+        assert said in text
+    cells = text.replace("\n", "")
+    assert "API cost today$5.00" in cells
+    assert "Patterns observedcode once" in cells
+
+
+def test_a_green_report_says_that_nothing_was_found() -> None:
+    green = msgspec.structs.replace(report_topic(), sheet=NoteSheet(colour="GREEN"))
+
+    assert "GREEN No rule found anything." in Reader(notice(green)).text
+
+
+@pytest.mark.parametrize("said", HOSTILE, ids=range(len(HOSTILE)))
+def test_words_of_agents_in_a_report_are_no_markup(said: str) -> None:
+    shown = one_line(said.encode(errors="replace").decode(), 300)
+
+    reader = Reader(notice(report_topic(shown)))
+
+    assert set(reader.tags) <= TAGS
+    assert reader.links == [LIST_LINK] * bool(reader.links)
+    assert reader.text.count(shown) >= 2
+
+
+def test_of_several_things_a_report_is_told_in_short() -> None:
+    text = Reader(notice(report_topic(), alert_topic())).text
+
+    assert "RED 1 rollback." in text
+    assert "Layer 1" not in text
+
+
+@pytest.mark.parametrize("privacy", ["summary", "minimal"])
+def test_a_report_is_not_laid_out_where_the_channel_is_not_trusted(privacy: Privacy) -> None:
+    guarded = discreet(notice(report_topic(), privacy=privacy))
+
+    assert "API cost" not in Reader(guarded).text
+
+
+def test_times_are_those_of_the_recipient() -> None:
+    reader = Reader(notice())
+
+    assert "SinceMon 2 Mar 2026, 14:02 EST" in reader.text.replace("\n", "")
+    assert "UTC" not in reader.text

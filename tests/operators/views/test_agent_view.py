@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from safetyd.bus.publisher import MAX_ANSWER_BYTES
@@ -15,6 +16,7 @@ from safetyd.operators.views.agent_view import (
     SHOWN,
     SLICE,
     AgentsAnswer,
+    AgentsQuestion,
     agents,
     foremost,
 )
@@ -22,12 +24,12 @@ from tests.operators.views.view_reader import encoded, entered, plain, played, w
 from tests.story import at, outcome, play, propose, report, stop
 
 
-def page_of(engine: Engine, t: float, limit: int = 1000, after: str = "") -> AgentsAnswer:
-    return whole(agents, engine, t, limit, after)
+def page_of(engine: Engine, t: float, **wanted: Any) -> AgentsAnswer:
+    return whole(agents, engine, t, AgentsQuestion(**wanted))
 
 
-def listed(engine: Engine, t: float, limit: int = 1000, after: str = "") -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = plain(page_of(engine, t, limit, after))["agents"]
+def listed(engine: Engine, t: float, **wanted: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = plain(page_of(engine, t, **wanted))["agents"]
     return rows
 
 
@@ -115,8 +117,8 @@ def test_agents_come_in_pages_of_which_each_begins_after_the_last() -> None:
 
     assert [row["agent"] for row in listed(engine, 1, limit=3)] == ["a", "b", "c"]
     assert [row["agent"] for row in listed(engine, 1, limit=3, after="c")] == ["d"]
-    assert page_of(engine, 1, 3).more
-    assert not page_of(engine, 1, 4).more
+    assert page_of(engine, 1, limit=3).more
+    assert not page_of(engine, 1, limit=4).more
 
 
 def test_no_page_is_larger_than_the_bus_can_carry() -> None:
@@ -242,10 +244,125 @@ def test_what_happens_between_two_slices_does_no_harm(view: Callable[..., Any]) 
     def decide() -> None:
         play(engine, propose(1, f"later-{next(later)}"))
 
-    wanted = () if view is foremost else (1000, "")
+    wanted = () if view is foremost else (AgentsQuestion(),)
     made = whole(view, engine, 2.0, *wanted, between=decide)
 
     assert next(later) == 3
     rows = made if view is foremost else made.agents
     assert {row.agent for row in rows} <= set(names)
     assert len(rows) == (FOREMOST if view is foremost else len(names))
+
+
+def test_agents_show_their_newest_open_action_and_their_last_decision() -> None:
+    engine = played(
+        propose(0, "code", "p1"),
+        propose(1, "code", "p2", type="edit_file", paths=["a.py"]),
+        propose(2, "code", "p3", type="run_shell", text="rm -rf /"),
+        propose(3, "idle", "p1"),
+        outcome(4, "p1", agent="idle"),
+    )
+
+    code, idle = listed(engine, 5)
+
+    assert code["action"] == {"id": "p2", "type": "edit_file", "since_s": 4.0}
+    last = {name: code["last"][name] for name in ("id", "type", "decision", "at")}
+    assert last == {
+        "id": "p3",
+        "type": "run_shell",
+        "decision": "block",
+        "at": "2026-03-01T12:00:02Z",
+    }
+    assert code["last"]["rule"].startswith("gate.")
+    assert idle["action"] is None
+    assert (idle["last"]["decision"], idle["last"]["rule"]) == ("allow", "")
+
+
+def crowd() -> Engine:
+    """Return an engine of four agents that differ in everything they are sorted by."""
+    return played(
+        propose(0, "bold", "b1", type="run_shell", text="rm -rf /", keyless=True),
+        propose(1, "bold", "b2", keyless=True),
+        propose(1, "calm", "c1", cost_usd=0.5),
+        propose(2, "dull", "d1", cost_usd=0.25),
+        propose(2, "dull", "d2"),
+        outcome(3, "d1", ok=False, agent="dull"),
+        outcome(3, "d2", ok=False, agent="dull"),
+        *(propose(4, "Able", f"a{n}") for n in range(9)),
+        paused("calm"),
+        stop(5, agent="dull"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        ("name", ["Able", "bold", "calm", "dull"]),
+        ("state", ["dull", "calm", "Able", "bold"]),
+        ("errors", ["Able", "bold", "calm", "dull"]),
+        ("money", ["Able", "bold", "dull", "calm"]),
+        ("heard", ["Able", "dull", "bold", "calm"]),
+        ("blocked", ["Able", "calm", "dull", "bold"]),
+    ],
+)
+def test_agents_are_sorted_by_what_is_asked_for(sort: str, names: list[str]) -> None:
+    assert [row["agent"] for row in listed(crowd(), 5, sort=sort)] == names
+
+
+def test_agents_with_the_least_rate_left_come_first() -> None:
+    assert listed(crowd(), 4, sort="rate")[0]["agent"] == "Able"
+
+
+def test_equals_are_in_the_order_of_names_whichever_way_they_are_sorted() -> None:
+    rows = listed(crowd(), 5, sort="errors", descending=True)
+
+    assert [row["agent"] for row in rows] == ["dull", "Able", "bold", "calm"]
+    backwards = [row["agent"] for row in listed(crowd(), 5, descending=True)]
+    assert backwards == ["dull", "calm", "bold", "Able"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ({"state": "executing"}, ["Able", "bold"]),
+        ({"state": "executing", "descending": True}, ["bold", "Able"]),
+        ({"text": "AL"}, ["calm"]),
+        ({"text": "nobody"}, []),
+        ({"key": False}, ["bold"]),
+        ({"key": True}, ["Able", "calm", "dull"]),
+        ({"key": True, "state": "stopped", "text": "d"}, ["dull"]),
+    ],
+)
+def test_agents_that_are_not_wanted_are_left_out(wanted: dict[str, Any], names: list[str]) -> None:
+    page = page_of(crowd(), 5, **wanted)
+
+    assert [row.agent for row in page.agents] == names
+    assert page.total == len(names)
+
+
+def test_any_order_holds_over_pages() -> None:
+    engine = crowd()
+    pages = [page_of(engine, 5, sort="money", limit=3, offset=offset) for offset in (0, 3)]
+
+    assert [[row.agent for row in page.agents] for page in pages] == [
+        ["Able", "bold", "dull"],
+        ["calm"],
+    ]
+    assert [(page.more, page.total) for page in pages] == [(True, 4), (False, 4)]
+
+
+@pytest.mark.parametrize("order", [{"sort": "money"}, {"descending": True}])
+def test_another_order_than_that_of_names_cannot_go_on_after_one(order: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match="use `offset`"):
+        msgspec.convert({"after": "code", **order}, AgentsQuestion)
+
+
+def test_agents_that_are_forgotten_while_they_are_sorted_are_left_out() -> None:
+    names = [f"agent-{number:03}" for number in range(2 * SLICE)]
+    engine = played(*(propose(0, name) for name in names))
+
+    def forget() -> None:
+        engine.keys.agents.pop(names[-1], None)
+
+    page = whole(agents, engine, 1.0, AgentsQuestion(sort="blocked"), between=forget)
+
+    assert [row.agent for row in page.agents] == names[:-1]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from safetyd.core.events.event import Moment
+from safetyd.core.events.history_events import Committed
 from safetyd.core.events.notification_events import ChannelMoved, Due, Told
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
@@ -163,3 +164,18 @@ def test_a_card_says_who_was_told_where_and_when():
     told = {"delivery": due.delivery, "recipient": "alice", "channel": "email"}
     assert before == [{**told, "state": "open", "at": "2026-03-01T12:01:10Z"}]
     assert after == [{**told, "state": "accepted", "at": "2026-03-01T12:01:15Z"}]
+
+
+def test_a_card_and_the_list_of_what_ended_say_what_was_changed() -> None:
+    queue = QueueStory()
+    asked = queue.asks(0, wait=True).request_id
+    queue.answers(5, asked, waits=True)
+    unchanged = plain(request(queue.engine, NOW, asked or ""))["request"]
+
+    about: dict[str, Any] = {"agent": "code", "id": "p1", "why": "after"}
+    queue.happens(Committed(at=at(6), t=6.0, project="shop", commit="4f2a", **about))
+
+    assert "change" not in unchanged
+    kept = {"project": "shop", "commit": "4f2a"}
+    assert plain(request(queue.engine, NOW, asked or ""))["request"]["change"] == kept
+    assert ended(queue)["history"][0]["change"] == kept

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from safetyd.core.engine.engine import Engine
+from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import SafeModeEntered
 from safetyd.core.messages.verdict import Severity
@@ -27,6 +28,7 @@ FACTS: Final = DaemonFacts(
     keys=0,
     web="",
     data_dir="/var/lib/safetyd",
+    disk=DiskUse(level="good", disk="/", free_bytes=3 * 1024**3, total_bytes=4 * 1024**3),
     decisions={Severity.ALLOW: 1},
     failing=(),
     stop_files=(),

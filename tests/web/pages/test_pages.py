@@ -20,13 +20,15 @@ from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.core.text.visible_text import pieces
+from safetyd.html_templates import seen
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
 from safetyd.operators.views.request_facts import facts_of_card
 from safetyd.web.link_view import MAX_LISTED, LinkView, look
-from safetyd.web.pages.page_frame import POLICY, STYLE, ago, moment, seen
+from safetyd.web.pages.page_frame import POLICY, STYLE
 from safetyd.web.pages.request_page import FormDraft, about, request_page
 from safetyd.web.pages.result_pages import list_page, pairing_page, told_page
+from safetyd.web.pages.shown_time import ago, moment
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import NOON, at, propose
 from tests.web.link_site import KEY
@@ -43,6 +45,8 @@ HOSTILE = (
     "Z̸̢̛a̷l̶g̵o̴",
 )
 VOID = {"meta", "input", "br"}
+# Between the parts of these are line ends that nobody sees.
+STRUCTURE = {"html", "head", "body", "main", "form", "ul", "ol", "li", "dl", "div"}
 
 
 class Reader(HTMLParser):
@@ -55,6 +59,7 @@ class Reader(HTMLParser):
         self.text = ""
         self.boxes: list[str] = []
         self._open: list[str] = []
+        self._box = 0  # how deep the box is that is open, if one is
         self.feed(page)
         self.close()
         assert self._open == []
@@ -64,17 +69,21 @@ class Reader(HTMLParser):
         self.attributes += attrs
         if tag not in VOID:
             self._open.append(tag)
-        if tag == "pre":
+        if ("class", "said") in attrs:
             self.boxes.append("")
+            self._box = len(self._open)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
+        if len(self._open) < self._box:
+            self._box = 0
 
     def handle_data(self, data: str) -> None:
-        if "style" in self._open:
+        between = not data.strip() and set(self._open[-1:]) <= STRUCTURE
+        if "style" in self._open or between:
             return
         self.text += data
-        if "pre" in self._open:
+        if self._box:
             self.boxes[-1] += data
 
 
@@ -135,12 +144,14 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
         assert words in page.text
     assert page.boxes == [
         "git push origin main",
-        "Push the release",
+        "-old\n+new",
         "src/a.py",
+        "Push the release",
         "The tests pass",
         "git revert",
-        "diff:\n  -old\n  +new\ntests:\n  passed: 12\ntags:\n  1\n  x",
+        "tests:\n  passed: 12\ntags:\n  1\n  x",
         "ticket: OPS-12",
+        "git push origin old",
     ]
 
 
@@ -256,7 +267,7 @@ def test_nothing_that_would_be_approved_is_cut() -> None:
     page = card(text=text, context=msgspec.Raw(context))
 
     assert page.boxes[0] == text
-    assert page.boxes[1] == f"diff: {'x' * 30_000}"
+    assert page.boxes[1] == "x" * 30_000
 
 
 def test_what_was_typed_into_a_form_is_not_lost_with_it() -> None:
@@ -420,4 +431,4 @@ def test_the_parts_of_a_command_that_do_not_pass_are_marked_and_listed() -> None
 
     assert Reader(html).boxes[0] == text
     assert html.count("<mark>") == html.count("<li>`") == 1
-    assert "<pre>ls; <mark>rm -rf ~/&#x27;&lt;b&gt;&#x27;</mark>; echo ok</pre>" in html
+    assert '<pre class="said">ls; <mark>rm -rf ~/&#39;&lt;b&gt;&#39;</mark>; echo ok</pre>' in html

@@ -1,7 +1,7 @@
 """All detectors that look at one agent, and what they remember of it."""
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from safetyd.core.guards.anomaly.findings import (
     FoundCondition,
     Looked,
 )
+from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.guards.anomaly.presence import NoHuman
 from safetyd.core.guards.anomaly.proposal_detectors import (
     PATIENT,
@@ -43,6 +44,20 @@ MAX_MODELS: Final = 8  # per agent; for one more, the one unused for longest is 
 
 AnyDetector = TypeVar("AnyDetector", bound=Detector)
 OfProposals = RapidIdentical | RepeatedAction | LoopActionType | RapidActions
+OfOutcomes = EscalatingCost | CostPerHour | ErrorRate
+Seen = TypeVar("Seen")
+
+
+class Asked(NamedTuple, Generic[Seen]):
+    """A detector that is asked so often that what is needed of it is looked up once.
+
+    `until_t` says cheaply whether its condition holds; `found` is only called to tell somebody.
+    """
+
+    id: str
+    rank: int  # how severe it can be
+    until_t: Callable[[Seen, float], float]
+    found: Callable[[Seen, float], FoundCondition]
 
 
 class AnomalyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,10 +102,10 @@ class AgentProfile(msgspec.Struct):
         return self.numbers
 
     def baseline(self, model: str) -> Baseline:
-        baseline = self.models.pop(model, None) or Baseline()
-        self.models[model] = baseline
-        if len(self.models) > MAX_MODELS:
-            del self.models[next(iter(self.models))]
+        models = self.models
+        models[model] = baseline = models.pop(model, None) or Baseline()
+        if len(models) > MAX_MODELS:
+            del models[next(iter(models))]
         return baseline
 
     def holding(self, t: float) -> dict[str, int]:
@@ -121,8 +136,10 @@ class Detectors:
     def __init__(self, config: AnomalyConfig) -> None:
         self._config = config
         self._times, self._gap_s = config.rapid_identical.count, config.rapid_actions.gap_s
-        same = _ranked(_enabled(config.rapid_identical, config.repeated_action))
-        acts = _ranked(_enabled(config.loop_action_type, config.rapid_actions))
+        of_same: Sequence[OfProposals] = _enabled(config.rapid_identical, config.repeated_action)
+        of_acts: Sequence[OfProposals] = _enabled(config.loop_action_type, config.rapid_actions)
+        self._of_proposals = (*of_same, *of_acts)
+        same, acts = tuple(map(_of_proposals, of_same)), tuple(map(_of_proposals, of_acts))
         # By whether a proposal's type is patient, and whether it only reads.
         self._asked = {
             (False, False): same + acts,
@@ -137,14 +154,31 @@ class Detectors:
         self._rates: tuple[CostPerHour | ErrorRate, ...] = _enabled(
             config.cost_per_hour, config.error_rate
         )
+        self._of_outcomes = tuple(map(_of_outcomes, (*self._rising, *self._rates)))
         self._outlier = _enabled(config.outlier)
         self._drift = _enabled(config.ewma_latency)
 
     @property
     def severe(self) -> bool:
         """Say whether a proposal can raise a severe finding."""
-        looked_at = (*(one for _, one, _ in self._asked[False, False]), *self._skew)
-        return any(one.most_severe in SEVERE for one in looked_at)
+        return any(one.most_severe in SEVERE for one in (*self._of_proposals, *self._skew))
+
+    def measures(
+        self, agent: AgentProfile, t: float, only: Collection[str] | None = None
+    ) -> Iterator[Measure]:
+        """Yield the numbers that are compared, of all detectors or only of those named."""
+        history, numbers = agent.history, agent.numbers or Numbers()
+        for one in self._of_proposals:
+            if only is None or one.id in only:
+                yield one.measure(history, t)
+        for counts in (*self._rising, *self._iterations, *self._rates, *self._files):
+            if only is None or counts.id in only:
+                yield counts.measure(numbers, t)
+        learning: tuple[Outlier | EwmaLatency, ...] = (*self._outlier, *self._drift)
+        for learns in learning:
+            if only is None or learns.id in only:
+                for model, baseline in agent.models.items():
+                    yield from learns.measures(baseline, model)
 
     def remember(
         self, history: ProposalHistory, event: Proposed | Decided, kind: str, *, reads: bool
@@ -162,26 +196,14 @@ class Detectors:
 
     def holding(self, history: ProposalHistory, *, reads: bool) -> list[tuple[str, FoundCondition]]:
         """Return what holds of the proposal that was taken in last."""
-        asked = self._asked[history.type in PATIENT, reads]
-        return [
-            (id_, one.found(history)) for id_, one, _ in asked if one.until_t(history) > history.t
-        ]
+        asked, t = self._asked[history.type in PATIENT, reads], history.t
+        return [(one.id, one.found(history, t)) for one in asked if one.until_t(history, t) > t]
 
     def proposed(self, agent: AgentProfile, *, reads: bool) -> list[Looked]:
-        """Look at the proposal that was taken in last; what holds as before is only counted."""
-        history, conditions, t = agent.history, agent.conditions, agent.history.t
-        looked: list[Looked] = []
-        for id_, one, rank in self._asked[history.type in PATIENT, reads]:
-            until_t, condition = one.until_t(history), conditions.get(id_)
-            if condition is None:
-                if until_t <= t:
-                    continue
-            elif until_t > t < condition.until_t and condition.holds and rank == condition.raised:
-                condition.count += 1
-                condition.until_t = until_t
-                continue
-            looked.append((id_, one.found(history) if until_t > t else None))
-        return looked
+        """Look at the proposal that was taken in last."""
+        history = agent.history
+        asked = self._asked[history.type in PATIENT, reads]
+        return _looked(asked, history, history.t, agent.conditions)
 
     def skewed(self, event: Proposed | Decided) -> list[Looked]:
         """Look at the time that a proposal gives."""
@@ -204,23 +226,26 @@ class Detectors:
         numbers.tell("errors", metrics.error_rate, t)
         return self.iterated(numbers, t) + self.committed(numbers, t) + self._rated(numbers, t)
 
-    def settled(self, numbers: Numbers, event: Settled) -> list[Looked]:
+    def settled(self, agent: AgentProfile, event: Settled) -> list[Looked]:
         """Take in an outcome."""
-        kept = self._config.error_rate.last
-        numbers.settle(event.t, _usd(event) or 0.0, failed=not event.ok, last=kept)
-        looked: list[Looked] = [(one.id, one.found(numbers)) for one in self._rising]
-        looked += self._rated(numbers, event.t)
+        numbers, t, kept = agent.counted(), event.t, self._config.error_rate.last
+        numbers.settle(t, _usd(event) or 0.0, failed=not event.ok, last=kept)
+        looked = _looked(self._of_outcomes, numbers, t, agent.conditions)
         if event.type == "git_commit" and event.files_changed is not None:
             numbers.files = event.files_changed
-            looked += self.committed(numbers, event.t)
+            looked += self.committed(numbers, t)
         return looked
 
     def compared(self, baseline: Baseline, event: Settled) -> list[Looked]:
         """Compare an outcome with those before, then take it in."""
         sample = _sample(event)
-        looked: list[Looked] = []
-        if any(number is not None for number in sample):
-            looked += [(one.id, one.found(baseline, sample)) for one in self._outlier]
+        if sample.latency_s is sample.usd is sample.tokens is None:
+            return []
+        looked: list[Looked] = [
+            (one.id, found)
+            for one in self._outlier
+            if (found := one.found(baseline, sample)) or one.id in baseline.conditions
+        ]
         config = self._config.ewma_latency
         baseline.add(sample, fast=config.fast, slow=config.slow)
         if sample.latency_s is not None:
@@ -228,16 +253,40 @@ class Detectors:
         return looked
 
     def _rated(self, numbers: Numbers, t: float) -> list[Looked]:
-        return [(one.id, one.found(numbers, t)) for one in self._rates]
+        return [
+            (one.id, one.found(numbers, t) if one.until_t(numbers, t) > t else None)
+            for one in self._rates
+        ]
 
 
 def _enabled(*detectors: AnyDetector) -> tuple[AnyDetector, ...]:
     return tuple(detector for detector in detectors if detector.enabled)
 
 
-def _ranked(detectors: Sequence[OfProposals]) -> tuple[tuple[str, OfProposals, int], ...]:
-    """Put each beside what is looked up of it for every proposal."""
-    return tuple((one.id, one, RANK[one.most_severe]) for one in detectors)
+def _of_proposals(one: OfProposals) -> Asked[ProposalHistory]:
+    return Asked(one.id, RANK[one.most_severe], one.until_t, one.found)
+
+
+def _of_outcomes(one: OfOutcomes) -> Asked[Numbers]:
+    return Asked(one.id, RANK[one.most_severe], one.until_t, one.found)
+
+
+def _looked(
+    asked: Sequence[Asked[Seen]], seen: Seen, t: float, conditions: dict[str, Condition]
+) -> list[Looked]:
+    """Return what begins to hold, or may end; what holds as before is only counted."""
+    looked: list[Looked] = []
+    for id_, rank, until, found in asked:
+        until_t, condition = until(seen, t), conditions.get(id_)
+        if condition is None:
+            if until_t <= t:
+                continue
+        elif until_t > t < condition.until_t and condition.holds and rank == condition.raised:
+            condition.count += 1
+            condition.until_t = until_t
+            continue
+        looked.append((id_, found(seen, t) if until_t > t else None))
+    return looked
 
 
 def _usd(event: Settled) -> float | None:

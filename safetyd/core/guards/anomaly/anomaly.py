@@ -4,7 +4,7 @@ Detectors look at first decisions, outcomes, what agents say of themselves, and 
 proposal that raises a severe finding is itself blocked; what comes after is for pause and stop.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -36,12 +36,13 @@ from safetyd.core.guards.anomaly.agent_profile import (
 from safetyd.core.guards.anomaly.findings import (
     SEVERE,
     Concern,
-    Condition,
+    FoundCondition,
     Looked,
-    raised,
+    begun,
     response,
     would_raise,
 )
+from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.guards.anomaly.presence import HumanConfig, Presence, by_a_person, nobody_for
 from safetyd.core.guards.anomaly.usage_detectors import Trips, trips_of
 from safetyd.core.messages.telemetry import Commit, Iteration, Metrics
@@ -104,6 +105,23 @@ class AnomalyGuard(Guard):
     def holding(self, agent: str, t: float) -> dict[str, int]:
         """Return an agent's conditions that hold, and how often each was seen to so far."""
         return (self._state.agents.get(agent) or AgentProfile()).holding(t)
+
+    def measures(
+        self, agent: str, t: float, only: Collection[str] | None = None
+    ) -> Iterator[Measure]:
+        """Yield what detectors compare of an agent, of all of them or only of those named."""
+        known = self._state.agents.get(agent)
+        if known is not None:
+            for measure in self._detectors.measures(known, t, only):
+                yield msgspec.structs.replace(measure, agent=agent)
+
+    def trips(self, found: AnomalyFound, t: float) -> Measure | None:
+        """Return how often the breaker of a finding opened, as far as that is kept."""
+        for whose in (found.agent or "", KEYLESS):
+            if trips := self._state.trips.get(f"{whose} {found.breaker}"):
+                measure = self._config.breaker_oscillation.measure(found.breaker or "", trips, t)
+                return msgspec.structs.replace(measure, agent=found.agent)
+        return None
 
     def since_human_s(self, t: float) -> float:
         return self._state.people.away_s(t)
@@ -174,19 +192,22 @@ class AnomalyGuard(Guard):
             numbers = agent.counted()
             numbers.dispatches.add(event.t, 1.0)
             looked += self._detectors.iterated(numbers, event.t)
-        return self._raised(event, agent.conditions, looked, event.agent) if looked else ()
+        if not looked:
+            return ()
+        return self._raised(event, event.agent, begun(event.t, agent.conditions, looked))
 
     def _settled(self, event: Settled) -> Sequence[Event]:
         agent = self._state.agents.get(event.agent)
         if agent is None:
             return ()
-        looked = self._detectors.settled(agent.counted(), event)
+        looked = self._detectors.settled(agent, event)
         baseline = agent.baseline(event.model or "")
         compared = self._detectors.compared(baseline, event)
-        return [
-            *self._raised(event, agent.conditions, looked, event.agent),
-            *self._raised(event, baseline.conditions, compared, event.agent),
-        ]
+        if not looked and not compared:
+            return ()
+        found = begun(event.t, agent.conditions, looked)
+        found += begun(event.t, baseline.conditions, compared)
+        return self._raised(event, event.agent, found)
 
     def _reported(self, event: Reported) -> Sequence[Event]:
         # Names without a key are bounded, and only their proposals make them known.
@@ -205,7 +226,9 @@ class AnomalyGuard(Guard):
                 numbers = agent.counted()
                 numbers.files = files
                 looked = self._detectors.committed(numbers, event.t)
-        return self._raised(event, agent.conditions, looked, event.agent)
+        if not looked:
+            return ()
+        return self._raised(event, event.agent, begun(event.t, agent.conditions, looked))
 
     def _tripped(self, event: BreakerMoved) -> Sequence[Event]:
         detector = self._config.breaker_oscillation
@@ -215,8 +238,8 @@ class AnomalyGuard(Guard):
         trips = trips_of(self._state.trips, f"{whose} {event.breaker}")
         trips.add(event.t, detector.trips)
         looked: list[Looked] = [(detector.id, detector.found(event.breaker, trips, event.t))]
-        concern = Concern(self._state.epoch, event.agent, event.breaker)
-        return raised(event, trips.conditions, looked, concern)
+        found = begun(event.t, trips.conditions, looked)
+        return self._raised(event, event.agent, found, event.breaker)
 
     def _alone(self, tick: Ticked) -> Sequence[Event]:
         """Say that nobody is there, and enter safe mode if that is wished."""
@@ -259,6 +282,14 @@ class AnomalyGuard(Guard):
         return agent
 
     def _raised(
-        self, event: Event, conditions: dict[str, Condition], looked: Sequence[Looked], agent: str
-    ) -> list[Event]:
-        return raised(event, conditions, looked, Concern(self._state.epoch, agent))
+        self,
+        event: Event,
+        agent: str | None,
+        found: Sequence[tuple[str, FoundCondition]],
+        breaker: str | None = None,
+    ) -> Sequence[Event]:
+        """Return what follows from conditions that begin to hold."""
+        if not found:
+            return ()
+        concern = Concern(self._state.epoch, agent, breaker)
+        return [e for id_, one in found for e in response(event, id_, one, concern)]

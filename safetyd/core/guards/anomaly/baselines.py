@@ -1,13 +1,14 @@
 """How long, how dear and how many tokens one agent's calls of one model usually are."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, ClassVar, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from safetyd.core.guards.anomaly.findings import Condition, Detector, FoundCondition, Level
+from safetyd.core.guards.anomaly.measures import Measure, Unit, values
 from safetyd.core.messages.money import dollars, nano
 
 MAX_SAMPLES: Final = 100
@@ -37,16 +38,14 @@ class Baseline(msgspec.Struct):
 
     def add(self, sample: Sample, *, fast: float, slow: float) -> None:
         """Take in an outcome; `fast` and `slow` are the weights of a new latency."""
-        for kept, number in (
-            (self.latency, sample.latency_s),
-            (self.cost, sample.usd),
-            (self.tokens, sample.tokens),
-        ):
-            if number is not None:
-                kept.append(min(number, _MOST))
-                del kept[:-MAX_SAMPLES]
-        if sample.latency_s is not None:
-            self._average(min(sample.latency_s, _MOST), fast, slow)
+        latency_s, usd, tokens = sample
+        if latency_s is not None:
+            _keep(self.latency, latency_s)
+            self._average(min(latency_s, _MOST), fast, slow)
+        if usd is not None:
+            _keep(self.cost, usd)
+        if tokens is not None:
+            _keep(self.tokens, tokens)
 
     def _average(self, latency_s: float, fast: float, slow: float) -> None:
         if not self.latencies:
@@ -66,22 +65,51 @@ class Outlier(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at_least: Annotated[int, Meta(ge=2, le=MAX_SAMPLES)] = 10
 
     def found(self, before: Baseline, sample: Sample) -> FoundCondition | None:
-        odd = (
-            self._odd("latency", _seconds, before.latency, sample.latency_s)
-            or self._odd("cost", _dollars, before.cost, sample.usd)
-            or self._odd("tokens", "{:.0f}".format, before.tokens, sample.tokens)
-        )
+        latency_s, usd, tokens = sample
+        odd = ""
+        if latency_s is not None:
+            odd = self._odd("latency", _seconds, before.latency, latency_s)
+        if usd is not None:
+            odd = odd or self._odd("cost", _dollars, before.cost, usd)
+        if tokens is not None:
+            odd = odd or self._odd("tokens", "{:.0f}".format, before.tokens, tokens)
         return FoundCondition(self.severity, f"Statistical outlier: {odd}") if odd else None
 
     def _odd(
-        self, what: str, write: Callable[[float], str], before: list[float], number: float | None
+        self, what: str, write: Callable[[float], str], before: list[float], number: float
     ) -> str:
-        if number is None or len(before) < self.at_least:
+        if len(before) < self.at_least:
             return ""
         mean, z = standing(min(number, _MOST), before)
         if abs(z) <= self.z:
             return ""
         return f"{what} {write(number)} (mean {write(mean)}, z {z:.1f})"
+
+    def measures(self, baseline: Baseline, model: str) -> Iterator[Measure]:
+        """Yield the last latency, cost and tokens beside what was usual before, if known."""
+        kept: tuple[tuple[Unit, list[float]], ...] = (
+            ("s", baseline.latency),
+            ("usd", baseline.cost),
+            ("tokens", baseline.tokens),
+        )
+        for unit, numbers in kept:
+            if numbers:
+                yield self._measure(unit, numbers, model)
+
+    def _measure(self, unit: Unit, numbers: list[float], model: str) -> Measure:
+        measure = Measure(
+            detector=self.id, unit=unit, now=numbers[-1], model=model, values=values(numbers)
+        )
+        if len(numbers) <= self.at_least:
+            return measure
+        mean, deviation = spread(numbers[:-1])
+        return msgspec.structs.replace(
+            measure,
+            usual=mean,
+            deviation=deviation,
+            most=mean + self.z * deviation,
+            least=max(mean - self.z * deviation, 0.0),
+        )
 
 
 class EwmaLatency(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,16 +129,41 @@ class EwmaLatency(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         of_late, usually = _seconds(with_it.fast_s), _seconds(with_it.slow_s)
         return FoundCondition(self.severity, f"Latency drift: {of_late}, usually {usually}")
 
+    def measures(self, baseline: Baseline, model: str) -> Iterator[Measure]:
+        """Yield the latency of late beside the usual one, if there was any."""
+        if baseline.latencies:
+            learnt = baseline.latencies > self.after
+            yield Measure(
+                detector=self.id,
+                unit="s",
+                now=baseline.fast_s,
+                usual=baseline.slow_s,
+                most=self.times * baseline.slow_s if learnt else None,
+                model=model,
+                values=values(baseline.latency),
+            )
+
+
+def _keep(numbers: list[float], number: float) -> None:
+    numbers.append(min(number, _MOST))
+    if len(numbers) > MAX_SAMPLES:
+        del numbers[0]
+
 
 def standing(number: float, before: list[float]) -> tuple[float, float]:
     """Return the mean of `before`, and how many standard deviations `number` is from it."""
-    if before.count(before[0]) == len(before):
-        return before[0], 0.0 if number == before[0] else math.copysign(
-            math.inf, number - before[0]
-        )
-    mean = math.fsum(before) / len(before)
-    deviation = math.dist(before, [mean] * len(before)) / math.sqrt(len(before))
-    return mean, (number - mean) / deviation
+    mean, deviation = spread(before)
+    if deviation:
+        return mean, (number - mean) / deviation
+    return mean, 0.0 if number == mean else math.copysign(math.inf, number - mean)
+
+
+def spread(numbers: list[float]) -> tuple[float, float]:
+    """Return the mean, and the standard deviation from it."""
+    if numbers.count(numbers[0]) == len(numbers):
+        return numbers[0], 0.0
+    mean = math.fsum(numbers) / len(numbers)
+    return mean, math.dist(numbers, [mean] * len(numbers)) / math.sqrt(len(numbers))
 
 
 def _seconds(seconds: float) -> str:

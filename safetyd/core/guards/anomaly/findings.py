@@ -13,6 +13,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound, Paused, Stopped
 
 QUIET_S: Final = 600.0
+NEVER: Final = -math.inf  # when a condition stops holding that does not hold
 Level = Literal["low", "medium", "high", "critical"]
 LEVELS: Final[tuple[Level, ...]] = ("low", "medium", "high", "critical")
 SEVERE: Final[tuple[Level, ...]] = ("high", "critical")
@@ -91,20 +92,19 @@ class Concern(NamedTuple):
     breaker: str | None = None
 
 
-def raised(
-    cause: Event, conditions: dict[str, Condition], looked: Sequence[Looked], concern: Concern
-) -> list[Event]:
-    """Bring the conditions up to date; return what follows from those that begin to hold."""
-    caused: list[Event] = []
+def begun(
+    t: float, conditions: dict[str, Condition], looked: Sequence[Looked]
+) -> list[tuple[str, FoundCondition]]:
+    """Bring the conditions up to date; return those that begin to hold, to be raised."""
+    raised: list[tuple[str, FoundCondition]] = []
     for id_, found in looked:
-        condition = conditions.get(id_)
-        if condition is None:
+        if id_ not in conditions:
             if found is None:
                 continue
-            condition = conditions[id_] = Condition()
-        if condition.update(cause.t, found) and found is not None:
-            caused += response(cause, id_, found, concern)
-    return caused
+            conditions[id_] = Condition()
+        if conditions[id_].update(t, found) and found is not None:
+            raised.append((id_, found))
+    return raised
 
 
 def would_raise(condition: Condition | None, t: float, found: FoundCondition) -> bool:

@@ -11,11 +11,11 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import RANK, Detector, FoundCondition, Level
+from safetyd.core.guards.anomaly.findings import NEVER, RANK, Detector, FoundCondition, Level
+from safetyd.core.guards.anomaly.measures import Measure, ages
 from safetyd.core.messages.verdict import after
 
 MAX_ACTIONS: Final = 64  # different actions whose times are kept
-NEVER: Final = -math.inf
 # Types that are repeated while waiting.
 PATIENT: Final = frozenset({"scroll", "key", "wait"})
 
@@ -77,16 +77,29 @@ class RapidIdentical(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     count: Annotated[int, Meta(ge=2, le=100)] = 5
     within_s: Seconds = 10.0
 
-    def until_t(self, history: ProposalHistory) -> float:
+    def until_t(self, history: ProposalHistory, _t: float) -> float:
         times = history.times[history.last]
         return times[-self.count] + self.within_s if len(times) >= self.count else NEVER
 
-    def found(self, history: ProposalHistory) -> FoundCondition:
+    def found(self, history: ProposalHistory, t: float) -> FoundCondition:
         message = f"{history.type} {self.count} times in {self.within_s:g} s"
-        until_t = self.until_t(history)
-        remedy = after(until_t - history.t)
+        until_t = self.until_t(history, t)
+        remedy = after(until_t - t)
         return FoundCondition(
             self.severity, f"Rapid identical requests: {message}", until_t, remedy
+        )
+
+    def measure(self, history: ProposalHistory, t: float) -> Measure:
+        """Return how often the last action was proposed of late."""
+        times = history.times.get(history.last, [])
+        recent = sum(t - time < self.within_s for time in times)
+        return Measure(
+            detector=self.id,
+            unit="times",
+            now=recent,
+            most=self.count - 1,
+            values=(1.0,) * len(times),
+            ages_s=ages(times, t),
         )
 
 
@@ -95,12 +108,16 @@ class RepeatedAction(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max: Count = 5
 
-    def until_t(self, history: ProposalHistory) -> float:
+    def until_t(self, history: ProposalHistory, _t: float) -> float:
         return math.inf if history.in_a_row > self.max else NEVER
 
-    def found(self, history: ProposalHistory) -> FoundCondition:
+    def found(self, history: ProposalHistory, _t: float) -> FoundCondition:
         message = f"Repeated action: {history.type} {history.in_a_row} times"
         return FoundCondition(self.severity, message, remedy="after another action")
+
+    def measure(self, history: ProposalHistory, _t: float) -> Measure:
+        """Return how often the last action was proposed in a row."""
+        return Measure(detector=self.id, unit="times", now=history.in_a_row, most=self.max)
 
 
 class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,16 +134,20 @@ class LoopActionType(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     def most_severe(self) -> Level:
         return max(self.severity, self.same_action_severity, key=RANK.__getitem__)
 
-    def until_t(self, history: ProposalHistory) -> float:
+    def until_t(self, history: ProposalHistory, _t: float) -> float:
         alike = history.one_type
         loops = alike >= self.at_least and (alike >= self.last or alike == history.acts)
         return math.inf if loops else NEVER
 
-    def found(self, history: ProposalHistory) -> FoundCondition:
+    def found(self, history: ProposalHistory, _t: float) -> FoundCondition:
         looked_at = min(history.acts, self.last)
         severity = self.most_severe if history.one_action >= looked_at else self.severity
         message = f"Potential loop detected: same action repeated {looked_at} times"
         return FoundCondition(severity, message, remedy="after an action of another type")
+
+    def measure(self, history: ProposalHistory, _t: float) -> Measure:
+        """Return how many acts in a row were of one type."""
+        return Measure(detector=self.id, unit="actions", now=history.one_type, most=self.last - 1)
 
 
 class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,14 +160,18 @@ class RapidActions(Detector, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     at_least: Count = 5
     gap_s: Seconds = 5.0
 
-    def until_t(self, history: ProposalHistory) -> float:
+    def until_t(self, history: ProposalHistory, _t: float) -> float:
         soon = history.rapid
         rapid = soon >= self.at_least and (soon >= self.last or soon == history.acts)
         return math.inf if rapid else NEVER
 
-    def found(self, history: ProposalHistory) -> FoundCondition:  # noqa: ARG002
+    def found(self, _history: ProposalHistory, _t: float) -> FoundCondition:
         remedy = f"{self.gap_s:g} s after the act before it"
         return FoundCondition(self.severity, "Unusually rapid actions detected", remedy=remedy)
+
+    def measure(self, history: ProposalHistory, _t: float) -> Measure:
+        """Return how many acts in a row came soon after one another."""
+        return Measure(detector=self.id, unit="actions", now=history.rapid, most=self.last - 1)
 
 
 class TimeSkew(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,7 @@
 """What an agent uses up and breaks: rounds, money, files, errors, and breakers again and again.
 
 What it says of itself counts where it is more than we know, for an hour.
+Detectors that are asked about every outcome have `until_t`, as those of proposals do.
 """
 
 import math
@@ -9,10 +10,18 @@ from typing import Annotated, ClassVar, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import Condition, Detector, FoundCondition, Level
+from safetyd.core.guards.anomaly.findings import (
+    NEVER,
+    Condition,
+    Detector,
+    FoundCondition,
+    Level,
+)
+from safetyd.core.guards.anomaly.measures import Measure, ages, values
 
 HOUR_S: Final = 3600.0
 SLOT_S: Final = 60.0
+_ROUNDED: Final = 1e-9
 Told = Literal["iterations", "cost", "files", "errors"]
 Count = Annotated[int, Meta(ge=1, le=1000)]
 MAX_BREAKERS: Final = 1_000
@@ -26,8 +35,8 @@ class Hour(msgspec.Struct):
     amounts: list[float] = []
 
     def add(self, t: float, amount: float) -> None:
-        expired = self._expired(t)
-        del self.first_t[:expired], self.last_t[:expired], self.amounts[:expired]
+        if expired := self._expired(t):
+            del self.first_t[:expired], self.last_t[:expired], self.amounts[:expired]
         if self.first_t and t < self.first_t[-1] + SLOT_S:
             self.last_t[-1] = t
             self.amounts[-1] += amount
@@ -41,13 +50,19 @@ class Hour(msgspec.Struct):
         return round(sum(self.amounts[self._expired(t) :]), 9)
 
     def above_until_t(self, most: float) -> float:
-        """Return when the sum is no more than `most` if nothing is added."""
-        left = sum(self.amounts)
-        for last_t, amount in zip(self.last_t, self.amounts, strict=True):
-            left -= amount
-            if round(left, 9) <= most:
+        """Return when the sum is no more than `most` if nothing is added; if it is not, `NEVER`."""
+        newest = 0.0
+        for last_t, amount in zip(reversed(self.last_t), reversed(self.amounts), strict=True):
+            newest += amount
+            # What is further above than that, no rounding brings below.
+            if newest > most + _ROUNDED or round(newest, 9) > most:
                 return last_t + HOUR_S
-        return -math.inf
+        return NEVER
+
+    def series(self, t: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the amounts of the last hour by the minute, and how long ago each began."""
+        expired = self._expired(t)
+        return values(self.amounts[expired:]), ages(self.first_t[expired:], t)
 
     def _expired(self, t: float) -> int:
         for index, last_t in enumerate(self.last_t):
@@ -74,7 +89,8 @@ class Numbers(msgspec.Struct):
         """Take note of an outcome; `last` is how many are kept to tell errors by."""
         self.cost.add(t, cost)
         self.failed.append(failed)
-        del self.failed[:-last]
+        if len(self.failed) > last:
+            del self.failed[:-last]
         self.rising = self.rising + 1 if self.outcomes and cost > self.last_cost else 1
         self.outcomes += 1
         self.last_cost = cost
@@ -86,7 +102,7 @@ class Numbers(msgspec.Struct):
 
     def told_of(self, what: Told, t: float) -> float:
         """Return what the agent said in the last hour, or 0."""
-        return self.told[what] if t - self.told_t.get(what, -math.inf) < HOUR_S else 0.0
+        return self.told[what] if what in self.told and t - self.told_t[what] < HOUR_S else 0.0
 
     def iterations(self, t: float) -> float:
         ours = max(self.rounds.total(t), self.dispatches.total(t))
@@ -111,11 +127,17 @@ class EscalatingCost(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
     last: Count = 10
     at_least: Count = 5
 
-    def found(self, numbers: Numbers) -> FoundCondition | None:
+    def until_t(self, numbers: Numbers, _t: float) -> float:
         looked_at = min(numbers.outcomes, self.last)
-        if looked_at < self.at_least or numbers.rising < looked_at:
-            return None
+        rises = looked_at >= self.at_least and numbers.rising >= looked_at
+        return math.inf if rises else NEVER
+
+    def found(self, _numbers: Numbers, _t: float) -> FoundCondition:
         return FoundCondition(self.severity, "Escalating resource usage detected")
+
+    def measure(self, numbers: Numbers, _t: float) -> Measure:
+        """Return how many outcomes in a row cost more than the one before."""
+        return Measure(detector=self.id, unit="outcomes", now=numbers.rising, most=self.last - 1)
 
 
 class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,19 +155,44 @@ class IterationsPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fiel
             until_t = max(hour.above_until_t(self.max) for hour in ours)
         return FoundCondition(self.severity, f"High iteration velocity: {iterations:g}/hr", until_t)
 
+    def measure(self, numbers: Numbers, t: float) -> Measure:
+        """Return the rounds of the last hour, as they came or as they were dispatched."""
+        ours = max(numbers.rounds, numbers.dispatches, key=lambda hour: hour.total(t))
+        rounds, ages_s = ours.series(t)
+        return Measure(
+            detector=self.id,
+            unit="rounds",
+            now=numbers.iterations(t),
+            most=self.max,
+            values=rounds,
+            ages_s=ages_s,
+        )
+
 
 class CostPerHour(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: ClassVar[str] = "cost_per_hour"
 
     max_usd: Annotated[float, Meta(ge=0)] = 5.0
 
-    def found(self, numbers: Numbers, t: float) -> FoundCondition | None:
-        usd = numbers.hourly_cost(t)
-        if usd <= self.max_usd:
-            return None
+    def until_t(self, numbers: Numbers, t: float) -> float:
         told = numbers.told_of("cost", t) > self.max_usd
-        until_t = math.inf if told else numbers.cost.above_until_t(self.max_usd)
-        return FoundCondition(self.severity, f"High API cost: ${usd:.2f}/hr", until_t)
+        return math.inf if told else numbers.cost.above_until_t(self.max_usd)
+
+    def found(self, numbers: Numbers, t: float) -> FoundCondition:
+        message = f"High API cost: ${numbers.hourly_cost(t):.2f}/hr"
+        return FoundCondition(self.severity, message, self.until_t(numbers, t))
+
+    def measure(self, numbers: Numbers, t: float) -> Measure:
+        """Return what was spent in the last hour."""
+        spent, ages_s = numbers.cost.series(t)
+        return Measure(
+            detector=self.id,
+            unit="usd",
+            now=numbers.hourly_cost(t),
+            most=self.max_usd,
+            values=spent,
+            ages_s=ages_s,
+        )
 
 
 class FilesPerCommit(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,6 +206,10 @@ class FilesPerCommit(Detector, frozen=True, kw_only=True, forbid_unknown_fields=
             return None
         return FoundCondition(self.severity, f"Many file changes: {files:g} files")
 
+    def measure(self, numbers: Numbers, t: float) -> Measure:
+        """Return how many files the last commit changed."""
+        return Measure(detector=self.id, unit="files", now=numbers.files_changed(t), most=self.max)
+
 
 class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: ClassVar[str] = "error_rate"
@@ -167,11 +218,22 @@ class ErrorRate(Detector, frozen=True, kw_only=True, forbid_unknown_fields=True)
     last: Count = 100
     at_least: Count = 20
 
-    def found(self, numbers: Numbers, t: float) -> FoundCondition | None:
+    def until_t(self, numbers: Numbers, t: float) -> float:
+        return math.inf if numbers.error_ratio(t, self.at_least) > self.max else NEVER
+
+    def found(self, numbers: Numbers, t: float) -> FoundCondition:
         ratio = numbers.error_ratio(t, self.at_least)
-        if ratio <= self.max:
-            return None
         return FoundCondition(self.severity, f"High error rate: {ratio:.1%}")
+
+    def measure(self, numbers: Numbers, t: float) -> Measure:
+        """Return which part of the last outcomes failed; in the series 1 is a failure."""
+        return Measure(
+            detector=self.id,
+            unit="ratio",
+            now=round(numbers.error_ratio(t, self.at_least), 6),
+            most=self.max,
+            values=values(numbers.failed),
+        )
 
 
 class Trips(msgspec.Struct):
@@ -200,6 +262,19 @@ class BreakerOscillation(Detector, frozen=True, kw_only=True, forbid_unknown_fie
             f"in {self.within_s / 60:g} min"
         )
         return FoundCondition(self.severity, message, trips.times[0] + self.within_s)
+
+    def measure(self, breaker: str, trips: Trips, t: float) -> Measure:
+        """Return how often a breaker opened of late."""
+        recent = sum(t - time < self.within_s for time in trips.times)
+        return Measure(
+            detector=self.id,
+            unit="times",
+            now=recent,
+            most=self.trips - 1,
+            breaker=breaker,
+            values=(1.0,) * len(trips.times),
+            ages_s=ages(trips.times, t),
+        )
 
 
 def trips_of(breakers: dict[str, Trips], key: str) -> Trips:

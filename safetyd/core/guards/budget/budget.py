@@ -128,17 +128,38 @@ class Budget(Guard):
             self._ledger.balances.day(number),
             self._ledger.balances.date(number).isoformat(),
         )
-        _, _, of_day, of_agent, of_model = self._limits
+        _, _, of_day, of_agent, _ = self._limits
         yield Standing("day", name, None, day.total, of_day)
         for agent, account in day.agents.items():
             yield Standing("agent", agent, agent, account, of_agent)
-        for model, account in day.models.items():
-            yield Standing("model", model, None, account, of_model)
+        yield from self.of_models(at)
         for party, part in day.parts.items():
             shares = self._shares_of(keyless=party == KEYLESS)
             yield from _of_party(party, part.total, part.models, shares)
         for agent in self._ledger.balances.agents:
             yield from self._standings_of(agent)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Return the agents that have accounts."""
+        return tuple(self._ledger.balances.agents)
+
+    def of_agent(self, agent: str, at: datetime) -> Iterator[Standing]:
+        """Yield every budget that an agent has to itself: of the day, of chains and sessions."""
+        yield self.day_of(agent, at)
+        if agent in self._ledger.balances.agents:
+            yield from self._standings_of(agent)
+
+    def of_models(self, at: datetime) -> Iterator[Standing]:
+        """Yield the day's budget of each model."""
+        for model, account in self._ledger.balances.day(at.toordinal()).models.items():
+            yield Standing("model", model, None, account, self._limits[4])
+
+    def spent_today(self, at: datetime) -> tuple[int, int]:
+        """Return the number of the day that money counts in now, and what was spent in it."""
+        number = at.toordinal()
+        day = self._ledger.balances.day(number)
+        return max(number, day.number), day.total.spent
 
     def raisable(self, scope: str, name: str, at: datetime) -> tuple[Standing, ...]:
         """Return what an operator raises for the day, as far as there is a limit."""
@@ -179,7 +200,7 @@ class Budget(Guard):
         said_usd, priced_nano = event.proposal.cost_usd, event.priced_nano
         if said_usd is None and priced_nano is None:
             return self._default
-        return _larger(said_usd, priced_nano, self._default)
+        return larger_cost(said_usd, priced_nano, self._default)
 
     def _affords(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> bool:
         if not self._ledger.balances.affords(proposed, limits, need):
@@ -205,7 +226,8 @@ class Budget(Guard):
         if allowed:
             self._ledger.release_pending(event.agent, event.id)
             self._ledger.reserve(payer, event.id, need, event.t)
-            return self._warnings(payer, event, need)
+            shares = self._shares_of(keyless=event.keyless)
+            return self._warnings(payer, event, need, shares)
         for verdict in event.verdicts:
             if verdict.guard == self.name:
                 return self._refused(event, {verdict.rule, *verdict.also}, need)
@@ -231,17 +253,18 @@ class Budget(Guard):
         return caused
 
     def _settled(self, event: Settled) -> Sequence[Event]:
-        self._ledger.begin(event.at.toordinal())
+        ledger = self._ledger
+        ledger.begin(event.at.toordinal())
         payer = Payer(event.agent, event.session, event.chain, event.model, event.keyless)
         shares = self._shares_of(keyless=event.keyless)
-        self._ledger.hear(payer, event.t)
-        held = self._ledger.release(event.agent, event.id or "")
-        cost = _larger(event.cost_usd, event.priced_nano, held.nano if held else 0)
+        ledger.hear(payer, event.t)
+        held = ledger.release(event.agent, event.id or "")
+        cost = larger_cost(event.cost_usd, event.priced_nano, held.nano if held else 0)
         if held is None or not held.nano:  # without a reservation it is today's money
-            self._ledger.spend_unreserved(payer, cost, event.t, shares)
+            ledger.spend_unreserved(payer, cost, event.t, shares)
         else:
-            self._ledger.spend(self._ledger.named(held, event.model), cost, shares)
-        return self._warnings(payer, event, 0)
+            ledger.spend(ledger.named(held, event.model), cost, shares)
+        return self._warnings(payer, event, 0, shares)
 
     def _dropped(self, event: Dropped) -> None:
         self._ledger.release_pending(event.agent, event.id)
@@ -266,12 +289,18 @@ class Budget(Guard):
         self._ledger.begin(event.at.toordinal())
         self._ledger.lift(event.scope, event.id, nano(event.usd))
 
-    def _warnings(self, payer: Payer, event: Decided | Settled, need: int) -> Sequence[Event]:
-        number = event.at.toordinal()
-        limits, shares = self._limits_of(event), self._shares_of(keyless=event.keyless)
-        accounts = self._ledger.balances.find(payer, number, event.t)
-        part = self._ledger.balances.part(payer, number)
-        if not any(map(self._warns, (*accounts, *part), (*limits, *shares))):
+    def _warnings(
+        self, payer: Payer, event: Decided | Settled, need: int, shares: Shares
+    ) -> Sequence[Event]:
+        number, limits, balances = (
+            event.at.toordinal(),
+            self._limits_of(event),
+            self._ledger.balances,
+        )
+        warns = any(map(self._warns, balances.find(payer, number, event.t), limits))
+        if not warns and shares is not NO_SHARES:
+            warns = any(map(self._warns, balances.part(payer, number), shares))
+        if not warns:
             return ()
         warned: list[Event] = []
         for standing in self._touched(payer, event, limits, shares):
@@ -352,7 +381,7 @@ def _is_free(proposal: Proposal, kind: Kind) -> bool:
     return proposal.model is proposal.provider is None and kind.type not in _PAID
 
 
-def _larger(said_usd: float | None, priced_nano: int | None, neither: int) -> int:
+def larger_cost(said_usd: float | None, priced_nano: int | None, neither: int) -> int:
     """Return the larger of what the agent says and what its tokens cost, as far as given."""
     if said_usd is None:
         return neither if priced_nano is None else priced_nano

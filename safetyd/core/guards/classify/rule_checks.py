@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from safetyd.core.action_types import Kinds
-from safetyd.core.guards.projects import ProjectTable
+from safetyd.core.guards.projects import ProjectFields
 from safetyd.core.guards.rules import (
     WEEKDAYS,
     CustomRule,
@@ -29,7 +29,7 @@ _is_name = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z").match
 
 
 def problems(
-    rules: RulesConfig, projects: Mapping[str, ProjectTable], kinds: Kinds
+    rules: RulesConfig, projects: Mapping[str, ProjectFields], kinds: Kinds
 ) -> list[Problem]:
     """Return every mistake of the operator's; what a project's `file` says is not among them."""
     wrong = [*_table_problems("rules", rules), *_list_problems("rules", rules, kinds)]
@@ -46,7 +46,7 @@ def file_problems(rules: ProjectRules) -> list[Problem]:
 
 
 def _project_problems(
-    path: str, project: ProjectTable, base: RulesConfig, kinds: Kinds
+    path: str, project: ProjectFields, base: RulesConfig, kinds: Kinds
 ) -> Iterator[Problem]:
     if project.root and not project.root.startswith("/"):
         yield f"{path}.root", f"{project.root!r} must be an absolute path"

@@ -65,6 +65,19 @@ class RateState(msgspec.Struct):
         return self.keyless if keyless else self.proposing
 
 
+class BucketLevel(NamedTuple):
+    """What a bucket holds now, at most holds, and gains in a second."""
+
+    tokens: float
+    burst: float
+    per_s: float
+
+    @property
+    def full_s(self) -> float:
+        """Return in how many seconds it is full if nobody takes any more."""
+        return (self.burst - self.tokens) / self.per_s
+
+
 class RateReserve(NamedTuple):
     """The tokens that must stay in the common bucket and in a model's."""
 
@@ -116,6 +129,32 @@ class RateLimiter(Guard):
         self._state = RateState()
         self.hears = hearing(on(Decided, self._decided), on(NameForgotten, self._forgotten))
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Return the agents whose buckets are known."""
+        return tuple(self._state.agents)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(self._state.models)
+
+    def common_bucket(self, t: float) -> BucketLevel:
+        return BucketLevel(self.common_level(t), self._common.burst, self._common.per_s)
+
+    def keyless_bucket(self, t: float) -> BucketLevel | None:
+        """Return what agents without a key may take of everybody's, if they must leave a part."""
+        if not self._others(keyless=True):
+            return None
+        common, kept = self.common_bucket(t), self._reserve.common
+        return BucketLevel(max(common.tokens - kept, 0.0), common.burst - kept, common.per_s)
+
+    def agent_bucket(self, agent: str, t: float) -> BucketLevel:
+        limit = self._overrides.get(agent, self._agent)
+        return BucketLevel(self.agent_level(agent, t), limit.burst, limit.per_s)
+
+    def model_bucket(self, model: str, t: float) -> BucketLevel:
+        return BucketLevel(self.model_level(model, t), self._model.burst, self._model.per_s)
+
     def common_level(self, t: float) -> float:
         """Return the tokens that are left for everybody."""
         return self._common.level(self._state.common, t)
@@ -162,17 +201,20 @@ class RateLimiter(Guard):
     def _decided(self, event: Decided) -> None:
         if event.verdicts and event.stranger:
             return
-        agent, t, take = event.agent, event.t, event.decision is not BLOCK
+        agent, t = event.agent, event.t
         taker, slot = self._state.agents.get(agent), sliding_window.slot_at(t)
         if taker is None or sliding_window.slot_at(taker.t) != slot:
             taker = self._mark(event, slot)
         own = self._overrides.get(agent, self._agent)
-        (self._common.take if take else self._common.fill)(self._state.common, t)
-        (own.take if take else own.fill)(taker, t)
-        if take:
-            taker.taken[slot % sliding_window.SLOTS] += 1
-            if event.proposal.model:
-                self._model.take(self._bucket(event.proposal.model, t), t)
+        if event.decision is BLOCK:
+            self._common.fill(self._state.common, t)
+            own.fill(taker, t)
+            return
+        self._common.take(self._state.common, t)
+        own.take(taker, t)
+        taker.taken[slot % sliding_window.SLOTS] += 1
+        if event.proposal.model:
+            self._model.take(self._bucket(event.proposal.model, t), t)
 
     def _forgotten(self, event: NameForgotten) -> None:
         self._state.agents.pop(event.agent, None)

@@ -117,6 +117,17 @@ def test_hourly_condition_ends_when_the_hour_is_below_the_limit_again() -> None:
     assert watch.says(HOUR + 601, Metrics(iterations_per_hour=21)) == ["iterations_per_hour"]
 
 
+def test_condition_of_many_rounds_ends_with_them_whatever_was_dispatched_meanwhile() -> None:
+    watch = AnomalyRig()
+    for n in range(20):
+        watch.says(100 * n, Iteration())
+    watch.proposes(1950, type="dispatch")
+    watch.says(2000, Iteration())
+
+    assert watch.guard.holding("code", HOUR - 1) == {"iterations_per_hour": 1}
+    assert watch.guard.holding("code", HOUR) == {}
+
+
 def test_cost_condition_ends_when_the_hour_is_below_the_limit_again() -> None:
     watch = AnomalyRig()
     watch.works(0, cost_usd=2)

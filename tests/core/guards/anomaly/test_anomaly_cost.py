@@ -4,7 +4,7 @@ from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.messages.verdict import ALLOWED
-from tests.core.guards.anomaly.anomaly_rig import AnomalyRig
+from tests.core.guards.anomaly.anomaly_rig import HOUR, AnomalyRig
 from tests.core.guards.guard_rig import KINDS, decided, settled
 from tests.cost import ratio, reading
 from tests.story import propose
@@ -40,3 +40,18 @@ def test_decision_and_outcome_are_remembered_for_a_few() -> None:
 
     assert ratio(lambda: watch.guard.observe(decision), reading, TIMES) < 5
     assert ratio(lambda: watch.guard.observe(outcome), reading, TIMES) < 15
+
+
+def test_outcome_after_a_dear_hour_costs_as_much_as_after_a_dear_minute() -> None:
+    minute, hour = AnomalyRig(), AnomalyRig()
+    minute.works(HOUR, cost_usd=9)
+    for t in range(0, 3601, 60):
+        hour.works(t, cost_usd=9)
+    outcome = settled(HOUR, cost_usd=9)
+
+    after_an_hour = ratio(
+        lambda: hour.guard.observe(outcome), lambda: minute.guard.observe(outcome), TIMES
+    )
+
+    assert hour.guard.gauges("code", HOUR).cost_per_hour_usd > 500
+    assert after_an_hour < 1.5

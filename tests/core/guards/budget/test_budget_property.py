@@ -74,6 +74,7 @@ class Item:
 class Naive:
     items: list[Item] = field(default_factory=list)
     open: dict[tuple[str, str], Item] = field(default_factory=dict)
+    under_way: set[tuple[str, str]] = field(default_factory=set)  # also what costs nothing
     ended: dict[tuple[str, str], int] = field(default_factory=dict)
     heard_t: dict[tuple[str, str], float] = field(default_factory=dict)
     paused: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -132,6 +133,7 @@ class Naive:
                 self.settled(event)
             case Overdue():
                 for id_ in event.ids:
+                    self.under_way.discard((event.agent, id_))
                     if (item := self.open.pop((event.agent, id_), None)) is not None:
                         item.open = False
             case SessionClosed():
@@ -144,6 +146,9 @@ class Naive:
     def decided(self, event: Decided) -> None:
         proposal, agent = event.proposal, event.agent
         refused = self.refuses(event)
+        if self.leaves_all_as_it_is(event):
+            assert not refused
+            return
         self.day = max(self.day, event.at.toordinal())
         self.message(agent, proposal.chain, event.t)
         session = self.session(agent, proposal.session)
@@ -153,15 +158,23 @@ class Naive:
             assert not refused
             if (before := self.open.pop((agent, event.id), None)) is not None:
                 before.open = False
+            self.under_way.add((agent, event.id))
             need = larger(proposal.cost_usd, event.priced_nano, 0.25)
             if need:  # else what it costs after all is money of the day on which that is known
                 item = Item(agent, session, proposal.chain, proposal.model, self.day, need)
                 self.items.append(item)
                 self.open[agent, event.id] = item
 
+    def leaves_all_as_it_is(self, event: Decided) -> bool:
+        """Say whether it is allowed, costs nothing and is new: then no day begins with it."""
+        proposal, known = event.proposal, (event.agent, event.id) in self.under_way
+        free = not larger(proposal.cost_usd, event.priced_nano, 0.25) and proposal.chain is None
+        return event.decision is Severity.ALLOW and free and not known
+
     def settled(self, event: Settled) -> None:
         self.day = max(self.day, event.at.toordinal())
         self.message(event.agent, event.chain, event.t)
+        self.under_way.discard((event.agent, event.id or ""))
         item = self.open.pop((event.agent, event.id or ""), None)
         if item is None:
             session = self.session(event.agent, event.session)
@@ -286,7 +299,7 @@ class Story(RuleBasedStateMachine):
         assert self.replayed().budget.save()() == self.shop.budget.save()()
 
     @invariant()
-    def sums_are_those_of_every_amount_ever(self):
+    def sums_are_those_of_every_amount_ever(self) -> None:
         items = self.naive.items
         for standing in self.shop.budget.standings(LONG_AGO):
             match standing.scope:
@@ -326,6 +339,19 @@ class Story(RuleBasedStateMachine):
             if isinstance(event, BudgetMarked) and event.scope == "day"
         ]
         assert len(today) == len(set(today))
+
+
+def test_what_costs_nothing_begins_no_day():
+    story = Story()
+    story.fan_out([(("code", Proposal(type="read_file", id="p0", cost_usd=1)), None)], 0)
+    story.wall_clock_steps(50_000)
+
+    story.fan_out([(("code", Proposal(type="read_file", id="p1", cost_usd=0)), None)], 0)
+    story.sums_are_those_of_every_amount_ever()
+    story.wall_clock_steps(-50_000)
+
+    story.look("code", 0.5, None, None, None)
+    assert story.shop.reserved("day") == 1
 
 
 Story.TestCase.settings = examples(0.2, stateful_step_count=30)

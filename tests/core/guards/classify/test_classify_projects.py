@@ -107,7 +107,7 @@ def test_a_project_may_let_its_agents_speak_to_people() -> None:
 @pytest.mark.req("S3.7")
 @pytest.mark.req("S3.12")
 @pytest.mark.parametrize("type", ["read_file", "list_files", "edit_file", "create_file"])
-@pytest.mark.parametrize("path", ["../x", "/etc/hosts", "src/../../x", "~/x", "$HOME/x"])
+@pytest.mark.parametrize("path", ["../x", "/mnt/hosts", "src/../../x", "~/x", "$HOME/x"])
 def test_a_path_outside_the_root_is_asked_about(type: str, path: str) -> None:  # noqa: A002
     verdicts = both(web(root="/srv/web"), type, paths=("src/app.py", path))
 
@@ -117,6 +117,16 @@ def test_a_path_outside_the_root_is_asked_about(type: str, path: str) -> None:  
             f"{path!r} is outside the project's /srv/web",
             f"{path!r} may lead outside the project's /srv/web",
         }
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "/usr/bin/ls", "/boot/grub/grub.cfg", "/sys/power/state"]
+)
+def test_a_file_of_the_system_is_asked_about_also_where_no_project_is_named(path: str) -> None:
+    for type_ in ("edit_file", "create_file"):
+        verdict = coding().looks(type_, agent="code", paths=(path,))
+        assert (verdict.decision, verdict.rule) == (ASK, "classify.protected_path")
+    assert coding().looks("read_file", agent="code", paths=(path,)) is ALLOWED
 
 
 @pytest.mark.parametrize("path", ["src/app.py", "/srv/web/x", ".", "../web/x", "/srv/web/"])
@@ -153,11 +163,11 @@ def test_deleting_elsewhere_is_asked_about(paths: tuple[str, ...]) -> None:
 
 
 def test_a_link_that_leads_out_of_a_project_is_outside_and_not_at_home() -> None:
-    read = both(coding(), "read_file", paths=("a",), resolved=("/etc/x",))[0]
-    deleted = both(coding(), "delete_file", paths=("a",), resolved=("/etc/x",))[0]
+    read = both(coding(), "read_file", paths=("a",), resolved=("/mnt/x",))[0]
+    deleted = both(coding(), "delete_file", paths=("a",), resolved=("/mnt/x",))[0]
 
     assert read.rule == "classify.outside_project"
-    assert read.reason == "'/etc/x', to which a link leads, is outside the project's /srv/web"
+    assert read.reason == "'/mnt/x', to which a link leads, is outside the project's /srv/web"
     assert (deleted.rule, deleted.also) == ("classify.high", ("classify.outside_project",))
     assert both(coding(), "read_file", paths=("a",), resolved=("/srv/web/b",))[0] is ALLOWED
 

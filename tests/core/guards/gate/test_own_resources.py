@@ -92,7 +92,11 @@ NAMED = {
         "ls /srv/x/../real/keys",
         "ls ~/x/../state/sd",
     ),
-    "safetyd's address": ("curl http://127.0.0.1:8787/api", "curl localhost:8787"),
+    "safetyd's address": (
+        "curl http://127.0.0.1:8787/api",
+        "curl localhost:8787",
+        "curl http://0a1b.localhost:8787/agents",
+    ),
 }
 
 

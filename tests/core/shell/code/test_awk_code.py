@@ -158,7 +158,6 @@ def test_a_comment_or_an_unused_string_changes_nothing(program: str, words: str)
     assert read_awk(f'BEGIN {{"{words}"}}\n{program}') == read_awk(program)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     "unit",
     ["{print $1}\n", "system(", '"a" | getline;', "print > ", "print ", "x = 1;", "(", '"a"'],

@@ -453,7 +453,6 @@ def test_a_comment_or_an_unused_string_changes_nothing(source: str, words: str) 
         assert read_python(f"{words!r}\n{source}") == read_python(source)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     "unit",
     ["os.system('a')\n", "x = x + 'a'\n", "f('a', b)(c)\n", "a = b = c\n", "for a in b: pass\n"],

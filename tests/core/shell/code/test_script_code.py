@@ -305,7 +305,6 @@ def test_a_comment_changes_nothing(case: tuple[str, str, Code], words: str) -> N
         assert read_script(f"{source}\n{comment} {words}\n", language) == expected
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("unit", ["f('a', b)(c);\n", "`${a}`;", "x = x + 'a'\n", "a[b]", "f(("])
 def test_time_grows_as_the_text(unit: str) -> None:
     work, less = unit * 800, unit * 200

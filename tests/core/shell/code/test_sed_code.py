@@ -118,7 +118,6 @@ def test_a_comment_changes_nothing(script: str, words: str) -> None:
     assert read_sed(f"# {words}\n{script}") == read_sed(script)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     "unit", ["s/a/b/;", "s/[[:a:]/]/b/;", "[", "1,", "s/[[:", "a\\\n", "w x\n"]
 )

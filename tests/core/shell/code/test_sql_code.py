@@ -201,7 +201,6 @@ def test_a_comment_changes_nothing(case: tuple[str, str, Code], words: str) -> N
         assert read_sql(f"{text}\n/* {words} */", program=program) == expected
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("unit", ["select 'a';", "(a,", "drop table a;", "/* a */", "pragma a;"])
 def test_time_grows_as_the_text(unit: str) -> None:
     long, short = unit * 800, unit * 200

@@ -1,0 +1,309 @@
+"""What is served under /api/, as OpenAPI: paths from the table of the daemon, schemas of structs.
+
+Examples are what a daemon answered: `python -m tests.http_examples` asks one anew.
+"""
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from docs.components import Json, schemas_of
+from docs.exchanges import EXCHANGES
+from docs.messages import MESSAGES
+from safetyd import __version__
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.guards.safe_mode import SafeModeStatus
+from safetyd.operators.commands import ExitCommand
+from safetyd.operators.replies import Refusal
+from safetyd.web.v1.event_socket import SEQ_HEADER, FeedQuestion
+from safetyd.web.v1.openapi_file import CONTENT_TYPE
+from safetyd.web.v1.question_routes import PATHS
+
+EXAMPLES: Final = Path(__file__).parent / "http_examples.json"
+IN_DOCUMENT: Final = "#/components/schemas/{name}"
+PREFIX: Final = "/api/v1"
+SAFE_MODE: Final = "/api/agent/safe-mode"
+FEED: Final = "/api/feed"
+
+DESCRIPTION: Final = """\
+JSON for programs of the local operator: all that can be asked on the bus, and safe mode. This
+document is written by docs/generate.py from the structs that the daemon answers with.
+
+Everything needs the bearer of the local operator, which is in keys/operator.token of the data
+directory. Browsers are refused what they ask for pages of other sites. Times are RFC 3339. Answers
+have at most 240 KiB; where `more` follow, ask again `after` the last one. Fields may be added.
+"""
+FOLLOWING: Final = f"""\
+Each frame is one SafetyEvent as JSON, told after it was written down, with its number `seq`. With
+`after` come first those after that number, then what happens, each once and in order; without it
+what happens from now on. The header {SEQ_HEADER} of the answer says after which number that is. Who
+reads too slowly is hung up on with code 1013, a daemon that stops hangs up with 1001, and the
+reason says with which `after` to resume. Nothing is heard: who sends a message is hung up on.
+"""
+
+PARAMETERS: Final[Mapping[str, str]] = {
+    "after": "The last one that is already known; what follows it is told.",
+    "agent": "Only of this agent.",
+    "before": "Only of events before this number.",
+    "channel": "Only on this channel.",
+    "event_type": "Only of this type, such as EMERGENCY_STOP.",
+    "id": "What it is about.",
+    "last": "The agent whose last decision it is about.",
+    "limit": "At most so many.",
+    "ref": "Only what tells of this request or note.",
+    "state": "Only messages of which this became.",
+}
+RESPONSES: Final[Mapping[int, str]] = {
+    400: "A parameter is wrong; the error says which, and how.",
+    401: "The bearer is missing or wrong.",
+    403: "A browser asks for a page of another site.",
+    404: "There is no such thing.",
+    409: "Safe mode is not left now.",
+    410: "Not all that came after it is in the audit files; the error says from where it is.",
+    426: "This is a WebSocket.",
+    429: "Too much is asked, by this operator or by all; try again later.",
+    503: "The daemon cannot answer now; the error says why.",
+}
+RETRIED: Final = frozenset({429, 503})
+
+
+class Problem(msgspec.Struct):
+    """Why a request was not heard at all."""
+
+    error: str
+
+
+class SafeModeHeld(msgspec.Struct):
+    """Why safe mode was not left: it is `cooling_down`, or `several` are in it."""
+
+    error: str
+    cooldown_remaining_ms: int | msgspec.UnsetType = msgspec.UNSET
+    agents: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+OF_STATUS: Final[Mapping[int, type[msgspec.Struct]]] = {401: Problem, 409: SafeModeHeld}
+
+
+class Example(msgspec.Struct):
+    """What was asked, below which path of the document, and what a daemon answered."""
+
+    method: str
+    path: str
+    target: str
+    body: Json | None
+    status: int
+    answer: Json
+
+    @property
+    def request_line(self) -> str:
+        return f"{self.method} {self.target}"
+
+
+class ExampleRecord(msgspec.Struct):
+    """`request` and `commit` are the ids in them: another daemon has other ones."""
+
+    request: str
+    commit: str
+    examples: tuple[Example, ...]
+
+
+def recorded() -> ExampleRecord:
+    return msgspec.json.decode(EXAMPLES.read_bytes(), type=ExampleRecord)
+
+
+def openapi() -> Json:
+    examples = recorded().examples
+    answers = [MESSAGES[f"query_{path.command}_reply"] for path in PATHS.values()]
+    others = (Refusal, Problem, SafeModeStatus, SafeModeHeld, ExitCommand, SafetyEvent)
+    kinds: dict[type[msgspec.Struct], None] = dict.fromkeys([*answers, *others])
+    references, schemas = schemas_of(kinds, IN_DOCUMENT)
+    named = dict(zip(kinds, references, strict=True))
+    # Who asks of one agent is not told of others.
+    of_one = schemas[SafeModeStatus.__name__]
+    of_one["required"] = [name for name in of_one["required"] if name != "agents"]
+    _number(schemas[SafetyEvent.__name__])
+    pages = Pages(named, examples)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "safetyd",
+            "version": __version__,
+            "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "http://127.0.0.1:8787", "description": "As it is unless configured."}],
+        "security": [{"bearer": []}],
+        "paths": {**dict(pages.questions()), **pages.safe_mode(), **pages.others()},
+        "components": {
+            "schemas": schemas,
+            "responses": {f"Status{status}": pages.response(status) for status in RESPONSES},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+class Pages:
+    """The paths of the document."""
+
+    def __init__(
+        self, named: Mapping[type[msgspec.Struct], Json], examples: Iterable[Example]
+    ) -> None:
+        self._named = named
+        self._examples = tuple(examples)
+
+    def questions(self) -> Iterator[tuple[str, Json]]:
+        summaries = {exchange.name: exchange.summary for exchange in EXCHANGES}
+        for below, question in PATHS.items():
+            path, name = f"{PREFIX}{below}", f"query_{question.command}"
+            wrong = [400, 401, 403, *([404] if "{" in path else []), 429, 503]
+            yield (
+                path,
+                {
+                    "get": {
+                        "operationId": "_".join(re.findall(r"\w+", below)),
+                        "summary": summaries[name],
+                        "description": _words(MESSAGES[name]),
+                        "parameters": list(_parameters(question.asked, path, question.without)),
+                        "responses": self._responses(path, MESSAGES[f"{name}_reply"], wrong),
+                    }
+                },
+            )
+
+    def safe_mode(self) -> Json:
+        agent = _parameter("agent", {"type": "string"}, where="query", required=False)
+        left = f"{SAFE_MODE}/exit"
+        bodies = [example.body for example in self._examples if example.path == left]
+        said = {f"example{number}": {"value": body} for number, body in enumerate(bodies, 1)}
+        body = {"application/json": {"schema": self._named[ExitCommand], "examples": said}}
+        return {
+            SAFE_MODE: {
+                "get": {
+                    "operationId": "safe_mode_state",
+                    "summary": "Ask how safe mode is, of one agent or of all.",
+                    "parameters": [agent],
+                    "responses": self._responses(SAFE_MODE, SafeModeStatus, [400, 401, 503]),
+                }
+            },
+            left: {
+                "post": {
+                    "operationId": "safe_mode_exit",
+                    "summary": "Leave safe mode.",
+                    "description": "Before the cooldown is over that takes `force` and a reason.",
+                    "parameters": [agent],
+                    "requestBody": {"required": False, "content": body},
+                    "responses": self._responses(left, SafeModeStatus, [400, 401, 409, 503]),
+                }
+            },
+        }
+
+    def others(self) -> Json:
+        """Return the feed, and where this document is."""
+        begins = {"description": "Where the feed begins.", "schema": {"type": "integer"}}
+        followed = {
+            "description": "The frames that follow.",
+            "headers": {SEQ_HEADER: begins},
+            "content": self._content(SafetyEvent, self._of(FEED, 101)),
+        }
+        wrong = (400, 401, 403, 410, 426, 429, 503)
+        feed = {
+            "operationId": "feed",
+            "summary": "Follow what people are told, over a WebSocket.",
+            "description": FOLLOWING,
+            "parameters": list(_parameters(FeedQuestion, FEED)),
+            "responses": {"101": followed}
+            | {str(status): self._wrong(FEED, status) for status in wrong},
+        }
+        yaml = {"description": "This document.", "content": {CONTENT_TYPE: {}}}
+        document = {
+            "operationId": "openapi",
+            "summary": "Ask for this document.",
+            "parameters": [],
+            "responses": {"200": yaml, "401": self._wrong("", 401)},
+        }
+        return {FEED: {"get": feed}, "/api/openapi.yaml": {"get": document}}
+
+    def response(
+        self, status: int, kind: type[msgspec.Struct] = Refusal, examples: Json | None = None
+    ) -> Json:
+        """Return how a status is described, with examples if there are some."""
+        kind = OF_STATUS.get(status, kind)
+        response: Json = {"description": RESPONSES[status]}
+        if status in RETRIED:
+            seconds = {"description": "In so many seconds.", "schema": {"type": "integer"}}
+            response["headers"] = {"Retry-After": seconds}
+        response["content"] = self._content(kind, examples or {})
+        return response
+
+    def _responses(self, path: str, answer: type[msgspec.Struct], wrong: Iterable[int]) -> Json:
+        right = {
+            "description": "The answer.",
+            "content": self._content(answer, self._of(path, 200)),
+        }
+        return {"200": right} | {str(status): self._wrong(path, status) for status in wrong}
+
+    def _wrong(self, path: str, status: int) -> Json:
+        examples = self._of(path, status)
+        if path.startswith(SAFE_MODE):  # it is older, and its errors have no code
+            return self.response(status, Problem, examples)
+        if examples:
+            return self.response(status, Refusal, examples)
+        return {"$ref": f"#/components/responses/Status{status}"}
+
+    def _content(self, kind: type[msgspec.Struct], examples: Json) -> Json:
+        shown = {"examples": examples} if examples else {}
+        return {"application/json": {"schema": self._named[kind], **shown}}
+
+    def _of(self, path: str, status: int) -> Json:
+        found = [e for e in self._examples if (e.path, e.status) == (path, status)]
+        return {
+            f"example{number}": {"summary": example.request_line, "value": example.answer}
+            for number, example in enumerate(found, 1)
+        }
+
+
+def _number(event: Json) -> None:
+    """Make of a SafetyEvent what a frame has: the number of the journal, and no more of that."""
+    for name in ("event", "at", "t"):
+        del event["properties"][name]
+    event["required"] = [
+        "seq",
+        *(name for name in event["required"] if name in event["properties"]),
+    ]
+    event["properties"]["seq"] = {"type": "integer", "minimum": 1}
+    event["description"] = "What people, logs and dashboards are told."
+
+
+def _parameters(
+    asked: type[msgspec.Struct], path: str, without: Container[str] = ()
+) -> Iterator[Json]:
+    _, schemas = schemas_of([asked], IN_DOCUMENT)
+    schema = schemas[asked.__name__]
+    in_path = re.findall(r"{(\w+)}", path)
+    for name, field in schema["properties"].items():
+        if name in in_path:
+            given = {key: field[key] for key in field if key != "default"}
+            yield _parameter(name, given, "path", required=True)
+        elif name not in without:
+            required = name in schema.get("required", ())
+            yield _parameter(name, _of_text(field), "query", required=required)
+
+
+def _parameter(name: str, schema: Json, where: str, *, required: bool) -> Json:
+    described = {"description": PARAMETERS[name]} if name in PARAMETERS else {}
+    return {"name": name, "in": where, **described, "required": required, "schema": schema}
+
+
+def _of_text(field: Json) -> Json:
+    """Return the schema of a field as a parameter, which cannot be null."""
+    kept = {key: value for key, value in field.items() if key != "default" or value is not None}
+    if "anyOf" not in kept:
+        return kept
+    others = [schema for schema in kept.pop("anyOf") if schema != {"type": "null"}]
+    return {**kept, **(others[0] if len(others) == 1 else {"anyOf": others})}
+
+
+def _words(kind: type) -> str:
+    return " ".join((kind.__doc__ or "").split())

@@ -1,0 +1,61 @@
+"""The prices that the `genai-prices` package knows, read where it is installed.
+
+The package can also fetch newer ones, and that is never asked for.
+"""
+
+import functools
+import math
+from datetime import datetime
+from typing import Final
+
+from genai_prices.data import providers
+from genai_prices.data_snapshot import DataSnapshot
+from genai_prices.types import ModelInfo, calc_unit_price
+
+from safetyd.core.messages.money import MAX_NANO, NANO
+from safetyd.core.messages.proposal import Tokens
+
+MAX_REMEMBERED: Final = 4096  # models and providers are the agents' words
+_MILLION: Final = 1_000_000
+_THOUSAND: Final = 1_000
+
+# Makes the package take "openai/gpt-5" apart, and otherwise go by the model alone.
+_ANY_PROVIDER: Final = "litellm"
+
+
+class PriceTable:
+    """The package's table. A provider that it does not know is no provider."""
+
+    def __init__(self) -> None:
+        self._find = functools.lru_cache(MAX_REMEMBERED)(_find)
+
+    def price(self, model: str, provider: str | None, tokens: Tokens, at: datetime) -> int | None:
+        info = self._find(model, provider)
+        if info is None:
+            return None
+        # `calc_price` of the package does the same for every unit there is, in 100 microseconds.
+        rates = vars(info.get_prices(at))
+        read, written = rates.get("input_mtok"), rates.get("output_mtok")
+        if read is None and written is None:
+            return None  # it is paid by the second or by the picture
+        usd = (
+            calc_unit_price(read, tokens.input, tokens.input, _MILLION)
+            + calc_unit_price(written, tokens.output, tokens.input, _MILLION)
+            + calc_unit_price(rates.get("requests_kcount"), 1, tokens.input, _THOUSAND)
+        )
+        return min(math.ceil(usd * NANO), MAX_NANO)
+
+
+def _find(model: str, provider: str | None) -> ModelInfo | None:
+    if provider is not None and (info := _look_up(model, provider)) is not None:
+        return info
+    return _look_up(model, _ANY_PROVIDER)
+
+
+def _look_up(model: str, provider: str) -> ModelInfo | None:
+    # A snapshot remembers every name that it was ever asked for, so none is kept.
+    snapshot = DataSnapshot(providers=providers, from_auto_update=False)
+    try:
+        return snapshot.find_provider_model(model, None, provider, None)[1]
+    except LookupError:
+        return None

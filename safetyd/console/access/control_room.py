@@ -1,0 +1,120 @@
+"""`safetyd open` and `safetyd sessions`: the control room, and who is signed in to it."""
+
+import os
+import webbrowser
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from safetyd.console.access.browser_names import browser_name
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render.layout import table, when
+from safetyd.console.terminal_text import document, plain
+from safetyd.host import write_whole
+
+
+@click.command("open")
+@click.option("--print", "only_print", is_flag=True, help="Print the link and open nothing.")
+@click.option("--numeric", is_flag=True, help="Lead to 127.0.0.1, for a browser without names.")
+@json_option
+@reaches_daemon
+def open_(location: Location, *, only_print: bool, numeric: bool, as_json: bool) -> None:
+    """Open the control room in a browser, signed in.
+
+    The link signs one browser in, once, within five minutes. Over ssh, forward the port and use
+    `--print`. It leads to a name below localhost that is new with each start of the daemon, so that
+    nothing in the browser can have waited for it. Safari does not find such names: `--numeric`.
+    """
+    answer = anyio.run(_asked, location, "sign_in", {"numeric": numeric})
+    if as_json:
+        click.echo(document(answer))
+        return
+    minutes = round(answer["expires_s"] / 60)
+    if not only_print and _has_browser() and webbrowser.open(_leading_to(answer["url"])):
+        click.echo(f"The control room opens in your browser, signed in as {answer['operator']}.")
+        click.echo("If it does not: safetyd open --print", err=True)
+        return
+    click.echo(answer["url"])
+    click.echo(
+        f"It signs one browser in as {answer['operator']}, once, within {minutes} minutes.",
+        err=True,
+    )
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["list", "end"]), default="list")
+@click.argument("ids", nargs=-1)
+@click.option("--of", "owner", metavar="NAME", default="", help="End all of one operator.")
+@click.option("--all", "everybody", is_flag=True, help="End all.")
+@json_option
+@reaches_daemon
+def sessions(
+    location: Location,
+    action: str,
+    ids: tuple[str, ...],
+    owner: str,
+    *,
+    everybody: bool,
+    as_json: bool,
+) -> None:
+    """Show which browsers are signed in to the control room, or sign them out."""
+    if action == "list":
+        answer = anyio.run(_asked, location, "sessions", {})
+        click.echo(document(answer) if as_json else _listed(answer["sessions"]))
+        return
+    if bool(ids) + bool(owner) + everybody != 1:
+        raise click.UsageError("name the sessions to end, or --of NAME, or --all")
+    ended = anyio.run(_ended, location, ids, {"operator": owner, "all": everybody})
+    count = f"{len(ended)} {'browser is' if len(ended) == 1 else 'browsers are'} signed out."
+    click.echo(document({"ok": True, "ended": ended}) if as_json else count)
+
+
+def _listed(rows: Sequence[Mapping[str, str]]) -> str:
+    if not rows:
+        return "No browser is signed in. `safetyd open` signs one in."
+    heads = ("session", "operator", "opened", "last used", "browser")
+    return table([heads, *map(_session, rows)])
+
+
+def _session(row: Mapping[str, str]) -> tuple[str, ...]:
+    times = (when(row["opened_at"]), when(row["used_at"]))
+    return (plain(row["id"]), plain(row["operator"]), *times, browser_name(row["browser"]))
+
+
+def _leading_to(link: str) -> str:
+    """Return the address of a page that leads to a link, and that nobody else can read.
+
+    Everybody on this machine sees the arguments of a browser as it starts.
+    """
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or Path.home() / ".cache")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    page = folder / "safetyd-open.html"
+    write_whole(page, f'<meta http-equiv="refresh" content="0;url={escape(link)}">\n'.encode())
+    return page.as_uri()
+
+
+def _has_browser() -> bool:
+    """Say whether a browser would be seen by whoever typed this."""
+    if os.environ.get("SSH_CONNECTION"):
+        return False
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+async def _asked(location: Location, question: str, fields: Mapping[str, Any]) -> Reply:
+    async with connected(location) as operator:
+        return await operator.query(question, **fields)
+
+
+async def _ended(
+    location: Location, ids: tuple[str, ...], meant: Mapping[str, object]
+) -> list[str]:
+    async with connected(location) as person:
+        commands: list[dict[str, Any]] = [{"id": id_} for id_ in ids] or [dict(meant)]
+        answers = [await person.control("session_end", **fields) for fields in commands]
+        return [ended for answer in answers for ended in answer["ended"]]

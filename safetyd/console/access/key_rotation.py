@@ -1,0 +1,98 @@
+"""A new key for a name that has one, with a daemon that takes it on, or without any."""
+
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import anyio
+import click
+import msgspec
+
+from safetyd.bus.keyring import Keyring, Role, Rotation
+from safetyd.clock import Clock, uptime
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.render.layout import when
+from safetyd.console.subcommands.hold_agents import RELOAD_S
+from safetyd.console.time_input import until as meant
+from safetyd.core.messages.proposal import is_token
+
+OVERLAP: Final = "24h"
+# The old key is needed until the daemon has the new one.
+STEP: Final = timedelta(minutes=1)
+LET_IN_S: Final = 5.0
+AGAIN_S: Final = 0.05
+
+
+class Terms(NamedTuple):
+    """Whose key is rotated, and how long the old one is trusted."""
+
+    role: Role
+    name: str
+    now: datetime
+    until: datetime
+    at_once: bool
+
+
+def rotation_terms(role: Role, name: str, overlap: str | None, *, at_once: bool) -> Terms:
+    if not is_token(name):
+        raise click.UsageError(f"{name!r} is not a name: use 1 to 64 of A-Z a-z 0-9 _ -")
+    if at_once and overlap is not None:
+        raise click.UsageError("--now leaves no time for --overlap: give one of them")
+    now = Clock().now().at
+    return Terms(role, name, now, now if at_once else meant(overlap or OVERLAP, now), at_once)
+
+
+def rotated(location: Location, keyring: Keyring, terms: Terms) -> tuple[Rotation, Reply]:
+    """Return the new key and what the daemon says, nothing if none answers."""
+    try:
+        return anyio.run(_rotate, location, keyring, terms)
+    except NotReachable:
+        return keyring.rotate(terms.role, terms.name, now=terms.now, until=terms.until), {}
+
+
+async def _rotate(location: Location, keyring: Keyring, terms: Terms) -> tuple[Rotation, Reply]:
+    """Rotate over one connection, for its own key may be the one that is replaced.
+
+    With the old key the daemon is told of the new one, and with the new one of the old one's end.
+    """
+    role, name, now, until, at_once = terms
+    async with connected(location) as operator:
+        status = await operator.query("status")
+        two_steps = at_once and status["embedded"]
+        until = now + STEP if two_steps else until
+        rotation = keyring.rotate(role, name, now=now, until=until)
+        try:
+            reply = await operator.control("reload", patience_s=RELOAD_S)
+        except NotReachable:
+            return rotation, {}
+        except Failure as exc:
+            keyring.undo(rotation)
+            said = f"{name} keeps the key it has: the daemon refuses: {exc.message}"
+            raise Failure(said, exc.code) from exc
+    if two_steps:
+        keyring.end_old_keys(role, name)
+        rotation = rotation._replace(old_keys=())
+        if role != "agents" and location.name == name:
+            location = msgspec.structs.replace(location, key_file=rotation.seed, operator=name)
+        try:
+            reply = await _reloaded_with_new_key(location)
+        except Failure as exc:
+            said = f"{name} has a new key, {rotation.seed}, but the old one is trusted"
+            raise Failure(
+                f"{said} until {when(until.isoformat())}: {exc.message}", exc.code
+            ) from exc
+    return rotation, {**status, **reply}
+
+
+async def _reloaded_with_new_key(location: Location) -> Reply:
+    """Make the daemon read the keys again; the bus may take on the key in this moment."""
+    end = uptime() + LET_IN_S
+    while True:
+        try:
+            async with connected(location) as operator:
+                return await operator.control("reload", patience_s=RELOAD_S)
+        except Failure as exc:
+            if exc.code != "refused" or uptime() > end:
+                raise
+        await anyio.sleep(AGAIN_S)

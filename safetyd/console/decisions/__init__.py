@@ -1,0 +1,4 @@
+"""What was decided: `decisions` lists it, and `explain` says why.
+
+`list_decisions` and `explain_decision` are the commands.
+"""

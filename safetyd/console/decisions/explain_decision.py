@@ -1,0 +1,55 @@
+"""`safetyd explain`: one proposal, all that was decided about it, and why."""
+
+from typing import Final
+
+import click
+from msgspec import to_builtins
+
+from safetyd.console.failure import Failure, NotReachable, WrongUsage
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import Reply, query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render.explanation import account
+from safetyd.console.subcommands.read_records import readable
+from safetyd.console.terminal_text import document
+from safetyd.journal.audit_reading import Rests
+from safetyd.operators.explain import explain as explained
+from safetyd.operators.explain import untold
+from safetyd.operators.explain_search import ExplainQuestion, search
+
+SEARCH_S: Final = 60.0  # through all audit files
+SHOWN_BYTES: Final = 1024 * 1024
+
+
+@click.command()
+@click.argument("id_", metavar="ID", required=False)
+@click.option("--last", metavar="AGENT", help="The newest decision about this agent.")
+@json_option
+@reaches_daemon
+def explain(location: Location, id_: str | None, last: str | None, *, as_json: bool) -> None:
+    """Say what was decided about a proposal, why, and what would have let it pass.
+
+    ID is that of the proposal, or of the request that it opened. Guards that did not restrict it
+    tell where they stand today. Without a daemon the audit files are read, and only what was
+    decided then is known.
+    """
+    if bool(id_) == bool(last):
+        raise WrongUsage("name a proposal or a request by its ID, or an agent by --last")
+    asked = ExplainQuestion(id=id_ or "", last=last or "")
+    try:
+        answer = query(location, "explain", id=id_, last=last, patience_s=SEARCH_S)
+    except NotReachable as exc:
+        answer = _from_files(location, asked, exc)
+    click.echo(document(answer) if as_json else account(answer))
+
+
+def _from_files(location: Location, asked: ExplainQuestion, missing: NotReachable) -> Reply:
+    """Return what the audit files here say, if there are any."""
+    where = readable(location, missing)
+    try:
+        found = search(where, asked, SHOWN_BYTES, rests=Rests(0.0))
+    except OSError as exc:
+        raise Failure(f"{where} cannot be read: {exc.strerror}") from exc
+    if found is None:
+        raise Failure(f"no decision {asked} is in the audit files", "not_found")
+    return dict(to_builtins(explained(found, untold, SHOWN_BYTES)))

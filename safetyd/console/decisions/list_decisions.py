@@ -1,0 +1,156 @@
+"""`safetyd decisions`: what was decided, about whom, by which rule; also as it happens."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import anyio
+import click
+import msgspec
+
+from safetyd.clock import Clock
+from safetyd.console.failure import Failure, NotReachable
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import Reply, connected
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render.decision_table import decision_line, decisions
+from safetyd.console.subcommands.read_records import readable
+from safetyd.console.terminal_text import document
+from safetyd.console.time_input import since as read_since
+from safetyd.core.messages.verdict import Severity
+from safetyd.journal.audit_reading import WITHOUT_BOUNDS, NewestFirst, Rests
+from safetyd.operators.views import decision_view
+from safetyd.operators.views.decision_view import DecisionsQuestion
+
+SEARCH_S: Final = 30.0
+PAGE: Final = 1000  # the most that one question may ask for
+LOOK_S: Final = 0.5
+AGAIN_S: Final = 1.0  # after a question that was one too many
+MAX_NEW: Final = 500  # rows of one look; nobody could read more
+
+Ask = Callable[..., Awaitable[Reply]]
+
+
+@click.command("decisions")
+@click.option("--agent", metavar="A", help="Only about this agent.")
+@click.option(
+    "--verdict", type=click.Choice([verdict.value for verdict in Severity]), help="Only this one."
+)
+@click.option("--rule", metavar="R", help="Only by this rule, or by rules that begin so.")
+@click.option("--text", metavar="T", help="Only with this in the action or in the reason.")
+@click.option("--since", metavar="WHEN", help="Only since then: 2h, 9:00, 'yesterday 9:00'.")
+@click.option("--events", is_flag=True, help="Also what happened besides: stops, answers, limits.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("-f", "--follow", is_flag=True, help="Go on as more is decided, until Ctrl-C.")
+@json_option
+@reaches_daemon
+def decided(  # noqa: PLR0913 - each narrows down what is shown
+    location: Location,
+    *,
+    agent: str | None,
+    verdict: str | None,
+    rule: str | None,
+    text: str | None,
+    since: str | None,
+    limit: int,
+    events: bool,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Show what was decided, the newest first.
+
+    With --follow the newest come last and, with --json, one a line. Without a daemon the audit
+    files are read.
+    """
+    asked = {
+        "what": "all" if events else "decisions",
+        "agent": agent,
+        "verdict": verdict,
+        "rule": rule,
+        "text": text,
+        "since": since and read_since(since, Clock().now().at).isoformat(),
+    }
+    try:
+        if follow:
+            anyio.run(_follow, location, asked, limit, as_json)
+            return
+        rows, more = _listed(location, asked, limit)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+        return
+    if as_json:
+        click.echo(document({"ok": True, "rows": rows, "more": more}))
+    else:
+        click.echo(decisions(rows, more=more))
+
+
+def _listed(location: Location, asked: Reply, limit: int) -> tuple[list[Reply], bool]:
+    async def ask() -> tuple[list[Reply], bool]:
+        async with connected(location) as operator:
+            rows, more, _ = await _newest(operator.query, asked, limit)
+            return rows, more
+
+    try:
+        return anyio.run(ask)
+    except NotReachable as exc:
+        return _from_files(location, asked, limit, exc)
+
+
+def _from_files(
+    location: Location, asked: Reply, limit: int, missing: NotReachable
+) -> tuple[list[Reply], bool]:
+    where = readable(location, missing)
+    question = msgspec.convert({**asked, "limit": min(limit, PAGE)}, DecisionsQuestion)
+    rows: list[Reply] = []
+    more = True
+    while more and len(rows) < limit:
+        lines = NewestFirst(where, question.before, WITHOUT_BOUNDS, Rests(0.0))
+        answer = msgspec.to_builtins(decision_view.decisions(lines, question))
+        rows += answer["rows"]
+        question.before, more = answer["before"], answer["more"]
+    return rows[:limit], more or len(rows) > limit
+
+
+async def _newest(ask: Ask, asked: Reply, limit: int) -> tuple[list[Reply], bool, int]:
+    """Return the newest rows, whether there are more, and the number of the last event."""
+    rows: list[Reply] = []
+    answer: Reply = {"more": True, "before": None}
+    newest = 0
+    while answer["more"] and len(rows) < limit:
+        left = min(limit - len(rows), PAGE)
+        answer = await _patiently(ask, {**asked, "limit": left, "before": answer["before"]})
+        rows += answer["rows"]
+        newest = newest or answer["newest"]
+    return rows, answer["more"], newest
+
+
+async def _patiently(ask: Ask, asked: Reply) -> Reply:
+    """Ask until it is this person's turn."""
+    while True:
+        try:
+            return await ask("decisions", patience_s=SEARCH_S, **asked)
+        except Failure as exc:
+            if exc.code != "rate_limit":
+                raise
+        await anyio.sleep(AGAIN_S)
+
+
+async def _follow(location: Location, asked: Reply, limit: int, as_json: bool) -> None:  # noqa: FBT001 - called by anyio.run
+    async with connected(location) as operator:
+        rows, _, newest = await _newest(operator.query, asked, limit)
+        _print(rows, as_json=as_json)
+        click.echo(f"Following {operator.address}; Ctrl-C ends.", err=True)
+        while True:
+            await anyio.sleep(LOOK_S)
+            later = {**asked, "after": newest}
+            rows, more, last = await _newest(operator.query, later, MAX_NEW)
+            if more:
+                click.echo(
+                    "There were more than are shown; --agent or --verdict shows less.", err=True
+                )
+            _print(rows, as_json=as_json)
+            newest = last or newest
+
+
+def _print(rows: Sequence[Reply], *, as_json: bool) -> None:
+    for row in reversed(rows):
+        click.echo(document(row) if as_json else decision_line(row))

@@ -1,0 +1,65 @@
+"""Commits as people read them, a line each, and what one changed."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from safetyd.console.render.layout import names, table, when
+from safetyd.console.terminal_text import plain
+from safetyd.core.text.diff_lines import DiffKind, diff_lines
+
+NO_PROJECT: Final = (
+    'No project has a history. Set history = "shadow" and root under [projects.NAME].'
+)
+NONE: Final = "Nothing was committed that fits."
+HINT: Final = (
+    "`safetyd history diff COMMIT` shows a change, "
+    "`safetyd rollback COMMIT --soft --reason WHY` goes back."
+)
+
+_HEADING: Final = ("time", "commit", "project", "agent", "action", "files", "lines", "what")
+_COLOURS: Final[Mapping[DiffKind, str]] = {
+    "added": "green",
+    "removed": "red",
+    "hunk": "cyan",
+    "file": "yellow",
+}
+
+
+def commits(answer: Mapping[str, Any], limit: int) -> str:
+    """Return a table, and below it what to do with a line of it; if it is full, how to go on."""
+    problems = [plain(problem) for problem in answer["problems"]]
+    if not answer["projects"]:
+        return "\n".join((*problems, NO_PROJECT))
+    if not answer["commits"]:
+        return "\n".join(
+            (*problems, f"{NONE} Projects with a history: {names(answer['projects'])}")
+        )
+    rows = [_cells(row) for row in answer["commits"]]
+    older = f"The list may go on: add `--before {rows[-1][1]}`."
+    return "\n".join(
+        (*problems, table([_HEADING, *rows]), "", HINT, *((older,) if len(rows) >= limit else ()))
+    )
+
+
+def change(text: str) -> str:
+    """Return a diff or a message with its colours, if somebody looks."""
+    lines = diff_lines(text)
+    if not sys.stdout.isatty():
+        return "\n".join(plain(line.text) for line in lines)
+    return "\n".join(click.style(plain(line.text), fg=_COLOURS.get(line.kind)) for line in lines)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        when(row["at"]),
+        row["commit"][:12],
+        plain(row["project"]),
+        plain(row["agent"] or row["approver"] or "-"),
+        plain(row["action"] or "-"),
+        str(row["files"]),
+        f"+{row['added']} -{row['removed']}",
+        plain(row["subject"]),
+    )

@@ -1,0 +1,95 @@
+"""`safetyd rollback`: files of a project as they were before."""
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from safetyd.console.failure import Failure
+from safetyd.console.history.list_history import project_option
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import Reply, control
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.render.layout import names
+from safetyd.console.terminal_text import document, plain
+from safetyd.operators.history_access import HARD_WORD as WORD
+
+DONE_S: Final = 120.0
+
+
+@click.command()
+@click.argument("commit")
+@click.argument("paths", nargs=-1)
+@click.option("--soft", "kind", flag_value="soft", help="Change files only; PATHS narrow it down.")
+@click.option("--revert", "kind", flag_value="revert", help="Undo that one commit by another.")
+@click.option("--hard", "kind", flag_value="hard", help="Move the branch back; asks for a word.")
+@project_option
+@click.option("--reason", required=True, help="Why, for the record and for the agents.")
+@click.option(
+    "--confirm", metavar="WORD", default="", help=f"{WORD}, for --hard without a terminal."
+)
+@json_option
+@reaches_daemon
+def rollback(  # noqa: PLR0913 - each is a part of the order
+    *,
+    location: Location,
+    commit: str,
+    paths: tuple[str, ...],
+    kind: str | None,
+    project: str,
+    reason: str,
+    confirm: str,
+    as_json: bool,
+) -> None:
+    """Put the files of a project back as they were after a commit.
+
+    What is there now is committed first, so that a rollback can be rolled back. Agents that work
+    there are paused meanwhile and told afterwards.
+    """
+    if kind is None:
+        raise Failure("say how: --soft (files only), --revert (undo one commit) or --hard (branch)")
+    if kind == "hard":
+        _make_sure(confirm)
+    order: dict[str, object] = {"commit": commit, "kind": kind, "reason": reason}
+    order |= {"project": project, "paths": paths}
+    done = control(location, "rollback", patience_s=DONE_S, **order)
+    if as_json:
+        click.echo(document(done))
+        return
+    for line in _files(done, f"{'before' if kind == 'revert' else 'after'} {commit[:12]}"):
+        click.echo(line)
+    if done["still_deleted"]:
+        click.echo(_still_deleted(done["still_deleted"], commit[:12]))
+    if done["made"]:
+        click.echo(f"That is commit {done['made'][:12]}.")
+    if done["agents"]:
+        click.echo(f"Paused meanwhile, and told: {names(done['agents'])}.")
+    way = f"--hard --confirm {WORD}" if kind == "hard" else "--soft"
+    click.echo(f"To undo it: safetyd rollback {done['kept'][:12]} {way} --reason WHY")
+
+
+def _files(done: Reply, when: str) -> Iterator[str]:
+    count, project = done["files"], plain(done["project"])
+    many = f"{count} files of {project} are as they were"
+    files = f"1 file of {project} is as it was" if count == 1 else many
+    yield f"{files} {when}{':' if done['paths'] else '.'}"
+    yield from (f"  {plain(path)}" for path in done["paths"])
+    if more := count - len(done["paths"]):
+        yield f"  and {more} more"
+
+
+def _still_deleted(count: int, commit: str) -> str:
+    files, they = ("1 file", "it") if count == 1 else (f"{count} files", "them")
+    stay = "stays" if count == 1 else "stay"
+    command = f"safetyd rollback {commit} --revert --reason WHY"
+    return f"{files} that this commit deleted {stay} deleted; `{command}` brings {they} back."
+
+
+def _make_sure(confirm: str) -> None:
+    """Ask for the word: a branch that is moved leaves what others have built on it."""
+    if not confirm and sys.stdin.isatty():
+        click.echo("--hard moves the branch; what was committed after it is on no branch then.")
+        confirm = click.prompt(f"Type {WORD} to go on", default="", show_default=False)
+    if confirm != WORD:
+        raise Failure(f"nothing was changed: --hard needs the word {WORD}, with --confirm or typed")

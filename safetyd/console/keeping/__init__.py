@@ -1,0 +1,4 @@
+"""What is kept and for how long: `retention`, `backup` and `restore`.
+
+`command_table.py` names these commands, and `cli.py` loads them.
+"""

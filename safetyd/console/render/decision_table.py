@@ -1,0 +1,79 @@
+"""Decisions and events as people read them, a line each. Words of agents go through `plain`."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from safetyd.console.render.layout import table, when
+from safetyd.console.terminal_text import plain
+from safetyd.operators.views.request_facts import place_of
+
+Row = Mapping[str, Any]
+
+NONE: Final = "Nothing was decided that fits."
+WHY: Final = "`safetyd explain ID` says why, and what would have let it pass."
+LEAST_CHARS: Final = 24  # of what would be done, however narrow the terminal
+
+_SAID: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
+_HEADING: Final = ("time", "agent", "verdict", "action", "rule", "id")
+_AGENT: Final = 12
+_VERDICT: Final = 8
+
+
+def decisions(rows: Sequence[Row], *, more: bool = False) -> str:
+    """Return a table, and below it how to see why."""
+    if not rows:
+        return NONE
+    columns = shutil.get_terminal_size().columns
+    cells = [_cells(row) for row in rows]
+    others = sum(max(len(cell[n]) for cell in (_HEADING, *cells)) + 2 for n in (0, 1, 2, 4, 5))
+    chars = max(LEAST_CHARS, columns - others)
+    heading, *lines = table(
+        [_HEADING, *((*c[:3], _cut(c[3], chars), *c[4:]) for c in cells)]
+    ).splitlines()
+    begin = heading.index(_HEADING[3].upper())
+    for place, cell in enumerate(cells):
+        if not cell[5]:  # an event has no rule and no id, so its words have more room
+            lines[place] = _cut(f"{lines[place][:begin]}{cell[3]}", max(columns, begin + chars))
+    notes = ("There are older ones: --limit shows more of them.", WHY) if more else (WHY,)
+    return "\n".join((heading, *lines, "", *notes))
+
+
+def decision_line(row: Row) -> str:
+    """Return the same as one line of many that are yet to come."""
+    time, agent, verdict, action, rule, id_ = _cells(row)
+    by = f" [{rule}]" if rule else ""
+    named = f" {id_}" if id_ else ""
+    return f"{time} {agent:<{_AGENT}} {verdict:<{_VERDICT}} {action}{by}{named}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row["row"] == "event":
+        return when(row["at"]), plain(row["agent"] or "-"), "-", _happened(row), "", ""
+    again = "" if row["first"] else " again"
+    return (
+        when(row["at"]),
+        plain(row["agent"]),
+        f"{_SAID.get(row['decision'], plain(row['decision']))}{again}",
+        _action(row),
+        plain(row["rule"]),
+        plain(row["id"]),
+    )
+
+
+def _happened(row: Row) -> str:
+    message, by = row["message"], row.get("by", "")
+    who = f" by {plain(by)}" if by and by not in message else ""
+    rule = f" [{plain(row['rule'])}]" if row.get("rule") else ""
+    return f"{plain(row['type'])}{who}{rule}{f': {plain(message, 200)}' if message else ''}"
+
+
+def _action(row: Row) -> str:
+    where = plain(place_of(row), 200)
+    text = "" if row["text"] == row.get("path") else plain(row["text"], 200)
+    said = f"{text}{'…' if row['cut'] else ''}" if text else ""
+    return ": ".join(filter(None, (plain(row["type"]), where, said)))
+
+
+def _cut(said: str, chars: int) -> str:
+    return said if len(said) <= chars else f"{said[: chars - 1]}…"

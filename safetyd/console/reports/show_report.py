@@ -1,0 +1,107 @@
+"""`safetyd report`: a day's report, from the daemon or from the audit files."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from safetyd.clock import Clock, uptime
+from safetyd.console.failure import Failure, NotReachable, WrongUsage
+from safetyd.console.locations import Location
+from safetyd.console.operator_connection import query
+from safetyd.console.options import json_option, reaches_daemon
+from safetyd.console.reports.report_text import report_text
+from safetyd.console.subcommands.read_records import readable
+from safetyd.console.terminal_text import document
+from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.journal.audit_reading import Rests
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.report_access import ReportQuestion, days_of
+from safetyd.reports.day_reading import DayReading, policy_now
+from safetyd.reports.report_maker import report_of
+from safetyd.reports.report_markdown import markdown
+
+SEARCH_S: Final = 120.0  # a daemon reads slowly, so that agents do not wait for it
+LATE_S: Final = 1.0  # after which people are told how far it is
+
+
+@click.command()
+@click.option("--date", "day", metavar="D", help="2026-03-01, today or yesterday.")
+@click.option("--since", metavar="D", help="All days from this one on.")
+@click.option("--md", "as_md", is_flag=True, help="Print Markdown, as it is kept.")
+@click.option("--html", "as_html", is_flag=True, help="Print a page of HTML.")
+@json_option
+@reaches_daemon
+def report(
+    location: Location,
+    *,
+    day: str | None,
+    since: str | None,
+    as_md: bool,
+    as_html: bool,
+    as_json: bool,
+) -> None:
+    """Show what happened on a day, its colour, and what to do; without a day, today so far.
+
+    Days are those of notifications.timezone. Without a daemon the audit files are read; they are
+    all that a report is made of.
+    """
+    if as_md + as_html + as_json > 1:
+        raise WrongUsage("give one of --md, --html and --json")
+    if day and since:
+        raise WrongUsage("give --date for one day or --since for several, not both")
+    asked = ReportQuestion(date=day or "", since=since or "")
+    made = _made(location, asked)
+    if as_json:
+        click.echo(document({"ok": True, "report": made}))
+    elif as_html:
+        from safetyd.reports.report_page import page  # noqa: PLC0415 - it loads what makes pages
+
+        click.echo(page(made), nl=False)
+    else:
+        click.echo(markdown(made) if as_md else report_text(made), nl=False)
+
+
+def _made(location: Location, asked: ReportQuestion) -> DailyReport:
+    fields = {"date": asked.date, "since": asked.since}
+    try:
+        answer = query(location, "report", patience_s=SEARCH_S, **fields)
+    except NotReachable as exc:
+        return _from_files(readable(location, exc), asked)
+    return msgspec.convert(answer["report"], DailyReport)
+
+
+def _from_files(audit: Path, asked: ReportQuestion) -> DailyReport:
+    """Return what the audit files say."""
+    progress = ReadingProgress()
+    try:
+        zone = policy_now(audit).zone
+        days = days_of(asked, Clock().now().at.astimezone(zone).date())
+        reading = DayReading(audit, days.since, days.until)
+        return report_of(reading, days, Rests(0.0), progress.show)
+    except CommandRefused as exc:
+        raise WrongUsage(str(exc)) from exc
+    except OSError as exc:
+        raise Failure(f"{audit} cannot be read: {exc.strerror}") from exc
+    finally:
+        progress.end()
+
+
+class ReadingProgress:
+    """How far it is, at a terminal, if it takes longer than a second."""
+
+    def __init__(self) -> None:
+        self._begun = uptime()
+        self._wanted = sys.stderr.isatty()
+        self._shown = False
+
+    def show(self, part: float) -> None:
+        if self._wanted and uptime() - self._begun > LATE_S:
+            self._shown = True
+            click.echo(f"\rReading the audit files: {part:.0%} ", err=True, nl=False)
+
+    def end(self) -> None:
+        if self._shown:
+            click.echo("\r\033[K", err=True, nl=False)

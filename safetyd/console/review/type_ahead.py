@@ -1,0 +1,48 @@
+"""Keys that come faster than the screen follows: a burst, a paste, a slow line."""
+
+from typing import Final, TypeVar
+
+from textual.app import App
+from textual.binding import Binding
+from textual.events import Event, Key, Paste
+from textual.message import Message
+from textual.screen import ModalScreen
+
+R = TypeVar("R")
+
+NEVER: Final = float("inf")
+
+
+def at_once(key: str, action: str, words: str) -> Binding:
+    """Return a binding that is carried out before the next key is looked at."""
+    return Binding(key, action, words, priority=True)
+
+
+class Dialog(ModalScreen[R]):
+    """What opens above the queue. It hears only what was typed after it was shown."""
+
+    shown_at = NEVER  # on the clock of the keys
+
+    def on_mount(self) -> None:  # is called beside those of subclasses
+        self.screen_layout_refresh_signal.subscribe(self, self._painted, immediate=True)
+        self.call_after_refresh(self._painted)  # if there was nothing left to lay out
+
+    def _painted(self, _: object = None) -> None:
+        self.shown_at = min(self.shown_at, Message().time)
+
+
+class TypeAheadApp(App[None]):
+    """Gives each key to what was on the screen when it was read, or to nothing."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keep the keys of the queue from being heard below a dialog."""
+        of_queue = f"action_{action}" in vars(type(self))
+        if of_queue and isinstance(self.screen, Dialog):
+            return False
+        return super().check_action(action, parameters)
+
+    async def on_event(self, event: Event) -> None:
+        typed = isinstance(event, Key | Paste) and not event.is_forwarded
+        if typed and isinstance(self.screen, Dialog) and event.time <= self.screen.shown_at:
+            return
+        await super().on_event(event)

@@ -1,0 +1,157 @@
+"""The audit files from their first line on, decided again from some moment on."""
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import decode
+from safetyd.core.policy import Configured, Policy
+from safetyd.core.simulation.recorded_lines import read_line
+from safetyd.core.simulation.report import SimulationReport
+from safetyd.core.simulation.simulation import Simulation, under
+from safetyd.journal.audit import files
+from safetyd.journal.audit_reading import (
+    WITHOUT_BOUNDS,
+    NewestFirst,
+    Rests,
+    lines_after,
+    read_event,
+    seq_of,
+)
+
+CONFIGURED: Final = b'{"event":"configured",'
+TOLD_EVERY: Final = 1_000  # lines
+
+GARBAGE: Final = 200_000  # objects
+
+Read = TypeVar("Read")
+Progress = Callable[[float, int], None]  # the share that is read, and decisions made again
+
+
+class PastRun(msgspec.Struct, kw_only=True):
+    """What a simulation found, and what of the record it could not use."""
+
+    report: SimulationReport
+    before: int = 0  # events that were only replayed
+    missing: int = 0  # events that the files do not have
+    damaged: int = 0  # lines that cannot be read
+    from_the_start: bool = True  # False: what happened before the first file is not known
+
+
+def recorded_policy(where: Path) -> Policy | None:
+    """Return the rules that were in force last, if the files say."""
+    for line in NewestFirst(where, None, WITHOUT_BOUNDS, Rests(0.0)):
+        if line.startswith(CONFIGURED) and isinstance(event := read_event(line), Configured):
+            return event.policy
+    return None
+
+
+class PastRecord:
+    """The lines of files that a daemon may still be writing; nothing is changed."""
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+        self._size = sum(path.stat().st_size for path in files(where))
+        self._read = 0
+        self._lines = 0
+        self._first = self._last = b""
+
+    @property
+    def share(self) -> float:
+        """How much of the files is read, up to 1."""
+        return min(1.0, self._read / self._size) if self._size else 1.0
+
+    @property
+    def begins(self) -> int:
+        """The number of the first event that was read, 0 if there was none."""
+        return seq_of(self._first)
+
+    @property
+    def missing(self) -> int:
+        """How many events are not there, from the first that was read to the last."""
+        return seq_of(self._last) - self.begins + 1 - self._lines if self._lines else 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in lines_after(self._where, 0):
+            self._first = self._first or line
+            self._last = line
+            self._lines += 1
+            self._read += len(line)
+            yield line
+
+
+class PastSimulation:
+    """Takes what was before some moment as it was, and decides again what came since."""
+
+    def __init__(self, record: PastRecord, policy: Policy, progress: Progress) -> None:
+        self._record = record
+        self._policy = policy
+        self._progress = progress
+        self._before = 0
+        self._damaged = 0
+
+    def run(self, since: datetime | None) -> PastRun:
+        with _collected_seldom():
+            lines = iter(self._record)
+            engine, first = Engine(self._policy), b""
+            if since is not None:
+                engine, first = self._replayed(lines, since)
+            report = self._simulated(Simulation(engine), chain((first,) if first else (), lines))
+        return PastRun(
+            report=report,
+            before=self._before,
+            missing=self._record.missing,
+            damaged=self._damaged,
+            from_the_start=self._record.begins <= 1,
+        )
+
+    def _replayed(self, lines: Iterator[bytes], since: datetime) -> tuple[Engine, bytes]:
+        """Return an engine that knows what happened before, and the first line that came since."""
+        engine, last_t = Engine(self._policy), -1.0
+        for line in lines:
+            event = self._decoded(decode, line)
+            if event is None:
+                continue
+            # What follows from one cause is of one second, and stays together.
+            if event.at >= since and event.t != last_t:
+                return under(self._policy, engine), line
+            engine.seq = event.seq - 1  # some may be missing
+            engine.replay((event,))
+            last_t = event.t
+            self._before += 1
+            if self._before % TOLD_EVERY == 0:
+                self._progress(self._record.share, 0)
+        return engine, b""
+
+    def _simulated(self, simulation: Simulation, lines: Iterable[bytes]) -> SimulationReport:
+        for number, line in enumerate(lines, 1):
+            if (event := self._decoded(read_line, line)) is not None:
+                simulation.put(event)
+            if number % TOLD_EVERY == 0:
+                self._progress(self._record.share, simulation.decisions)
+        return simulation.report()
+
+    def _decoded(self, read: Callable[[bytes], Read], line: bytes) -> Read | None:
+        try:
+            return read(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._damaged += 1
+            return None
+
+
+@contextmanager
+def _collected_seldom() -> Iterator[None]:
+    """Look for garbage in circles seldom: events have none, and there are many of them."""
+    usual = gc.get_threshold()
+    gc.set_threshold(GARBAGE)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)

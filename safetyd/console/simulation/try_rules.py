@@ -1,0 +1,210 @@
+"""`safetyd simulate`: what other rules, or a grant, would have made of the past."""
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from safetyd.clock import Clock
+from safetyd.console.failure import NEEDS_PERSON, Failure, WrongUsage
+from safetyd.console.locations import config_file, data_dir
+from safetyd.console.options import config_option, data_dir_option, json_option
+from safetyd.console.simulation import simulation_words
+from safetyd.console.simulation.past_grants import (
+    PastGrant,
+    PastRequests,
+    cover,
+    of_command,
+    of_request,
+    past_request,
+)
+from safetyd.console.simulation.past_record import PastRecord, PastSimulation, recorded_policy
+from safetyd.console.subcommands.read_records import some_files
+from safetyd.console.terminal_text import document
+from safetyd.console.time_input import since as read_since
+from safetyd.console.time_input import until
+from safetyd.core.engine.engine import Engine
+from safetyd.core.policy import Policy
+from safetyd.daemon.config import ConfigError, load
+from safetyd.daemon.settings import policy_of
+from safetyd.operators.grant_commands import (
+    LONGEST,
+    LONGEST_NAMED,
+    MOST_NAMED,
+    GrantCommand,
+    RequestGrantTerms,
+)
+from safetyd.operators.views.grant_offer import LOOKED_BACK
+
+MOST: Final = 1000  # uses
+_CLEARED: Final = "\r\x1b[K"
+
+
+class Terms(msgspec.Struct, kw_only=True):
+    """What was said of a grant; all of it may be left out."""
+
+    agent: str | None = None
+    type: str | None = None
+    rule: str | None = None
+    text: str | None = None
+    paths: tuple[str, ...] = ()
+    uses: int | None = None
+    for_: str | None = None
+    max_usd: float | None = None
+    reason: str = ""
+
+
+@click.command()
+@config_option
+@click.option("--since", metavar="WHEN", help="Only since then: 7d, 9:00, 'yesterday 9:00'.")
+@click.option("--grant", is_flag=True, help="Try a grant, with the options of `grant add`.")
+@click.option("--grant-request", metavar="REQ", help="Try the grant that a request could get.")
+@click.option("--agent", metavar="A", help="With --grant: whom it is for.")
+@click.option("--type", "type_", metavar="T", help="With --grant: only this type of action.")
+@click.option("--rule", metavar="R", help="With --grant: a rule that it lifts.")
+@click.option("--text", metavar="RE2", help="A pattern that all words of a proposal match.")
+@click.option("--path", "paths", multiple=True, metavar="GLOB", help="What each path matches.")
+@click.option("--uses", type=click.IntRange(1, MOST), help="How often, at most.")
+@click.option("--for", "for_", metavar="2h", help="How long, at most; the past is longer.")
+@click.option("--max-usd", type=click.FloatRange(min=0), help="What each may cost.")
+@click.option("--reason", default="a trial", help="As `grant add` has it; nothing is recorded.")
+@data_dir_option
+@json_option
+def simulate(
+    config_path: Path | None,
+    since: str | None,
+    directory: str | None,
+    grant_request: str | None,
+    *,
+    grant: bool,
+    as_json: bool,
+    **terms: object,
+) -> int:
+    """Decide again what was recorded, under other rules, and say what would differ.
+
+    The rules are those of --config, or of the daemon's own file as it is now. Everything in the
+    audit files is decided again, or all since --since. Nothing is changed, and no daemon is
+    needed. Exit code 3: something that was blocked would have been allowed.
+
+    With --grant or --grant-request it says instead what such a grant would have covered, in the
+    last week if --since does not say another time.
+    """
+    place = data_dir(directory)
+    where = place / "audit"
+    some_files(where)
+    begin = None if since is None else read_since(since, Clock().now().at)
+    said = msgspec.convert({"type": terms.pop("type_", None), **terms}, Terms)
+    if grant and grant_request:
+        raise WrongUsage("give --grant or --grant-request, not both")
+    if grant_request:
+        past = _of_request(where, grant_request, said, begin)
+    elif grant:
+        past = _of_command(where, said, begin)
+    else:
+        _refuse(said)
+        return _simulated(where, _policy(config_path, place, where), begin, as_json=as_json)
+    told = document({"ok": True, **msgspec.to_builtins(past)})
+    click.echo(told if as_json else simulation_words.grant(past))
+    return 0
+
+
+def _refuse(terms: Terms) -> None:
+    for name, value in msgspec.structs.asdict(terms).items():
+        if value and name != "reason":
+            option = {"for_": "for", "paths": "path", "max_usd": "max-usd"}.get(name, name)
+            raise WrongUsage(f"--{option} is of a grant: give --grant too")
+
+
+def _policy(config_path: Path | None, place: Path, where: Path) -> Policy:
+    """Return the rules of a file, as if it were the daemon's own; none given: of its own."""
+    recorded = recorded_policy(where)
+    path = config_path or _followed(recorded, place) or config_file(None, place)
+    if path is None:
+        raise WrongUsage("name the rules to try with --config")
+    try:
+        policy = policy_of(load(path), place, path)
+    except ConfigError as exc:
+        raise Failure(str(exc), "config", exc.errors) from exc
+    if recorded is None:
+        return policy
+    own = msgspec.structs.replace(policy.own, settings=recorded.own.settings)
+    return msgspec.structs.replace(policy, own=own)
+
+
+def _followed(recorded: Policy | None, place: Path) -> Path | None:
+    """Return the file that the daemon followed last, if it is still there; of a copy, none."""
+    if recorded is None or str(place.resolve()) not in recorded.own.directories:
+        return None
+    return next((path for path in map(Path, recorded.own.settings) if path.is_file()), None)
+
+
+def _simulated(where: Path, policy: Policy, since: datetime | None, *, as_json: bool) -> int:
+    try:
+        run = PastSimulation(PastRecord(where), policy, _progress()).run(since)
+    except OSError as exc:
+        raise Failure(f"{where} cannot be read: {exc.strerror}", "unreadable") from exc
+    if sys.stderr.isatty():
+        click.echo(_CLEARED, err=True, nl=False)
+    told = document({"ok": True, "same": run.report.changes_nothing, **msgspec.to_builtins(run)})
+    click.echo(told if as_json else simulation_words.simulation(run, policy.timezone))
+    return NEEDS_PERSON if run.report.loosened else 0
+
+
+def _progress() -> simulation_words.Progress:
+    """Return what shows how far it is, to whoever sits at a terminal."""
+    if not sys.stderr.isatty():
+        return lambda _share, _decisions: None
+
+    def tell(share: float, decisions: int) -> None:
+        click.echo(f"{_CLEARED}{share:4.0%}  {decisions} decisions", err=True, nl=False)
+
+    return tell
+
+
+def _engine(where: Path) -> Engine:
+    """Return what reads proposals as they were read last."""
+    return Engine(recorded_policy(where) or Policy())
+
+
+def _of_command(where: Path, terms: Terms, since: datetime | None) -> PastGrant:
+    if terms.agent is None:
+        raise WrongUsage("say with --agent whom the grant is for")
+    now = Clock().now()
+    longest = LONGEST if terms.rule is None else LONGEST_NAMED
+    command = GrantCommand(
+        agent=terms.agent,
+        type=terms.type,
+        rule=terms.rule,
+        text=terms.text,
+        paths=terms.paths,
+        uses=terms.uses or (MOST if terms.rule is None else MOST_NAMED),
+        until=now.at + longest if terms.for_ is None else until(terms.for_, now.at),
+        max_usd=terms.max_usd,
+        reason=terms.reason,
+    )
+    engine, past = _engine(where), PastRequests(where, terms.agent)
+    granted = of_command(engine, command, now)
+    granted = msgspec.structs.replace(granted, keyed=not past.keyless)
+    begin = since or now.at - LOOKED_BACK
+    return cover(engine, granted, past.since(begin), begin, terms.uses)
+
+
+def _of_request(where: Path, id_: str, terms: Terms, since: datetime | None) -> PastGrant:
+    said = {name for name, value in msgspec.structs.asdict(terms).items() if value}
+    if said - {"reason", "uses", "for_", "text", "max_usd"}:
+        raise WrongUsage("the request says whom and what its grant is for: leave that out")
+    request = past_request(where, id_)
+    asked = request.asked
+    wanted = RequestGrantTerms(
+        uses=terms.uses or 1,
+        until=asked.at + LONGEST if terms.for_ is None else until(terms.for_, asked.at),
+        max_usd=terms.max_usd,
+        text=terms.text,
+    )
+    engine = _engine(where)
+    granted = of_request(engine, request, wanted)
+    begin = since or asked.at - LOOKED_BACK
+    return cover(engine, granted, PastRequests(where, asked.agent).since(begin), begin, terms.uses)

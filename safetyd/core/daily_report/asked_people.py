@@ -1,0 +1,154 @@
+"""What people were asked, how they answered, how long that took, and which questions repeated."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from safetyd.core.action_types import Kinds
+from safetyd.core.approvals.assurance import says_all
+from safetyd.core.approvals.grants import unknown_program
+from safetyd.core.approvals.request import UNPAUSE, request_id
+from safetyd.core.approvals.suggestions import TEXT_CHARS
+from safetyd.core.daily_report.calibration import stated_of
+from safetyd.core.daily_report.day_numbers import DayNumbers, Latest, Most, Question, count, entry
+from safetyd.core.daily_report.recent_entries import RecentEntries
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.guard_events import Paused
+from safetyd.core.events.request_events import Answered, Cancelled, Expired, Superseded
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import Verdict, all_of
+from safetyd.core.policy import Policy
+from safetyd.core.shell.command_reader import CommandReader
+
+KEPT_FOR: Final = timedelta(days=7)  # what was asked longer ago is not known to be waiting
+SPANS_S: Final = (60, 300, 900, 3600, 14_400, 86_400)  # that answers are counted by
+
+
+class AskedRequest(NamedTuple):
+    """What is needed of a request once it is answered."""
+
+    at: datetime
+    agent: str
+    type: str
+    question: Question  # without any numbers
+    confidence: float | None = None
+
+
+class AskedPeople:
+    """The requests of the last week that nobody has answered."""
+
+    def __init__(self) -> None:
+        self._open: RecentEntries[str, AskedRequest] = RecentEntries(KEPT_FOR)
+        self._reader: CommandReader | None = None
+        self._kinds: Kinds | None = None
+        self._policy = Policy()
+
+    def configured(self, policy: Policy) -> None:
+        """Read commands by other rules from here on."""
+        if policy != self._policy:
+            self._policy, self._kinds, self._reader = policy, None, None
+
+    def asked(self, event: Decided, day: DayNumbers) -> None:
+        """Take note of a request that a decision opens."""
+        if event.asks is None:
+            return
+        if event.asks.joins:
+            day.joined += 1
+            return
+        stated = event.proposal.confidence
+        asked = AskedRequest(event.at, event.agent, event.type, self._question(event), stated)
+        self._opened(event.asks.request_id, asked, day)
+
+    def paused(self, event: Paused, day: DayNumbers) -> None:
+        """Take note that people are asked whether a paused agent may go on."""
+        question = Question(agent=event.agent, type=UNPAUSE, human=True)
+        asked = AskedRequest(event.at, event.agent, UNPAUSE, question)
+        self._opened(request_id(event.agent, UNPAUSE, event.seq), asked, day)
+
+    def answered(self, event: Answered, day: DayNumbers) -> AskedRequest | None:
+        """Return the request that was answered, if it is known."""
+        asked = self._end(event.request_id, event.at, day)
+        yes = event.answer == "approved"
+        day.yes, day.no = day.yes + yes, day.no + (not yes)
+        if asked is None:
+            return None
+        took = max(event.at - asked.at, timedelta())
+        took_ms = took // timedelta(milliseconds=1)
+        day.timed, day.took_ms = day.timed + 1, day.took_ms + took_ms
+        day.longest_ms += Most(took_ms)
+        count(day.within, span_of(took.total_seconds()))
+        question = _counted(asked, day)
+        question.approved, question.denied = question.approved + yes, question.denied + (not yes)
+        if (stated := stated_of(day, asked.agent, asked.confidence)) is not None:
+            stated.approved, stated.denied = stated.approved + yes, stated.denied + (not yes)
+        return asked
+
+    def expired(self, event: Expired, day: DayNumbers) -> None:
+        for id_ in event.request_ids:
+            day.expired += 1
+            if (asked := self._end(id_, event.at, day)) is not None:
+                _counted(asked, day).unanswered += 1
+
+    def withdrawn(self, event: Cancelled | Superseded, day: DayNumbers) -> None:
+        day.withdrawn += 1
+        self._end(event.request_id, event.at, day)
+
+    def look(self, at: datetime, day: DayNumbers) -> None:
+        """Let a day know what waits now."""
+        day.waiting = Latest(self._open.count(at))
+
+    def _opened(self, id_: str, asked: AskedRequest, day: DayNumbers) -> None:
+        self._open.put(id_, asked, asked.at)
+        day.opened += 1
+        day.waiting = Latest(self._open.count(asked.at))
+        _counted(asked, day).asked += 1
+
+    def _end(self, id_: str, at: datetime, day: DayNumbers) -> AskedRequest | None:
+        asked = self._open.pop(id_, at)
+        day.waiting = Latest(self._open.count(at))
+        return asked
+
+    def _question(self, event: Decided) -> Question:
+        """Return what a request is about; of commands of one shape it is the same."""
+        proposal = event.proposal
+        if self._kinds is None:
+            self._kinds = Kinds(self._policy.types, self._policy.profile)
+        kind = self._kinds.of(proposal)
+        text = None
+        if says_all(proposal) and len(proposal.text) <= TEXT_CHARS:
+            text = self._shaped(proposal, self._kinds)
+        return Question(
+            agent=event.agent,
+            type=event.type,
+            project=proposal.project,
+            text=text,
+            program=unknown_program(event),
+            rules=tuple(sorted({rule for each in event.verdicts for rule in _rules(each)})),
+            remedy=all_of(each.remedy for each in event.verdicts),
+            human=kind.human,
+            raised=kind.raised,
+        )
+
+    def _shaped(self, proposal: Proposal, kinds: Kinds) -> str:
+        """Return a text as others of its kind are; what reads commands is made when needed."""
+        if self._reader is None:
+            self._reader = self._policy.reader(kinds)
+        return self._reader.shaped(proposal).text
+
+
+def span_of(seconds: float) -> int:
+    """Return the number of the span that an answer took."""
+    return sum(seconds >= limit for limit in SPANS_S)
+
+
+def _counted(asked: AskedRequest, day: DayNumbers) -> Question:
+    """Return a question as the day counts it."""
+    known = asked.question
+    key = json.dumps((known.agent, known.type, known.project, known.text, known.rules))
+    return entry(day.questions, key, lambda: msgspec.structs.replace(known))
+
+
+def _rules(verdict: Verdict) -> tuple[str, ...]:
+    return (verdict.rule, *verdict.also)

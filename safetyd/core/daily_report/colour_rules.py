@@ -1,0 +1,271 @@
+"""The rules that give a day its colour, in the order in which people should look at them.
+
+Each says what made it hold and what to do. One RED rule makes a day RED, else one YELLOW rule makes
+it YELLOW.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from safetyd.core.daily_report.day_numbers import DayNumbers, Hold, LastHolds
+from safetyd.core.messages.money import dollars
+
+Colour = Literal["GREEN", "YELLOW", "RED"]
+
+MAX_ERRORS: Final = 0.05
+ENOUGH_OUTCOMES: Final = 20  # of fewer, a single error would be a high rate
+NEARLY_GONE: Final = 0.8
+SHOWN_DAYS: Final = 5
+HOUR_S: Final = 3600
+ALONE_S: Final = 24 * HOUR_S
+_DAY: Final = "day"  # the budget that all agents share
+
+
+class DayFacts(NamedTuple):
+    """What is judged: the numbers, and what is wrong with the audit files that they come from."""
+
+    numbers: DayNumbers
+    broken: str = ""
+
+
+class RuleFound(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that holds: what made it so, and what to do."""
+
+    rule: str
+    colour: Colour
+    says: str
+    todo: str
+
+
+class ColourRule(NamedTuple):
+    """`says` returns what made the rule hold, nothing if it does not; `then` what else to do."""
+
+    name: str
+    colour: Colour
+    says: Callable[[DayFacts], str]
+    todo: str
+    then: Callable[[DayFacts], str] = lambda _facts: ""
+
+
+def judge(facts: DayFacts) -> tuple[RuleFound, ...]:
+    """Return the rules that hold, the most serious first."""
+    return tuple(_found(facts))
+
+
+def colour_of(found: tuple[RuleFound, ...]) -> Colour:
+    return found[0].colour if found else "GREEN"
+
+
+def _found(facts: DayFacts) -> Iterator[RuleFound]:
+    for rule in RULES:
+        if says := rule.says(facts):
+            todo = f"{rule.todo}{rule.then(facts)}"
+            yield RuleFound(rule=rule.name, colour=rule.colour, says=says, todo=todo)
+
+
+def _stop(facts: DayFacts) -> str:
+    numbers = facts.numbers
+    if numbers.stops:
+        return (
+            f"{_several(numbers.stops, 'emergency stop')}{_last(numbers.last_stops, numbers.stops)}"
+        )
+    held = numbers.held_by.get("stop", 0)
+    return f"a stop still held, and blocked {_several(held, 'proposal')}" if held else ""
+
+
+def _critical(facts: DayFacts) -> str:
+    return _anomalies(facts, "critical")
+
+
+def _high(facts: DayFacts) -> str:
+    return _anomalies(facts, "high")
+
+
+def _anomalies(facts: DayFacts, severity: str) -> str:
+    found = facts.numbers.anomalies.get(severity, 0)
+    if not found:
+        return ""
+    return f"{found} {severity.upper()} {'anomaly' if found == 1 else 'anomalies'}"
+
+
+def _rollback(facts: DayFacts) -> str:
+    numbers = facts.numbers
+    total = numbers.rollbacks + numbers.rollbacks_reported + numbers.rollbacks_failed
+    if not total:
+        return ""
+    own = f", {numbers.rollbacks_reported} of them by agents" if numbers.rollbacks_reported else ""
+    failed = f", {numbers.rollbacks_failed} of them failed" if numbers.rollbacks_failed else ""
+    return f"{_several(total, 'rollback')}{own}{failed}"
+
+
+def _budget_gone(facts: DayFacts) -> str:
+    use = facts.numbers.budget
+    if use.ratio >= 1:
+        return f"the day's budget was used up: {dollars(use.spent)} of {dollars(use.limit)}"
+    if _DAY in facts.numbers.budgets_gone:
+        return "the day's budget had no room for what was proposed"
+    return ""
+
+
+def _budget_near(facts: DayFacts) -> str:
+    use = facts.numbers.budget
+    if _budget_gone(facts):
+        return ""
+    if use.ratio > NEARLY_GONE:
+        used = f"{use.ratio:.0%} of the day's budget was used"
+        return f"{used}: {dollars(use.spent)} of {dollars(use.limit)}"
+    if _DAY in facts.numbers.budgets_near:
+        return "nearly all of the day's budget was used or set aside"
+    return ""
+
+
+def _untold(facts: DayFacts) -> str:
+    untold = len(facts.numbers.untold)
+    return f"{_several(untold, 'thing')} could be told to nobody" if untold else ""
+
+
+def _audit(facts: DayFacts) -> str:
+    return f"the audit chain is broken: {facts.broken}" if facts.broken else ""
+
+
+def _safe_mode(facts: DayFacts) -> str:
+    numbers = facts.numbers
+    if numbers.safe_modes:
+        last = _last(numbers.last_safe_modes, numbers.safe_modes)
+        return f"safe mode began {_times(numbers.safe_modes)}{last}"
+    held = numbers.held_by.get("safe_mode", 0)
+    return f"safe mode held back {_several(held, 'proposal')}" if held else ""
+
+
+def _errors(facts: DayFacts) -> str:
+    numbers = facts.numbers
+    if numbers.outcomes < ENOUGH_OUTCOMES or numbers.failed <= MAX_ERRORS * numbers.outcomes:
+        return ""
+    rate = numbers.failed / numbers.outcomes
+    return f"{rate:.1%} of actions failed: {numbers.failed} of {numbers.outcomes:,}"
+
+
+def _alone(facts: DayFacts) -> str:
+    alone_s = facts.numbers.without_person.value
+    return f"no person was seen for {alone_s // HOUR_S} h" if alone_s > ALONE_S else ""
+
+
+def _snapshot(facts: DayFacts) -> str:
+    missing = facts.numbers.missing_snapshots
+    if not missing:
+        return ""
+    more = len(missing) - SHOWN_DAYS
+    rest = f" and {more} more" if more > 0 else ""
+    return f"no snapshot of {', '.join(missing[:SHOWN_DAYS])}{rest}"
+
+
+def _still_stopped(facts: DayFacts) -> str:
+    """Return what ends a stop, if one still held."""
+    numbers = facts.numbers
+    of_before = not numbers.stops and not numbers.stopped
+    if of_before or any(number > 0 for number in numbers.stopped.values()):
+        return " When it is safe again: `safetyd resume`."
+    return " Nothing is stopped by them any more."
+
+
+def _last(last: LastHolds, number: int) -> str:
+    """Return when, by whom and why the last of so many began."""
+    if not last.holds:
+        return ""
+    said = "; ".join(map(_hold, last.holds))
+    return f", the last: {said}" if number > len(last.holds) else f": {said}"
+
+
+def _hold(hold: Hold) -> str:
+    whom = f" {hold.agent}" if hold.agent else ""
+    why = f": {hold.reason}" if hold.reason else ""
+    return f"{hold.at:%H:%M}{whom} by {hold.by}{why}"
+
+
+def _several(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
+RULES: Final = (
+    ColourRule(
+        "emergency_stop",
+        "RED",
+        _stop,
+        "See all of them: `safetyd decisions --events --text EMERGENCY_`.",
+        _still_stopped,
+    ),
+    ColourRule(
+        "critical_anomaly",
+        "RED",
+        _critical,
+        "Read what was found, in the control room under Anomalies, before you resume.",
+    ),
+    ColourRule(
+        "rollback",
+        "RED",
+        _rollback,
+        "See what was put back, and what was kept of it: `safetyd history`.",
+    ),
+    ColourRule(
+        "budget_gone",
+        "RED",
+        _budget_gone,
+        "See who spent it: `safetyd budgets`. More for today: `safetyd budgets raise day`.",
+    ),
+    ColourRule(
+        "nobody_told",
+        "RED",
+        _untold,
+        "Mend the channel: `safetyd notify outbox` names it. Then: `safetyd notify retry`.",
+    ),
+    ColourRule(
+        "audit_broken",
+        "RED",
+        _audit,
+        "Compare the files with your copy, and do not overwrite them: `safetyd audit verify`.",
+    ),
+    ColourRule(
+        "high_anomaly",
+        "YELLOW",
+        _high,
+        "The agents concerned wait for you: `safetyd list`.",
+    ),
+    ColourRule(
+        "safe_mode",
+        "YELLOW",
+        _safe_mode,
+        "See who is in it now: `safetyd safe-mode`; who was: "
+        "`safetyd decisions --events --text SAFE_MODE_`.",
+    ),
+    ColourRule(
+        "error_rate",
+        "YELLOW",
+        _errors,
+        "See what failed: `safetyd transcripts` and `safetyd breakers`.",
+    ),
+    ColourRule(
+        "budget_near",
+        "YELLOW",
+        _budget_near,
+        "See who spends it: `safetyd budgets`.",
+    ),
+    ColourRule(
+        "no_person",
+        "YELLOW",
+        _alone,
+        "Look at what was decided meanwhile: `safetyd decisions`. Then: `safetyd ack`.",
+    ),
+    ColourRule(
+        "snapshot_missing",
+        "YELLOW",
+        _snapshot,
+        "See why: `safetyd decisions --events --text SNAPSHOT_`. "
+        "The last day is made up for as soon as it can be.",
+    ),
+)

@@ -1,0 +1,128 @@
+"""What was spent, and how full the budget of the UTC day was.
+
+The ledger is the budget's own, and is told the same: money is set aside when an action is allowed,
+an outcome costs what it says or what its tokens cost, else what was expected, and so does an action
+of which nothing was heard. What is remembered of an action ends after a day, so that a day has the
+same numbers whenever the reading began.
+"""
+
+from datetime import date, datetime, timedelta
+from typing import Final, NamedTuple
+
+from safetyd.core.daily_report.day_numbers import BudgetUse, DayNumbers, count
+from safetyd.core.daily_report.recent_entries import RecentEntries
+from safetyd.core.events.decision_events import Decided, Overdue, Settled
+from safetyd.core.events.guard_events import BudgetMarked, BudgetRaised
+from safetyd.core.guards.budget.accounts import Payer
+from safetyd.core.guards.budget.balances import NO_SHARES, Shares
+from safetyd.core.guards.budget.budget import BudgetConfig, larger_cost
+from safetyd.core.guards.budget.ledger import Ledger
+from safetyd.core.messages.money import nano
+
+KEPT_FOR: Final = timedelta(days=1)  # an outcome that comes later is one of an unknown action
+
+
+class ExpectedAction(NamedTuple):
+    """What is needed of an allowed action once its outcome comes."""
+
+    confidence: float | None
+
+
+class MoneyUsed:
+    """Follows actions from their decision to their outcome, and the day's budget."""
+
+    def __init__(self) -> None:
+        self._actions: RecentEntries[tuple[str, str], ExpectedAction] = RecentEntries(KEPT_FOR)
+        self._with_key: RecentEntries[str, None] = RecentEntries(KEPT_FOR)
+        self._config = BudgetConfig()
+        self._ledger = Ledger()
+
+    def configured(self, config: BudgetConfig, at: datetime, day: DayNumbers) -> None:
+        self._config = config
+        self._note(at, day)
+
+    def allowed(self, event: Decided, at: datetime, day: DayNumbers) -> int:
+        """Expect the outcome of an action; return what one of the same id is taken to have cost."""
+        self._hear(event, at)
+        before = self._used_up(event.agent, event.id, at, day)
+        expected = self._expected(event)
+        self._actions.put((event.agent, event.id), ExpectedAction(event.proposal.confidence), at)
+        if expected:
+            self._ledger.begin(at.toordinal())
+            payer = Payer(event.agent, keyless=event.keyless)
+            self._ledger.reserve(payer, event.id, expected, event.t)
+        return before
+
+    def asked(self, event: Decided, day: DayNumbers) -> int:
+        """Return what an allowed action cost whose id is now asked about."""
+        self._hear(event, event.at)
+        asks = event.asks
+        if asks is None or asks.joins or not self._expected(event):
+            return 0
+        return self._used_up(event.agent, event.id, event.at, day)
+
+    def settled(self, event: Settled, day: DayNumbers) -> tuple[int, ExpectedAction | None]:
+        """Return what an outcome cost, and the action that it is of, if that is known."""
+        self._hear(event, event.at)
+        self._ledger.begin(event.at.toordinal())
+        id_ = event.id or ""
+        action = self._actions.pop((event.agent, id_), event.at)
+        held = self._ledger.release(event.agent, id_)
+        if action is None:
+            held = None
+        shares = self._shares(event.at, keyless=event.keyless)
+        cost = larger_cost(event.cost_usd, event.priced_nano, held.nano if held else 0)
+        if held is None:
+            payer = Payer(event.agent, keyless=event.keyless)
+            self._ledger.spend_unreserved(payer, cost, event.t, shares)
+        else:
+            self._ledger.spend(held, cost, shares)
+        day.cost_nano += cost
+        self._note(event.at, day)
+        return cost, action
+
+    def overdue(self, event: Overdue, day: DayNumbers) -> int:
+        """Return what actions are taken to have cost whose outcome did not come."""
+        return sum(self._used_up(event.agent, id_, event.at, day) for id_ in event.ids)
+
+    def raised(self, event: BudgetRaised, day: DayNumbers) -> None:
+        self._ledger.begin(event.at.toordinal())
+        self._ledger.lift(event.scope, event.id, nano(event.usd))
+        self._note(event.at, day)
+
+    def marked(self, event: BudgetMarked, day: DayNumbers) -> None:
+        marks = day.budgets_gone if event.mark == "exceeded" else day.budgets_near
+        count(marks, event.scope)
+
+    def _expected(self, event: Decided) -> int:
+        default = nano(self._config.default_cost_usd)
+        return larger_cost(event.proposal.cost_usd, event.priced_nano, default)
+
+    def _used_up(self, agent: str, id_: str, at: datetime, day: DayNumbers) -> int:
+        """Take what was set aside for an action as spent; return how much that is."""
+        known = self._actions.pop((agent, id_), at)
+        held = self._ledger.release(agent, id_)
+        if known is None or held is None:
+            return 0
+        self._ledger.spend(held, held.nano, NO_SHARES)
+        day.cost_nano += held.nano
+        self._note(at, day)
+        return held.nano
+
+    def _hear(self, event: Decided | Settled, at: datetime) -> None:
+        if not event.keyless:
+            self._with_key.put(event.agent, None, at)
+
+    def _shares(self, at: datetime, *, keyless: bool) -> Shares:
+        """Return what one party may use of the day: all, unless others with a key are known."""
+        if self._with_key.count(at) <= (not keyless):
+            return NO_SHARES
+        return nano(self._config.day_usd * self._config.party_share), 0
+
+    def _note(self, at: datetime, day: DayNumbers) -> None:
+        """Note how the budget of the UTC day stands, if it has a limit and was touched."""
+        limit = nano(self._config.day_usd)
+        total = self._ledger.balances.day(at.toordinal()).total
+        if limit and (total.spent or total.raised):
+            today: date = self._ledger.balances.date(at.toordinal())
+            day.budgets[today.isoformat()] = BudgetUse(total.spent, limit + total.raised)

@@ -1,0 +1,343 @@
+"""From events, in order, to the numbers of each day.
+
+A day is one of the zone that is configured when an event happens. What one event needs to know of
+another is remembered for a while that is always the same, so the numbers of a day depend on the
+events of that day and of the week before it, and on nothing else.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Final, TypeVar
+
+from safetyd.core.daily_report.asked_people import AskedPeople
+from safetyd.core.daily_report.calibration import stated_of
+from safetyd.core.daily_report.day_numbers import (
+    MILLION,
+    DayNumbers,
+    HourNumbers,
+    Most,
+    Pattern,
+    Rounds,
+    count,
+    entry,
+)
+from safetyd.core.daily_report.holds_seen import HoldsSeen
+from safetyd.core.daily_report.messages_told import MessagesTold
+from safetyd.core.daily_report.money_used import MoneyUsed
+from safetyd.core.daily_report.recent_entries import RecentEntries
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.decision_events import (
+    Decided,
+    Overdue,
+    Refused,
+    Reported,
+    Settled,
+    Transcribed,
+)
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
+    AnomalyFound,
+    BudgetMarked,
+    BudgetRaised,
+    Paused,
+    Resumed,
+    SafeModeEntered,
+    Stopped,
+)
+from safetyd.core.events.history_events import (
+    CommitFailed,
+    Committed,
+    RollbackFailed,
+    RolledBack,
+    SnapshotMissed,
+    SnapshotTaken,
+)
+from safetyd.core.events.notification_events import Due, NotTold, Told
+from safetyd.core.events.request_events import (
+    Answered,
+    Cancelled,
+    Claimed,
+    Expired,
+    Granted,
+    GrantRevoked,
+    Released,
+    Superseded,
+)
+from safetyd.core.guards.anomaly.presence import by_a_person
+from safetyd.core.messages.telemetry import Commit, Iteration, Rollback
+from safetyd.core.messages.verdict import ALLOW, ASK, strictest
+from safetyd.core.policy import Configured, Policy
+
+WEEK: Final = timedelta(days=7)  # the longest that anything is remembered
+LONGEST_ALONE_S: Final = int(WEEK.total_seconds())
+UNCOUNTED: Final = (SafetyEvent, Transcribed)
+_BLOCK: Final = timedelta(minutes=15)  # no zone changes its offset within one
+_DISPATCH: Final = "dispatch"
+_NO_PERSON: Final = frozenset({"safetyd", "file", "environment"})
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+Kind = TypeVar("Kind", bound=Event)
+Act = Callable[[Event, DayNumbers], None]
+
+
+def local_day(shown: datetime) -> date:
+    """Return the day of a moment, as clocks on the wall show it."""
+    return shown.date()
+
+
+class ReportFold:
+    """`days` has what was counted so far. `seen` is when a person was last seen before.
+
+    `day_of` says in which day a moment is counted.
+    """
+
+    def __init__(
+        self, seen: datetime | None = None, day_of: Callable[[datetime], date] = local_day
+    ) -> None:
+        self._day_of = day_of
+        self.days: dict[date, DayNumbers] = {}
+        self.policies: dict[date, Policy] = {}  # that held at the end of each day
+        self.today = date.min  # of the last event
+        self._policy = Policy()
+        self._zone: tzinfo = UTC
+        self._seen = seen
+        self._asked = AskedPeople()
+        self._money = MoneyUsed()
+        self._messages = MessagesTold()
+        self._holds = HoldsSeen()
+        self._waits: RecentEntries[str, Decided] = RecentEntries(WEEK)
+        self._day = DayNumbers()
+        self._hour = HourNumbers()
+        self._from = self._until = _LONG_AGO
+        self._acts: Mapping[type[Event], Act] = dict(
+            (
+                _on(Configured, self._configured),
+                _on(Decided, self._decided),
+                _on(Refused, _refused),
+                _on(Reported, _reported),
+                _on(Settled, self._settled),
+                _on(Overdue, self._overdue),
+                _on(Stopped, self._stopped),
+                _on(Resumed, self._holds.resumed),
+                _on(SafeModeEntered, self._safe_mode),
+                _on(Paused, self._paused),
+                _on(BudgetMarked, self._money.marked),
+                _on(BudgetRaised, self._money.raised),
+                _on(AnomalyFound, _found),
+                _on(Answered, self._answered),
+                _on(Released, self._released),
+                _on(Claimed, self._begun),
+                _on(Expired, self._asked.expired),
+                _on(Cancelled, self._withdrawn),
+                _on(Superseded, self._withdrawn),
+                _on(Granted, _intervened),
+                _on(GrantRevoked, _intervened),
+                _on(Due, self._due),
+                _on(Told, self._messages.arrived),
+                _on(NotTold, self._messages.not_told),
+                _on(Committed, _committed),
+                _on(CommitFailed, _not_committed),
+                _on(RolledBack, _rolled_back),
+                _on(RollbackFailed, _not_rolled_back),
+                _on(SnapshotTaken, _snapshot),
+                _on(SnapshotMissed, _no_snapshot),
+            )
+        )
+
+    def fold(self, event: Event) -> None:
+        """Count an event; they come in the order in which they were written down.
+
+        What only repeats others for people to read is left out.
+        """
+        if isinstance(event, UNCOUNTED):
+            return
+        at = event.at
+        if isinstance(event, Configured):
+            self._rezone(event)
+        elif not self._from <= at < self._until:
+            self._turn(at)
+        day = self._day
+        day.events += 1
+        if self._seen is None:
+            self._seen = at
+        alone_s = min(int((at - self._seen).total_seconds()), LONGEST_ALONE_S)
+        if alone_s > day.without_person.value:
+            day.without_person = Most(alone_s)
+        act = self._acts.get(type(event))
+        if act is not None:
+            act(event, day)
+        if by_a_person(event):
+            self._seen = max(self._seen, at)
+            kind = type(event).__struct_config__.tag
+            if kind != "person_seen":
+                count(day.interventions, str(kind))
+
+    def _turn(self, at: datetime) -> None:
+        """Go to the day and the hour of a moment."""
+        self._from = at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0)
+        self._until = self._from + _BLOCK
+        shown = at.astimezone(self._zone)
+        self.today = self._day_of(shown)
+        known = self.days.get(self.today)
+        if known is None:
+            known = self.days[self.today] = DayNumbers()
+        self._asked.look(at, known)
+        self.policies[self.today] = self._policy
+        self._day, self._hour = known, known.hour(shown.hour)
+
+    def _rezone(self, event: Configured) -> None:
+        """Count by the days of another zone from here on, if it is another."""
+        self._policy, self._zone = event.policy, event.policy.zone
+        self._turn(event.at)
+
+    def _configured(self, event: Configured, day: DayNumbers) -> None:
+        self._asked.configured(event.policy)
+        self._money.configured(event.policy.budget, event.at, day)
+
+    def _decided(self, event: Decided, day: DayNumbers) -> None:
+        if not event.first:
+            return
+        if event.proposal.confidence is not None:
+            day.stated += 1
+            day.stated_millionths += round(event.proposal.confidence * MILLION)
+        if event.decision is ALLOW:
+            self._allowed(event, event.at, day)
+            self._hour.allowed += 1
+            if event.uses is None:
+                day.executed += 1
+                day.by_grant += bool(event.grants)
+            else:
+                self._waits.pop(event.uses.request_id, event.at)
+                day.approved += 1
+            return
+        first = strictest(event.verdicts)
+        count(day.restricting, first.rule)
+        count(day.held_by, first.guard)
+        if event.decision is ASK:
+            self._escalated(event, day)
+        else:
+            day.blocked += 1
+            self._hour.blocked += 1
+
+    def _escalated(self, event: Decided, day: DayNumbers) -> None:
+        day.escalated += 1
+        self._hour.asked += 1
+        self._hour.cost_nano += self._money.asked(event, day)
+        self._asked.asked(event, day)
+        if event.asks is not None and (not event.asks.joins or event.asks.takes_over):
+            self._waits.put(event.asks.request_id, event, event.at)
+
+    def _allowed(self, event: Decided, at: datetime, day: DayNumbers) -> None:
+        self._hour.cost_nano += self._money.allowed(event, at, day)
+        if event.type == _DISPATCH:
+            entry(day.rounds, event.agent, Rounds).dispatched += 1
+
+    def _answered(self, event: Answered, day: DayNumbers) -> None:
+        self._asked.answered(event, day)
+
+    def _withdrawn(self, event: Cancelled | Superseded, day: DayNumbers) -> None:
+        self._asked.withdrawn(event, day)
+        # A person who ends a pause cancels the question about it, and did one thing.
+        if isinstance(event, Cancelled) and event.via != "unpause":
+            _intervened(event, day)
+
+    def _released(self, event: Released, day: DayNumbers) -> None:
+        """Count what an agent that waited does at once, now that a person has approved it."""
+        asked = self._waits.find(event.request_id, event.at)
+        if asked is not None and event.waits and not event.verdicts and not asked.permission:
+            self._begun(event, day)
+
+    def _begun(self, event: Released | Claimed, day: DayNumbers) -> None:
+        """Count what was approved once: an agent that waited does it, or whoever claims it."""
+        asked = self._waits.pop(event.request_id, event.at)
+        if asked is not None:
+            day.approved += 1
+            self._allowed(asked, event.at, day)
+
+    def _settled(self, event: Settled, day: DayNumbers) -> None:
+        day.succeeded, day.failed = day.succeeded + event.ok, day.failed + (not event.ok)
+        cost, action = self._money.settled(event, day)
+        self._hour.cost_nano += cost
+        stated = stated_of(day, event.agent, action.confidence if action else None)
+        if stated is not None:
+            stated.succeeded, stated.failed = (
+                stated.succeeded + event.ok,
+                stated.failed + (not event.ok),
+            )
+
+    def _overdue(self, event: Overdue, day: DayNumbers) -> None:
+        day.overdue += len(event.ids)
+        self._hour.cost_nano += self._money.overdue(event, day)
+
+    def _stopped(self, event: Stopped, day: DayNumbers) -> None:
+        self._holds.stopped(event, event.at.astimezone(self._zone), day)
+
+    def _safe_mode(self, event: SafeModeEntered, day: DayNumbers) -> None:
+        self._holds.safe_mode(event, event.at.astimezone(self._zone), day)
+
+    def _paused(self, event: Paused, day: DayNumbers) -> None:
+        if event.source == "anomaly":
+            self._asked.paused(event, day)
+
+    def _due(self, event: Due, _day: DayNumbers) -> None:
+        self._messages.due(event)
+
+
+def _on(kind: type[Kind], act: Callable[[Kind, DayNumbers], None]) -> tuple[type[Event], Act]:
+    """Let events of one kind be counted."""
+    return kind, act  # type: ignore[return-value] # it is called with events of this kind alone
+
+
+def _refused(event: Refused, day: DayNumbers) -> None:
+    day.refused += event.count
+
+
+def _reported(event: Reported, day: DayNumbers) -> None:
+    match event.telemetry:
+        case Iteration():
+            entry(day.rounds, event.agent, Rounds).reported += 1
+        case Commit():
+            day.commits_reported += 1
+        case Rollback():
+            day.rollbacks_reported += 1
+
+
+def _found(event: AnomalyFound, day: DayNumbers) -> None:
+    count(day.anomalies, event.severity)
+    pattern = entry(day.patterns, event.rule, Pattern)
+    pattern.count += 1
+    if whose := event.agent or event.breaker:
+        count(pattern.agents, whose)
+
+
+def _intervened(event: Granted | GrantRevoked | Cancelled | RolledBack, day: DayNumbers) -> None:
+    """Count what people do besides answering."""
+    if event.by not in _NO_PERSON:
+        count(day.interventions, str(type(event).__struct_config__.tag))
+
+
+def _committed(event: Committed, day: DayNumbers) -> None:
+    if event.commit:  # else nothing had changed
+        day.commits += 1
+
+
+def _not_committed(_event: CommitFailed, day: DayNumbers) -> None:
+    day.commits_failed += 1
+
+
+def _rolled_back(event: RolledBack, day: DayNumbers) -> None:
+    day.rollbacks += 1
+    _intervened(event, day)
+
+
+def _snapshot(event: SnapshotTaken, day: DayNumbers) -> None:
+    count(day.snapshots, event.day)
+
+
+def _no_snapshot(event: SnapshotMissed, day: DayNumbers) -> None:
+    for missed in event.each_day():
+        count(day.snapshots_missed, missed)
+
+
+def _not_rolled_back(_: RollbackFailed, day: DayNumbers) -> None:
+    day.rollbacks_failed += 1

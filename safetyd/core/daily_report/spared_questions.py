@@ -1,0 +1,112 @@
+"""Questions that repeated, and the grant or rule that would have spared them.
+
+Nothing is applied: a person reads it, and decides.
+"""
+
+import shlex
+from typing import Final, Literal
+
+import msgspec
+
+from safetyd.core.action_types import Kinds
+from safetyd.core.approvals.grant_hints import may_be_named
+from safetyd.core.approvals.suggestions import TABLE, Count, suggestion_of
+from safetyd.core.daily_report.day_numbers import DayNumbers, Question
+from safetyd.core.shell.shape import in_words, pattern
+
+REPEATED: Final = 2
+SHOWN: Final = 10
+MAX_USES: Final = 20  # of a grant that names a rule
+
+SparedBy = Literal["grant", "rule", "remedy", ""]
+
+
+class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked several times. `spared` is a command or lines for the configuration.
+
+    Where neither can spare it, it is the guard's own remedy, or nothing.
+    """
+
+    agent: str
+    type: str
+    project: str = ""
+    text: str = ""
+    rules: tuple[str, ...]
+    asked: int
+    approved: int
+    denied: int
+    unanswered: int
+    spared_by: SparedBy = ""
+    spared: str = ""
+
+
+def repeated(numbers: DayNumbers, kinds: Kinds) -> tuple[RepeatedQuestion, ...]:
+    """Return the questions that were asked most often, as many as are shown."""
+    often = [each for each in numbers.questions.values() if each.asked >= REPEATED]
+    often.sort(key=lambda each: (-each.asked, each.agent, each.type, each.text or ""))
+    return tuple(_shown(each, kinds) for each in often[:SHOWN])
+
+
+def _shown(question: Question, kinds: Kinds) -> RepeatedQuestion:
+    by, spared = _spared(question, kinds)
+    return RepeatedQuestion(
+        agent=question.agent,
+        type=question.type,
+        project=question.project or "",
+        text=in_words(question.text or ""),
+        rules=question.rules,
+        asked=question.asked,
+        approved=question.approved,
+        denied=question.denied,
+        unanswered=question.unanswered,
+        spared_by=by,
+        spared=spared,
+    )
+
+
+def _spared(question: Question, kinds: Kinds) -> tuple[SparedBy, str]:
+    if question.human:
+        return "", ""
+    if (suggested := _suggested(question, kinds)) is not None:
+        return "rule", suggested
+    if question.denied == 0 and (command := _grant(question)):
+        return "grant", command
+    return ("remedy", question.remedy) if question.remedy else ("", "")
+
+
+def _suggested(question: Question, kinds: Kinds) -> str | None:
+    """Return the rule that so many equal answers suggest.
+
+    One that blocks is about a kind of action; one that allows about a text or a program.
+    """
+    denied = bool(question.denied)
+    counted = Count(
+        question.agent,
+        question.type,
+        question.project,
+        None if denied else question.text,
+        approved=question.approved,
+        by_table=question.approved if _by_table(question) else 0,
+        denied=question.denied,
+        program=msgspec.UNSET if denied or not question.program else question.program,
+    )
+    found = suggestion_of(counted, kinds.named(question.type))
+    return None if found is None else found.toml
+
+
+def _by_table(question: Question) -> bool:
+    return not question.raised and set(question.rules) <= TABLE
+
+
+def _grant(question: Question) -> str:
+    """Return the grant for a day that covers all of these; nothing if none can."""
+    if question.text is None or question.raised:
+        return ""
+    named = [rule for rule in question.rules if rule not in TABLE]
+    if len(named) > 1 or not all(map(may_be_named, named)):
+        return ""
+    given = ["safetyd", "grant", "add", "--agent", question.agent, "--type", question.type]
+    given += ["--rule", *named] if named else []
+    uses = min(question.asked, MAX_USES)
+    given += ["--text", pattern(question.text), "--uses", str(uses), "--for", "24h"]
+    return f"{shlex.join(given)} --reason '...'"

@@ -1,0 +1,64 @@
+"""How the day's spending grew, by quarters of an hour, for people to look at."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from safetyd.core.actor import Actor, hearing, on
+from safetyd.core.events.decision_events import Overdue, Settled
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import NameForgotten
+from safetyd.core.guards.budget.budget import Budget
+
+QUARTER_S: Final = 900
+
+
+class DaySpendingState(msgspec.Struct):
+    day: int = 0  # its number, as the budget counts
+    # Nano-dollars that were spent by the end of each quarter of an hour, to the last that changed.
+    spent: list[int] = []
+
+
+class DaySpending(Actor):
+    """At most 96 numbers; they begin anew at midnight UTC, with the budget's day."""
+
+    name = "spending"
+    _state: DaySpendingState
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._state = DaySpendingState()
+        self.hears = hearing(
+            on(Settled, self._spent), on(Overdue, self._spent), on(NameForgotten, self._spent)
+        )
+
+    def series(self, at: datetime) -> Sequence[int]:
+        """Return what was spent by the end of each quarter of an hour; the last has just begun."""
+        day, spent = self._budget.spent_today(at)
+        known = self._state.spent if day == self._state.day else []
+        return [*_filled(known, _quarter(at, day))[:-1], spent]
+
+    def _spent(self, event: Event) -> None:
+        """Take note of what the budget has counted."""
+        day, spent = self._budget.spent_today(event.at)
+        state = self._state
+        if day != state.day:
+            state.day, state.spent = day, []
+        if spent != (state.spent[-1] if state.spent else 0):
+            quarter = _quarter(event.at, day)
+            if quarter >= len(state.spent):
+                state.spent = _filled(state.spent, quarter)
+            state.spent[-1] = spent
+
+
+def _quarter(at: datetime, day: int) -> int:
+    """Return the quarter of an hour; a clock that went back to another day is at its begin."""
+    return (at.hour * 60 + at.minute) // 15 if at.toordinal() == day else 0
+
+
+def _filled(spent: list[int], quarter: int) -> list[int]:
+    """Return the series up to a quarter, or as long as it is; where nothing changed, it is flat."""
+    before = spent[-1] if spent else 0
+    return spent + [before] * (quarter + 1 - len(spent))

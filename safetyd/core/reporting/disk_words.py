@@ -1,0 +1,55 @@
+"""How full a disk is, what fills it and what to do about it, in words for people."""
+
+from typing import Final
+
+from safetyd.core.events.daemon_events import DiskUse
+from safetyd.core.text.time_words import duration
+
+MAKE_ROOM: Final = (
+    "make room on it or make it larger; all but the newest file in audit/, and transcripts/, "
+    "may be moved to another disk"
+)
+SHOWN_PARTS: Final = 3
+FEW_FILES: Final = 10_000
+
+_UNITS: Final = (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in its largest unit: 1.4 GiB."""
+    for unit, bytes_ in _UNITS:
+        if count >= bytes_:
+            return f"{count / bytes_:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def percent(use: DiskUse) -> int:
+    """Return how full a disk is; it is full to 100 only if nothing is free."""
+    if not use.total_bytes:
+        return 0
+    return 100 * (use.total_bytes - use.free_bytes) // use.total_bytes
+
+
+def fullness(use: DiskUse) -> str:
+    """Return which disk it is, and how full: the disk at / is 91 % full, 4.2 GiB of it is free."""
+    free = f"{size(use.free_bytes)} of {size(use.total_bytes)} is free"
+    files = use.free_files
+    few = "" if files is None or files >= FEW_FILES else f" and room for {files} more files"
+    return f"the disk at {use.disk} is {percent(use)} % full: {free}{few}"
+
+
+def filling(use: DiskUse) -> str:
+    """Return what of safetyd's own is on it, the largest parts first, and how fast it grows."""
+    parts = sorted(use.parts.items(), key=lambda part: part[1], reverse=True)[:SHOWN_PARTS]
+    shown = ", ".join(f"{name} {size(count)}" for name, count in parts)
+    total = size(sum(use.parts.values()))
+    own = f"safetyd has {total} there ({shown})" if use.parts else ""
+    return "; ".join(filter(None, (own, _growth(use))))
+
+
+def _growth(use: DiskUse) -> str:
+    hourly = use.audit_bytes_per_hour
+    if not hourly:
+        return ""
+    left = duration(3600 * use.free_bytes / hourly)
+    return f"the audit files grow by {size(hourly)} an hour, enough room for {left}"

@@ -1,0 +1,50 @@
+"""The actors that keep what happened for people to look at; no guard reads them."""
+
+from functools import partial
+from typing import NamedTuple
+
+from safetyd.core.approvals.queue import Approvals
+from safetyd.core.guards import Chain
+from safetyd.core.open_actions import Actions
+from safetyd.core.policy import Policy
+from safetyd.core.reporting.day_spending import DaySpending
+from safetyd.core.reporting.failure_windows import FailureWindows
+from safetyd.core.reporting.kept_days import KeptDays
+from safetyd.core.reporting.last_decisions import LastDecisions
+from safetyd.core.reporting.session_transcripts import Transcripts
+from safetyd.core.sessions import Sessions
+from safetyd.core.version_history import VersionHistory
+
+
+class Records(NamedTuple):
+    transcripts: Transcripts
+    last_decisions: LastDecisions
+    spending: DaySpending
+    failure_windows: FailureWindows
+    version_history: VersionHistory
+    kept_days: KeptDays
+
+
+def records(
+    sessions: Sessions,
+    actions: Actions,
+    approvals: Approvals,
+    guards: Chain,
+    policy: Policy,
+) -> Records:
+    return Records(
+        Transcripts(sessions, actions, approvals, guards.budget),
+        LastDecisions(guards.keys),
+        DaySpending(guards.budget),
+        FailureWindows(guards.breaker),
+        VersionHistory(policy.projects, partial(_approver, approvals)),
+        KeptDays(),
+    )
+
+
+def _approver(approvals: Approvals, agent: str, id_: str) -> str:
+    """Return who approved a proposal, nothing if nobody did."""
+    request = approvals.of_proposal(agent, id_)
+    if request is None or request.answer is None or request.state != "approved":
+        return ""
+    return request.answer.by

@@ -1,0 +1,52 @@
+"""The lines of a diff, and of each what it does. Where it is shown, that has a colour."""
+
+from typing import Final, Literal, NamedTuple
+
+from safetyd.core.text.patches import read_patch
+
+DiffKind = Literal["added", "removed", "hunk", "file", "same"]
+
+_KINDS: Final[dict[str, DiffKind]] = {
+    "+": "added",
+    "-": "removed",
+    "@@": "hunk",
+    "diff --": "file",
+    "***": "file",
+    "Index:": "file",
+}
+_BEGINS: Final = tuple(_KINDS)
+
+
+class DiffLine(NamedTuple):
+    """One line, without its end."""
+
+    kind: DiffKind
+    text: str
+
+
+def holds_diff(text: str) -> bool:
+    """Say whether a text is a patch, or one is in it."""
+    return bool(read_patch(text).files)
+
+
+def diff_lines(text: str) -> tuple[DiffLine, ...]:
+    """Return all lines of a text that is a diff; joined by line ends they are the text."""
+    lines = text.split("\n")
+    return tuple(DiffLine(_kind(lines, at), line) for at, line in enumerate(lines))
+
+
+def _kind(lines: list[str], at: int) -> DiffKind:
+    line = lines[at]
+    if not line.startswith(_BEGINS):
+        return "same"
+    if line.startswith("--- ") and _names_file(lines[at : at + 3]):
+        return "file"
+    if line.startswith("+++ ") and _names_file(lines[max(at - 1, 0) : at + 2]):
+        return "file"
+    return next(kind for begin, kind in _KINDS.items() if line.startswith(begin))
+
+
+def _names_file(lines: list[str]) -> bool:
+    """Say whether a hunk follows two names: a line that is removed may begin like one of them."""
+    begins = ("--- ", "+++ ", "@@")
+    return len(lines) == len(begins) and all(map(str.startswith, lines, begins))

@@ -1,0 +1,255 @@
+"""When what agents change is committed: after an action that succeeded, and before one for good.
+
+An action belongs to the project that it names or, if it names none, to the one whose folder it
+works in. After so many errors in a row in a project going back is offered.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.actor import Actor, hearing, later, on
+from safetyd.core.events.decision_events import Decided, Overdue, Settled
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import NameForgotten
+from safetyd.core.events.history_events import (
+    CommitDue,
+    CommitFailed,
+    Committed,
+    RollbackOffered,
+    RolledBack,
+)
+from safetyd.core.guards.projects import ProjectConfig
+from safetyd.core.messages.rollback import Rollback
+from safetyd.core.messages.verdict import ALLOW
+
+ERRORS_IN_A_ROW: Final = 3
+MAX_CHANGES: Final = 1024  # of one agent under way; the oldest is forgotten
+MAX_AGENTS: Final = 64  # whose work in one project is remembered
+DESCRIPTION_CHARS: Final = 200
+
+Projects = Mapping[str, ProjectConfig]
+
+
+class Change(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An action under way that may change the files of a project."""
+
+    project: str
+    decision: int
+    session: str = ""
+    type: str = ""
+    description: str = ""
+    ticket: str = ""
+    approver: str = ""
+
+
+class ProjectState(msgspec.Struct):
+    errors: int = 0  # in a row
+    good: str = ""  # the last commit after which an action had succeeded
+    agents: list[str] = []  # who worked there, the latest last
+    keyed: bool = False  # one of them has a key
+    rollback: Rollback | None = None  # the last one
+
+
+class HistoryState(msgspec.Struct):
+    under_way: dict[str, dict[str, Change]] = {}  # by agent and id, oldest first
+    due: dict[int, CommitDue] = {}  # commits that are not made yet, oldest first
+    projects: dict[str, ProjectState] = {}
+
+
+class VersionHistory(Actor):
+    """`approver` says who approved a proposal, if somebody did."""
+
+    name = "version_history"
+    _state: HistoryState
+
+    def __init__(self, projects: Projects, approver: Callable[[str, str], str]) -> None:
+        self._approver = approver
+        self._projects = {name: one for name, one in projects.items() if one.committed}
+        self._roots = sorted(
+            ((one.root.rstrip("/") + "/", name) for name, one in self._projects.items()),
+            reverse=True,  # of folders in folders the inner one comes first
+        )
+        self._state = HistoryState()
+        self.hears = hearing(
+            on(Decided, self._decided),
+            later(self._begun),
+            on(Settled, self._settled),
+            on(Overdue, self._given_up),
+            on(CommitDue, self._due),
+            on(Committed, self._committed),
+            on(CommitFailed, self._failed),
+            on(RolledBack, self._rolled_back),
+            on(NameForgotten, self._forgotten),
+        )
+
+    @property
+    def due(self) -> tuple[CommitDue, ...]:
+        """Return the commits that are not made yet, oldest first."""
+        return tuple(self._state.due.values())
+
+    def awaited(self, agent: str, id_: str) -> CommitDue | None:
+        """Return the commit that is not made yet and after which an action may begin."""
+        for due in self._state.due.values():
+            if due.why == "before" and (due.agent, due.id) == (agent, id_):
+                return due
+        return None
+
+    def agents(self, project: str) -> tuple[str, ...]:
+        """Return who works or worked in a project."""
+        known = self._state.projects.get(project, ProjectState())
+        listed = self._projects[project].agents if project in self._projects else ()
+        return tuple(dict.fromkeys((*listed, *known.agents)))
+
+    def good(self, project: str) -> str:
+        """Return the last commit after which an action had succeeded, if there is one."""
+        return self._state.projects.get(project, ProjectState()).good
+
+    def rollbacks(self, agent: str) -> tuple[Rollback, ...]:
+        """Return the last rollback of each project in which an agent works, the oldest first."""
+        known = (one.rollback for one in self._state.projects.values())
+        mine = (rollback for rollback in known if rollback and agent in rollback.agents)
+        return tuple(sorted(mine, key=lambda rollback: rollback.at))
+
+    def _decided(self, event: Decided) -> Sequence[Event]:
+        return self._begun(event) if event.decision is ALLOW else ()
+
+    def _begun(self, event: Decided) -> Sequence[Event]:
+        project = self._project_of(event)
+        if not project or event.reversibility == "read_only":
+            return ()
+        approver = event.uses.by if event.uses else self._approver(event.agent, event.id)
+        change = _change(event, project, approver)
+        mine = self._state.under_way.setdefault(event.agent, {})
+        mine[event.id] = change
+        if len(mine) > MAX_CHANGES:
+            del mine[next(iter(mine))]
+        forever = approver and event.reversibility == "irreversible"
+        if forever and self._projects[project].before_irreversible:
+            return (_due(event, event.agent, event.id, change, "before"),)
+        return ()
+
+    def _settled(self, event: Settled) -> Sequence[Event]:
+        change = self._ended(event.agent, event.id or "")
+        if change is None or change.project not in self._projects:
+            return ()
+        due = (_due(event, event.agent, event.id or "", change, "after"),) if event.ok else ()
+        known = self._state.projects.setdefault(change.project, ProjectState())
+        belongs = self._belongs(event, change.project, known)
+        if belongs or not event.keyless:
+            known.agents = [*(one for one in known.agents if one != event.agent), event.agent]
+            del known.agents[:-MAX_AGENTS]
+            known.keyed = known.keyed or not event.keyless
+        if not belongs:
+            return due
+        if event.ok:
+            known.errors = 0
+            return due
+        known.errors += 1
+        limit = self._projects[change.project].errors_in_a_row or ERRORS_IN_A_ROW
+        if known.errors != limit or not known.good:
+            return ()
+        return (
+            RollbackOffered(
+                at=event.at,
+                t=event.t,
+                project=change.project,
+                agent=event.agent,
+                errors=known.errors,
+                commit=known.good,
+            ),
+        )
+
+    def _belongs(self, event: Settled, project: str, known: ProjectState) -> bool:
+        """Say whether errors of an agent may lead to a rollback, which pauses others.
+
+        Any agent may name any project. Those that it lists belong to it; if it lists none, all
+        do, but for those without a key where one with a key has worked.
+        """
+        listed = self._projects[project].agents
+        return event.agent in listed if listed else not (event.keyless and known.keyed)
+
+    def _given_up(self, event: Overdue) -> None:
+        for id_ in event.ids:
+            self._ended(event.agent, id_)
+
+    def _ended(self, agent: str, id_: str) -> Change | None:
+        mine = self._state.under_way.get(agent, {})
+        change = mine.pop(id_, None)
+        if not mine:
+            self._state.under_way.pop(agent, None)
+        return change
+
+    def _due(self, event: CommitDue) -> None:
+        self._state.due[event.seq] = event
+
+    def _committed(self, event: Committed) -> None:
+        self._state.due.pop(event.due, None)
+        if event.why == "after" and event.commit:
+            known = self._state.projects.setdefault(event.project, ProjectState())
+            known.good = event.commit
+
+    def _failed(self, event: CommitFailed) -> None:
+        self._state.due.pop(event.due, None)
+
+    def _rolled_back(self, event: RolledBack) -> None:
+        known = self._state.projects.setdefault(event.project, ProjectState())
+        known.errors = 0
+        known.rollback = notice(event)
+
+    def _forgotten(self, event: NameForgotten) -> None:
+        self._state.under_way.pop(event.agent, None)
+
+    def _project_of(self, event: Decided) -> str:
+        proposal = event.proposal
+        if proposal.project is not None:
+            return proposal.project if proposal.project in self._projects else ""
+        places = (*event.resolved, *proposal.paths, proposal.cwd or "")
+        for root, name in self._roots:
+            if any(f"{place}/".startswith(root) for place in places):
+                return name
+        return ""
+
+
+def notice(event: RolledBack) -> Rollback:
+    """Return what agents are told."""
+    return Rollback(
+        project=event.project,
+        kind=event.kind,
+        commit=event.commit,
+        files=event.files,
+        agents=event.agents,
+        reason=event.reason,
+        at=event.at,
+    )
+
+
+def _change(event: Decided, project: str, approver: str) -> Change:
+    proposal = event.proposal
+    return Change(
+        project,
+        event.seq,
+        proposal.session or "",
+        event.type,
+        (proposal.description or proposal.text)[:DESCRIPTION_CHARS],
+        proposal.task or "",
+        approver,
+    )
+
+
+def _due(cause: Event, agent: str, id_: str, change: Change, why: str) -> CommitDue:
+    return CommitDue(
+        at=cause.at,
+        t=cause.t,
+        project=change.project,
+        why="before" if why == "before" else "after",
+        agent=agent,
+        id=id_,
+        decision=change.decision,
+        session=change.session,
+        type=change.type,
+        description=change.description,
+        ticket=change.ticket,
+        approver=change.approver,
+    )

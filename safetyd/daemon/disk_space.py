@@ -1,0 +1,211 @@
+"""The disk that holds the data directory: how full it is, and what of safetyd's own fills it.
+
+It is looked at in another thread, because a disk may take its time.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import anyio
+import anyio.to_thread
+import msgspec
+from msgspec import Meta
+
+from safetyd.clock import uptime
+from safetyd.core.events.daemon_events import DiskLevel, DiskMoved, DiskUse
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness
+from safetyd.host import START_BYTES, START_FILES, Room, room
+
+LOOK_S: Final = 1.0
+MEASURE_S: Final = 300.0  # a session leaves a file, so there may be many
+SAMPLE_S: Final = 60.0
+SAMPLES: Final = 61  # of an hour
+KNOWN_S: Final = 600.0  # from when on it can be said how fast the audit files grow
+# It is well again only with a tenth more room than it takes to be warned.
+HYSTERESIS: Final = 1.1
+MIB: Final = 1024**2
+GIB: Final = 1024**3
+BLOCK_BYTES: Final = 512  # of st_blocks, whatever the file system's own are
+
+PARTS: Final = {
+    "nats": "journal",
+    "audit": "audit",
+    "transcripts": "transcripts",
+    "checkpoints": "checkpoints",
+    "snapshots": "snapshots",
+    "archives": "archives",
+}
+OTHER: Final = "other"
+LEVELS: Final[tuple[DiskLevel, ...]] = ("good", "warn", "critical")
+
+Percent = Annotated[int, Meta(ge=1, le=100)]
+Bytes = Annotated[int, Meta(ge=0, le=1024**5)]
+
+
+class DiskConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    warn_percent: Percent = 85
+    critical_percent: Percent = 95
+    warn_free_bytes: Bytes = GIB
+    critical_free_bytes: Bytes = 256 * MIB
+
+
+class Wanted(NamedTuple):
+    """What must be free: less is worth a word."""
+
+    bytes: float
+    files: float
+
+    def has(self, found: Room) -> bool:
+        return found.bytes >= self.bytes and found.files >= self.files
+
+
+def wanted(config: DiskConfig, found: Room, level: DiskLevel) -> Wanted:
+    """Return what a disk must have free so that it is not at a level.
+
+    It is a share of the disk: on a huge one no more than anybody needs, on a small one more, since
+    the same share of it is soon gone. Below what a start takes, every disk is too full.
+    """
+    if level == "critical":
+        percent, least, ample, files = config.critical_percent, config.critical_free_bytes, 5, 1000
+    else:
+        percent, least, ample, files = config.warn_percent, config.warn_free_bytes, 20, 10_000
+    share = (100 - percent) / 100
+    bytes_ = share * found.total_bytes
+    return Wanted(
+        max(min(bytes_, ample * GIB), min(least, 2 * bytes_), START_BYTES),
+        max(min(share * found.total_files, files), START_FILES) if found.total_files else 0,
+    )
+
+
+def judge(config: DiskConfig, found: Room, before: DiskLevel) -> DiskLevel:
+    """Return how a disk is, that was at a level `before`."""
+    now = _level(config, found, 1.0)
+    if LEVELS.index(now) >= LEVELS.index(before):
+        return now
+    return min(before, _level(config, found, HYSTERESIS), key=LEVELS.index)
+
+
+def _level(config: DiskConfig, found: Room, times: float) -> DiskLevel:
+    for level in reversed(LEVELS[1:]):
+        need = wanted(config, found, level)
+        if not Wanted(need.bytes * times, need.files * times).has(found):
+            return level
+    return "good"
+
+
+def measured(data_dir: Path) -> dict[str, int]:
+    """Return how many bytes on disk the parts of a data directory have."""
+    sizes = dict.fromkeys((*PARTS.values(), OTHER), 0)
+    linked: set[int] = set()  # snapshots share what has not changed
+    for path, found in _files(str(data_dir)):
+        if found.st_nlink > 1:
+            if found.st_ino in linked:
+                continue
+            linked.add(found.st_ino)
+        top = Path(path).relative_to(data_dir).parts[0]
+        sizes[PARTS.get(top, OTHER)] += found.st_blocks * BLOCK_BYTES
+    return sizes
+
+
+def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield what is there; what goes meanwhile is not there."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(entry.path)
+                else:
+                    yield entry.path, entry.stat(follow_symlinks=False)
+
+
+class DiskSpace:
+    """Looks again and again, and puts an event where the level is another than people know.
+
+    `use` is what was seen last, `known` the level of which people were told, and `written` says
+    how many bytes of audit files there are since the start.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        config: Callable[[], DiskConfig],
+        written: Callable[[], int],
+        put: Callable[[Callable[[Moment], Event]], None],
+        *,
+        known: DiskLevel,
+        now: Callable[[], float] = uptime,
+    ) -> None:
+        self._data_dir = data_dir
+        self._config = config
+        self._written = written
+        self._now = now
+        self._samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
+        self._parts: dict[str, int] = {}
+        self._measured_at: float | None = None
+        self._put = put
+        self._known = known
+        self.use = self._seen(room(data_dir), known)
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await anyio.sleep(LOOK_S)
+
+    async def look(self) -> DiskUse:
+        """Return how things are now; of a disk that cannot be looked at, how they were."""
+        self._sample()
+        with suppress(OSError):
+            found = await anyio.to_thread.run_sync(room, self._data_dir)
+            self.use = self._seen(found, self.use.level)
+            if self._is_due():
+                self._measured_at = self._now()
+                self._parts = await anyio.to_thread.run_sync(measured, self._data_dir)
+                self.use = msgspec.structs.replace(self.use, parts=self._parts)
+        self._tell()
+        return self.use
+
+    @property
+    def problem(self) -> str:
+        """Return that nothing can be written for want of room, or nothing."""
+        use = self.use
+        files = START_FILES if use.free_files is None else use.free_files
+        if use.free_bytes >= START_BYTES and files >= START_FILES:
+            return ""
+        return "; ".join(filter(None, (fullness(use), filling(use), MAKE_ROOM)))
+
+    def _is_due(self) -> bool:
+        """Say whether to measure what fills it: now and then, and before people are told."""
+        at = self._measured_at
+        return at is None or self.use.level != self._known or self._now() - at >= MEASURE_S
+
+    def _tell(self) -> None:
+        if self.use.level != self._known:
+            self._known, use = self.use.level, self.use
+            self._put(lambda moment: DiskMoved(at=moment.at, t=moment.t, use=use))
+
+    def _seen(self, found: Room, before: DiskLevel) -> DiskUse:
+        return DiskUse(
+            level=judge(self._config(), found, before),
+            disk=str(found.disk),
+            free_bytes=found.bytes,
+            total_bytes=found.total_bytes,
+            free_files=found.files if found.total_files else None,
+            parts=self._parts,
+            audit_bytes_per_hour=self._growth(),
+        )
+
+    def _sample(self) -> None:
+        if not self._samples or self._now() - self._samples[-1][0] >= SAMPLE_S:
+            self._samples.append((self._now(), self._written()))
+
+    def _growth(self) -> float | None:
+        """Return how fast the audit files grew in the last hour, or since the start."""
+        if not self._samples or self._now() - self._samples[0][0] < KNOWN_S:
+            return None
+        since, before = self._samples[0]
+        return round(3600 * (self._written() - before) / (self._now() - since), 1)

@@ -1,0 +1,65 @@
+"""The version history of projects, joined to a daemon that serves."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.history_events import CommitDue
+from safetyd.daemon.resources import Resources
+from safetyd.history.service.commit_worker import CommitWorker
+from safetyd.history.service.first_commits import commit_first
+from safetyd.history.service.histories import DIRECTORY, Histories, history_problems
+from safetyd.history.service.history_service import HistoryService
+
+FIRST_S: Final = 10.0  # shorter than whoever reloads waits for the answer
+
+log = logging.getLogger("safetyd.history")
+
+
+class FileHistory:
+    """`commits` makes them, `service` is what people reach."""
+
+    def __init__(self, of: Resources, engine: Engine, flush: Callable[[], None]) -> None:
+        self._engine = engine
+        self._directory = of.data_dir / DIRECTORY
+        self._clock = of.clock
+        self._settings = of.settings
+        self._histories = histories = Histories(self._directory, engine.policy.projects)
+        self.service = HistoryService(histories, of.mailbox, of.clock)
+        self.commits = CommitWorker(
+            histories,
+            of.ticker.put,
+            self._awaited,
+            self.service.offered,
+            flush,
+            engine.records.version_history.due,
+        )
+
+    def _awaited(self, agent: str, id_: str) -> CommitDue | None:
+        # The engine builds its actors anew with each configuration.
+        return self._engine.records.version_history.awaited(agent, id_)
+
+    def start(self, tasks: anyio.abc.TaskGroup) -> None:
+        tasks.start_soon(self.commits.run)
+        tasks.start_soon(self.service.run)
+        tasks.start_soon(anyio.to_thread.run_sync, self._say_problems)
+
+    async def commit_first(self) -> None:
+        """Commit what is there before the rules as they are set now hold, and agents are heard.
+
+        A large folder may take longer: nobody waits for it any more then.
+        """
+        self._histories.renew(self._settings.policy.projects)
+        with anyio.move_on_after(FIRST_S):
+            changed = {due.project for due in self._engine.records.version_history.due}
+            await commit_first(self._histories, lambda: self._clock.now().at, changed)
+
+    def _say_problems(self) -> None:
+        """Log why a project cannot be committed, before something is to be."""
+        for problem in history_problems(self._engine.policy.projects, self._directory):
+            log.warning("%s", problem)

@@ -1,0 +1,42 @@
+"""What a daemon has before its state is known."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from safetyd.agents.refusals import Refusals
+from safetyd.agents.stop_reserve import StopReserve
+from safetyd.bus.connections import Connections
+from safetyd.bus.embedded_server import EmbeddedServer
+from safetyd.bus.subjects import Subjects
+from safetyd.clock import Clock
+from safetyd.daemon.reload import Reload
+from safetyd.daemon.settings import Settings
+from safetyd.daemon.ticker import Ticker
+from safetyd.journal.audit import Audit
+from safetyd.journal.checkpoint_bucket import CheckpointBucket
+from safetyd.journal.checkpoints import Checkpoints
+from safetyd.journal.mailbox import Mailbox
+from safetyd.journal.stream import Journal
+
+
+class Resources(NamedTuple):
+    """What is there before the state is known. `server` and `reserve` are ours, if the bus is."""
+
+    settings: Settings
+    data_dir: Path
+    boot_id: str
+    started: datetime
+    subjects: Subjects
+    clock: Clock
+    mailbox: Mailbox
+    refusals: Refusals
+    ticker: Ticker
+    reload: Reload
+    audit: Audit
+    checkpoints: Checkpoints
+    connections: Connections
+    journal: Journal
+    server: EmbeddedServer | None
+    reserve: StopReserve | None
+    bucket: CheckpointBucket | None

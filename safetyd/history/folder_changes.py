@@ -1,0 +1,159 @@
+"""What differs between a folder and an index, and how that is taken into the index.
+
+git compares times and sizes with those of its index, so files that nobody touched are not read.
+Links are not followed, and pipes and devices are no files.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from safetyd.history.git_process import Git, GitFailed
+from safetyd.history.history_records import Change, Entry, HistoryError, named
+
+REPOSITORY: Final = "160000"  # the mode of a repository within another
+_TRIES: Final = 4  # while files change as they are read
+_CLOSED: Final = b"could not open directory"
+
+
+class FolderChanges(NamedTuple):
+    """Paths of files that are there, and of such as are not there any more."""
+
+    present: list[bytes]
+    gone: list[bytes]
+
+    def __bool__(self) -> bool:
+        return bool(self.present or self.gone)
+
+
+class IndexedFolder:
+    """A folder beside an index. `git` has its work tree and that index; `within` narrows it."""
+
+    def __init__(self, git: Git, top: Path, within: str) -> None:
+        self.git = git
+        self._top = os.fsencode(top)
+        self._within = ("--", within) if within else ()
+
+    def changes(self) -> FolderChanges:
+        """Return what to take in. A file that cannot be read is an error: nothing is left out."""
+        differing = self.git.read(
+            "diff-files", "-z", "--name-only", "--ignore-submodules=all", *self._within
+        )
+        others = self.git.run("ls-files", "-z", "--others", "--exclude-standard", *self._within)
+        if _CLOSED in others.said:
+            said = others.said.decode(errors="replace").strip().splitlines()[0]
+            raise HistoryError(f"{said}; let safetyd's user read it, or have git ignore it")
+        # A folder at the end of a listing is a repository of its own, and keeps its own history.
+        new = [path for path in others.out.split(b"\0") if path and not path.endswith(b"/")]
+        return self._sorted_out([*filter(None, differing.split(b"\0")), *new])
+
+    def take_in(self) -> None:
+        """Bring the index up to date with the folder."""
+        for left in range(_TRIES, 0, -1):
+            try:
+                self._take(self.changes())
+            except GitFailed as exc:
+                # A file that became shorter while git read it ends git.
+                if left == 1:
+                    raise HistoryError(f"{exc}; files may change while they are read") from exc
+            else:
+                return
+
+    def tree(self) -> str:
+        """Write the index as a tree and return its name."""
+        return self.git.line("write-tree")
+
+    def forget(self, paths: Sequence[bytes]) -> None:
+        self._index("--force-remove", paths)
+
+    def _take(self, changes: FolderChanges) -> None:
+        if changes.gone:
+            self._index("--force-remove", changes.gone)
+        if changes.present:
+            self._index("--replace", changes.present)
+
+    def _index(self, option: str, paths: Sequence[bytes]) -> None:
+        listed = b"\0".join(paths) + b"\0"
+        self.git.read(*("update-index", "--add", "--remove", option, "-z", "--stdin"), stdin=listed)
+
+    def _sorted_out(self, paths: list[bytes]) -> FolderChanges:
+        found = FolderChanges([], [])
+        closed: list[bytes] = []
+        parents = dict[bytes, bool]()
+        for path in dict.fromkeys(paths):
+            try:
+                there = self._is_file(path, parents)
+            except PermissionError:
+                closed.append(path)
+            else:
+                (found.present if there else found.gone).append(path)
+        if closed:
+            raise HistoryError(
+                f"{named(closed)} cannot be read; let safetyd's user read it, or have git ignore it"
+            )
+        return found
+
+    def _is_file(self, path: bytes, parents: dict[bytes, bool]) -> bool:
+        """Say whether there is a file or a link that is not behind a link."""
+        parent = path.rpartition(b"/")[0]
+        if parent and not self._is_folder(parent, parents):
+            return False
+        full = os.path.join(self._top, path)  # noqa: PTH118 - bytes
+        try:
+            mode = os.lstat(full).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if stat.S_ISREG(mode) and not os.access(full, os.R_OK, effective_ids=True):
+            raise PermissionError
+        return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+    def _is_folder(self, path: bytes, known: dict[bytes, bool]) -> bool:
+        if path not in known:
+            parent = path.rpartition(b"/")[0]
+            try:
+                mode = os.lstat(os.path.join(self._top, path)).st_mode  # noqa: PTH118 - bytes
+            except (FileNotFoundError, NotADirectoryError):
+                mode = 0
+            above = not parent or self._is_folder(parent, known)
+            known[path] = above and stat.S_ISDIR(mode)
+        return known[path]
+
+
+def tree_changes(git: Git, old: str, new: str, *, counted: bool = True) -> list[Change]:
+    """Return how two trees differ, path by path, with numbers of lines if they are `counted`."""
+    options = ("--raw", "--numstat") if counted else ("--raw",)
+    plain = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev")
+    out = git.read("diff-tree", "-r", "-z", *plain, *options, old, new)
+    records = iter(out.split(b"\0")[:-1])
+    found = dict[bytes, Change]()
+    for record in records:
+        if record.startswith(b":"):
+            path = next(records)
+            found[path] = _change(record.decode(), path)
+        else:
+            added, removed, path = record.split(b"\t", 2)
+            found[path] = found[path]._replace(added=_lines(added), removed=_lines(removed))
+    return list(found.values())
+
+
+def tree_entries(git: Git, tree: str) -> Iterator[tuple[bytes, Entry]]:
+    """Yield all paths of a tree and what they hold."""
+    for record in git.read("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]:
+        about, _, path = record.partition(b"\t")
+        mode, _, name = about.decode().split(" ")
+        yield path, Entry(mode, name)
+
+
+def _change(record: str, path: bytes) -> Change:
+    old_mode, new_mode, old, new, _ = record[1:].split(" ")
+    return Change(path, _entry(old_mode, old), _entry(new_mode, new))
+
+
+def _entry(mode: str, name: str) -> Entry | None:
+    return None if mode == "000000" else Entry(mode, name)
+
+
+def _lines(number: bytes) -> int:
+    return int(number) if number.isdigit() else 0  # a dash: what has no lines

@@ -1,0 +1,235 @@
+"""A bare repository of safetyd's own beside its data: nothing in it comes from agents but files.
+
+One process and one thread at a time changes it. git inherits the lock, so a git that outlives a
+daemon that was killed still holds it. Whoever has the lock may remove what others left behind.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
+from typing import Final, Literal
+from urllib.parse import quote
+
+import msgspec
+
+from safetyd.history.git_process import Git
+from safetyd.history.history_records import HistoryError
+from safetyd.history.repository_layout import Layout, find, small_file
+from safetyd.host import write_whole
+
+log = logging.getLogger("safetyd.history")
+
+NEWEST: Final = "refs/history"  # of all sessions
+LOCK_S: Final = 60.0
+_POLL_S: Final = 0.01
+_LOOSE: Final = 2048  # objects in files of their own before they are packed
+_MAX_EXCLUDES: Final = 1024 * 1024
+
+_CONFIG: Final = """\
+# Written by safetyd, which writes it again if it differs.
+[core]
+	repositoryFormatVersion = {version}
+	bare = true
+	fileMode = true
+	symlinks = true
+	ignoreCase = false
+	precomposeUnicode = false
+	protectHFS = false
+	protectNTFS = false
+	autocrlf = false
+	safecrlf = false
+	excludesFile = /dev/null
+	attributesFile = /dev/null
+	hooksPath = /dev/null
+	fsmonitor = false
+	logAllRefUpdates = false
+	fsyncMethod = batch
+[extensions]
+{extensions}[pack]
+	threads = 1
+[repack]
+	writeBitmaps = false
+"""
+# What stands here is heard before any .gitattributes. Files are kept byte for byte; on a branch
+# line ends and encodings are as the user's repository wants them.
+_ATTRIBUTES: Final = {
+    "shadow": "* -text -crlf !eol -ident -filter !working-tree-encoding !diff !merge\n",
+    "branch": "* !diff !merge\n",
+}
+
+
+class StorePlace(msgspec.Struct, frozen=True):
+    """Whose history it is; the top stays what it was when the history began."""
+
+    root: str
+    top: str
+    object_format: str = "sha1"
+
+
+class PrivateStore:
+    """The store of a project, made when it is needed first."""
+
+    def __init__(
+        self, project: str, root: Path, mode: Literal["shadow", "branch"], store: Path
+    ) -> None:
+        name = quote(project, safe="", errors="replace").replace(".", "%2E")
+        self.folder = store.absolute() / f"{name}-{mode}.git"
+        self._root = root
+        self._mode = mode
+        self._swept = False
+        self._packing: Thread | None = None
+
+    @property
+    def exists(self) -> bool:
+        return (self.folder / "project.json").is_file()
+
+    def layout(self) -> Layout:
+        """Return where the folder's repository is; the top is that of the first commit."""
+        found = find(self._root)
+        place = self._place()
+        if place is None or place.top == str(found.top):
+            return found
+        return Layout(found.root, Path(place.top))
+
+    def git(self) -> Git:
+        """Return git for reading what is kept."""
+        return Git(self.folder, {})
+
+    @contextlib.contextmanager
+    def locked(self, object_format: str = "sha1") -> Iterator[Git]:
+        """Own the store, made if need be, until the block ends. Clear away what others left."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.folder.with_suffix(".lock")
+        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._wait_for(held, path)
+            self._make(object_format)
+            if not self._swept:
+                self._sweep()
+            self._swept = False
+            yield self.git().holding(held)
+            self._swept = True
+        finally:
+            os.close(held)
+
+    def note_excludes(self, layout: Layout, everywhere: Path | None) -> None:
+        """Take over what the user ignores everywhere, and in this repository."""
+        own = small_file(everywhere, _MAX_EXCLUDES) if everywhere else None
+        content = b"\n".join((own or b"", layout.excludes(), b""))
+        _keep(self.folder / "info" / "exclude", content)
+
+    def pack(self, git: Git) -> None:
+        """Begin to put objects together once there are many. Commits do not wait for it."""
+        if len(list(self.folder.glob("objects/0?/*"))) * 16 <= _LOOSE:  # a sixteenth of all
+            return
+        held = self._pack_lock()
+        if held is not None:
+            git.read("pack-refs", "--all")
+            self._packing = Thread(target=self._pack, args=(held,), daemon=True)
+            self._packing.start()
+
+    def finish(self) -> None:
+        """Wait until what was begun is done."""
+        if self._packing is not None:
+            self._packing.join()
+
+    def _pack(self, held: int) -> None:
+        try:
+            self.git().holding(held).read("repack", "--geometric=2", "-d", "-q")
+        except HistoryError as exc:
+            log.warning("%s stays unpacked: %s", self.folder, exc)
+        finally:
+            os.close(held)
+
+    def _pack_lock(self) -> int | None:
+        """Return the lock of whoever packs, or nothing if somebody does; git holds it as well."""
+        path = self.folder.with_suffix(".packing")
+        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(held)
+            return None
+        return held
+
+    def _place(self) -> StorePlace | None:
+        content = small_file(self.folder / "project.json", _MAX_EXCLUDES)
+        return None if content is None else msgspec.json.decode(content, type=StorePlace)
+
+    def _wait_for(self, held: int, path: Path) -> None:
+        patience = monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if monotonic() > patience:
+                    raise HistoryError(
+                        f"another process has held {path} for {LOCK_S:g} s; try again later"
+                    ) from None
+                sleep(_POLL_S)
+            else:
+                return
+
+    def _make(self, object_format: str) -> None:
+        place = self._place() or self._make_new(object_format)
+        if place.root != str(self._root.resolve()):
+            raise HistoryError(
+                f"{self.folder} has the history of {place.root}, not of {self._root.resolve()}; "
+                "move it away, or give the project another name"
+            )
+        _keep(self.folder / "config", _config(place.object_format))
+        _keep(self.folder / "info" / "attributes", _ATTRIBUTES[self._mode].encode())
+
+    def _make_new(self, object_format: str) -> StorePlace:
+        if self.folder.exists():
+            raise HistoryError(f"{self.folder} is no store of safetyd's; move it away")
+        fresh = self.folder.with_suffix(".new")
+        shutil.rmtree(fresh, ignore_errors=True)  # begun, and not finished
+        fresh.mkdir(mode=0o700)
+        git = Git(fresh, {})
+        git.read("init", "--bare", "--quiet", "--template=", f"--object-format={object_format}")
+        (fresh / "info").mkdir(exist_ok=True)
+        found = find(self._root)
+        place = StorePlace(str(found.root), str(_top(git, found)), object_format)
+        (fresh / "project.json").write_bytes(msgspec.json.encode(place))
+        fresh.rename(self.folder)
+        return place
+
+    def _sweep(self) -> None:
+        """Remove what a git left that was killed: the lock is ours, so nobody uses it."""
+        for left in (*self.folder.glob("*.lock"), *self.folder.glob("refs/**/*.lock")):
+            left.unlink(missing_ok=True)
+        packing = self._pack_lock()
+        if packing is None:
+            return  # these are being written
+        for left in self.folder.glob("objects/**/tmp_*"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        os.close(packing)
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Write a file unless it is so already."""
+    if small_file(path, _MAX_EXCLUDES * 3) != content:
+        write_whole(path, content)
+
+
+def _config(object_format: str) -> bytes:
+    extensions = "" if object_format == "sha1" else f"\tobjectFormat = {object_format}\n"
+    return _CONFIG.format(version=1 if extensions else 0, extensions=extensions).encode()
+
+
+def _top(git: Git, found: Layout) -> Path:
+    """Return where paths begin: not in a repository that ignores the whole folder."""
+    if not found.within:
+        return found.top
+    write_whole(git.folder / "info" / "exclude", found.excludes())
+    # This command takes its paths literally by itself, and does not want to be told so.
+    looking = git.using(GIT_WORK_TREE=str(found.top), GIT_LITERAL_PATHSPECS="0")
+    ignored = looking.run("check-ignore", "--quiet", "--", f"./{found.within}/", codes=(0, 1))
+    return found.root if ignored.code == 0 else found.top

@@ -1,0 +1,271 @@
+"""The version history of a project's folder: commits, what they changed, and the way back.
+
+Everything blocks: call it in a worker thread. What goes wrong is a `HistoryError`.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from safetyd.core.messages.rollback import RollbackKind
+from safetyd.history import commit_reading, rollback_plan
+from safetyd.history.branch_commits import BranchCommits, BranchWork
+from safetyd.history.commit_writing import StatePaths
+from safetyd.history.file_restore import FileRestore, stored
+from safetyd.history.git_process import Git, version_problem
+from safetyd.history.history_records import (
+    Change,
+    CommitMade,
+    CommitOrder,
+    HistoryError,
+    HistoryRow,
+    PathElsewhere,
+    RollbackMade,
+    StoppedHalfway,
+    named,
+    shown,
+)
+from safetyd.history.repository_layout import is_bare
+from safetyd.history.shadow_commits import ShadowCommits, ShadowWork
+
+__all__ = [
+    "CommitMade",
+    "CommitOrder",
+    "HistoryError",
+    "HistoryRow",
+    "PathElsewhere",
+    "ProjectHistory",
+    "RollbackMade",
+    "StoppedHalfway",
+]
+
+BEFORE: Final = "before a rollback"  # what was there, also if nothing was rolled back then
+MOST_NAMED: Final = 20  # files of a rollback
+_GOOD: Final = commit_reading.Wanted({"why": "after"}, [])
+_COMMIT: Final = re.compile(r"[0-9a-f]{4,64}")
+Work = ShadowWork | BranchWork
+
+
+class ProjectHistory:
+    """What is kept of a project, and where: `store` is a folder beside safetyd's data."""
+
+    def __init__(
+        self,
+        project: str,
+        root: Path,
+        mode: Literal["shadow", "branch"],
+        state_paths: tuple[str, ...],
+        store: Path,
+    ) -> None:
+        self._root = root
+        self._mode = mode
+        state = StatePaths(state_paths)
+        self._kept: ShadowCommits | BranchCommits
+        if mode == "shadow":
+            self._kept = ShadowCommits(project, root, state, store)
+        else:
+            self._kept = BranchCommits(project, root, state, store)
+
+    def problems(self) -> list[str]:
+        """Say what keeps the history from working, each with what to do about it."""
+        found = [version_problem(), self._folder_problem()]
+        if not any(found):
+            found = [self._repository_problem()]
+        return list(filter(None, found))
+
+    def commit(self, order: CommitOrder) -> CommitMade | None:
+        """Keep the folder as it is; None if nothing changed since the last commit."""
+        with self._working() as work:
+            return work.commit(order)
+
+    def rows(  # noqa: PLR0913 - each narrows down what is listed
+        self,
+        limit: int = 20,
+        *,
+        agent: str = "",
+        session: str = "",
+        path: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: str = "",
+    ) -> list[HistoryRow]:
+        """Return the newest commits: of an agent or session, of a file or folder, of a time.
+
+        With `before`, only what was committed before that commit.
+        """
+        layout = self._kept.layout()
+        paths = rollback_plan.below_root(layout.root, layout.within, (path,)) if path else []
+        end = self._found(before) if before else ""
+        note = {"agent": agent, "session": session}
+        found = self._matching(limit, commit_reading.Wanted(note, paths, since, until, end))
+        return commit_reading.rows(self._kept.reading(), found) if found else []
+
+    def committed_at(self, commit: str) -> datetime | None:
+        """Return when a commit was made; None if it is none of this history."""
+        try:
+            name = self._found(commit)
+        except HistoryError:
+            return None
+        return next(commit_reading.read_commits(self._kept.reading(), [name])).at
+
+    def show(self, commit: str) -> str:
+        """Return a commit's message and which files it changed."""
+        return commit_reading.shown_commit(self._kept.reading(), self._found(commit))
+
+    def diff(self, commit: str, other: str = "") -> str:
+        """Return what a commit changed, or what leads from it to another; it says if it is cut."""
+        ends = self._found(commit), self._found(other) if other else ""
+        git = self._kept.reading()
+        place = ("--git-dir", git.folder) if self._mode == "shadow" else ("-C", self._root)
+        return commit_reading.shown_diff(git, shlex.join(map(str, place)), *ends)
+
+    def last_good(self) -> str:
+        """Return the newest commit after an action that succeeded, or nothing."""
+        return next((found.commit for found in self._matching(1, _GOOD)), "")
+
+    def roll_back(
+        self, kind: RollbackKind, commit: str, paths: tuple[str, ...], order: CommitOrder
+    ) -> RollbackMade:
+        """Bring files back, after what is there now has been kept.
+
+        `soft` changes files and commits nothing, `revert` undoes one commit with another, `hard`
+        moves the branch. What would lose something refuses, and changes nothing.
+        """
+        if paths and kind != "soft":
+            raise HistoryError(f"{kind} is for whole commits; leave the paths out, or use soft")
+        if kind == "hard" and self._mode != "branch":
+            raise HistoryError('hard moves a branch; with history = "shadow", use soft or revert')
+        target = self._found(commit)
+        with self._working() as work:
+            within = work.layout.within
+            narrowed = rollback_plan.below_root(work.layout.root, within, paths)
+            kept = work.keep(replace(order, description=f"{BEFORE}: {order.description}"))
+            changes = self._plan(work, kind, (kept, target), narrowed)
+            self._check(work, changes)
+            filling = work.filling(changes) if isinstance(work, BranchWork) else stored(work.git)
+            with filling as fill, _halfway(kept):
+                FileRestore(work.layout.top).apply(changes, fill)
+                made = work.commit(order) if kind == "revert" else None
+                if kind == "hard" and isinstance(work, BranchWork):
+                    work.reset(order, kept, target)
+            below = os.fsencode(within) + b"/" if within else b""
+            paths = tuple(shown(one.path.removeprefix(below)) for one in changes[:MOST_NAMED])
+            gone = () if kind == "revert" else rollback_plan.deleted_by(work.git, target, narrowed)
+            still = sum(path.startswith(below) for path in gone)
+            return RollbackMade(kept, made.commit if made else "", len(changes), paths, still)
+
+    def finish(self) -> None:
+        """Wait for what goes on after a commit: objects are packed beside the work."""
+        self._kept.finish()
+
+    def _plan(
+        self, work: Work, kind: RollbackKind, ends: tuple[str, str], paths: list[bytes]
+    ) -> list[Change]:
+        kept, target = ends
+        if kind == "revert":
+            return rollback_plan.without(work.git, kept, target)
+        changes = rollback_plan.back_to(work.git, kept, target, paths)
+        within = os.fsencode(work.layout.within)
+        inside = [path for path in changes if not within or path.path.startswith(within + b"/")]
+        if kind == "hard" and len(inside) != len(changes):
+            outside = [change.path for change in changes if change not in inside]
+            raise HistoryError(
+                f"nothing was changed: {named(outside)} is not in {self._root}, and would change"
+            )
+        return inside
+
+    def _check(self, work: Work, changes: list[Change]) -> None:
+        FileRestore(work.layout.top).check(changes)
+        since = work.indexed.changes()
+        if since:
+            raise HistoryError(
+                f"nothing was changed: {named([*since.present, *since.gone])} changed meanwhile; "
+                "pause whoever works there and try again"
+            )
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[Work]:
+        if problem := self._folder_problem():
+            raise HistoryError(problem)
+        try:
+            with self._kept.working() as work:
+                yield work
+        except OSError as exc:
+            raise HistoryError(f"the history of {self._root} cannot be kept: {exc}") from exc
+
+    def _matching(
+        self, limit: int, wanted: commit_reading.Wanted
+    ) -> list[commit_reading.ReadCommit]:
+        pages = self._kept.commits()
+        names = next(pages, [])
+        if not names:
+            return []
+
+        def all_pages() -> Iterator[list[str]]:
+            yield names
+            yield from pages
+
+        return commit_reading.matching(self._kept.reading(), all_pages(), limit, wanted)
+
+    def _found(self, commit: str) -> str:
+        found = self._kept.find(commit) if _COMMIT.fullmatch(commit) else ""
+        if not found:
+            raise HistoryError(
+                f"{commit!r} is no commit of this history; `safetyd history` lists them"
+            )
+        return found
+
+    def _folder_problem(self) -> str:
+        root = self._root
+        if not root.exists():
+            return f"{root} does not exist; correct root, or make the folder"
+        if not root.is_dir():
+            return f"{root} is no folder; correct root"
+        if not os.access(root, os.R_OK | os.X_OK, effective_ids=True):
+            return f"{root} cannot be read by safetyd's user"
+        store, top = self._kept.folder.resolve(), root.resolve()
+        if store.is_relative_to(top) or top.is_relative_to(store):
+            return f"{root} and safetyd's own {store} lie in one another; keep them apart"
+        return ""
+
+    def _repository_problem(self) -> str:
+        layout = self._kept.layout()
+        if any(is_bare(folder) for folder in (layout.root, *layout.root.parents)):
+            return f"{self._root} is in a bare repository, which has no files; correct root"
+        if layout.git_dir is None:
+            if self._mode == "shadow":
+                return ""
+            return f'{self._root} is in no repository; run git init, or set history = "shadow"'
+        owner = layout.git_dir.stat().st_uid
+        if owner != os.geteuid() and not self._trusted(layout.top):
+            return (
+                f"{layout.git_dir} belongs to another user ({owner}); run safetyd as that user, or "
+                f"git config --global --add safe.directory {layout.top}"
+            )
+        return ""
+
+    def _trusted(self, top: Path) -> bool:
+        """Ask git whether its user trusts a repository of somebody else's."""
+        home = os.environ.get("HOME", "/")
+        listed = Git(Path("/"), {"HOME": home, "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig"})
+        asked = ("config", "--global", "--get-all", "safe.directory")
+        found = listed.run(*asked, codes=(0, 1, 128)).out.decode(errors="replace").splitlines()
+        return "*" in found or str(top) in found
+
+
+@contextlib.contextmanager
+def _halfway(kept: str) -> Iterator[None]:
+    """Tell what goes wrong from here on apart from what changed nothing."""
+    try:
+        yield
+    except (OSError, HistoryError) as exc:
+        raise StoppedHalfway(
+            f"stopped halfway: {exc}; what was there is kept as {kept[:12]}"
+        ) from exc

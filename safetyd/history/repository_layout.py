@@ -1,0 +1,118 @@
+"""Where the repository of a folder is and what is under way in it, found without asking git.
+
+The folder belongs to agents. Files of it are read only if they are small and plain files.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_MAX_POINTER: Final = 8192
+_MAX_EXCLUDES: Final = 1024 * 1024
+# What git leaves in a repository while it waits for somebody to go on.
+_UNDER_WAY: Final = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisection",
+}
+
+
+class Layout(NamedTuple):
+    """A folder and its repository; without one it is its own top and the others are None."""
+
+    root: Path
+    top: Path  # where the paths of the history begin
+    git_dir: Path | None = None
+    common_dir: Path | None = None  # another one in a worktree
+
+    @property
+    def within(self) -> str:
+        """Return the folder as seen from the top, or nothing if it is the top."""
+        below = self.root.relative_to(self.top).as_posix()
+        return "" if below == "." else below
+
+    def owns_repository(self) -> bool:
+        """Say whether the repository is the folder's own, or names the folder as its worktree."""
+        here = self.top / ".git"
+        if self.git_dir == here:
+            return not here.is_symlink()
+        named = small_file(self.git_dir / "gitdir", _MAX_POINTER) if self.git_dir else None
+        return named is not None and Path(os.fsdecode(named.rstrip(b"\r\n"))) == here
+
+    def under_way(self) -> str:
+        """Say what waits in the repository for somebody to go on with it, or nothing."""
+        if self.git_dir is None:
+            return ""
+        found = (what for name, what in _UNDER_WAY.items() if (self.git_dir / name).exists())
+        return next(found, "")
+
+    def excludes(self) -> bytes:
+        """Return the patterns that the repository ignores besides its .gitignore files."""
+        if self.common_dir is None:
+            return b""
+        return small_file(self.common_dir / "info" / "exclude", _MAX_EXCLUDES) or b""
+
+
+def find(root: Path) -> Layout:
+    """Return the repository that a folder is in; the nearest, as git would find it."""
+    root = root.resolve()
+    for top in (root, *root.parents):
+        git_dir = _git_dir(top)
+        if git_dir is not None:
+            return Layout(root, top, git_dir, _common_dir(git_dir))
+    return Layout(root, root)
+
+
+def is_bare(folder: Path) -> bool:
+    """Say whether a folder is the inside of a repository, where no files are kept."""
+    return _is_repository(folder)
+
+
+def small_file(path: Path, limit: int) -> bytes | None:
+    """Return what a plain file of at most so many bytes holds; a pipe would wait for ever."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
+            return None
+        return os.read(file, found.st_size)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+
+
+def _git_dir(top: Path) -> Path | None:
+    here = top / ".git"
+    if _is_repository(here):
+        return here
+    pointer = small_file(here, _MAX_POINTER)
+    if pointer is None or not pointer.startswith(b"gitdir: "):
+        return None
+    there = top / os.fsdecode(pointer.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
+    return there.resolve() if _is_repository(there) else None
+
+
+def _common_dir(git_dir: Path) -> Path:
+    pointer = small_file(git_dir / "commondir", _MAX_POINTER)
+    if pointer is None:
+        return git_dir
+    return (git_dir / os.fsdecode(pointer.rstrip(b"\r\n"))).resolve()
+
+
+def _is_repository(folder: Path) -> bool:
+    """Say whether a folder looks like a `.git`, or like what a worktree has instead."""
+    try:
+        if not (folder / "HEAD").is_file():
+            return False
+        common = (folder / "commondir").is_file()
+        return common or ((folder / "objects").is_dir() and (folder / "refs").is_dir())
+    except OSError:
+        return False

@@ -1,0 +1,188 @@
+"""Makes the commits that are due, one after the other, beside everything else."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import anyio
+import anyio.abc
+
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
+from safetyd.core.policy import Configured
+from safetyd.history.project_history import CommitMade, CommitOrder, HistoryError
+from safetyd.history.service.histories import Histories, beside
+
+log = logging.getLogger("safetyd.history")
+
+Act = Callable[[], None]
+Put = Callable[[Callable[[Moment], Event]], None]
+
+
+class KeptUntil(NamedTuple):
+    """The last commit of a project, and the last event that had happened when it was made."""
+
+    commit: str
+    seq: int
+
+
+class CommitWorker:
+    """`due` are the commits that a daemon before this one did not make.
+
+    `awaited` returns the commit after which an action may begin, if there is one, `put` takes what
+    came of it, `offered` does what is to be done about errors in a row, and `flush` lets answers
+    leave.
+    """
+
+    def __init__(
+        self,
+        histories: Histories,
+        put: Put,
+        awaited: Callable[[str, str], CommitDue | None],
+        offered: Callable[[RollbackOffered], None],
+        flush: Act,
+        due: Iterable[CommitDue] = (),
+    ) -> None:
+        self._flush = flush
+        self._histories = histories
+        self._put = put
+        self._awaited = awaited
+        self._offered = offered
+        self._queue = deque(due)
+        self._before = {(one.agent, one.id): one for one in self._queue if one.why == "before"}
+        self._arrived = anyio.Event()
+        self._waiting: dict[tuple[str, str], list[Act]] = {}
+        self._seen = 0  # the number of the last event
+        self._kept: dict[str, KeptUntil] = {}  # by project
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Hear what was written down."""
+        for event in events:
+            self._seen = max(self._seen, event.seq)
+            match event:
+                case CommitDue():
+                    self._queue.append(event)
+                    self._arrived.set()
+                    if event.why == "before":
+                        self._before[event.agent, event.id] = event
+                case Committed() | CommitFailed() if event.due:
+                    self._over(event)
+                case RollbackOffered():
+                    self._offered(event)
+                case Configured():
+                    self._histories.renew(event.policy.projects)
+
+    def after(self, agent: str, id_: str, act: Act) -> None:
+        """Let an action begin once the commit before it is made, has failed, or takes too long."""
+        due = self._awaited(agent, id_)
+        if self._tasks is None or due is None:
+            act()
+            return
+        waiting = self._waiting.setdefault((agent, id_), [])
+        waiting.append(act)
+        if len(waiting) == 1:
+            self._tasks.start_soon(self._wait, due, waiting)
+
+    async def run(self) -> None:
+        """Make commits for ever."""
+        async with anyio.create_task_group() as self._tasks:
+            while True:
+                if not self._queue:
+                    self._arrived = anyio.Event()
+                    await self._arrived.wait()
+                self._tasks.start_soon(self._make, self._queue.popleft())
+
+    async def _make(self, due: CommitDue) -> None:
+        """Make a commit after those before it in its project; others do not wait for it."""
+        self._put(await self._made(due))
+
+    async def _made(self, due: CommitDue) -> Callable[[Moment], Event]:
+        """Return what came of a commit."""
+        try:
+            history = self._histories.find(due.project)
+            async with self._histories.lock(due.project):
+                made = await beside(partial(history.commit, order_of(due)))
+        except HistoryError as exc:
+            log.warning("project %s was not committed: %s", due.project, exc)
+            return partial(_failed, due, str(exc), due.seq)
+        if made is not None:
+            self._kept[due.project] = KeptUntil(made.commit, self._seen)
+            return partial(_committed, due, made, "")
+        kept = self._kept.get(due.project)
+        # What began before that commit was made is in it, since nothing has changed after it.
+        within = kept.commit if kept and due.why == "after" and due.decision <= kept.seq else ""
+        return partial(_committed, due, None, within)
+
+    def _over(self, event: Committed | CommitFailed) -> None:
+        """Let those go on that waited for a commit which is written down, or cannot be made."""
+        key = (event.agent or "", event.id)
+        due = self._before.get(key)
+        if due is not None and due.seq == event.due:
+            del self._before[key]
+            self._go_on(key)
+
+    async def _wait(self, due: CommitDue, waiting: list[Act]) -> None:
+        key, deadline_s = (due.agent, due.id), self._histories.deadline_s(due.project)
+        await anyio.sleep(deadline_s)
+        if self._waiting.get(key) is not waiting:
+            return
+        error = f"it takes longer than {deadline_s:g} s, and the action begins before it"
+        log.warning("project %s: the commit before %s: %s", due.project, due.id, error)
+        # The commit itself goes on: it is still due.
+        self._put(partial(_failed, due, error, 0))
+        self._go_on(key)
+
+    def _go_on(self, key: tuple[str, str]) -> None:
+        for act in self._waiting.pop(key, ()):
+            act()
+        self._flush()
+
+
+def order_of(due: CommitDue) -> CommitOrder:
+    return CommitOrder(
+        why=due.why,
+        at=due.at,
+        agent=due.agent,
+        session=due.session,
+        id=due.id,
+        decision=due.decision,
+        action=due.type,
+        description=due.description,
+        ticket=due.ticket,
+        approver=due.approver,
+    )
+
+
+def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Moment) -> Committed:
+    found = made or CommitMade("", 0, 0, 0)
+    return Committed(
+        at=moment.at,
+        t=moment.t,
+        project=due.project,
+        commit=found.commit,
+        due=due.seq,
+        why=due.why,
+        agent=due.agent,
+        session=due.session,
+        id=due.id,
+        decision=due.decision,
+        files=found.files,
+        added=found.added,
+        removed=found.removed,
+        within=within,
+    )
+
+
+def _failed(due: CommitDue, error: str, number: int, moment: Moment) -> CommitFailed:
+    return CommitFailed(
+        at=moment.at,
+        t=moment.t,
+        project=due.project,
+        error=error,
+        due=number,
+        agent=due.agent,
+        id=due.id,
+    )

@@ -1,0 +1,105 @@
+"""HTML from templates: every value is escaped, and what of a text would not be seen is spelt out.
+
+A room that shows HTML keeps its templates in a folder `templates` of its own.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Self, cast
+
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Undefined
+from jinja2.bccache import Bucket
+from jinja2.utils import missing
+from markupsafe import Markup, escape
+
+from safetyd.core.text.visible_text import pieces
+from safetyd.host import write_whole
+
+
+class AbsentField(Undefined):
+    """A field that is not in an answer, because it says nothing there: it is empty."""
+
+    __slots__ = ()
+
+    def __new__(cls, _hint: object = None, obj: object = missing, **_: object) -> Self:
+        kind = NameNotGiven if obj is missing else AbsentField
+        return cast("Self", object.__new__(kind))
+
+
+class NameNotGiven(StrictUndefined, AbsentField):
+    """A name that a template uses and nobody gave it."""
+
+    __slots__ = ()
+
+
+class CompiledTemplates(BytecodeCache):
+    """Keeps compiled templates where Python keeps the modules of their package, if it may.
+
+    Jinja takes what was compiled of the same text by the same versions, and nothing else.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._directory = Path(str(files(package))) / "__pycache__"
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        try:
+            with self._file(bucket).open("rb") as file:
+                bucket.load_bytecode(file)
+        except (OSError, EOFError, ValueError, UnpicklingError):  # there is none, or it is damaged
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if sys.dont_write_bytecode:
+            return
+        with suppress(OSError):
+            self._directory.mkdir(exist_ok=True)
+            whole = bucket.bytecode_to_string()
+            write_whole(self._file(bucket), whole, mode=0o644, suffix=f".{os.getpid()}")
+
+    def _file(self, bucket: Bucket) -> Path:
+        return self._directory / f"{bucket.key}.{sys.implementation.cache_tag}.jinja"
+
+
+def environment(package: str, begin: str = "", **filters: Callable[..., object]) -> Environment:
+    """Return what renders the templates of a package whose names begin so, with more filters.
+
+    A name that is not given to a template is an error; a field that an answer leaves out is not.
+    """
+    made = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=AbsentField,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        bytecode_cache=CompiledTemplates(package),
+    )
+    made.filters |= {"seen": seen, "coded": coded, **filters}
+    # All at once: while a page is made no file is read, and an upgrade changes none of them.
+    for name in made.list_templates(filter_func=lambda name: name.startswith(begin)):
+        made.get_template(name)
+    return made
+
+
+def seen(text: object) -> Markup:
+    """Return any text as HTML in which everything can be seen, and nothing turns the line."""
+    parts = (
+        f'<span class="odd">{escape(part)}</span>' if hidden else str(escape(part))
+        for part, hidden in pieces(str(text))
+    )
+    # An agent may send very many parts, and each is escaped already.
+    return Markup("".join(parts))  # noqa: S704
+
+
+def coded(text: str) -> Markup:
+    """Return a text of ours as HTML, with what stands in backticks as code."""
+    parts = (
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(text.split("`"))
+    )
+    return Markup("").join(parts)

@@ -1,0 +1,213 @@
+"""What a backup has: a checkpoint, and everything as it was at that moment.
+
+The journal itself is not in it. The checkpoint is all that the journal would rebuild, and the
+audit files have the same lines; they are cut where the checkpoint was taken.
+"""
+
+import io
+import tarfile
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import IO, BinaryIO, Final, NamedTuple, cast
+
+import msgspec
+
+from safetyd.agents.stop_reserve import HELD
+from safetyd.journal import transcript_files
+from safetyd.journal.audit import Opened, files
+from safetyd.journal.audit_reading import hash_on, seq_of, start_of
+from safetyd.journal.checkpoints import Unloadable, read, state_digest
+from safetyd.keeping.backup_file import Progress, writing
+from safetyd.keeping.history_stores import HistoryStores, StoreBusy
+
+FACTS: Final = "backup.json"
+SETTINGS: Final = "safetyd.toml"
+KEYS: Final = "keys"
+FOLDERS: Final = ("reports",)  # beside what has a rule of its own
+JOURNAL_ID: Final = "journal-id"  # by which a database knows the journal, which goes on elsewhere
+
+_ROLES: Final = ("agents", "operators", "observers")
+_TAIL_BYTES: Final = 1024 * 1024
+
+
+class NoBackup(Exception):
+    """A backup cannot be made; the text says why."""
+
+
+class BackupSource(NamedTuple):
+    """Where a daemon keeps its things, and a checkpoint that it has just written."""
+
+    data_dir: Path
+    checkpoint: Path
+    settings: Path | None = None
+    stop_files: Sequence[Path] = ()
+
+
+class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup says of itself: up to which event it goes, and what is not in it."""
+
+    at: datetime
+    seq: int
+    head: str  # the hash of that event's line in the audit files
+    state: str  # a digest of all that the engine knew
+    keys: bool
+    settings: bool
+    names: dict[str, tuple[str, ...]]  # who had a key, by role
+    history: bool = False  # the stores of version history are in it
+    stores: int = 0  # how many there were
+
+
+class BackupEntry(NamedTuple):
+    """A file of a backup: bytes, or so many of the first of a file."""
+
+    name: str
+    size: int
+    content: bytes | Path
+
+
+class _Counted:
+    """A file that is read from; `progress` hears of it."""
+
+    def __init__(self, file: BinaryIO, progress: Progress) -> None:
+        self._file = file
+        self._progress = progress
+
+    def read(self, count: int = -1) -> bytes:
+        data = self._file.read(count)
+        self._progress(len(data))
+        return data
+
+
+class Backup:
+    """A backup that is to be written: all that it will have is known, and how large that is."""
+
+    def __init__(
+        self, source: BackupSource, at: datetime, *, keys: bool, history: bool = False
+    ) -> None:
+        content = _content(source.checkpoint)
+        try:
+            saved = read(source.checkpoint, content)
+        except Unloadable as exc:
+            raise NoBackup(str(exc)) from exc
+        seq = saved.engine.seq
+        audit = list(_audit(source.data_dir / "audit", seq))
+        self._stores = HistoryStores(source.data_dir)
+        self.facts = BackupFacts(
+            at=at,
+            seq=seq,
+            head=_head(audit, seq),
+            state=state_digest(saved.engine),
+            keys=keys,
+            settings=source.settings is not None,
+            names=_names(source.data_dir / KEYS),
+            history=history,
+            stores=len(self._stores.folders),
+        )
+        name = f"checkpoints/{source.checkpoint.name}"
+        self._entries = [
+            _of_bytes(FACTS, msgspec.json.encode(self.facts)),
+            _of_bytes(name, content),
+            *audit,
+            *_others(source, seq),
+            *(_below(source.data_dir, KEYS) if keys else ()),
+            *(self._histories() if history else ()),
+        ]
+        self.size = sum(entry.size for entry in self._entries)
+
+    def close(self) -> None:
+        """Let go of what was held for it."""
+        self._stores.close()
+
+    def _histories(self) -> Iterator[BackupEntry]:
+        try:
+            self._stores.hold()
+        except StoreBusy as exc:
+            raise NoBackup(str(exc)) from exc
+        for name, content in self._stores.contents():
+            size = len(content) if isinstance(content, bytes) else content.stat().st_size
+            yield BackupEntry(name, size, content)
+
+    def write(self, path: Path, passphrase: str | None, progress: Progress) -> None:
+        """Write it whole or not at all; raises OSError. Keys are written encrypted only."""
+        if self.facts.keys and not passphrase:
+            raise NoBackup("keys are kept in an encrypted backup only: it needs a passphrase")
+        with writing(path, self.facts.at, passphrase) as tar:
+            for entry in self._entries:
+                _add(tar, entry, int(self.facts.at.timestamp()), progress)
+
+
+def _add(tar: tarfile.TarFile, entry: BackupEntry, at: int, progress: Progress) -> None:
+    info = tarfile.TarInfo(entry.name)
+    info.size, info.mode, info.mtime = entry.size, 0o600, at
+    content = entry.content
+    with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
+        tar.addfile(info, cast("IO[bytes]", _Counted(cast("BinaryIO", file), progress)))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        raise NoBackup(f"the checkpoint {path} cannot be read: {exc.strerror}") from exc
+
+
+def _audit(directory: Path, seq: int) -> Iterator[BackupEntry]:
+    """Yield the audit files up to an event, the last of them cut after it."""
+    for path in files(directory):
+        with path.open("rb") as file:
+            opened = msgspec.json.decode(file.readline(), type=Opened)
+            end = start_of(file, seq + 1)
+        if opened.after_seq < seq:
+            yield BackupEntry(f"audit/{path.name}", end, path)
+
+
+def _head(audit: Sequence[BackupEntry], seq: int) -> str:
+    """Return the hash of the last event; the audit files must end with it."""
+    if not audit:
+        raise NoBackup(f"no audit file has event {seq}")
+    _, size, path = audit[-1]
+    with cast("Path", path).open("rb") as file:
+        file.seek(max(0, size - _TAIL_BYTES))
+        last = file.read(size - file.tell()).splitlines()[-1]
+    if seq_of(last) != seq:
+        raise NoBackup(f"the audit files end with event {seq_of(last)}, the checkpoint with {seq}")
+    return hash_on(last)
+
+
+def _others(source: BackupSource, seq: int) -> Iterator[BackupEntry]:
+    yield from _transcripts(source.data_dir / transcript_files.DIRECTORY, seq)
+    yield from chain.from_iterable(_below(source.data_dir, name) for name in FOLDERS)
+    if source.settings is not None:
+        yield _of_bytes(SETTINGS, source.settings.read_bytes())
+    # A stop must hold after a restore too.
+    for path in (source.data_dir / HELD, source.data_dir / JOURNAL_ID, *source.stop_files):
+        if path.parent == source.data_dir and path.is_file():
+            yield _of_bytes(path.name, path.read_bytes())
+
+
+def _transcripts(directory: Path, seq: int) -> Iterator[BackupEntry]:
+    """Yield those of sessions that were over; what is written after that is made anew."""
+    for name in transcript_files.names(directory):
+        path = directory / f"{name}.json"
+        if transcript_files.seq_in(path) <= seq:
+            yield BackupEntry(f"{directory.name}/{path.name}", path.stat().st_size, path)
+    written = min(transcript_files.last_written(directory), seq)
+    yield _of_bytes(f"{directory.name}/{transcript_files.WRITTEN}", b"%d\n" % written)
+
+
+def _below(data_dir: Path, folder: str) -> Iterator[BackupEntry]:
+    for path in sorted((data_dir / folder).rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            name = str(path.relative_to(data_dir))
+            yield BackupEntry(name, path.stat().st_size, path)
+
+
+def _names(keys: Path) -> dict[str, tuple[str, ...]]:
+    found = {role: sorted(path.stem for path in (keys / role).glob("*.pub")) for role in _ROLES}
+    return {role: tuple(names) for role, names in found.items() if names}
+
+
+def _of_bytes(name: str, content: bytes) -> BackupEntry:
+    return BackupEntry(name, len(content), content)

@@ -1,0 +1,101 @@
+"""The stores of version history, as they are copied into a backup while commits are made.
+
+Refs are read before objects are looked for, so whatever a ref names is found. Objects never change,
+and only packing removes one: it is held off until the backup is written, and no commit waits.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Final
+
+DIRECTORY: Final = "history"
+WAIT_S: Final = 60.0
+
+_STORE: Final = "*.git"
+_OBJECTS: Final = "objects"
+_REFS: Final = "refs"
+_HALF: Final = (".lock", ".new")  # being written
+_HALF_OBJECT: Final = "tmp_"
+_POLL_S: Final = 0.05
+
+
+class StoreBusy(Exception):
+    """A store is being packed for longer than a backup waits."""
+
+
+class HistoryStores:
+    """The stores of a data directory; they can be packed again after `close`."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._held = ExitStack()
+        self.folders = store_folders(data_dir)
+
+    def hold(self) -> None:
+        """Let nothing be packed from now on; raises `StoreBusy`."""
+        try:
+            for folder in self.folders:
+                held = os.open(
+                    folder.with_suffix(".packing"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+                )
+                self._held.callback(os.close, held)
+                _lock(held, folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._held.close()
+
+    def contents(self) -> Iterator[tuple[str, bytes | Path]]:
+        """Yield every file by its name in the data directory; what can change, as it is now."""
+        for folder in self.folders:
+            for path in _changing(folder):
+                yield self._name(path), path.read_bytes()
+            for path in _files(folder / _OBJECTS):
+                if not path.name.startswith(_HALF_OBJECT):
+                    yield self._name(path), path
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._data_dir))
+
+
+def store_folders(data_dir: Path) -> tuple[Path, ...]:
+    found = sorted((data_dir / DIRECTORY).glob(f"*/{_STORE}"))
+    return tuple(path for path in found if path.is_dir() and not path.is_symlink())
+
+
+def complete(data_dir: Path) -> None:
+    """Make the folders that git needs of a store, though nothing may be in them."""
+    for folder in store_folders(data_dir):
+        for name in (_REFS, _OBJECTS):
+            (folder / name).mkdir(mode=0o700, exist_ok=True)
+
+
+def _changing(folder: Path) -> list[Path]:
+    """Return what is no object, refs first: in files of their own, and then those together."""
+    objects = folder / _OBJECTS
+    found = [path for path in _files(folder) if not path.is_relative_to(objects)]
+    kept = [path for path in found if not path.name.endswith(_HALF)]
+    return sorted(kept, key=lambda path: not path.is_relative_to(folder / _REFS))
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+
+
+def _lock(held: int, folder: Path) -> None:
+    patience = monotonic() + WAIT_S
+    while True:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() > patience:
+                raise StoreBusy(f"{folder} is being packed: try again later") from None
+            sleep(_POLL_S)
+        else:
+            return

@@ -1,0 +1,168 @@
+"""Looking a proposal up in the audit files, in a worker thread; and others that are like it."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from safetyd.core.action_types import Kinds
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.messages.binding import action_key
+from safetyd.core.messages.verdict import Severity
+from safetyd.core.policy import Policy
+from safetyd.core.shell.command_reader import CommandReader
+from safetyd.core.shell.reading import HOLE
+from safetyd.journal.audit_reading import (
+    DECIDED,
+    NewestFirst,
+    ReadingBounds,
+    Rests,
+    is_before,
+    placed_lines,
+    read_event,
+    second_of,
+    time_on,
+)
+from safetyd.operators.proposal_trail import Trail
+from safetyd.operators.views.decision_view import DecisionRow, DecisionsQuestion, decisions
+
+WEEK: Final = timedelta(days=7)
+SHOWN: Final = 5
+BOUNDS: Final = ReadingBounds(seconds=1.5)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ExplainQuestion(msgspec.Struct):
+    """What is asked about: a proposal or request by its `id`, or the `last` of an agent."""
+
+    id: str = ""
+    last: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.id) == bool(self.last):
+            raise ValueError("give `id`, of a proposal or a request, or an agent as `last`")
+
+    def __str__(self) -> str:
+        return f"with id {self.id!r}" if self.id else f"about {self.last!r}"
+
+
+class LikeDecision(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    at: datetime
+    id: str
+    agent: str
+    decision: Severity
+
+
+class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
+    """How others like it were decided: the same action, or a command of its shape.
+
+    `since` is the oldest event of the last week that was looked at; `whole` is false if there was
+    no time for older ones. `last` are the newest, whoever proposed them.
+    """
+
+    since: datetime
+    whole: bool
+    counts: dict[Severity, int]
+    last: tuple[LikeDecision, ...]
+
+
+class Searched(NamedTuple):
+    trail: Trail
+    like: LikeDecisions | None
+
+
+def search(
+    audit: Path,
+    asked: ExplainQuestion,
+    max_bytes: int,
+    policy: Policy | None = None,
+    rests: Rests | None = None,
+) -> Searched | None:
+    """Return what the audit files tell of a proposal, None if nothing; raises OSError.
+
+    What is like it depends on the policy, by which commands are read.
+    """
+    rests = rests or Rests()
+    name = asked.id or _last(audit, asked.last, rests)
+    trail = Trail(name, max_bytes).follow(placed_lines(audit, rests) if name else ())
+    if not trail.decided:
+        return None
+    if policy is None:
+        return Searched(trail, None)
+    reader = policy.reader(Kinds(policy.types, policy.profile))
+    newest = trail.decided[-1]
+    return Searched(trail, like(NewestFirst(audit, None, BOUNDS, rests), newest, reader))
+
+
+def like(lines: NewestFirst, decided: Decided, reader: CommandReader) -> LikeDecisions:
+    """Return how others like a proposal were decided in the week up to the newest line."""
+    is_alike, parts = _comparing(decided, reader), _said_by_all(decided, reader)
+    counts = dict.fromkeys(Severity, 0)
+    last: list[LikeDecision] = []
+    week, oldest, ended = b"", b"", False
+    for line in lines:
+        week = week or second_of((time_on(line) or decided.at) - WEEK)
+        if is_before(line, week):
+            ended = True
+            break
+        oldest = line
+        other = read_event(line) if _has(line, parts) else None
+        if isinstance(other, Decided) and other.id != decided.id and is_alike(other):
+            counts[other.decision] += 1
+            last += [_row(other)] if len(last) < SHOWN else []
+    return LikeDecisions(
+        since=time_on(oldest) or decided.at,
+        whole=ended or lines.ended,
+        counts=counts,
+        last=tuple(last),
+    )
+
+
+def _has(line: bytes, parts: tuple[bytes, ...]) -> bool:
+    return line.startswith(DECIDED) and all(part in line for part in parts)
+
+
+def _comparing(decided: Decided, reader: CommandReader) -> Callable[[Decided], bool]:
+    """Return what says whether another decision was about the same kind of action."""
+
+    def key(event: Decided) -> bytes:
+        return action_key("", event.type, reader.shaped(event.proposal))
+
+    wanted = key(decided)
+    return lambda other: other.first and key(other) == wanted
+
+
+def _said_by_all(decided: Decided, reader: CommandReader) -> tuple[bytes, ...]:
+    """Return what stands on the line of whatever is alike, so that few lines need be read.
+
+    A shape is a text with blanks, so texts of one shape begin with the same words.
+    """
+    kind = b'"type":%b,"tier"' % _encode(decided.type)
+    text = decided.proposal.text
+    shaped = reader.shaped(decided.proposal).text
+    if shaped == text:
+        return (kind, b'"text":%b' % _encode(text)) if text else (kind,)
+    words, _, _ = shaped.partition(HOLE)
+    return kind, b'"text":%b' % _encode(words)[:-1]
+
+
+def _row(event: Decided) -> LikeDecision:
+    return LikeDecision(
+        seq=event.seq, at=event.at, id=event.id, agent=event.agent, decision=event.decision
+    )
+
+
+def _last(audit: Path, agent: str, rests: Rests) -> str:
+    """Return the id of the newest decision about an agent."""
+    asked = DecisionsQuestion(agent=agent, limit=1)
+    while True:
+        answer = decisions(NewestFirst(audit, asked.before, BOUNDS, rests), asked)
+        for row in answer.rows:
+            return row.id if isinstance(row, DecisionRow) else ""
+        if not answer.more:
+            return ""
+        asked.before = answer.before

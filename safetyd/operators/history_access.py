@@ -1,0 +1,109 @@
+"""What people ask of a project's version history, and the way back."""
+
+import shlex
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.messages.rollback import RollbackKind
+from safetyd.operators.commands import Via
+from safetyd.operators.replies import Done
+
+MOST: Final = 200  # commits of one answer
+SHORT: Final = 12  # letters of a commit that name it
+HARD_WORD: Final = "HARD"  # that is typed to move a branch
+
+Name = Annotated[str, Meta(max_length=128)]
+CommitName = Annotated[str, Meta(pattern="^[0-9a-f]{4,64}$")]
+
+
+class CommitsQuestion(msgspec.Struct, kw_only=True):
+    """The newest commits of one project, or of all; of an agent, or of one of its sessions.
+
+    `path` is a file or a folder that they changed, absolute or below the project's folder. `before`
+    is the last commit of the answer before: the list goes on after it.
+    """
+
+    project: Name = ""
+    agent: Name = ""
+    session: Name = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST)] = 20
+    path: Annotated[str, Meta(max_length=4096)] = ""
+    since: Annotated[datetime, Meta(tz=True)] | None = None
+    before: Annotated[str, Meta(pattern="^([0-9a-f]{4,64})?$")] = ""
+
+
+class CommitQuestion(msgspec.Struct, kw_only=True):
+    """One commit, and what it changed; with `other`, what leads from it to that one."""
+
+    commit: CommitName
+    project: Name = ""
+    other: Annotated[str, Meta(pattern="^([0-9a-f]{4,64})?$")] = ""
+
+
+class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
+    project: str
+    commit: str
+    at: datetime
+    subject: str
+    agent: str
+    session: str
+    action: str  # the type of the proposal
+    id: str  # of the proposal
+    decision: int  # the number of its decision
+    approver: str
+    files: int
+    added: int
+    removed: int
+
+
+class CommitsAnswer(Done, frozen=True, kw_only=True):
+    """The newest first. `projects` are those that have a history, `problems` why one has none."""
+
+    commits: tuple[CommitRow, ...]
+    projects: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+class CommitAnswer(Done, frozen=True, kw_only=True):
+    """With `branch`, commits are on a branch of the user's, which can be moved to this one."""
+
+    project: str
+    commit: str
+    message: str
+    diff: str
+    branch: bool = False
+
+
+def diff_command(project: str, commit: str) -> str:
+    """Return what to type to see all that a commit changed."""
+    return f"safetyd history diff {commit[:SHORT]} --project {shlex.quote(project)}"
+
+
+class RollbackCommand(msgspec.Struct, kw_only=True):
+    """`soft` changes files only, `revert` undoes one commit by another, `hard` moves the branch."""
+
+    commit: CommitName
+    kind: RollbackKind
+    reason: Annotated[str, Meta(min_length=1, max_length=1000)]
+    project: Name = ""
+    paths: tuple[Annotated[str, Meta(max_length=4096)], ...] = ()
+    via: Via = ""
+
+
+class RollbackDone(Done, frozen=True, kw_only=True):
+    """`kept` is the commit of what was there before: rolling back to it undoes this.
+
+    `paths` names the first 20 files that changed. `still_deleted` is how many files the commit
+    itself had deleted: going back to it does not bring them back, but undoing it (`revert`) does.
+    """
+
+    project: str
+    kept: str
+    made: str
+    files: int
+    agents: tuple[str, ...]  # that were paused meanwhile
+    paths: tuple[str, ...] = ()
+    still_deleted: int = 0

@@ -1,0 +1,270 @@
+"""What the audit lines tell of one proposal, and the way that it went: asked, told, answered, done.
+
+A line may tell of it by the proposal's id, the request that it opened, or a message about that.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+
+from safetyd.core.events.decision_events import Decided, Reported, Withheld
+from safetyd.core.events.event import Event
+from safetyd.core.events.history_events import CommitFailed, Committed
+from safetyd.core.events.notification_events import Due, NotTold, Told
+from safetyd.core.events.request_events import (
+    Answered,
+    Cancelled,
+    Claimed,
+    Deferred,
+    Expired,
+    GrantUsed,
+    Lapsed,
+    Released,
+    Superseded,
+)
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.messages.verdict import strictest
+from safetyd.journal.audit_reading import PlacedLine, hash_on, read_event
+
+EVENTS_SHARE: Final = 4  # a fourth as much as of its decisions is kept of what came of them
+STEP_CHARS: Final = 300  # of somebody's words
+
+StepKind = Literal[
+    "proposed",
+    "decided",
+    "asked",
+    "told",
+    "not_told",
+    "deferred",
+    "answered",
+    "held_back",
+    "cancelled",
+    "expired",
+    "superseded",
+    "lapsed",
+    "claimed",
+    "used",
+    "granted",
+    "withheld",
+    "outcome",
+    "committed_before",
+    "committed",
+    "not_committed",
+]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a proposal's way. `by` is a person, an agent or a recipient, `via` a channel.
+
+    `ref` is the request, grant, proposal or commit that it is about besides. Of a commit `via` is
+    the project. What is not known is empty.
+    """
+
+    seq: int
+    at: datetime
+    what: StepKind
+    by: str = ""
+    via: str = ""
+    ref: str = ""
+    text: str = ""
+
+
+class AuditPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a line stands, its hash, and that of the line before, which it goes on from."""
+
+    file: str
+    line: int
+    hash: str
+    previous: str
+
+
+class Trail:
+    """Picks what tells of one proposal out of all lines, which are given oldest first.
+
+    It is named by its id, or by the id of the request that it opened. If there are too many
+    decisions, repeats give way to first ones, older ones first.
+    """
+
+    def __init__(self, name: str, max_bytes: int) -> None:
+        self._name = name
+        self._room = max_bytes
+        self._events_room = max_bytes // EVENTS_SHARE
+        self._looked_for = [msgspec.json.encode(name)]
+        self._requests: set[str] = set()
+        self._uses: set[tuple[str, str]] = set()  # other proposals that used an approval of it
+        self._messages: dict[str, Due] = {}
+        self._sizes: list[int] = []
+        self.id = name  # of the proposal
+        self.decided: list[Decided] = []
+        self.places: dict[int, AuditPlace] = {}  # of decisions, by their numbers
+        self.events: list[Event] = []
+
+    def follow(self, lines: Iterable[PlacedLine]) -> "Trail":
+        for placed in lines:
+            if any(name in placed.line for name in self._looked_for):
+                event = read_event(placed.line)
+                if isinstance(event, Decided):
+                    self._judged(event, placed)
+                elif isinstance(event, Due):
+                    self._due(event)
+                elif event is not None and self._is_part(event):
+                    self._add(event, placed)
+        return self
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the proposal's way, in order."""
+        asked = set[str]()
+        steps = [step for event in self.decided for step in _of_decision(event, asked)]
+        steps += (step for event in self.events if (step := self._step(event)) is not None)
+        return tuple(sorted(steps, key=lambda step: step.seq))
+
+    def _judged(self, event: Decided, placed: PlacedLine) -> None:
+        asks, uses = event.asks, event.uses
+        if asks is not None and asks.request_id == self._name and not asks.joins:
+            self.id = event.id
+            self._look_for(event.id)
+        if event.id != self.id:
+            if uses is not None and uses.request_id in self._requests:
+                self._add(event, placed)
+                self._uses.add((event.agent, event.id))
+                self._look_for(event.id)
+            return
+        if asks is not None and asks.request_id not in self._requests:
+            self._requests.add(asks.request_id)
+            self._look_for(asks.request_id)
+        self._keep(event, placed)
+
+    def _keep(self, event: Decided, placed: PlacedLine) -> None:
+        self.decided.append(event)
+        self._sizes.append(len(placed.line))
+        self.places[event.seq] = AuditPlace(
+            file=placed.file,
+            line=placed.number,
+            hash=hash_on(placed.line),
+            previous=hash_on(placed.before),
+        )
+        self._room -= len(placed.line)
+        while self._room < 0 and len(self.decided) > 1:
+            repeat = next((n for n, kept in enumerate(self.decided) if not kept.first), 0)
+            del self.places[self.decided.pop(repeat).seq]
+            self._room += self._sizes.pop(repeat)
+
+    def _add(self, event: Event, placed: PlacedLine) -> None:
+        self._events_room -= len(placed.line)
+        if self._events_room >= 0:
+            self.events.append(event)
+
+    def _look_for(self, name: str) -> None:
+        self._looked_for.append(msgspec.json.encode(name))
+
+    def _due(self, event: Due) -> None:
+        """Take note of a message about it; that it was sent is told by another event."""
+        if any(item.ref in self._requests for item in event.items):
+            self._messages[event.delivery] = event
+            self._look_for(event.delivery)
+
+    def _is_part(self, event: Event) -> bool:
+        part = False
+        match event:
+            case Reported(telemetry=Outcome(id=named)):
+                part = self._is_of(event.agent, named)
+            case Withheld() | GrantUsed() | Committed() | CommitFailed():
+                part = self._is_of(event.agent, event.id)
+            case Told() | NotTold():
+                part = event.delivery in self._messages
+            case Expired() | Lapsed():
+                part = not self._requests.isdisjoint(event.request_ids)
+            case Answered() | Released() | Cancelled() | Deferred() | Superseded() | Claimed():
+                part = event.request_id in self._requests
+        return part
+
+    def _is_of(self, agent: str | None, id_: str | None) -> bool:
+        return id_ == self.id or (agent, id_) in self._uses
+
+    def _step(self, event: Event) -> Step | None:
+        if isinstance(event, Told | NotTold):
+            return _of_message(event, self._messages[event.delivery])
+        return _of_use(event) or _of_request(event)
+
+
+def _of_decision(event: Decided, asked: set[str]) -> Iterator[Step]:
+    asks, uses = event.asks, event.uses
+    if event.first:
+        at = event.proposal.at or event.at
+        yield Step(seq=event.seq, at=at, what="proposed", by=event.agent)
+    rule = strictest(event.verdicts).rule
+    yield Step(seq=event.seq, at=event.at, what="decided", text=event.decision, ref=rule)
+    if uses is not None:
+        yield _step(event, "used", by=uses.by, ref=uses.request_id, text=uses.words)
+    if asks is not None and asks.request_id not in asked:
+        asked.add(asks.request_id)
+        yield _step(event, "asked", ref=asks.request_id, text=asks.urgency)
+
+
+def _of_message(event: Told | NotTold, due: Due) -> Step:
+    if isinstance(event, Told):
+        return _step(event, "told", by=due.recipient, via=event.channel, text=event.state)
+    why = event.error or event.state
+    return _step(event, "not_told", by=due.recipient, via=event.channel, text=why)
+
+
+def _of_use(event: Event) -> Step | None:
+    """Return a step of what was, or was not, done."""
+    match event:
+        case Decided():
+            return _step(event, "used", by=event.agent, ref=event.id)
+        case GrantUsed():
+            return _step(event, "granted", ref=event.grant)
+        case Withheld():
+            return _step(event, "withheld", text=event.why)
+        case Reported(telemetry=Outcome() as outcome):
+            went = "done" if outcome.ok else ": ".join(filter(None, ("failed", outcome.error)))
+            return _step(event, "outcome", by=event.agent, text=went)
+    return _of_commit(event)
+
+
+def _of_commit(event: Event) -> Step | None:
+    """Return what its change is kept as; one that changed nothing has no commit."""
+    match event:
+        case Committed(commit=str(commit)) if commit:
+            files = "1 file" if event.files == 1 else f"{event.files} files"
+            lines = f"{files} {event.why} it, +{event.added} -{event.removed}"
+            what: StepKind = "committed_before" if event.why == "before" else "committed"
+            return _step(event, what, via=event.project, ref=commit, text=lines)
+        case Committed(within=str(commit)) if commit:
+            lines = "if it changed anything: together with others"
+            return _step(event, "committed", via=event.project, ref=commit, text=lines)
+        case CommitFailed():
+            return _step(event, "not_committed", via=event.project, text=event.error)
+    return None
+
+
+def _of_request(event: Event) -> Step | None:
+    """Return a step of what became of the request."""
+    step: Step | None = None
+    match event:
+        case Answered():
+            said = ": ".join(filter(None, (event.answer, event.words)))
+            step = _step(event, "answered", by=event.by, via=event.via, text=said)
+        case Released(verdicts=(_, *_)):
+            step = _step(event, "held_back", text=strictest(event.verdicts).rule)
+        case Deferred():
+            step = _step(event, "deferred", by=event.by, text=event.until.isoformat())
+        case Cancelled():
+            step = _step(event, "cancelled", by=event.by, via=event.via, text=event.reason)
+        case Superseded():
+            step = _step(event, "superseded", by=event.agent, ref=event.by_id)
+        case Claimed():
+            step = _step(event, "claimed", by=event.claimant)
+        case Expired():
+            step = _step(event, "expired")
+        case Lapsed():
+            step = _step(event, "lapsed")
+    return step
+
+
+def _step(event: Event, what: StepKind, **said: str) -> Step:
+    cut = {name: words[:STEP_CHARS] for name, words in said.items()}
+    return Step(seq=event.seq, at=event.at, what=what, **cut)

@@ -1,0 +1,81 @@
+"""The question about a day's report, and what answers it."""
+
+from datetime import date, timedelta
+from typing import Annotated, Final, NamedTuple, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.journal.audit_reading import Rests
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.replies import Done
+
+MAX_DAYS: Final = 92
+
+_WORDS: Final = {"": 0, "today": 0, "yesterday": -1}
+DayWord = Annotated[
+    str,
+    Meta(
+        max_length=10,
+        extra_json_schema={"description": "a day as 2026-03-01, `today` or `yesterday`"},
+    ),
+]
+
+
+class ReportQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One day as `date`, or all days from `since` on until today; neither: today."""
+
+    date: DayWord = ""
+    since: DayWord = ""
+
+
+class ReportAnswer(Done, frozen=True, kw_only=True):
+    report: DailyReport
+
+
+class ReportDays(NamedTuple):
+    """The first and the last day of a report, and which day it is now."""
+
+    since: date
+    until: date
+    today: date
+
+    @property
+    def so_far(self) -> bool:
+        """Whether the last day is not over."""
+        return self.until >= self.today
+
+
+class ReportAccess(Protocol):
+    """What makes reports: quickly of what it knows, or by reading the audit files in a thread."""
+
+    def find(self, asked: ReportQuestion) -> ReportAnswer | None: ...
+
+    def make(self, asked: ReportQuestion, rests: Rests) -> ReportAnswer: ...
+
+
+def days_of(asked: ReportQuestion, today: date) -> ReportDays:
+    """Return the days that are meant; raises `CommandRefused` for what is none."""
+    if asked.date and asked.since:
+        raise CommandRefused("invalid", "give `date` for one day or `since` for several, not both")
+    since = _day(asked.since or asked.date, today)
+    until = today if asked.since else since
+    if since > today:
+        raise CommandRefused("invalid", f"{since} is not there yet: today is {today}")
+    if (until - since).days >= MAX_DAYS:
+        first = today - timedelta(days=MAX_DAYS - 1)
+        raise CommandRefused(
+            "invalid", f"since {since} is more than {MAX_DAYS} days; give {first} or later"
+        )
+    return ReportDays(since, until, today)
+
+
+def _day(said: str, today: date) -> date:
+    if said in _WORDS:
+        return today + timedelta(days=_WORDS[said])
+    try:
+        return date.fromisoformat(said)
+    except ValueError:
+        known = "give it as 2026-03-01, today or yesterday"
+        raise CommandRefused("invalid", f"{said!r} is no day: {known}") from None

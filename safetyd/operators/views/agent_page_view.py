@@ -1,0 +1,204 @@
+"""All that is known of one agent: what it does, what holds it back, and what is usual for it."""
+
+from collections.abc import Generator, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.core.guards.anomaly.measures import Measure
+from safetyd.core.guards.budget.accounts import NOTHING
+from safetyd.core.guards.stop import Stop
+from safetyd.core.messages.money import usd
+from safetyd.core.reporting.session_transcripts import Record
+from safetyd.operators.replies import Done, Refusal, refused
+from safetyd.operators.views.agent_view import SHOWN, AgentRow, due_by, row_of
+from safetyd.operators.views.guard_views.anomaly_view import Finding, finding, findings
+from safetyd.operators.views.guard_views.guard_view import Budget, budget
+from safetyd.operators.views.paging import PAGE_BYTES, fitting
+from safetyd.operators.views.request_view import ROW_CHARS
+from safetyd.operators.views.status_view import (
+    Pausing,
+    SafeModeShown,
+    pauses_of,
+    shown_safe_mode,
+)
+
+MAX_PENDING: Final = 50
+PART_BYTES: Final = PAGE_BYTES // 8  # of sessions, actions, requests, budgets and findings each
+MEASURES_BYTES: Final = 3 * PART_BYTES
+
+
+class AgentQuestion(msgspec.Struct):
+    """The name of one agent."""
+
+    agent: str
+
+
+class SessionSoFar(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session did so far."""
+
+    started_at: datetime
+    heard_at: datetime
+    provider: str | None
+    model: str | None
+    decisions: int  # and outcomes of what was done without asking
+    input_tokens: int
+    output_tokens: int
+
+
+class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that is not over; the one without a name is called "". Money is US dollars."""
+
+    session: str
+    so_far: SessionSoFar | None  # null: of it nothing is kept
+    rounds: int
+    spent: float
+    reserved: float
+
+
+class OpenAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action that was allowed and has no outcome yet."""
+
+    id: str
+    type: str
+    text: str  # its begin, or nothing if it is not remembered
+    session: str
+    model: str | None
+    dependency: str | None
+    since_s: float  # for how long
+
+
+class PendingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits for a person."""
+
+    id: str
+    type: str
+    text: str  # its begin
+    asked_at: datetime
+    deadline: datetime | None
+
+
+class AgentAnswer(Done, frozen=True, kw_only=True):
+    """Actions and findings are newest first, requests oldest first.
+
+    `measures` are the numbers that detectors compare, with what is usual for this agent.
+    """
+
+    agent: AgentRow
+    stops: tuple[Stop, ...]  # that hold it, those of everybody included
+    pauses: tuple[Pausing, ...]
+    safe_mode: SafeModeShown
+    sessions: tuple[LiveSession, ...]
+    open_actions: tuple[OpenAction, ...]
+    pending: tuple[PendingRequest, ...]
+    pending_count: int
+    budgets: tuple[Budget, ...]  # of the day, then of chains and sessions, the most used first
+    findings: tuple[Finding, ...]
+    measures: tuple[Measure, ...]
+
+
+def agent(
+    engine: Engine, moment: Moment, wanted: AgentQuestion
+) -> Generator[None, Moment, AgentAnswer | Refusal]:
+    """Return all that is known of one agent."""
+    name = wanted.agent
+    measures = fitting(engine.guards.anomaly.measures(name, moment.t), MEASURES_BYTES)
+    moment = yield
+    found = fitting((finding(engine, one) for one in findings(engine, name)), PART_BYTES)
+    budgets = fitting(_budgets(engine, moment, name), PART_BYTES)
+    moment = yield
+    if name not in engine.keys.agents:
+        return refused("not_found", f"no agent {name!r} has been heard")
+    return AgentAnswer(
+        ok=True,
+        agent=row_of(engine, moment, name, due_by(engine.stop.stops)),
+        stops=tuple(stop for stop in engine.stop.stops if stop.agent in {None, name}),
+        pauses=pauses_of(engine, name),
+        safe_mode=shown_safe_mode(engine, moment, name),
+        sessions=fitting(_sessions(engine, moment, name), PART_BYTES),
+        open_actions=fitting(_actions(engine, moment, name), PART_BYTES),
+        pending=fitting(map(_request, _oldest(engine, name)), PART_BYTES),
+        pending_count=engine.approvals.pending_count(name),
+        budgets=budgets,
+        findings=found,
+        measures=measures,
+    )
+
+
+def _budgets(engine: Engine, moment: Moment, name: str) -> Iterator[Budget]:
+    """Yield the day's budgets of an agent, then those of its chains and sessions."""
+    guard = engine.guards.budget
+    day, *others = guard.of_agent(name, moment.at)
+    yield budget(day)
+    raisable = () if engine.keys.keyless(name) else guard.raisable("agent", name, moment.at)
+    yield from (budget(one) for one in raisable if one.scope == "share")
+    yield from map(budget, sorted(others, key=lambda one: one.account.used, reverse=True))
+
+
+def _sessions(engine: Engine, moment: Moment, name: str) -> Iterator[LiveSession]:
+    records = engine.records.transcripts.live(name)
+    standings = engine.guards.budget.of_agent(name, moment.at)
+    accounts = {one.id: one.account for one in standings if one.scope == "session"}
+    for session in engine.sessions.live(name):
+        account = accounts.get(session, NOTHING)
+        yield LiveSession(
+            session=session,
+            so_far=_so_far(records.get(session)),
+            rounds=engine.guards.iterations.count(name, session),
+            spent=usd(account.spent),
+            reserved=usd(account.reserved),
+        )
+
+
+def _so_far(record: Record | None) -> SessionSoFar | None:
+    if record is None:
+        return None
+    return SessionSoFar(
+        started_at=record.started_at,
+        heard_at=record.heard_at,
+        provider=record.provider,
+        model=record.model,
+        decisions=len(record.actions) + record.left_out,
+        input_tokens=record.input,
+        output_tokens=record.output,
+    )
+
+
+def _actions(engine: Engine, moment: Moment, name: str) -> Iterator[OpenAction]:
+    """Yield what has no outcome yet, newest first."""
+    records = engine.records.transcripts.live(name)
+    for id_ in reversed(engine.actions.under_way(name)[-SHOWN:]):
+        if action := engine.actions.find(name, id_):
+            yield OpenAction(
+                id=id_,
+                type=action.type,
+                text=_text(records.get(action.session), id_),
+                session=action.session,
+                model=action.model,
+                dependency=action.dependency,
+                since_s=round(moment.t - action.t, 3),
+            )
+
+
+def _text(record: Record | None, id_: str) -> str:
+    entry = record.actions.get(id_) if record else None
+    return entry.description[:ROW_CHARS] if entry else ""
+
+
+def _oldest(engine: Engine, name: str) -> Iterator[Request]:
+    return islice(engine.approvals.pending(name), MAX_PENDING)
+
+
+def _request(known: Request) -> PendingRequest:
+    return PendingRequest(
+        id=known.id,
+        type=known.asked.type,
+        text=known.asked.proposal.text[:ROW_CHARS],
+        asked_at=known.asked.at,
+        deadline=known.deadline,
+    )

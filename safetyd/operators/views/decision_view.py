@@ -1,0 +1,394 @@
+"""What was decided and what happened besides, a row each: from the engine's events and audit lines.
+
+Words of agents in it are as they came: whoever shows them makes them harmless.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Event
+from safetyd.core.messages.proposal import Risk
+from safetyd.core.messages.verdict import Cause, Severity, strictest
+from safetyd.journal.audit_reading import (
+    DECIDED,
+    SAFETY_EVENT,
+    NewestFirst,
+    is_before,
+    read_event,
+    second_of,
+    seq_of,
+)
+from safetyd.operators.replies import Done
+from safetyd.operators.views.paging import PAGE_BYTES, size_of
+
+ROW_CHARS: Final = 200  # of a text that is only one of many
+MESSAGE_CHARS: Final = 500
+
+What = Literal["decisions", "events", "all"]
+Level = Literal["low", "medium", "high", "critical"]
+
+_BEGINNINGS: Final[dict[What, tuple[bytes, ...]]] = {
+    "decisions": (DECIDED,),
+    "events": (SAFETY_EVENT,),
+    "all": (DECIDED, SAFETY_EVENT),
+}
+
+# How much an event matters that does not say so itself; any other is low.
+_LEVELS: Final[dict[str, Level]] = {
+    "EMERGENCY_STOP": "critical",
+    "SAFE_MODE_ENTERED": "high",
+    "COST_BUDGET_EXCEEDED": "high",
+    "AGENT_PAUSED": "high",
+    "CHANNEL_DOWN": "high",
+    "NOTIFICATION_FAILED": "high",
+    "ESCALATION_DENIED": "high",
+    "MODE_VIOLATION": "high",
+    "CIRCUIT_TRIPPED": "medium",
+    "COST_WARNING": "medium",
+    "CONFIG_REJECTED": "medium",
+    "ACTION_BLOCKED": "medium",
+    "RATE_LIMIT_BLOCK": "medium",
+    "PERMISSION_EXPIRED": "medium",
+    "KEYS_CHANGED": "medium",
+    "CLOCK_STEPPED": "medium",
+    "EMERGENCY_RESUME": "medium",
+}
+_INTAKE: Final = "intake."  # how the names of rules begin that refuse what is never decided
+
+
+class DecisionsQuestion(msgspec.Struct, kw_only=True):
+    """`rule` is a rule or how its name begins; `text` is looked for in what an agent said.
+
+    Rows older than `since` are left out, and those of events up to `after` or from `before` on.
+    `count` asks how many rows besides there was no room for.
+    """
+
+    what: What = "decisions"
+    agent: str | None = None
+    verdict: Severity | None = None
+    rule: str | None = None
+    text: str | None = None
+    since: Annotated[datetime, Meta(tz=True)] | None = None
+    before: Annotated[int, Meta(ge=1)] | None = None
+    after: Annotated[int, Meta(ge=0)] = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    count: bool = False
+
+
+class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="decision"):
+    """One decision. `text` is what would be done, exactly or as the agent describes it.
+
+    `rule`, `reason` and `cause` are those of the strictest verdict; `rule` is empty if none
+    restricted it.
+    """
+
+    seq: int
+    at: datetime
+    id: str
+    agent: str
+    keyless: bool
+    type: str
+    text: str
+    cut: bool  # the text is longer
+    path: str | UnsetType = UNSET  # the first that it names
+    paths: int | UnsetType = UNSET  # how many it names
+    project: str | None
+    session: str | None
+    risk: Risk
+    decision: Severity
+    rule: str
+    reason: str
+    cause: Cause | UnsetType = UNSET
+    request_id: str | UnsetType = UNSET  # that it opened, joined or used up
+    first: bool  # False: a dry run or the repeat of an id, which takes nothing
+
+
+class EventRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="event"):
+    """What people were told of."""
+
+    seq: int
+    at: datetime
+    type: str
+    agent: str | None
+    severity: Level
+    message: str
+    by: str | UnsetType = UNSET
+    rule: str | UnsetType = UNSET
+    request_id: str | UnsetType = UNSET
+    count: int | UnsetType = UNSET  # how often it happened
+    project: str | UnsetType = UNSET
+    commit: str | UnsetType = UNSET  # to go back to, or gone back to
+
+
+Row = DecisionRow | EventRow
+
+
+class DecisionsAnswer(Done, frozen=True, kw_only=True):
+    """Newest first. If there are `more`, or may be, ask again with this `before`.
+
+    `newest` is the number of the last event that was written down: later rows come `after` it.
+    `left_out` rows had no room, if somebody wants to know and it needs no search.
+    """
+
+    rows: tuple[Row, ...]
+    more: bool
+    before: int | None
+    newest: int
+    left_out: int | UnsetType = UNSET
+
+
+def row_of(event: Event) -> Row | None:
+    """Return the row of an event, None if it has none."""
+    if isinstance(event, Decided):
+        return _decision_row(event)
+    if isinstance(event, SafetyEvent):
+        return _event_row(event)
+    return None
+
+
+def repeats_a_decision(event: SafetyEvent) -> bool:
+    """Say whether an event only tells of decisions, which have rows of their own."""
+    if event.event_type == "PERMISSION_REQUESTED":
+        return True
+    told_of = event.event_type in {"ACTION_BLOCKED", "RATE_LIMIT_BLOCK", "MODE_VIOLATION"}
+    return told_of and not str(event.metadata.get("rule", "")).startswith(_INTAKE)
+
+
+def rows_of(events: Iterable[Event], asked: DecisionsQuestion) -> Iterator[Row]:
+    """Yield the rows that are asked for, in the order of the events.
+
+    Of `all`, events that only repeat decisions are left out.
+    """
+    for event in events:
+        if _wanted(event, asked) and (row := row_of(event)) is not None:
+            yield row
+
+
+def decisions(lines: NewestFirst, asked: DecisionsQuestion) -> DecisionsAnswer:
+    """Return the newest rows, as many as an answer has room for; called in a worker thread.
+
+    `lines` begin where the question says.
+    """
+    page: list[Row] = []
+    newest, last, room = 0, None, PAGE_BYTES
+    may_match = _looking_for(asked)
+    second = second_of(asked.since) if asked.since is not None else b""
+    for line in lines:
+        seq = seq_of(line)
+        newest = newest or seq
+        if seq <= asked.after or (second and is_before(line, second)):
+            return _answer(page, newest, None)
+        event = read_event(line) if may_match(line) else None
+        for row in rows_of((event,) if event else (), asked):
+            room -= size_of(row)
+            if len(page) == asked.limit or room < 0:
+                return _answer(page, newest, page[-1].seq)
+            page.append(row)
+        last = seq
+    return _answer(page, newest, None if lines.ended else last)
+
+
+def decisions_of(
+    events: Iterable[Event], after: int, asked: DecisionsQuestion
+) -> DecisionsAnswer | None:
+    """Return the newest rows of the events in memory, newest first; they are all after `after`.
+
+    None if what is asked for may be in the audit files only.
+    """
+    if asked.before is not None:
+        return None
+    page: list[Row] = []
+    newest, room = 0, PAGE_BYTES
+    remaining = iter(events)
+    for event in remaining:
+        newest = newest or event.seq
+        if _too_old(event, asked):
+            return _answer(page, newest, None)
+        for row in rows_of((event,), asked):
+            room -= size_of(row)
+            if len(page) == asked.limit or room < 0:
+                left_out = _count(remaining, after, asked) if asked.count else UNSET
+                return _answer(page, newest, page[-1].seq, left_out)
+            page.append(row)
+    return _answer(page, newest, None) if after <= asked.after else None
+
+
+def _count(events: Iterable[Event], after: int, asked: DecisionsQuestion) -> int | UnsetType:
+    """Return how many rows there are, with the one before these events, if memory has them all."""
+    found = 1
+    for event in events:
+        if _too_old(event, asked):
+            return found
+        found += _wanted(event, asked)
+    return found if after <= asked.after else UNSET
+
+
+def _too_old(event: Event, asked: DecisionsQuestion) -> bool:
+    return event.seq <= asked.after or (asked.since is not None and event.at < asked.since)
+
+
+def _answer(
+    page: list[Row], newest: int, before: int | None, left_out: int | UnsetType = UNSET
+) -> DecisionsAnswer:
+    return DecisionsAnswer(
+        ok=True,
+        rows=tuple(page),
+        more=before is not None,
+        before=before,
+        newest=newest,
+        left_out=left_out,
+    )
+
+
+def _looking_for(asked: DecisionsQuestion) -> Callable[[bytes], bool]:
+    """Return what passes over most lines that are not asked for, without reading them."""
+    beginnings = _BEGINNINGS[asked.what]
+    parts = [msgspec.json.encode(asked.agent)] if asked.agent is not None else []
+    if asked.verdict is not None:
+        parts.append(b'"decision":"%b"' % asked.verdict.encode())
+    if asked.rule:
+        parts.append(msgspec.json.encode(asked.rule)[:-1])
+
+    def may_match(line: bytes) -> bool:
+        return line.startswith(beginnings) and all(part in line for part in parts)
+
+    return may_match
+
+
+def _wanted(event: Event, asked: DecisionsQuestion) -> bool:
+    if asked.since is not None and event.at < asked.since:
+        return False
+    if isinstance(event, Decided):
+        return asked.what != "events" and _is_decision(event, asked)
+    if isinstance(event, SafetyEvent):
+        shown = asked.what == "events" or (asked.what == "all" and not repeats_a_decision(event))
+        return shown and _is_event(event, asked)
+    return False
+
+
+def _is_decision(event: Decided, asked: DecisionsQuestion) -> bool:
+    if asked.agent is not None and event.agent != asked.agent:
+        return False
+    if asked.verdict is not None and event.decision is not asked.verdict:
+        return False
+    if asked.rule and not any(rule.startswith(asked.rule) for rule in _rules(event)):
+        return False
+    return not asked.text or _says(asked.text, _words(event))
+
+
+def _is_event(event: SafetyEvent, asked: DecisionsQuestion) -> bool:
+    if asked.verdict is not None or (asked.agent is not None and event.agent_id != asked.agent):
+        return False
+    if asked.rule and not str(event.metadata.get("rule", "")).startswith(asked.rule):
+        return False
+    return not asked.text or _says(asked.text, (event.event_type, event.reason))
+
+
+def _says(text: str, words: Iterable[str]) -> bool:
+    wanted = text.lower()
+    return any(wanted in said.lower() for said in words)
+
+
+def _rules(event: Decided) -> Iterator[str]:
+    return (rule for verdict in event.verdicts for rule in (verdict.rule, *verdict.also))
+
+
+def _words(event: Decided) -> Iterator[str]:
+    proposal, target = event.proposal, event.proposal.target
+    yield from (event.type, proposal.type, proposal.text, proposal.description, *proposal.paths)
+    if target is not None:
+        yield from (target.label, target.name, target.role, target.app, target.window, target.url)
+    yield from (verdict.reason for verdict in event.verdicts)
+
+
+def _decision_row(event: Decided) -> DecisionRow:
+    proposal, headline = event.proposal, strictest(event.verdicts)
+    text = proposal.text or proposal.description or _aim(event)
+    asks, uses = event.asks, event.uses
+    request_id = asks.request_id if asks else uses.request_id if uses else UNSET
+    return DecisionRow(
+        seq=event.seq,
+        at=event.at,
+        id=event.id,
+        agent=event.agent,
+        keyless=event.keyless,
+        type=event.type,
+        text=text[:ROW_CHARS],
+        cut=len(text) > ROW_CHARS,
+        path=proposal.paths[0][:ROW_CHARS] if proposal.paths else UNSET,
+        paths=len(proposal.paths) or UNSET,
+        project=proposal.project,
+        session=proposal.session,
+        risk=event.risk,
+        decision=event.decision,
+        rule=headline.rule,
+        reason=_why(event, headline.reason)[:MESSAGE_CHARS],
+        cause=_cause(event, headline.cause),
+        request_id=request_id,
+        first=event.first,
+    )
+
+
+def _aim(event: Decided) -> str:
+    """Return what an action without words is aimed at."""
+    proposal, target = event.proposal, event.proposal.target
+    said = (target.label or target.name or target.url or target.window) if target else ""
+    return said or (proposal.paths[0] if proposal.paths else "")
+
+
+def _why(event: Decided, reason: str) -> str:
+    if event.uses is not None:
+        words = f": {event.uses.words}" if event.uses.words else ""
+        return f"approved by {event.uses.by}{words}"
+    if event.grants and not event.verdicts:
+        return f"permitted by {' and '.join(event.grants)}"
+    return reason
+
+
+def _cause(event: Decided, cause: Cause) -> Cause | UnsetType:
+    if event.uses is not None:
+        return "human_approved"
+    return cause if event.verdicts else UNSET
+
+
+def _event_row(event: SafetyEvent) -> EventRow:
+    facts = event.metadata
+    return EventRow(
+        seq=event.seq,
+        at=event.at,
+        type=event.event_type,
+        agent=event.agent_id,
+        severity=_level(event),
+        message=_message(event)[:MESSAGE_CHARS],
+        by=_text(facts.get("by")),
+        rule=_text(facts.get("rule")),
+        request_id=_text(facts.get("request_id")),
+        count=count if isinstance(count := facts.get("count"), int) else UNSET,
+        project=_text(facts.get("project")) if "commit" in facts else UNSET,
+        commit=_text(facts.get("commit")),
+    )
+
+
+def _level(event: SafetyEvent) -> Level:
+    match event.metadata.get("severity"):
+        case "low" | "medium" | "high" | "critical" as level:
+            return level
+    return _LEVELS.get(event.event_type, "low")
+
+
+def _message(event: SafetyEvent) -> str:
+    """Return what happened, in words if the event itself has none."""
+    facts = event.metadata
+    end = facts.get("decision")
+    said = f"{end} by {facts.get('by')} via {facts.get('via')}" if end else ""
+    return ": ".join(filter(None, (said, event.reason)))
+
+
+def _text(said: object) -> str | UnsetType:
+    return said if isinstance(said, str) and said else UNSET

@@ -1,0 +1,125 @@
+"""Which dependencies are cut off, and how the calls of each went."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
+
+import msgspec
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.core.guards.breaker import BreakerStatus
+from safetyd.core.guards.circuit import BreakerConfig, Call, State
+from safetyd.core.reporting.failure_windows import MAX_CALLS
+from safetyd.operators.replies import Done
+from safetyd.operators.views.paging import fitting
+
+DRAWN: Final = 100  # breakers whose calls are shown one by one
+
+
+class CallWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest calls, oldest first, and how those within `window_s` went.
+
+    Of a breaker that is not closed they are the calls that opened it.
+    """
+
+    calls: int  # within `window_s` before now, or before it opened
+    failures: int  # of these
+    in_a_row: int  # failures, to the last call, however old they are
+    ages_s: tuple[float, ...]
+    ok: tuple[bool, ...]  # of the same calls
+
+
+class Breaker(msgspec.Struct, frozen=True, kw_only=True):
+    """For one agent, else for all with keys, or for all without if `keyless`."""
+
+    breaker: str
+    state: State
+    agent: str | None
+    reason: str
+    calls: int
+    failures: int
+    probes_out: int
+    keyless: bool
+    open_s: float | None
+    wait_s: float | None  # until one that is open is tried again
+    probes_started: int = 0  # since it last opened
+    probes_succeeded: int = 0
+    window: CallWindow | None = None  # null: it is not among the first hundred
+
+
+class BreakersAnswer(Done, frozen=True, kw_only=True):
+    """Those that are not closed first, then those that were called last; `left_out` had no room.
+
+    One opens when of at least `min_calls` calls within `window_s` a share of `error_rate` failed,
+    or `max_consecutive_failures` in a row.
+    """
+
+    breakers: tuple[Breaker, ...]
+    left_out: int
+    limits: BreakerConfig
+
+
+def breakers(engine: Engine, moment: Moment) -> BreakersAnswer:
+    """Return the breakers."""
+    guard = engine.guards.breaker
+    tripped = guard.tripped
+    found = (*tripped, *reversed(guard.breakers[len(tripped) :]))
+    rows = fitting(
+        _drawn(engine, one, moment) if number < DRAWN else breaker(engine, one, moment)
+        for number, one in enumerate(found)
+    )
+    return BreakersAnswer(
+        ok=True,
+        breakers=rows,
+        left_out=len(found) - len(rows),
+        limits=engine.policy.breaker,
+    )
+
+
+def breaker(engine: Engine, found: BreakerStatus, moment: Moment) -> Breaker:
+    """Return a breaker as it stands, without its calls."""
+    open_s = None if found.open_t is None else round(moment.t - found.open_t, 3)
+    return Breaker(
+        breaker=found.breaker,
+        state=found.state,
+        agent=found.agent,
+        reason=found.reason,
+        calls=found.calls,
+        failures=found.failures,
+        probes_out=found.probes_out,
+        keyless=found.keyless,
+        open_s=open_s,
+        wait_s=_wait_s(engine, found, open_s),
+        probes_started=found.probes_started,
+        probes_succeeded=found.probes_succeeded,
+    )
+
+
+def _drawn(engine: Engine, found: BreakerStatus, moment: Moment) -> Breaker:
+    window_s = engine.policy.breaker.window_s
+    if found.state == "closed":
+        calls = engine.guards.breaker.calls(found.key)
+        window = _window(calls, moment.t, moment.t - window_s)
+    else:
+        calls = engine.records.failure_windows.calls(found.key)
+        window = _window(calls, moment.t, calls[-1].t - window_s if calls else 0.0)
+    return msgspec.structs.replace(breaker(engine, found, moment), window=window)
+
+
+def _window(calls: Sequence[Call], t: float, begun_t: float) -> CallWindow:
+    recent = [call.ok for call in calls if call.t > begun_t]
+    shown = calls[-MAX_CALLS:]
+    return CallWindow(
+        calls=len(recent),
+        failures=recent.count(False),
+        in_a_row=sum(1 for _ in takewhile(lambda call: not call.ok, reversed(calls))),
+        ages_s=tuple(round(t - call.t, 1) for call in shown),
+        ok=tuple(call.ok for call in shown),
+    )
+
+
+def _wait_s(engine: Engine, found: BreakerStatus, open_s: float | None) -> float | None:
+    if open_s is None or found.state != "open":
+        return None
+    return max(round(engine.policy.breaker.open_s - open_s, 3), 0.0)

@@ -1,0 +1,154 @@
+"""What single guards know: budgets and types of action."""
+
+import heapq
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import Kind, Kinds
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.core.guards.budget.limits import Scope, Spend, Standing
+from safetyd.core.messages.money import usd
+from safetyd.core.messages.proposal import Reversibility, Risk, Tier
+from safetyd.core.similar_types import like
+from safetyd.operators.replies import Done
+from safetyd.operators.views.paging import PAGE_BYTES, fitting
+
+MAX_ROWS: Final = 1000  # of budgets and of spending
+# As strict as a type that nobody knows.
+FILL_IN: Final = """\
+tier = "requires_permission"  # auto_allowed | requires_permission | prohibited
+reversibility = "unknown"     # read_only | reversible | irreversible | unknown
+risk = "high"                 # low | medium | high | prohibited"""
+MAX_COMPARED: Final = 32  # unknown types, since to find one like it takes long
+
+_is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """US dollars; a limit of null is none. `raised` is what people have added to it."""
+
+    scope: Scope
+    id: str
+    agent: str | None
+    spent: float
+    reserved: float
+    limit: float | None
+    raised: float
+
+
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
+    agent: str
+    session: str
+    model: str
+    spent: float
+
+
+class BudgetsAnswer(Done, frozen=True, kw_only=True):
+    """The most used first; `left_out` rows had no room."""
+
+    budgets: tuple[Budget, ...]
+    spending: tuple[Spending, ...]
+    left_out: int
+
+
+class TypeKnown(msgspec.Struct, frozen=True, kw_only=True):
+    """`aliases` are its other names, shipped or configured.
+
+    Shipped names also hold as one word: `WebFetch` is `web_fetch`.
+    """
+
+    type: str
+    tier: Tier
+    risk: Risk
+    reversibility: Reversibility
+    human: bool
+    aliases: tuple[str, ...] = ()
+
+
+class TypeUnknown(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    count: int
+    toml: str  # what would make it known
+
+
+class TypesAnswer(Done, frozen=True, kw_only=True):
+    """`same_as` has the other names that the configuration gives to types."""
+
+    types: tuple[TypeKnown, ...]
+    same_as: dict[str, str]
+    unknown: tuple[TypeUnknown, ...]
+
+
+def budgets(engine: Engine, moment: Moment) -> BudgetsAnswer:
+    """Return what is spent and set aside, and on what it was spent."""
+    standings = list(engine.guards.budget.standings(moment.at))
+    spending = list(engine.guards.budget.spending())
+    most_used = heapq.nlargest(MAX_ROWS, standings, key=lambda s: s.account.used)
+    dearest = heapq.nlargest(MAX_ROWS, spending, key=lambda spend: spend.spent)
+    half = PAGE_BYTES // 2
+    rows = fitting(map(budget, most_used), half)
+    spent = fitting(map(_spending, dearest), half)
+    left_out = len(standings) + len(spending) - len(rows) - len(spent)
+    return BudgetsAnswer(ok=True, budgets=rows, spending=spent, left_out=left_out)
+
+
+def budget(standing: Standing) -> Budget:
+    return Budget(
+        scope=standing.scope,
+        id=standing.id,
+        agent=standing.agent,
+        spent=usd(standing.spent),
+        reserved=usd(standing.reserved),
+        limit=usd(standing.limit) if standing.base else None,
+        raised=usd(standing.account.raised),
+    )
+
+
+def _spending(spend: Spend) -> Spending:
+    return Spending(
+        agent=spend.agent, session=spend.session, model=spend.model, spent=usd(spend.spent)
+    )
+
+
+def types(engine: Engine, _moment: Moment) -> TypesAnswer:
+    """Return the known types, other names for them, and what agents proposed and nobody knows."""
+    kinds = Kinds(engine.policy.types, engine.policy.profile)
+    known, aliases = kinds.known, kinds.aliases()
+    unknown = engine.guards.classify.unknown_types()
+    often = sorted(unknown, key=unknown.__getitem__, reverse=True)
+    tables = [
+        _toml(name, known if number < MAX_COMPARED else {}) for number, name in enumerate(often)
+    ]
+    return TypesAnswer(
+        ok=True,
+        types=tuple(_type(known[name], aliases.get(name, ())) for name in sorted(known)),
+        same_as={n: t.same_as for n, t in sorted(engine.policy.types.items()) if t.same_as},
+        unknown=tuple(
+            TypeUnknown(type=name, count=unknown[name], toml=toml)
+            for name, toml in zip(often, tables, strict=True)
+        ),
+    )
+
+
+def _type(kind: Kind, aliases: Sequence[str]) -> TypeKnown:
+    return TypeKnown(
+        type=kind.type,
+        tier=kind.tier,
+        risk=kind.risk,
+        reversibility=kind.reversibility,
+        human=kind.human,
+        aliases=tuple(aliases),
+    )
+
+
+def _toml(name: str, known: Mapping[str, Kind]) -> str:
+    """Return the table that makes a type known: the name of one like it, or to be filled in."""
+    quoted = json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+    near = like(name, known)
+    table = f'same_as = "{near}"' if near else FILL_IN
+    return f"[types.{name if _is_bare(name) else quoted}]\n{table}"

@@ -1,0 +1,129 @@
+"""What today's money went to, how fast, and whether it lasts until midnight UTC."""
+
+import heapq
+from collections.abc import Generator, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.core.guards.budget.limits import Standing
+from safetyd.core.messages.money import usd
+from safetyd.core.reporting.day_spending import QUARTER_S
+from safetyd.operators.replies import Done
+from safetyd.operators.views.agent_view import SLICE
+from safetyd.operators.views.guard_views.guard_view import Budget, budget
+from safetyd.operators.views.paging import PAGE_BYTES, fitting
+
+DAY_S: Final = 86_400
+RECENT: Final = 4  # whole quarters of an hour, and the one that has begun
+MAX_ROWS: Final = 100  # of agents, of models and of sessions
+ROWS_BYTES: Final = PAGE_BYTES // 4
+
+
+class Projection(msgspec.Struct, frozen=True, kw_only=True):
+    """What comes of it if spending goes on as in the last `over_s` seconds.
+
+    Those are the quarter of an hour that has begun and the four before it, as far as they are of
+    this day, and never fewer than 900.
+    """
+
+    over_s: float
+    spent: float  # in these seconds
+    per_hour: float
+    at_midnight: float  # spent by the end of the day
+    used_up_at: datetime | None  # null: not today, or there is no limit
+
+
+class MoneyAnswer(Done, frozen=True, kw_only=True):
+    """Amounts are US dollars, and the day is UTC's.
+
+    `series` has what was spent by the end of each `bucket_s` seconds since midnight; the last of
+    these have just begun. Agents, models and live sessions are those that used most.
+    """
+
+    at: datetime
+    today: Budget
+    keyless: Budget | None  # of agents without a key, once others have one
+    bucket_s: int
+    series: tuple[float, ...]
+    projection: Projection
+    agents: tuple[Budget, ...]
+    models: tuple[Budget, ...]
+    sessions: tuple[Budget, ...]
+    left_out: int  # rows that had no room
+
+
+def money(engine: Engine, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:
+    """Return how today's money is spent, and by whom."""
+    guard = engine.guards.budget
+    agents, sessions = list[Standing](), list[Standing]()
+    for number, name in enumerate(guard.agents, 1):
+        if number % SLICE == 0:
+            moment = yield
+        day, *others = guard.of_agent(name, moment.at)
+        agents += _used([day])
+        sessions += _used(one for one in others if one.scope == "session")
+    models = _used(guard.of_models(moment.at))
+    rows: list[tuple[Budget, ...]] = []
+    for found in (agents, models, sessions):
+        moment = yield
+        rows.append(_most_used(found))
+    today = next(guard.standings(moment.at))
+    series = engine.records.spending.series(moment.at)
+    return MoneyAnswer(
+        ok=True,
+        at=moment.at,
+        today=budget(today),
+        keyless=_keyless(engine, moment),
+        bucket_s=QUARTER_S,
+        series=tuple(map(usd, series)),
+        projection=_projection(series, today, moment.at),
+        agents=rows[0],
+        models=rows[1],
+        sessions=rows[2],
+        left_out=len(agents) + len(models) + len(sessions) - sum(map(len, rows)),
+    )
+
+
+def _used(standings: Iterable[Standing]) -> list[Standing]:
+    return [standing for standing in standings if standing.account.used]
+
+
+def _most_used(standings: Sequence[Standing]) -> tuple[Budget, ...]:
+    most = heapq.nlargest(MAX_ROWS, standings, key=lambda standing: standing.account.used)
+    return fitting(map(budget, most), ROWS_BYTES)
+
+
+def _keyless(engine: Engine, moment: Moment) -> Budget | None:
+    found = engine.guards.budget.raisable("keyless", "", moment.at)
+    return budget(found[0]) if found else None
+
+
+def _projection(series: Sequence[int], today: Standing, at: datetime) -> Projection:
+    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    gone_s = (at - midnight).total_seconds()
+    begun = max(len(series) - 1 - RECENT, 0)  # the first of the quarters that are looked at
+    before = series[begun - 1] if begun else 0
+    over_s = max(gone_s - begun * QUARTER_S, float(QUARTER_S))
+    spent = series[-1] - before
+    per_s = spent / over_s
+    return Projection(
+        over_s=round(over_s, 1),
+        spent=usd(spent),
+        per_hour=usd(round(per_s * 3600)),
+        at_midnight=usd(round(series[-1] + per_s * (DAY_S - gone_s))),
+        used_up_at=_used_up(today, per_s, at, DAY_S - gone_s),
+    )
+
+
+def _used_up(today: Standing, per_s: float, at: datetime, left_s: float) -> datetime | None:
+    """Return when nothing is left of the day's limit, what is set aside taken as spent."""
+    if not today.base:
+        return None
+    room = max(today.limit - today.account.used, 0)
+    if room > per_s * left_s or (room and not per_s):
+        return None
+    return at + timedelta(seconds=room / per_s if room else 0.0)

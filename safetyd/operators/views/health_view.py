@@ -1,0 +1,276 @@
+"""Whether each part of the daemon is well, in words, with what to do where one is not.
+
+It is made of facts around the engine, so that it can be told while nothing can be written down.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from safetyd.core.events.daemon_events import DiskLevel, DiskUse
+from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness, size
+from safetyd.core.text.time_words import complete
+from safetyd.monitoring.outlet_state import OutletState
+from safetyd.operators.replies import Done
+from safetyd.operators.views.status_view import DaemonFacts
+
+HealthState = Literal["good", "warn", "bad"]
+
+OLD_KEY: Final = timedelta(days=365)
+MAX_NAMED: Final = 5  # old keys
+HASH_CHARS: Final = 12  # of the audit's head, as much as tells it apart
+LOG: Final = "read the daemon's log"
+
+_OF_LEVEL: Final[Mapping[DiskLevel, HealthState]] = {
+    "good": "good",
+    "warn": "warn",
+    "critical": "bad",
+}
+
+
+class HealthCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """How one part is; `fix` says what to do, if anything is to be done."""
+
+    name: str
+    state: HealthState
+    says: str
+    fix: str = ""
+
+
+class HealthAnswer(Done, frozen=True, kw_only=True):
+    """How each part of the daemon is. `state` is that of the worst."""
+
+    at: datetime
+    state: HealthState
+    checks: tuple[HealthCheck, ...]
+
+
+class BusFacts(NamedTuple):
+    connections: int
+    heard: int  # of these, whose last canary came back in time
+    reconnects: int
+    problem: str
+
+
+class JournalFacts(NamedTuple):
+    seq: int  # of the last event that was written
+    written_at: datetime | None  # None: none since the start
+    unwritten: int  # events
+    unwritten_s: float
+    problem: str
+
+
+class AuditFacts(NamedTuple):
+    file: str
+    seq: int
+    head: str  # the hash of the last line
+    bytes: int  # of all files
+    files: int
+    problem: str
+
+
+class CheckpointFacts(NamedTuple):
+    seq: int | None  # of the newest; None: there is none yet
+    saved_at: datetime | None
+    problem: str
+
+
+class KeyFacts(NamedTuple):
+    """`made` has when each key was, by its role and name."""
+
+    counts: Mapping[str, int]
+    made: Mapping[tuple[str, str], datetime]
+
+
+class ChannelFacts(NamedTuple):
+    name: str
+    up: bool
+    failing: bool  # the last try did not succeed
+    error: str
+
+
+class HealthFacts(NamedTuple):
+    """What is known around the engine."""
+
+    at: datetime
+    daemon: DaemonFacts
+    bus: BusFacts
+    journal: JournalFacts
+    audit: AuditFacts
+    checkpoint: CheckpointFacts
+    disk: DiskUse
+    keys: KeyFacts
+    channels: tuple[ChannelFacts, ...]
+    versions: Mapping[str, str]
+    port_taken: int | None = None  # that the web would have had
+
+
+def health(facts: HealthFacts) -> HealthAnswer:
+    """Return every check, the daemon as a whole first."""
+    checks = tuple(_checks(facts))
+    worst = max((check.state for check in checks), key=("good", "warn", "bad").index)
+    return HealthAnswer(ok=True, at=facts.at, state=worst, checks=checks)
+
+
+def _checks(facts: HealthFacts) -> Iterator[HealthCheck]:
+    yield _daemon(facts)
+    yield _bus(facts)
+    yield _journal(facts)
+    yield _audit(facts.audit)
+    yield _checkpoints(facts)
+    yield _disk(facts.disk)
+    yield _configuration(facts.daemon)
+    if facts.port_taken is not None:
+        yield _moved(facts.daemon, facts.port_taken)
+    yield _keys(facts)
+    yield _channels(facts.channels)
+    yield from (_outlet(facts, state) for state in facts.daemon.outlets)
+    versions = ", ".join(f"{name} {number}" for name, number in facts.versions.items())
+    yield HealthCheck(name="versions", state="good", says=versions)
+
+
+def _daemon(facts: HealthFacts) -> HealthCheck:
+    said = f"pid {facts.daemon.pid} has run for {_since(facts, facts.daemon.started)}"
+    if problem := facts.daemon.problem:
+        fix = "the checks below say what is wrong"
+        return _bad("daemon", f"{said}, and nothing is allowed: {problem}", fix)
+    return _good("daemon", f"{said} and is healthy")
+
+
+def _bus(facts: HealthFacts) -> HealthCheck:
+    found, kind = facts.bus, "embedded" if facts.daemon.embedded else "external"
+    heard = f"{found.heard} of {found.connections} connections are heard"
+    again = f"made anew {_several(found.reconnects, 'time')} since the start"
+    said = f"{facts.daemon.bus} ({kind}): {heard}, {again}"
+    if found.problem:
+        started = "it is started again by itself" if facts.daemon.embedded else "look after it"
+        return _bad("bus", f"{said}; {found.problem}", f"{started}; {LOG} if that does not help")
+    if found.heard < found.connections:
+        return HealthCheck(name="bus", state="warn", says=said, fix=LOG)
+    return _good("bus", said)
+
+
+def _journal(facts: HealthFacts) -> HealthCheck:
+    found = facts.journal
+    ago = "nothing since the start"
+    if found.written_at is not None:
+        ago = f"last written {_since(facts, found.written_at)} ago"
+    said = f"event {found.seq}, {ago}"
+    if found.problem:
+        waiting = f"{_several(found.unwritten, 'event')} not written for {found.unwritten_s:.1f} s"
+        full = facts.disk.level == "critical"
+        fix = MAKE_ROOM if full else f"{LOG}, and that of nats-server in nats/"
+        return _bad("journal", f"{said}; {waiting}: {found.problem}", fix)
+    return _good("journal", said)
+
+
+def _audit(found: AuditFacts) -> HealthCheck:
+    head = f"event {found.seq}, hash {found.head[:HASH_CHARS]}…"
+    said = f"{found.file} ends with {head}; {_several(found.files, 'file')}, {size(found.bytes)}"
+    if found.problem:
+        return _bad("audit", f"{said}; {found.problem}", "make room for it, or put it back")
+    return _good("audit", said)
+
+
+def _checkpoints(facts: HealthFacts) -> HealthCheck:
+    found = facts.checkpoint
+    said = "none yet: a start reads the whole journal"
+    if found.saved_at is not None:
+        said = f"the newest knows event {found.seq} and is {_since(facts, found.saved_at)} old"
+    if found.problem:
+        fix = "make room for it and see that checkpoints/ can be written; it is tried again"
+        return _bad("checkpoints", f"{said}; the last was not written: {found.problem}", fix)
+    return _good("checkpoints", said)
+
+
+def _disk(use: DiskUse) -> HealthCheck:
+    said = "; ".join(filter(None, (fullness(use), filling(use))))
+    state = _OF_LEVEL[use.level]
+    fix = "" if state == "good" else MAKE_ROOM
+    return HealthCheck(name="disk", state=state, says=said, fix=fix)
+
+
+def _configuration(daemon: DaemonFacts) -> HealthCheck:
+    file = daemon.config or "no file, all settings have their defaults"
+    if daemon.config_problem:
+        fix = "mend it, then `safetyd reload`; until then the last good one holds"
+        said = f"{file}: the newest is refused: {daemon.config_problem}"
+        return _bad("configuration", said, fix)
+    if daemon.next_start:
+        sections = ", ".join(f"[{section}]" for section in daemon.next_start)
+        said = f"{file}: {sections} has changed and takes effect at the next start"
+        fix = "restart the daemon when that suits"
+        return HealthCheck(name="configuration", state="warn", says=said, fix=fix)
+    return _good("configuration", file)
+
+
+def _moved(daemon: DaemonFacts, taken: int) -> HealthCheck:
+    said = f"port {taken} was taken by another program: the web is at {daemon.web} from then on"
+    fix = f"to choose it, put `[web] port = {urlsplit(daemon.web).port}` into the configuration"
+    return HealthCheck(name="web port", state="warn", says=said, fix=fix)
+
+
+def _keys(facts: HealthFacts) -> HealthCheck:
+    each = facts.keys.counts.items()
+    counts = ", ".join(_several(count, role.removesuffix("s")) for role, count in each)
+    made = facts.keys.made
+    old = [who for who in sorted(made, key=made.__getitem__) if facts.at - made[who] > OLD_KEY]
+    if not old:
+        return _good("keys", counts)
+    named = ", ".join(f"{role.removesuffix('s')} {name}" for role, name in old[:MAX_NAMED])
+    more = f" and {len(old) - MAX_NAMED} more" if len(old) > MAX_NAMED else ""
+    said = f"{counts}; more than a year old: {named}{more}"
+    fix = "`safetyd agent rotate NAME` and `safetyd operator rotate NAME` give a new one"
+    return HealthCheck(name="keys", state="warn", says=said, fix=fix)
+
+
+def _channels(found: tuple[ChannelFacts, ...]) -> HealthCheck:
+    down = [channel for channel in found if not channel.up]
+    failing = [channel for channel in found if channel.up and channel.failing]
+    if not found:
+        return _good("channels", "none is set up: `safetyd list` and `status` are where to look")
+    if not down and not failing:
+        names = ", ".join(channel.name for channel in found)
+        return _good("channels", f"messages are taken by {names}")
+    troubles = [f"{channel.name} takes no messages{_why(channel)}" for channel in down]
+    troubles += [f"the last try by {channel.name} failed: {channel.error}" for channel in failing]
+    fix = "`safetyd notify channels` says more, `safetyd notify test` tries them"
+    state: HealthState = "bad" if down else "warn"
+    return HealthCheck(name="channels", state=state, says="; ".join(troubles), fix=fix)
+
+
+def _why(channel: ChannelFacts) -> str:
+    """Return what a channel last said, or that it said nothing since the start or its mending."""
+    return f": {channel.error}" if channel.error else ", and was not tried again yet"
+
+
+def _outlet(facts: HealthFacts, state: OutletState) -> HealthCheck:
+    """Judge an outlet: it may be behind while it catches up, and must not be broken."""
+    took = state.last_success
+    success = "since the start nothing was taken"
+    if took is not None:
+        success = f"all was well {_since(facts, took)} ago"
+    said = f"{_several(state.behind, 'event')} behind; {success}"
+    if state.problem:
+        fix = "`safetyd outlet status` says more; it is tried again, and catches up by itself"
+        return _bad(state.name, f"{said}; {state.problem}", fix)
+    return _good(state.name, said)
+
+
+def _good(name: str, says: str) -> HealthCheck:
+    return HealthCheck(name=name, state="good", says=says)
+
+
+def _bad(name: str, says: str, fix: str) -> HealthCheck:
+    return HealthCheck(name=name, state="bad", says=says, fix=fix)
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _since(facts: HealthFacts, at: datetime) -> str:
+    return complete((facts.at - at).total_seconds())

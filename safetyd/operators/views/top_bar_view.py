@@ -1,0 +1,120 @@
+"""What stands at the top of every page: how everything is in one word, and what waits."""
+
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Moment
+from safetyd.core.guards.kernel import EVERYBODY
+from safetyd.core.guards.stop import Stop
+from safetyd.operators.replies import Done
+from safetyd.operators.views.status_view import Standstill, standstill
+
+NAMED: Final = 3  # of those who are held
+
+Level = Literal["NORMAL", "SAFE MODE", "PAUSED", "STOPPED"]
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds the most: whom, since when, by whom and why. Nobody named is everybody."""
+
+    level: Level
+    agents: tuple[str, ...] = ()
+    more: int = 0
+    since: datetime | None = None
+    by: str = ""
+    why: str = ""
+
+
+NOTHING_HOLDS: Final = Hold(level="NORMAL")
+
+
+class TopBarAnswer(Done, frozen=True, kw_only=True):
+    """`hold` is the strictest, `others` are those that hold besides, the strictest first.
+
+    `standstill` is how a stop is obeyed; `oldest_at` is when the oldest request was asked.
+    """
+
+    at: datetime
+    seq: int
+    hold: Hold
+    others: tuple[Hold, ...]
+    pending: int
+    oldest_at: datetime | None
+    agents: int
+    standstill: Standstill
+
+
+def top_bar(engine: Engine, moment: Moment) -> TopBarAnswer:
+    oldest = next(engine.approvals.pending(), None)
+    hold, *others = (*_holds(engine, moment), NOTHING_HOLDS)
+    return TopBarAnswer(
+        ok=True,
+        at=moment.at,
+        seq=engine.seq,
+        hold=hold,
+        others=tuple(others[:-1]),
+        pending=engine.approvals.pending_count(),
+        oldest_at=None if oldest is None else oldest.asked.at,
+        agents=len(engine.keys.agents),
+        standstill=standstill(engine, moment),
+    )
+
+
+def stopped(stops: tuple[Stop, ...]) -> Hold | None:
+    """Return what the stops hold, None if there are none; everybody's count most."""
+    if not stops:
+        return None
+    common = [stop for stop in stops if stop.agent is None]
+    first = (common or list(stops))[0]
+    names = () if common else tuple(dict.fromkeys(stop.agent or "" for stop in stops))
+    return Hold(
+        level="STOPPED",
+        agents=names[:NAMED],
+        more=max(len(names) - NAMED, 0),
+        since=first.since,
+        by=first.by,
+        why=first.reason,
+    )
+
+
+def _holds(engine: Engine, moment: Moment) -> list[Hold]:
+    """Return what holds, the strictest first: a stop of one agent holds less than safe mode."""
+    common = tuple(stop for stop in engine.stop.stops if stop.agent is None)
+    single = tuple(stop for stop in engine.stop.stops if stop.agent is not None)
+    found = (stopped(common), _safe_mode(engine, moment), stopped(single), _paused(engine))
+    return [hold for hold in found if hold is not None]
+
+
+def _safe_mode(engine: Engine, moment: Moment) -> Hold | None:
+    holds = list(engine.guards.safe_mode.holds(None, moment.t))
+    if not holds:
+        return None
+    first = holds[0]
+    held = tuple(dict.fromkeys(hold.agent for hold in holds))
+    names = () if EVERYBODY in held else held
+    return Hold(
+        level="SAFE MODE",
+        agents=names[:NAMED],
+        more=max(len(names) - NAMED, 0),
+        since=first.since,
+        by=first.by,
+        why=first.reason,
+    )
+
+
+def _paused(engine: Engine) -> Hold | None:
+    guard = engine.guards.pause
+    if not guard.agents:
+        return None
+    first = guard.pauses(guard.agents[0])[0]
+    return Hold(
+        level="PAUSED",
+        agents=guard.agents[:NAMED],
+        more=max(len(guard.agents) - NAMED, 0),
+        since=first.since,
+        by=first.by,
+        why=first.reason,
+    )

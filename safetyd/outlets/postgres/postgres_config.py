@@ -1,0 +1,35 @@
+"""What an operator sets about outlets. The address of the database is a secret, in a file."""
+
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+SCHEMA_RULE: Final = (
+    "a name of at most 50 lower-case letters, digits and _, not of PostgreSQL's own"
+)
+Schema = Annotated[
+    str,
+    Meta(pattern=r"^(?!pg_)[a-z_][a-z0-9_]{0,49}$", extra_json_schema={"description": SCHEMA_RULE}),
+]
+
+
+class PostgresConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    dsn_file: str = ""  # empty: no events in PostgreSQL
+    schema: Schema = "safetyd"
+    batch: Annotated[int, Meta(ge=1, le=100_000)] = 5000  # events in one transaction
+
+
+class OutletsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    postgres: PostgresConfig = PostgresConfig()
+
+
+def outlet_problems(config: OutletsConfig) -> Iterator[str]:
+    """Name an address that stands where the name of its file should, without repeating it."""
+    file = config.postgres.dsn_file
+    if "://" in file or "=" in file:
+        yield (
+            "outlets.postgres.dsn_file is an address itself; it must be the path of a file that "
+            "holds the address and that only the daemon can read"
+        )

@@ -1,0 +1,202 @@
+"""Reading the audit files for a report: the days that are asked for, and the week before them.
+
+Of that week few events matter, and the others are passed over unread. The numbers of a day depend
+on nothing else, so they are the same whenever they are made, and also once the journal was trimmed.
+"""
+
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Final
+
+from safetyd.core.daily_report.report_fold import UNCOUNTED, WEEK, ReportFold
+from safetyd.core.policy import Configured, Policy
+from safetyd.journal.audit import ChainCheck, files
+from safetyd.journal.audit_reading import (
+    DECIDED,
+    LINES_AT_ONCE,
+    Rests,
+    is_before,
+    read_event,
+    second_of,
+    time_on,
+)
+
+# A day begins nowhere earlier, and ends nowhere later, than so long from where it does in UTC.
+_EAST: Final = timedelta(hours=14)
+_WEST: Final = timedelta(hours=12)
+_STEPPED: Final = timedelta(hours=1)  # so far the clock may be put back
+_NEAR: Final = timedelta(days=2)  # the budget's day, and the actions that were under way then
+
+_CONFIGURED: Final = b'{"event":"configured",'
+_ASKS: Final = b'"asks":{'
+_USES: Final = b'"uses":{'  # an approval
+
+
+def _tags(*names: str) -> tuple[bytes, ...]:
+    return tuple(f'{{"event":"{name}",'.encode() for name in names)
+
+
+_PASSED_OVER: Final = _tags(*(str(kind.__struct_config__.tag) for kind in UNCOUNTED), "opened")
+# What matters of the days before: requests and their ends, and whether people were there.
+_FAR: Final = _tags(
+    "answered",
+    "budget_raised",
+    "cancelled",
+    "claimed",
+    "configured",
+    "expired",
+    "forgotten",
+    "paused",
+    "person_seen",
+    "released",
+    "resumed",
+    "safe_mode_entered",
+    "safe_mode_exited",
+    "stopped",
+    "superseded",
+    "unpaused",
+)
+
+Progress = Callable[[float], None]  # hears which part of the files has been read
+
+
+def no_progress(_part: float) -> None:
+    """Tell nobody how far it is."""
+
+
+class DayReading:
+    """Reads for the days from `since` to `until`, and goes on where it stopped when asked again.
+
+    `fold` has the days; `broken` the first place where the audit chain does not hold.
+    """
+
+    def __init__(self, audit: Path, since: date, until: date) -> None:
+        self._audit = audit
+        self._until = until
+        begins = datetime.combine(since, time.min, UTC) - _EAST
+        ends = datetime.combine(until, time.min, UTC) + timedelta(days=1) + _WEST + _STEPPED
+        self._far, self._near = second_of(begins - WEEK), second_of(begins - _NEAR)
+        self._end = second_of(ends)
+        self._is_near = self._is_over = False
+        self._place: tuple[str, int, int] | None = None  # file, lines and bytes read of it
+        self._chain = ChainCheck()
+        self._begins = begins - WEEK
+        self.fold = ReportFold()
+
+    @property
+    def broken(self) -> str:
+        return self._chain.broken
+
+    @property
+    def passed(self) -> bool:
+        """Whether an event of a later day was read, so that the days can change no more."""
+        return self.fold.today > self._until
+
+    def read(self, rests: Rests | None = None, progress: Progress = no_progress) -> None:
+        """Read what there is; it is for a worker thread, and rests now and then."""
+        rests = rests or Rests()
+        paths = files(self._audit)
+        if self._place is None:
+            paths = self._begin(paths)
+        else:
+            paths = [path for path in paths if path.name >= self._place[0]]
+        total, before = sum(path.stat().st_size for path in paths) or 1, 0
+        for path in paths:
+            for offset in self._read_file(path):
+                rests.rest()
+                progress((before + offset) / total)
+            if self._is_over:
+                return
+            before += path.stat().st_size
+
+    def _begin(self, paths: Sequence[Path]) -> list[Path]:
+        """Find the file to begin with, the rules that held then, and who was there."""
+        first = len(paths) - 1
+        while first > 0 and not self._begins_before(paths[first]):
+            first -= 1
+        earlier, left = paths[: max(first, 0)], list(paths[max(first, 0) :])
+        began = next(filter(None, map(_first_time, left)), None)
+        self.fold = ReportFold(None if began is None else max(began, self._begins))
+        if (known := last_configured(earlier)) is not None:
+            self.fold.fold(known)
+        return left
+
+    def _begins_before(self, path: Path) -> bool:
+        began = _first_time(path)
+        return began is not None and began < self._begins
+
+    def _read_file(self, path: Path) -> Iterator[int]:
+        """Read a file from where it was left; yield now and then how far it is."""
+        number = offset = 0
+        if self._place is not None and self._place[0] == path.name:
+            _, number, offset = self._place
+        with path.open("rb") as file:
+            file.seek(offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # a daemon is writing it
+                number, offset = number + 1, offset + len(line)
+                self._take(path.name, number, line)
+                if self._is_over:
+                    break
+                if number % LINES_AT_ONCE == 0:
+                    yield offset
+        self._place = path.name, number, offset
+
+    def _take(self, name: str, number: int, line: bytes) -> None:
+        if self._ends(line):
+            self._is_over = True
+            return
+        if self._wanted(line) and (event := read_event(line)) is not None:
+            self.fold.fold(event)
+        if not self.passed:
+            self._chain.follow(name, number, line)
+
+    def _ends(self, line: bytes) -> bool:
+        return self.passed and not is_before(line, self._end)
+
+    def _wanted(self, line: bytes) -> bool:
+        """Say whether an event counts, without reading it."""
+        if self._is_near:
+            return not line.startswith(_PASSED_OVER)
+        if line.startswith(_PASSED_OVER) or time_on(line) is None:
+            return False
+        if not is_before(line, self._near):
+            self._is_near = True
+            return True
+        if is_before(line, self._far):
+            return line.startswith(_CONFIGURED)
+        return line.startswith(_FAR) or (
+            line.startswith(DECIDED) and (_ASKS in line or _USES in line)
+        )
+
+
+def policy_now(audit: Path) -> Policy:
+    """Return the rules that were configured last, as the audit files tell."""
+    known = last_configured(files(audit))
+    return Policy() if known is None else known.policy
+
+
+def last_configured(paths: Sequence[Path]) -> Configured | None:
+    """Return the last event of files that says which rules hold."""
+    for path in reversed(paths):
+        if path.stat().st_size == 0:
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            end = len(text)
+            while (begin := text.rfind(b"\n" + _CONFIGURED, 0, end)) >= 0:
+                end = begin
+                stop = text.find(b"\n", begin + 1)
+                event = read_event(text[begin + 1 : stop]) if stop > 0 else None
+                if isinstance(event, Configured):
+                    return event
+    return None
+
+
+def _first_time(path: Path) -> datetime | None:
+    """Return when the first event of a file happened; its first line is none."""
+    with path.open("rb") as file:
+        file.readline()
+        return time_on(file.readline())

@@ -1,0 +1,150 @@
+"""Keeps the report of every day that is over as a file, and has the newest sent to who wants it.
+
+A day whose report was missed is made up for at the next start, as far as a week back. A day on
+which nothing was recorded has none.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.notification_events import Announced, Note
+from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
+from safetyd.host import write_whole
+from safetyd.journal.audit_reading import Rests
+from safetyd.journal.mailbox import Envelope, EventEnvelope
+from safetyd.operators.report_access import ReportDays
+from safetyd.reports.report_maker import ReportMaker
+from safetyd.reports.report_markdown import markdown
+from safetyd.reports.report_note import note_sheet, note_text, note_title
+
+LOOK_S: Final = 30.0
+SETTLED: Final = timedelta(minutes=2)  # after midnight all of the day is written down
+DAYS_BACK: Final = 7
+
+_WORDY: Final[tuple[ChannelKind, ...]] = ("email", "chat", "webhook")
+
+log = logging.getLogger("safetyd.reports")
+
+
+class ReportDelivery(NamedTuple):
+    """When the report of the day before goes out, and to whom."""
+
+    at: str
+    readers: tuple[str, ...]
+
+
+class ReportKeeper:
+    """`now` is the time in the zone of the days; `put` brings an event to the engine."""
+
+    def __init__(
+        self,
+        directory: Path,
+        reports: ReportMaker,
+        now: Callable[[], datetime],
+        delivery: Callable[[], ReportDelivery],
+        put: Callable[[Envelope], None],
+    ) -> None:
+        self._directory = directory
+        self._reports = reports
+        self._now = now
+        self._delivery = delivery
+        self._put = put
+        self._empty: set[date] = set()  # days on which nothing was recorded
+        self._sent: set[date] = set()
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await anyio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Keep and send whatever is due."""
+        now = self._now()
+        try:
+            await self._keep(now)
+            await self._send(now)
+        except OSError as exc:
+            log.error("the daily report cannot be kept, and will be later: %s", exc)  # noqa: TRY400 - the cause is in the text
+
+    async def _keep(self, now: datetime) -> None:
+        today = (now - SETTLED).date()
+        for back in range(DAYS_BACK, 0, -1):
+            day = today - timedelta(days=back)
+            path = self._path(day)
+            if day in self._empty or await anyio.Path(path).exists():
+                continue
+            report = await self._of(day)
+            if report.events:
+                await anyio.to_thread.run_sync(_write, path, markdown(report))
+            else:
+                self._empty.add(day)
+
+    async def _send(self, now: datetime) -> None:
+        """Send the newest report, once its hour has come."""
+        delivery = self._delivery()
+        if not delivery.readers or now.time() < time.fromisoformat(delivery.at):
+            return
+        days = [now.date() - timedelta(days=back) for back in range(1, DAYS_BACK + 1)]
+        for day in days:
+            if day in self._sent:
+                return
+            if await anyio.Path(self._path(day)).exists():
+                report = await self._of(day)
+                for reader in delivery.readers:
+                    self._put(EventEnvelope(announcing(report, reader), lambda: None))
+                self._sent.add(day)
+                return
+
+    async def _of(self, day: date) -> DailyReport:
+        days = ReportDays(day, day, self._now().date())
+        return await anyio.to_thread.run_sync(self._reports.of, days, Rests())
+
+    def _path(self, day: date) -> Path:
+        return self._directory / f"{day.isoformat()}.md"
+
+
+def announcing(report: DailyReport, reader: str) -> Callable[[Engine, Moment], Event | None]:
+    """Return what makes the event that sends a report; it is none if it was sent already."""
+    id_ = f"report_{report.until}_{reader}"
+
+    def made(engine: Engine, moment: Moment) -> Event | None:
+        channels = reader_channels(engine.policy.telling, reader)
+        if not channels or engine.outbox.note(id_) is not None:
+            return None
+        note = Note(
+            id=id_,
+            kind="summary",
+            urgency="normal",
+            title=note_title(report),
+            text=note_text(report),
+            at=moment.at,
+            sheet=note_sheet(report),
+        )
+        return Announced(
+            at=moment.at, t=moment.t, note=note, recipients=(reader,), channels=channels
+        )
+
+    return made
+
+
+def reader_channels(telling: TellingConfig, reader: str) -> tuple[str, ...]:
+    """Return where somebody reads a report: mail, chats and webhooks, else their first channel."""
+    people = {person.name: person for person in telling.recipients}
+    person = people.get(reader, Recipient(name=reader, channels=()))
+    known = [channel for channel in person.channels if channel in telling.channels]
+    wordy = [channel for channel in known if telling.channels[channel] in _WORDY]
+    return tuple(wordy or known[:1])
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_whole(path, text.encode())

@@ -1,0 +1,53 @@
+"""A report in a few lines, for a message."""
+
+from collections.abc import Iterator
+
+from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.core.events.notification_events import NoteSheet, SheetRule, SheetSection
+from safetyd.reports.report_sections import days, health, percent, sections, usd
+
+
+def note_title(report: DailyReport) -> str:
+    return f"{report.colour}: daily report of {days(report)}"
+
+
+def note_text(report: DailyReport) -> str:
+    """Return the rules that gave the colour, what to do, and five numbers."""
+    return "\n".join(_lines(report))
+
+
+def note_sheet(report: DailyReport) -> NoteSheet:
+    """Return the rules and all numbers, for a channel that has room for them."""
+    return NoteSheet(
+        colour=report.colour,
+        rules=tuple(SheetRule(each.colour, each.says, each.todo) for each in report.found),
+        sections=tuple(
+            SheetSection(part.title, tuple((line.name, line.value) for line in part.lines))
+            for part in sections(report)
+        ),
+        more=_more(report),
+    )
+
+
+def _more(report: DailyReport) -> str:
+    return f"safetyd report --date {report.until}"
+
+
+def _lines(report: DailyReport) -> Iterator[str]:
+    for found in report.found:
+        yield f"{found.colour} {found.says}. {found.todo}"
+    if said := health(report):
+        yield said
+    yield ""
+    limits, scores, people = report.limits, report.scores, report.people
+    left = ""
+    if limits.budget_left_usd is not None:
+        left = f", {usd(limits.budget_left_usd)} of the budget left"
+    yield f"Executed: {scores.executed:,} on their own, {scores.approved:,} after approval"
+    errors = percent(scores.error_percent)
+    yield f"Blocked: {scores.blocked:,}; failed: {scores.failed:,} ({errors})"
+    yield f"Asked: {people.asked:,}, of these {report.override.waiting:,} wait"
+    yield f"Cost: {usd(limits.cost_usd)}{left}"
+    yield f"Anomalies: {report.anomalies.total:,}"
+    yield ""
+    yield f"All of it: {_more(report)}"

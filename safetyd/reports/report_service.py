@@ -1,0 +1,32 @@
+"""The daily reports of a daemon: made when asked for, kept once a day is over, and sent."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from safetyd.journal.mailbox import Envelope
+from safetyd.reports.report_keeper import ReportDelivery, ReportKeeper
+from safetyd.reports.report_maker import ReportMaker
+
+DIRECTORY: Final = "reports"
+
+
+class ReportService:
+    """`access` is what people's questions reach; `now` is in the zone that days are of."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        now: Callable[[], datetime],
+        written: Callable[[], int],
+        delivery: Callable[[], ReportDelivery],
+        put: Callable[[Envelope], None],
+    ) -> None:
+        self.access = ReportMaker(data_dir / "audit", lambda: now().date(), written)
+        self._keeper = ReportKeeper(data_dir / DIRECTORY, self.access, now, delivery, put)
+
+    async def run(self) -> None:
+        """Keep and send reports for ever."""
+        await self._keeper.run()

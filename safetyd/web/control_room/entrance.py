@@ -1,0 +1,71 @@
+"""Who comes in and who is sent out: what operators reach of the control room over the bus."""
+
+import logging
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from safetyd.clock import Clock
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.web_access import (
+    SessionEndCommand,
+    SessionRow,
+    SessionsAnswer,
+    SessionsEnded,
+    SignInAnswer,
+    SignInQuestion,
+)
+from safetyd.web.control_room.sign_in_links import LIFE_S, SignInLinks
+from safetyd.web.control_room.web_sessions import Session, WebSessions
+
+log = logging.getLogger("safetyd.web")
+
+
+class Entrance:
+    """`address` is where the control room listens."""
+
+    def __init__(
+        self, sessions: WebSessions, links: SignInLinks, address: Callable[[], str], clock: Clock
+    ) -> None:
+        self._sessions = sessions
+        self._links = links
+        self._address = address
+        self._clock = clock
+
+    def sign_in(self, by: str, question: SignInQuestion) -> SignInAnswer:
+        """Return a link that signs in whoever asks, under the name of this start if it has one."""
+        name = "" if question.numeric else self._sessions.name
+        url = f"{_under(name, self._address())}/signin/{self._links.make(by, name)}"
+        return SignInAnswer(ok=True, operator=by, url=url, expires_s=LIFE_S)
+
+    def sessions(self) -> SessionsAnswer:
+        rows = tuple(map(_row, self._sessions.all(self._clock.now().at)))
+        return SessionsAnswer(ok=True, sessions=rows)
+
+    def end(self, by: str, command: SessionEndCommand) -> SessionsEnded:
+        if not (command.id or command.operator or command.all):
+            raise CommandRefused("invalid", "name a session, an operator, or all")
+
+        def meant(session: Session) -> bool:
+            named = command.id in ("", session.id) and command.operator in ("", session.operator)
+            return named or command.all
+
+        ended = self._sessions.end(meant, self._clock.now().at)
+        if not ended and command.id:
+            raise CommandRefused("not_found", f"no session is called {command.id!r}")
+        log.info("%s ended %d sessions of the control room", by, len(ended))
+        return SessionsEnded(ok=True, ended=ended)
+
+
+def _under(name: str, address: str) -> str:
+    return f"http://{name}:{urlsplit(address).port}" if name else address
+
+
+def _row(session: Session) -> SessionRow:
+    return SessionRow(
+        id=session.id,
+        operator=session.operator,
+        opened_at=session.opened_at,
+        used_at=session.used_at,
+        ends_at=session.ends_at,
+        browser=session.browser,
+    )

@@ -1,0 +1,211 @@
+"""Pages that change while somebody looks: made once for all who look at the same, and pushed.
+
+A page that is a long list is pushed once, and then the rows that are new: whoever misses some is
+pushed the page again.
+
+Whatever is written down makes all open pages due. They are made anew one after the other, never
+more often than their making permits, so that agents keep most of the time however many look.
+Only work counts: while an answer is awaited, agents have the time.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+import anyio
+from markupsafe import Markup
+
+from safetyd.clock import uptime, worked
+from safetyd.core.events.event import Event
+from safetyd.core.token_bucket import Refill, TokenBucket
+from safetyd.web.control_room.room_pages import Context, News, Shown
+from safetyd.web.control_room.room_rendering import Parts
+
+SOONEST_S: Final = 0.1
+RESTS: Final = 20.0  # times as long as making pages took
+LATEST_S: Final = 1.0  # what changes with time alone, such as what a rate has left
+CROWDED_S: Final = 0.25  # until the next rows, while there are more than anybody can read
+ROWS: Final = Refill(per_s=400.0, burst=100.0)  # that a reader can take in
+WHOLE: Final = ("bar", "main", "title")  # that are sent as they are, whatever was sent before
+MAX_OPEN: Final = 256
+MAX_OF_ONE: Final = 12  # of one browser: many different pages would make those of all others late
+
+log = logging.getLogger("safetyd.web")
+
+
+class View(NamedTuple):
+    """What several browsers look at: an address, with or without buttons."""
+
+    address: str
+    may_act: bool
+
+
+class LivePage:
+    """The newest parts of a view as they are sent, and who waits for newer ones.
+
+    `content` is what it shows, if only what is new is asked for. The whole content is made when it
+    is `wanted`: by who joins, or misses rows.
+    """
+
+    def __init__(self, shown: Shown) -> None:
+        self.shown = shown
+        self.content: Context | None = None
+        self.wanted = False
+        self.edition = 0  # of the content
+        self.rows = b""  # that make this edition of the one before it, if any do
+        self.messages: dict[str, bytes] = {}
+        self.version = 0
+        self.readers = 0
+        self._html: dict[str, Markup] = {}
+        self._rows = TokenBucket()
+        self._rests_until = 0.0
+        self._changed = anyio.Event()
+
+    def take(self, news: News) -> None:
+        """Take note of what it shows with its news."""
+        self.content = news.content
+        self._rows.tokens -= len(news.rows)
+        self._rests_until = uptime() + CROWDED_S if news.crowded else 0.0
+
+    @property
+    def room(self) -> int:
+        """How many rows can be taken in by now."""
+        return int(ROWS.fill(self._rows, uptime()))
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds until rows can be taken in again."""
+        return max(0.0, self._rests_until - uptime())
+
+    def put(self, parts: Parts) -> None:
+        said: dict[str, Markup] = {name: getattr(parts, name) for name in WHOLE}
+        news = {name: html for name, html in said.items() if html and html != self._html.get(name)}
+        if parts.rows or ("main" in news and parts.rows is None):
+            self.edition += 1
+            self.rows = message("rows", parts.rows) if parts.rows else b""
+            self._html.pop("main", None)
+            self.messages.pop("main", None)
+        elif not news:
+            return
+        self._html |= news
+        self.messages |= {name: message(name, html) for name, html in news.items()}
+        self.wanted = self.wanted and "main" not in news
+        self.version += 1
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def newer(self, version: int, within_s: float) -> bool:
+        """Return whether there is something newer, after waiting for it."""
+        if self.version == version:
+            with anyio.move_on_after(within_s):
+                await self._changed.wait()
+        return self.version != version
+
+
+class PageReader:
+    """What one who looks at a page has of it."""
+
+    def __init__(self, page: LivePage) -> None:
+        self._page = page
+        self._version = 0
+        self._edition = 0
+        self._sent: dict[str, bytes] = {}
+
+    async def news(self, within_s: float) -> bytes:
+        """Return what this reader has not, after waiting for it."""
+        if not await self._page.newer(self._version, within_s):
+            return b""
+        self._version = self._page.version
+        return self._changed("bar") + self._content() + self._changed("title")
+
+    def _changed(self, name: str) -> bytes:
+        said = self._page.messages.get(name, b"")
+        if said is self._sent.get(name):
+            return b""
+        self._sent[name] = said
+        return said
+
+    def _content(self) -> bytes:
+        page, had = self._page, self._edition
+        if had == page.edition:
+            return b""
+        said = page.rows if had == page.edition - 1 else b""
+        said = said or page.messages.get("main", b"")
+        if said:
+            self._edition = page.edition
+        else:
+            page.wanted = True
+        return said
+
+
+Make = Callable[[LivePage, bool], Awaitable[Callable[[], Parts]]]
+
+
+class LivePages:
+    """`make` asks what a page shows, and returns what makes its parts."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+        self._worked_s = 0.0
+        self._open: dict[View, LivePage] = {}
+        self._due = anyio.Event()
+        self._of: Counter[str] = Counter()  # pages of each browser
+
+    def full(self, browser: str) -> bool:
+        return self._of[browser] >= MAX_OF_ONE or self._of.total() >= MAX_OPEN
+
+    def observe(self, _events: Sequence[Event]) -> None:
+        """Hear that something was written down."""
+        if self._open:
+            self._due.set()
+
+    def join(self, view: View, shown: Shown, browser: str) -> LivePage:
+        """Return a page that is kept up to date until it is left."""
+        self._of[browser] += 1
+        page = self._open.setdefault(view, LivePage(shown))
+        page.readers += 1
+        page.wanted = "main" not in page.messages
+        self._due.set()
+        return page
+
+    def leave(self, view: View, browser: str) -> None:
+        self._of[browser] -= 1
+        if not self._of[browser]:
+            del self._of[browser]
+        page = self._open[view]
+        page.readers -= 1
+        if not page.readers:
+            del self._open[view]
+
+    async def run(self) -> None:
+        """Make pages anew for ever."""
+        while True:
+            with anyio.move_on_after(self._latest_s()):
+                await self._due.wait()
+            self._due = anyio.Event()
+            self._worked_s = 0.0
+            for view, page in tuple(self._open.items()):
+                await self._renew(view, page)
+            await anyio.sleep(max(SOONEST_S, RESTS * self._worked_s))
+
+    def _latest_s(self) -> float | None:
+        """Return how long nothing is made while nothing happens; for ever if nobody looks."""
+        rests = [page.rest_s or LATEST_S for page in self._open.values()]
+        return min(rests, default=None)
+
+    async def _renew(self, view: View, page: LivePage) -> None:
+        try:
+            make = await self._make(page, view.may_act)
+            begun = worked()
+            page.put(make())
+            self._worked_s += worked() - begun
+        except Exception:  # a page that cannot be made must not end the daemon
+            page.content = None
+            log.exception("%s cannot be shown", page.shown.page.path)
+
+
+def message(name: str, content: str) -> bytes:
+    """Return a message of an event stream."""
+    lines = "".join(f"data: {line}\n" for line in content.splitlines())
+    return f"event: {name}\n{lines}\n".encode()

@@ -1,0 +1,47 @@
+"""The control room, put together: what it serves, and what keeps its pages live."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import NamedTuple
+
+from safetyd.clock import Clock
+from safetyd.core.events.event import Event
+from safetyd.core.guards.stop import Stop
+from safetyd.operators.web_access import PersonRole
+from safetyd.web.control_room.room import ControlRoom
+from safetyd.web.control_room.room_actions import RoomActions
+from safetyd.web.control_room.room_assets import RoomAssets
+from safetyd.web.control_room.sign_in_links import SignInLinks
+from safetyd.web.control_room.visitors import Visitors
+from safetyd.web.control_room.web_sessions import WebSessions
+from safetyd.web.http_server import Guest, Routes
+from safetyd.web.operator_gateway import OperatorGateway
+
+
+class OpenRoom(NamedTuple):
+    """`observe` hears what was written down, `run` renews pages for ever.
+
+    `guest` recognises who is signed in.
+    """
+
+    routes: Sequence[Routes]
+    observe: Callable[[Sequence[Event]], None]
+    run: Callable[[], Coroutine[object, object, None]]
+    guest: Guest
+
+
+def open_room(  # noqa: PLR0913 - each is another part of the daemon
+    gateway: OperatorGateway,
+    sessions: WebSessions,
+    links: SignInLinks,
+    clock: Clock,
+    *,
+    role_of: Callable[[str], PersonRole | None],
+    stops: Callable[[], tuple[Stop, ...]],
+    closed: Callable[[], str],
+) -> OpenRoom:
+    assets = RoomAssets()
+    visitors = Visitors(sessions, links, role_of, assets, clock)
+    room = ControlRoom(gateway, visitors, assets, clock, stops=stops, closed=closed)
+    actions = RoomActions(gateway, visitors, clock)
+    routes = (assets.routes, visitors.routes, room.routes, actions.routes)
+    return OpenRoom(routes, room.live.observe, room.live.run, visitors.guest)

@@ -1,0 +1,263 @@
+"""What each page of the control room asks: a function for each, from an address to its content."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.operators.commands import CommandRefused
+from safetyd.reports.report_sections import (
+    CALIBRATION,
+    calibration_rows,
+    day_rows,
+    days,
+    questions,
+    sections,
+)
+from safetyd.reports.report_sections import (
+    health as health_of,
+)
+from safetyd.web.control_room.room_charts import (
+    breaker_chart,
+    measure_chart,
+    money_chart,
+    report_charts,
+)
+from safetyd.web.control_room.room_pages import Ask, Context, News, Page, Params
+from safetyd.web.engine_gateway import Unanswered
+from safetyd.web.pages.change_view import ChangeView, change_view
+from safetyd.web.pages.request_card_view import CardView, card_view, diff_runs
+
+ROWS: Final = 50  # of a list on one page
+FED: Final = 100  # rows of the feed
+CROWDED: Final = 30  # of them that are new, while there are more than anybody can read
+MOST_AT_ONCE: Final = 200  # requests that are answered together
+
+Card = dict[str, Any]
+
+
+async def requests(ask: Ask, params: Params) -> Context:
+    """Return what waits, and the card of the one that the address names."""
+    after = params.get("after", "")
+    waiting = await ask("pending", limit=ROWS, after=after, grants=False)
+    content: Context = {"waiting": waiting, "request": None, "next": None, "id": ""}
+    if "id" in params:
+        request = (await ask("request", id=params["id"]))["request"]
+        others = [row for row in waiting["requests"] if row["id"] != request["id"]]
+        shown = _card(request)
+        if request["state"] != "pending":
+            shown = shown._replace(time_left="", deadline=None, silence="")
+        content |= {"request": request, "card": shown, "title": shown.title}
+        content["change"] = await _changed(ask, request.get("change"))
+        content |= {"id": request["id"], "next": others[0] if others else None}
+    return content
+
+
+async def several(ask: Ask, params: Params) -> Context:
+    """Return exactly the requests that were chosen, and the digest of this set."""
+    ids = list(dict.fromkeys(params.get("id", "").split()))[:MOST_AT_ONCE]
+    if not ids:
+        raise CommandRefused("not_found", "no request was chosen: go back and select some")
+    chosen = [(await ask("request", id=id_))["request"] for id_ in ids]
+    waiting = [request for request in chosen if request["state"] == "pending"]
+    over = [request for request in chosen if request["state"] != "pending"]
+    cards = {request["id"]: _card(request) for request in waiting}
+    here = [request for request in waiting if not request["not_by_web"]]
+    content = {"chosen": waiting, "over": over, "cards": cards, "approvable": len(here)}
+    return {**content, "digest": set_digest(waiting)}
+
+
+def _card(request: Card) -> CardView:
+    return card_view(request, UTC, datetime.fromisoformat(request["asked_at"]))
+
+
+def set_digest(requests: Sequence[Card]) -> str:
+    """Return what names a set of requests, with what each of them is about."""
+    said = "\n".join(sorted(f"{request['id']} {request['digest']}" for request in requests))
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+async def agents(ask: Ask, params: Params) -> Context:
+    """Return the agents as the address sorts and filters them."""
+    wanted: dict[str, object] = {"limit": ROWS, "offset": _number(params, "offset")}
+    wanted |= {name: params[name] for name in ("sort", "state", "text") if params.get(name)}
+    wanted["descending"] = params.get("descending") == "yes"
+    if params.get("key") in {"yes", "no"}:
+        wanted["key"] = params["key"] == "yes"
+    answer = await ask("agents", **wanted)
+    return {**answer, "params": params, "here": _address("/agents", params)}
+
+
+async def agent(ask: Ask, params: Params) -> Context:
+    name = params["name"]
+    known = await ask("agent", agent=name)
+    rows = await ask("decisions", what="all", agent=name, limit=ROWS)
+    charts = [measure_chart(measure) for measure in known["measures"]]
+    return {**known, "charts": charts, "rows": rows["rows"], "name": name, "title": name}
+
+
+async def stopped(ask: Ask, _params: Params) -> Context:
+    """Return how a stop is obeyed; the top bar has the rest."""
+    return {"agents": (await ask("agents", limit=ROWS))["agents"]}
+
+
+async def safe_mode(ask: Ask, params: Params) -> Context:
+    return {"safe_mode": await ask("safe_mode", agent=params.get("agent"))}
+
+
+async def feed(ask: Ask, params: Params) -> Context:
+    """Return what was decided and what happened, newest first, as the address filters it."""
+    wanted = {**_fed(params), "limit": FED}
+    if before := _number(params, "before"):
+        wanted["before"] = before
+    answer = await ask("decisions", **wanted)
+    return {**answer, "params": params, "here": _address("/feed", params), "most": FED}
+
+
+async def feed_news(ask: Ask, params: Params, content: Context, room: int) -> News | None:
+    """Return the rows since then; if there is no room for all, the newest and how many more."""
+    if _number(params, "before"):
+        return News((), content)  # what was before something stays
+    answer = await ask("decisions", **_fed(params), after=content["newest"], limit=FED, count=True)
+    rows, left_out = answer["rows"], answer.get("left_out", 0)
+    if (rows and not content["rows"]) or (answer["more"] and not left_out):
+        return None  # there is no list yet, or nobody knows how many there were
+    crowded = len(rows) + left_out > min(max(room, CROWDED), FED)
+    if crowded:
+        left_out += len(rows[CROWDED:])
+        rows = rows[:CROWDED]
+        rows.append({"row": "gap", "count": left_out, "before": rows[-1]["seq"]})
+    newest = max(content["newest"], answer["newest"])
+    return News(rows, {**content, **_on_top(rows, content), "newest": newest}, crowded)
+
+
+def _on_top(rows: Sequence[Context], content: Context) -> Context:
+    """Return as many rows as the feed shows. What would be a gap at their end is older."""
+    kept = [*rows, *content["rows"]]
+    if len(kept) <= FED:
+        return {"rows": kept}
+    del kept[FED:]
+    if kept[-1]["row"] == "gap":
+        kept.pop()
+    return {"rows": kept, "more": True, "before": kept[-1]["seq"]}
+
+
+def _fed(params: Params) -> dict[str, object]:
+    said = {n: params[n] for n in ("agent", "verdict", "rule", "text") if params.get(n)}
+    return {"what": params.get("what") or "all", **said}
+
+
+async def decision(ask: Ask, params: Params) -> Context:
+    """Return what was decided, and the newest change that came of it."""
+    told = await ask("explain", id=params["id"])
+    made = [step for step in told["steps"] if step["what"] == "committed"]
+    kept = {"commit": made[-1]["ref"], "project": made[-1]["via"]} if made else None
+    change = await _changed(ask, kept)
+    return {**told, "title": f"Decision about {told['id']}", "change": change}
+
+
+async def _changed(ask: Ask, kept: Context | None) -> ChangeView | None:
+    return await change_view(ask, **kept, linked=True) if kept else None
+
+
+async def history(ask: Ask, params: Params) -> Context:
+    """Return what was committed, as the address filters it."""
+    wanted = {name: params.get(name, "") for name in ("project", "agent", "session")}
+    return {**await ask("commits", **wanted, limit=ROWS), "params": params}
+
+
+async def commit(ask: Ask, params: Params) -> Context:
+    """Return one commit, and what it changed."""
+    name = params["commit"]
+    found = await ask("commit", commit=name, project=params.get("project", ""))
+    return {"change": found, "runs": diff_runs(found["diff"]), "title": f"Commit {name[:12]}"}
+
+
+async def money(ask: Ask, _params: Params) -> Context:
+    answer = await ask("money")
+    return {**answer, "chart": money_chart(answer)}
+
+
+async def breakers(ask: Ask, _params: Params) -> Context:
+    answer = await ask("breakers")
+    tiles = [(breaker, breaker_chart(breaker)) for breaker in answer["breakers"]]
+    return {**answer, "tiles": tiles}
+
+
+async def limits(ask: Ask, _params: Params) -> Context:
+    return await ask("limits")
+
+
+async def anomalies(ask: Ask, params: Params) -> Context:
+    answer = await ask("anomalies", sort=params.get("sort") or "severity")
+    charts = [measure_chart(measure) for measure in answer["measures"]]
+    return {**answer, "charts": charts}
+
+
+async def report(ask: Ask, params: Params) -> Context:
+    """Return a day's report; one that takes long to read is shown once it is there."""
+    wanted = {name: params[name] for name in ("date", "since") if params.get(name)}
+    try:
+        answer = await ask("report", **wanted)
+    except Unanswered:
+        return {"report": None}
+    made = msgspec.convert(answer["report"], DailyReport)
+    last = date.fromisoformat(made.until)
+    return {
+        "report": made,
+        "days": days(made),
+        "says": health_of(made),
+        "sections": sections(made),
+        "questions": questions(made),
+        "tables": ((CALIBRATION, calibration_rows(made)), ("Days", day_rows(made))),
+        "charts": report_charts(answer["report"]),
+        "before": (date.fromisoformat(made.since) - timedelta(days=1)).isoformat(),
+        "after": None if made.so_far else (last + timedelta(days=1)).isoformat(),
+    }
+
+
+async def messages(ask: Ask, _params: Params) -> Context:
+    outbox = await ask("outbox", limit=ROWS)
+    return {"outbox": outbox, **await ask("channels")}
+
+
+async def health(ask: Ask, _params: Params) -> Context:
+    return await ask("health")
+
+
+def _number(params: Params, name: str) -> int:
+    said = params.get(name, "")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < len(str(2**63)) else 0
+
+
+def _address(path: str, params: Params) -> str:
+    """Return the address of a list without its place in it, to be gone on with."""
+    kept = {name: said for name, said in params.items() if name not in {"offset", "before"}}
+    return f"{path}?{urlencode(kept)}"
+
+
+PAGES: Final = (
+    Page("/", "requests.html", "Requests", requests, heading="Requests"),
+    Page("/requests", "requests.html", "Requests", requests),
+    Page("/requests/{id}", "requests.html", "Request", requests),
+    Page("/answers", "several.html", "Answer several", several),
+    Page("/agents", "agents.html", "Agents", agents, heading="Agents"),
+    Page("/agents/{name}", "agent.html", "Agent", agent),
+    Page("/safe-mode", "safe_mode.html", "Safe mode", safe_mode, heading="Safe mode"),
+    Page("/feed", "feed.html", "Feed", feed, heading="Feed", news=feed_news),
+    Page("/decisions/{id}", "decision.html", "Decision", decision),
+    Page("/history", "history.html", "History", history, heading="History"),
+    Page("/history/{commit}", "commit.html", "Commit", commit),
+    Page("/money", "money.html", "Money", money, heading="Money"),
+    Page("/breakers", "breakers.html", "Breakers", breakers, heading="Breakers"),
+    Page("/limits", "limits.html", "Limits", limits, heading="Limits"),
+    Page("/anomalies", "anomalies.html", "Anomalies", anomalies, heading="Anomalies"),
+    Page("/report", "report.html", "Report", report, heading="Report"),
+    Page("/messages", "messages.html", "Messages", messages, heading="Messages"),
+    Page("/health", "health.html", "Health", health, heading="Health"),
+    Page("/stopped", "stopped.html", "Stopped", stopped),
+)

@@ -1,0 +1,193 @@
+"""The control room over HTTP: who may come in, what they are shown, and what keeps it live.
+
+GET changes nothing. A page is shown to who is signed in, by a cookie. Commands are in
+`room_actions`.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from safetyd.clock import Clock
+from safetyd.core.guards.stop import Stop
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.views.top_bar_view import Hold, stopped
+from safetyd.web.control_room.live_pages import (
+    LivePage,
+    LivePages,
+    PageReader,
+    View,
+    message,
+)
+from safetyd.web.control_room.page_content import PAGES
+from safetyd.web.control_room.room_assets import RoomAssets
+from safetyd.web.control_room.room_pages import Ask, Context, News, RoomPages, Shown
+from safetyd.web.control_room.room_rendering import (
+    HEADERS,
+    Parts,
+    Reader,
+    RoomRendering,
+    personal_bytes,
+)
+from safetyd.web.control_room.visitors import Visitor, Visitors
+from safetyd.web.engine_gateway import Unanswered
+from safetyd.web.http_server import of_another_page
+from safetyd.web.operator_gateway import OperatorGateway
+
+LIVE: Final = "control room"  # on whose account open pages are renewed: no operator's name
+BEAT_S: Final = 1.0
+RETRY_MS: Final = 1000
+
+log = logging.getLogger("safetyd.web")
+
+
+class ControlRoom:
+    """`stops` are those in force, also while the engine answers nobody; `closed` says why not.
+
+    Nothing is allowed while it is closed; a question may be late for other reasons, too.
+    """
+
+    def __init__(
+        self,
+        gateway: OperatorGateway,
+        visitors: Visitors,
+        assets: RoomAssets,
+        clock: Clock,
+        *,
+        stops: Callable[[], tuple[Stop, ...]],
+        closed: Callable[[], str],
+    ) -> None:
+        self._gateway = gateway
+        self._visitors = visitors
+        self._clock = clock
+        self._stops = stops
+        self._closed = closed
+        self._pages = RoomPages(PAGES)
+        menu = tuple(page for page in self._pages.all if page.heading)
+        self._rendering = RoomRendering(assets, menu)
+        self.live = LivePages(self._made)
+
+    def routes(self, app: web.Application) -> None:
+        for page in self._pages.all:
+            app.router.add_get(page.path, self._get)
+        app.router.add_get("/live", self._get_live)
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        visitor = self._visitors.find(request)
+        if visitor is None:
+            return await self._visitors.signed_out(request)
+        shown = self._pages.find(request.raw_path)
+        if shown is None:
+            raise web.HTTPNotFound
+        ask = self._asking(visitor.name)
+        try:
+            bar = await self._bar(ask)
+            now, content = await self._content(shown, bar, ask)
+        except CommandRefused as exc:
+            return self._visitors.refused(visitor, shown, exc)
+        parts = self._rendering.parts(now, bar, content, may_act=visitor.may_act)
+        reader = Reader(visitor.name, visitor.may_act)
+        html = self._rendering.whole(shown, parts, reader, visitor.token, visitor.take_note())
+        return web.Response(text=html, content_type="text/html", headers=HEADERS)
+
+    async def _get_live(self, request: web.Request) -> web.StreamResponse:
+        visitor = self._visitors.find(request)
+        shown = self._pages.find(request.query.get("page", ""))
+        if visitor is None or of_another_page(request):
+            return web.Response(status=HTTPStatus.FORBIDDEN, text="sign in first\n")
+        browser = visitor.session.id
+        if shown is None or self.live.full(browser):
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text="not now\n")
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        view = View(shown.address, visitor.may_act)
+        page = self.live.join(view, shown, browser)
+        try:
+            await response.prepare(request)
+            await response.write(f"retry: {RETRY_MS}\n\n".encode())
+            await self._push(request, response, visitor, page)
+        except ConnectionError:
+            pass  # nobody looks any more
+        finally:
+            self.live.leave(view, browser)
+        return response
+
+    async def _push(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        visitor: Visitor,
+        page: LivePage,
+    ) -> None:
+        reader = PageReader(page)
+        while (now := self._visitors.find(request)) and now.may_act == visitor.may_act:
+            news = await reader.news(BEAT_S)
+            beat = message("beat", self._clock.now().at.isoformat())
+            await response.write(personal_bytes(news + beat, visitor.token))
+
+    async def _made(
+        self,
+        live: LivePage,
+        may_act: bool,  # noqa: FBT001 - of a view
+    ) -> Callable[[], Parts]:
+        """Return what makes the newest parts; what cannot be made now keeps its last content."""
+        ask, shown = self._asking(LIVE), live.shown
+        bar = await self._bar(ask)
+        try:
+            if news := await self._news(live, bar, ask):
+                make = partial(self._rendering.news, whole=live.wanted)
+                return partial(make, shown, bar, news, may_act=may_act)
+            shown, content = await self._content(shown, bar, ask)
+        except CommandRefused as exc:
+            log.debug("%s is not renewed: %s", shown.address, exc)
+            return partial(self._rendering.bar_alone, shown, bar, may_act=may_act)
+        live.content = content if shown.page.news else None
+        return partial(self._rendering.parts, shown, bar, content, may_act=may_act)
+
+    async def _news(self, live: LivePage, bar: Context, ask: Ask) -> News | None:
+        """Return what a page that has its content shows besides; None if it has to be loaded."""
+        load = live.shown.page.news
+        if load is None or live.content is None or bar["problem"]:
+            return None
+        if live.rest_s > 0.0:
+            return News((), live.content)
+        try:
+            news = await load(ask, live.shown.params, live.content, live.room)
+        except Unanswered:
+            return None
+        if news:
+            live.take(news)
+        return news
+
+    async def _content(self, shown: Shown, bar: Context, ask: Ask) -> tuple[Shown, Context]:
+        """Return what a page shows, or another page that says why it cannot be shown."""
+        problem: str = bar["problem"]
+        if not problem:
+            try:
+                return shown, await shown.page.load(ask, shown.params)
+            except Unanswered as exc:
+                problem = str(exc)
+        page = shown.page._replace(template="closed.html", news=None)
+        return shown._replace(page=page), {"problem": problem}
+
+    async def _bar(self, ask: Ask) -> Context:
+        """Return the top bar; while the engine answers nobody, what the stop flag says."""
+        problem = closed = self._closed()
+        if not closed:
+            try:
+                return {**await ask("top_bar"), "problem": "", "closed": False}
+            except Unanswered as exc:
+                problem = str(exc)
+        hold = stopped(self._stops()) or Hold(level="NORMAL")
+        known = {"hold": msgspec.to_builtins(hold), "pending": None}
+        return {**known, "problem": problem, "closed": bool(closed)}
+
+    def _asking(self, name: str) -> Ask:
+        async def ask(command: str, **fields: object) -> dict[str, Any]:
+            return await self._gateway.ask(name, command, **fields)
+
+        return ask

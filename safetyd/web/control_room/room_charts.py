@@ -1,0 +1,157 @@
+"""Numbers for charts: what a script draws of answers, and what is said in words beside it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Any, Final, Literal, NamedTuple
+
+from safetyd.core.text.time_words import complete
+
+Answer = Mapping[str, Any]
+Line = dict[str, Any]
+# What stands along a chart: times of day, seconds before now, one after the other, or numbers; and
+# calls, which are drawn as bars.
+Axis = Literal["time", "ago", "order", "number", "calls"]
+
+DAY_S: Final = 24 * 3600
+LOW: Final = 0.3  # how high a call is drawn that went well, where a failure is 1
+
+
+class Chart(NamedTuple):
+    """`series` is what is drawn; `says` is for who cannot see it."""
+
+    title: str
+    says: str
+    series: dict[str, Any]
+    x: Axis = "time"
+
+
+def money_chart(money: Answer) -> Chart:
+    """Return how the day's spending grew, whether it lasts to midnight, and the limit."""
+    now = datetime.fromisoformat(money["at"])
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+    spent = money["series"]
+    ends = [min(midnight + (n + 1) * money["bucket_s"], now.timestamp()) for n in range(len(spent))]
+    x = [midnight, *ends, midnight + DAY_S]
+    today = money["today"]
+    last = spent[-1] if spent else 0.0
+    grown = [0.0, *spent, None]
+    ahead: list[float | None] = [None] * (len(x) - 2)
+    lines: list[Line] = [
+        {"name": "spent", "y": grown},
+        {
+            "name": "at this rate",
+            "y": [*ahead, last, money["projection"]["at_midnight"]],
+            "dashed": True,
+            "colour": "--warn",
+        },
+    ]
+    if today["limit"] is not None:
+        limit = {"name": "limit", "y": [today["limit"]] * len(x), "colour": "--bad", "dashed": True}
+        lines.append(limit)
+    ahead_usd = money["projection"]["at_midnight"]
+    says = f"${today['spent']:,.2f} spent, ${ahead_usd:,.2f} by midnight UTC at this rate"
+    return Chart("Today", says, {"x": x, "lines": lines})
+
+
+def report_charts(report: Answer) -> list[Chart]:
+    """Return what was decided and spent by the hour, and what became of stated confidence."""
+    hours = report["hours"]
+    x = list(range(len(hours)))
+    decided = [
+        {"name": "allowed", "y": [hour["allowed"] for hour in hours], "colour": "--yes"},
+        {"name": "asked", "y": [hour["asked"] for hour in hours], "colour": "--warn"},
+        {"name": "blocked", "y": [hour["blocked"] for hour in hours], "colour": "--no"},
+    ]
+    totals = ", ".join(f"{sum(line['y'])} {line['name']}" for line in decided)
+    spent = [hour["cost_usd"] for hour in hours]
+    charts = [
+        Chart("Decisions by the hour", totals, {"x": x, "lines": decided}, x="number"),
+        Chart(
+            "Cost by the hour",
+            f"${sum(spent):.2f} in all",
+            {"x": x, "lines": [{"name": "dollars", "y": spent}]},
+            x="number",
+        ),
+    ]
+    return charts + [calibration_chart(each) for each in report["calibration"][:1]]
+
+
+def calibration_chart(agent: Answer) -> Chart:
+    """Return which part came true of what was stated, and where it would be the same."""
+    bins = [each for each in agent["bins"] if each["good_percent"] is not None]
+    x = [each["stated_percent"] for each in bins]
+    lines = [
+        {"name": "came true", "y": [each["good_percent"] for each in bins]},
+        {"name": "as stated", "y": x, "colour": "--soft", "dashed": True},
+    ]
+    says = f"{agent['stated_percent']:.0f}% stated, {agent['good_percent']:.0f}% came true"
+    return Chart(f"Confidence of {agent['agent']}", says, {"x": x, "lines": lines}, x="number")
+
+
+def breaker_chart(breaker: Answer) -> Chart | None:
+    """Return the recent calls of a breaker, one beside the other: a failure stands out."""
+    window = breaker["window"]
+    if not window or not window["ok"]:
+        return None
+    calls = window["ok"]
+    lines: list[Line] = [
+        {"name": "failed", "y": [None if ok else 1.0 for ok in calls], "colour": "--bad"},
+        {"name": "went well", "y": [LOW if ok else None for ok in calls], "colour": "--good"},
+    ]
+    failed = f"{window['failures']} of {window['calls']} failed"
+    says = f"{failed}, the last was {complete(window['ages_s'][-1])} ago"
+    series = {"x": list(range(len(calls))), "lines": lines}
+    return Chart("Calls", says, series, x="calls")
+
+
+def measure_chart(measure: Answer) -> Chart:
+    """Return what a detector saw, what is usual, and how far it may go; drawn if it has a past."""
+    seen, x, kind = _seen(measure)
+    lines: list[Line] = [{"name": "seen", "y": seen}]
+    for name, colour in (("usual", "--good"), ("most", "--bad"), ("least", "--bad")):
+        if measure.get(name) is not None:
+            level = [measure[name]] * len(seen)
+            lines.append({"name": name, "y": level, "colour": colour, "dashed": True})
+    model = f"{measure['model']} of " if measure.get("model") else ""
+    about = measure.get("agent") or measure.get("breaker") or "everybody"
+    title = f"{measure['detector'].replace('_', ' ')}, {model}{about}"
+    unit = measure["unit"]
+    bounds = (("usual", measure.get("usual")), ("at most", measure.get("most")))
+    known = "".join(f", {name} {_amount(to, unit)}" for name, to in bounds if to is not None)
+    now = f"now {_amount(measure['now'], unit)}"
+    if unit == "ratio" and not measure["now"] and any(measure["values"]):
+        now = "too few to judge"
+    return Chart(title, now + known, {"x": x, "lines": lines}, kind)
+
+
+def _seen(measure: Answer) -> tuple[list[float], list[float], Axis]:
+    """Return a series as its bounds are meant, and where each of its values stands.
+
+    What comes with times are amounts of which the sum is compared, and a failure is a 1 of which
+    the share is; any other series is what is compared, and ends with what is so now.
+    """
+    values, ages = measure["values"], measure.get("ages_s") or []
+    if len(ages) == len(values) > 0:
+        sums = [*accumulate(values), measure["now"]]
+        return sums, [*(-age for age in ages), 0.0], "ago"
+    if measure["unit"] == "ratio":
+        values = [failed / count for count, failed in enumerate(accumulate(values), 1)]
+    seen = list(values) or [measure["now"]]
+    return seen, list(range(len(seen))), "order"
+
+
+def _amount(value: float, unit: str) -> str:
+    """Return a number with its unit, as people write it."""
+    match unit:
+        case "usd":
+            return f"${value:,.2f}"
+        case "ratio":
+            return f"{100 * value:.3g} %"
+        case "s" | "h":
+            return f"{value:.3g} {unit}"
+    return _several(value, unit)
+
+
+def _several(count: float, things: str) -> str:
+    return f"{count:.3g} {things.removesuffix('s') if count == 1 else things}"

@@ -1,0 +1,79 @@
+"""The pages of the control room: for each address, what is asked and the template that shows it."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+Context = dict[str, Any]
+Params = Mapping[str, str]  # of the address: the names in its path, and its query
+Ask = Callable[..., Awaitable[Context]]  # a question by its name and fields
+Load = Callable[[Ask, Params], Awaitable[Context]]
+# Asks what came after a content, so many rows can be taken in; None if all must be asked anew.
+LoadNews = Callable[[Ask, Params, Context, int], Awaitable["News | None"]]
+
+MAX_ADDRESS: Final = 8000
+MAX_FIELDS: Final = 300
+
+
+class News(NamedTuple):
+    """Rows that come on top of those that a page has, and what it shows with them.
+
+    `crowded`: there were more than can be taken in.
+    """
+
+    rows: Sequence[Context]
+    content: Context
+    crowded: bool = False
+
+
+class Page(NamedTuple):
+    """`heading` is its place in the menu, if it has one; with `news` it is renewed by rows."""
+
+    path: str
+    template: str
+    title: str
+    load: Load
+    heading: str = ""
+    news: LoadNews | None = None
+
+
+class Shown(NamedTuple):
+    """A page, and what its address says."""
+
+    page: Page
+    address: str
+    params: Params
+
+
+class RoomPages:
+    def __init__(self, pages: Iterable[Page]) -> None:
+        self.all = tuple(pages)
+        self._patterns = [(_pattern(page.path), page) for page in self.all]
+
+    def find(self, address: str) -> Shown | None:
+        """Return the page at an address of ours."""
+        if len(address) > MAX_ADDRESS:
+            return None
+        try:
+            parts = urlsplit(address)
+            query = _joined(parse_qsl(parts.query, max_num_fields=MAX_FIELDS))
+        except ValueError:
+            return None
+        for pattern, page in self._patterns:
+            if found := pattern.fullmatch(parts.path):
+                named = {name: unquote(value) for name, value in found.groupdict().items()}
+                return Shown(page, address, {**query, **named})
+        return None
+
+
+def _joined(query: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the values of each name, of several with spaces between them."""
+    found: dict[str, list[str]] = {}
+    for name, value in query:
+        found.setdefault(name, []).append(value)
+    return {name: " ".join(values) for name, values in found.items()}
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))

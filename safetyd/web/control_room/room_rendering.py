@@ -1,0 +1,150 @@
+"""From what was answered to HTML: whole pages, and the two parts of them that change by themselves.
+
+Parts are the same for everybody who may do the same, so that one rendering serves many browsers.
+What differs, the token that forms carry, is put in last.
+"""
+
+import secrets
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+from safetyd.html_templates import environment
+from safetyd.web.control_room.room_assets import RoomAssets
+from safetyd.web.control_room.room_pages import News, Page, Shown
+from safetyd.web.control_room.template_filters import FILTERS
+
+Context = Mapping[str, Any]
+
+MAX_FEED_ROWS: Final = 2000  # that are kept as HTML
+
+# Nobody can write it: it stands for the token of whoever looks.
+TOKEN: Final = f"token-{secrets.token_hex(16)}"
+
+# Only our own files are loaded, nothing inline runs, nobody may frame it, forms go nowhere else.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "X-Robots-Tag": "noindex",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Reader(NamedTuple):
+    """Who looks: an operator, or an observer, who may not act."""
+
+    name: str
+    may_act: bool
+
+
+class Parts(NamedTuple):
+    """The parts of a page that change by themselves; what is empty stays as it is.
+
+    With `rows`, `main` shows what readers have who put them on top; without, something else.
+    """
+
+    bar: Markup
+    main: Markup
+    title: Markup
+    rows: Markup | None = None
+
+
+class RoomRendering:
+    """`menu` are the pages that every page leads to."""
+
+    def __init__(self, assets: RoomAssets, menu: tuple[Page, ...]) -> None:
+        self._assets = assets
+        self._menu = menu
+        self._environment = _environment()
+        self._feed_rows: dict[int, Markup] = {}  # by the numbers of their events
+
+    def parts(self, shown: Shown, bar: Context, content: Context, *, may_act: bool) -> Parts:
+        """Return what changes of a page, for all who may act, or for all who may not."""
+        known = self._known(shown, bar, may_act=may_act)
+        return Parts(
+            bar=self._render("room/bar.html", **known),
+            main=self._render(f"room/{shown.page.template}", **known, **content),
+            title=escape(content.get("title") or shown.page.title),
+        )
+
+    def bar_alone(self, shown: Shown, bar: Context, *, may_act: bool) -> Parts:
+        """Return the top bar of a page whose content cannot be made now."""
+        known = self._known(shown, bar, may_act=may_act)
+        return Parts(self._render("room/bar.html", **known), Markup(""), Markup(""))
+
+    def news(self, shown: Shown, bar: Context, news: News, *, may_act: bool, whole: bool) -> Parts:
+        """Return rows that are new; with the `whole` content for who has none, or an older one."""
+        here = news.content["here"]
+        rows = Markup("").join(self._feed_row(row, here) for row in news.rows)
+        if whole:
+            parts = self.parts(shown, bar, news.content, may_act=may_act)
+        else:
+            parts = self.bar_alone(shown, bar, may_act=may_act)
+        return parts._replace(rows=rows)
+
+    def _known(self, shown: Shown, bar: Context, *, may_act: bool) -> dict[str, Any]:
+        known = {"may_act": may_act, "token": TOKEN, "address": shown.address, "bar": bar}
+        return {**known, "feed_row": self._feed_row}
+
+    def whole(self, shown: Shown, parts: Parts, reader: Reader, token: str, note: str) -> str:
+        """Return a page with its parts in it."""
+        html = self._render(
+            "room/frame.html",
+            assets=self._assets,
+            menu=self._menu,
+            here=shown.page.path,
+            address=shown.address,
+            parts=parts,
+            reader=reader,
+            token=TOKEN,
+            note=note,
+        )
+        return personal(html, token)
+
+    def plain(self, title: str, body: str, **values: object) -> str:
+        """Return a page for somebody who is not signed in, or cannot be shown one."""
+        return self._render(
+            "room/plain.html", assets=self._assets, title=title, body=body, **values
+        )
+
+    def _feed_row(self, row: Context, here: str = "") -> Markup:
+        """Return a row of the feed: it is made once, for what was written down never changes."""
+        if row["row"] == "gap":
+            return self._render("room/feed_gap.html", gap=row, here=here)
+        seq: int = row["seq"]
+        if seq not in self._feed_rows:
+            self._feed_rows[seq] = self._render("room/feed_row.html", row=row)
+            if len(self._feed_rows) > MAX_FEED_ROWS:
+                del self._feed_rows[next(iter(self._feed_rows))]
+        return self._feed_rows[seq]
+
+    def _render(self, template: str, **values: object) -> Markup:
+        """Return HTML that is not escaped again where it is put into a page."""
+        html = self._environment.get_template(template).render(values)
+        return Markup(html)  # noqa: S704 - a template made it
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates, which take a second to compile, once for all that render them."""
+    return environment("safetyd.web", begin="room/", **FILTERS)
+
+
+def personal(html: str, token: str) -> str:
+    """Return HTML with the token of whoever looks at it in its forms."""
+    return html.replace(TOKEN, token)
+
+
+def personal_bytes(html: bytes, token: str) -> bytes:
+    return html.replace(TOKEN.encode(), token.encode())

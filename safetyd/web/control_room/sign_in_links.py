@@ -1,0 +1,57 @@
+"""Links that sign somebody in: for one browser, once, not for long, and under one name.
+
+Like a session, a link dies with any key that its operator had when it was made.
+"""
+
+import secrets
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from safetyd.clock import uptime
+from safetyd.web.control_room.web_sessions import KeysOf, are_good
+
+LIFE_S: Final = 300.0
+MAX_LINKS: Final = 20  # of one operator; the oldest makes room
+
+
+class SignInLink(NamedTuple):
+    """`name` is where it leads; empty: to the address of the listener."""
+
+    operator: str
+    name: str
+    until: float
+    keys: AbstractSet[str]
+
+
+class SignInLinks:
+    def __init__(self, keys_of: KeysOf, now: Callable[[], float] = uptime) -> None:
+        self._keys_of = keys_of
+        self._now = now
+        self._links: dict[str, SignInLink] = {}
+
+    def make(self, operator: str, name: str) -> str:
+        """Return the token of a link that signs an operator in."""
+        token = secrets.token_urlsafe(24)
+        self._links[token] = SignInLink(
+            operator, name, self._now() + LIFE_S, frozenset(self._keys_of(operator))
+        )
+        now = self._now()
+        self._links = {known: link for known, link in self._links.items() if now < link.until}
+        own = [known for known, link in self._links.items() if link.operator == operator]
+        for oldest in own[:-MAX_LINKS]:
+            del self._links[oldest]
+        return token
+
+    def find(self, token: str, name: str) -> str | None:
+        """Return whom a link would sign in, None if it is not good any more, or not here."""
+        link = self._links.get(token)
+        if link is None or link.name != name or self._now() >= link.until:
+            return None
+        return link.operator if are_good(link.keys, self._keys_of(link.operator)) else None
+
+    def use(self, token: str, name: str) -> str | None:
+        """Return whom a link signs in, and let it be the last time, wherever it was shown."""
+        operator = self.find(token, name)
+        self._links.pop(token, None)
+        return operator

@@ -1,0 +1,52 @@
+"""Names that browsers look for on this machine only, and both addresses where they look.
+
+Whoever had a port before us may have left a script in a browser that sees all that is asked of that
+address, for ever. A name that was made at this start belongs to nobody before.
+"""
+
+import errno
+import os
+import secrets
+import socket
+from typing import Final
+
+from safetyd.host import netloc
+
+BELOW: Final = ".localhost"
+ADDRESSES: Final = ("127.0.0.1", "::1")
+TRIES: Final = 50  # to find a port that is free on both
+_ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+
+
+def fresh_name() -> str:
+    """Return a name that nobody can have guessed."""
+    return f"{secrets.token_hex(10)}{BELOW}"
+
+
+def listen_on_both(host: str, port: int) -> list[socket.socket]:
+    """Listen on one port of both loopback addresses, any if it is 0; that of `host` comes first.
+
+    A browser tries either. Of one that this machine does not have, nobody else can take it.
+    """
+    first, second = sorted(ADDRESSES, key=lambda address: address != host)
+    for left in reversed(range(TRIES)):
+        opened = _listen(first, port)
+        try:
+            return [opened, _listen(second, opened.getsockname()[1])]
+        except OSError as exc:
+            if exc.errno in _ABSENT:
+                return [opened]
+            opened.close()
+            if port or not left or exc.errno != errno.EADDRINUSE:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    """Listen; what is in the way is told with the address, as of a file that cannot be opened."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family)
+    except OSError as exc:
+        number = exc.errno or 0
+        raise OSError(number, os.strerror(number).lower(), netloc(address, port)) from None

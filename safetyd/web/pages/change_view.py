@@ -1,0 +1,48 @@
+"""What an action changed, as its request and its decision show it afterwards."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.history_access import SHORT, diff_command
+from safetyd.web.engine_gateway import Unanswered
+from safetyd.web.pages.request_card_view import TextRun, diff_runs
+
+MAX_LINES: Final = 400  # of a diff; the page of its commit has them all
+
+Ask = Callable[..., Awaitable[Mapping[str, Any]]]  # a question by its name and fields
+
+
+class ChangeView(NamedTuple):
+    """What `card/change.html` shows. `lack` says why there is no diff, if there is none."""
+
+    project: str
+    commit: str
+    short: str
+    runs: tuple[TextRun, ...]
+    left_out: int  # lines
+    command: str  # that shows all of it
+    address: str  # of the page of its commit, where there is one
+    lack: str = ""
+
+
+async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> ChangeView:
+    """Ask what a commit changed; `linked` where the pages of the control room can be reached."""
+    address = f"/history/{quote(commit, safe='')}?{urlencode({'project': project})}"
+    view = ChangeView(
+        project=project,
+        commit=commit,
+        short=commit[:SHORT],
+        runs=(),
+        left_out=0,
+        command=diff_command(project, commit),
+        address=address if linked else "",
+    )
+    try:
+        found = await ask("commit", commit=commit, project=project)
+    except (CommandRefused, Unanswered) as exc:
+        return view._replace(lack=f"It cannot be shown now: {exc}.")
+    lines = str(found["diff"]).removesuffix("\n").split("\n")
+    shown = "\n".join(lines[:MAX_LINES])
+    return view._replace(runs=diff_runs(shown), left_out=max(0, len(lines) - MAX_LINES))

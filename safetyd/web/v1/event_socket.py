@@ -1,0 +1,207 @@
+"""The feed: SafetyEvents as they happen, or from an event on, each once and in order.
+
+What is told was written down before. Who reads slowly is told from the audit files, and who does
+not read at all is hung up on; the journal waits for neither.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import anyio
+import msgspec
+from aiohttp import WSCloseCode, web
+from msgspec import Meta
+
+from safetyd.clock import uptime
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.journal.audit_reading import RESTS
+from safetyd.monitoring.recent_events import RecentEvents, Subscription
+from safetyd.monitoring.safety_events import told
+from safetyd.web.http_server import keep_open
+from safetyd.web.v1.event_replay import EventReplay
+from safetyd.web.v1.http_refusals import (
+    HttpRefusal,
+    refusal_response,
+    refuse_other_sites,
+)
+from safetyd.web.v1.query_parameters import read_parameters
+
+MAX_FEEDS: Final = 24
+HEARTBEAT_S: Final = 20.0
+SLOW_S: Final = 10.0  # in which a reader takes at least one turn of events
+CLOSE_S: Final = 2.0
+TURN: Final = 50  # events that are sent at a time, in less than a millisecond
+LOOK: Final = 1000  # events that are looked at; most are decisions, which cost nothing here
+REST_S: Final = 0.1  # between looks, so that many who follow a busy daemon cost little
+MAX_HEARD_BYTES: Final = 1024
+MAX_REASON: Final = 120  # characters; there is room for 123 bytes
+SEQ_HEADER: Final = "Safetyd-Seq"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class FeedQuestion(msgspec.Struct, kw_only=True):
+    """Everything after event `after`, or from now on."""
+
+    after: Annotated[int, Meta(ge=0)] | None = None
+    agent: str | None = None
+    event_type: str | None = None
+
+    def wants(self, event: SafetyEvent) -> bool:
+        return self.agent in {None, event.agent_id} and self.event_type in {None, event.event_type}
+
+
+class End(NamedTuple):
+    """Why a feed ends."""
+
+    code: WSCloseCode
+    reason: str
+
+
+class EventSocket:
+    """/api/feed, with the audit files in `directory`; `newest` is the last event in them."""
+
+    def __init__(self, recent: RecentEvents, directory: Path, newest: Callable[[], int]) -> None:
+        self._recent = recent
+        self._replay = EventReplay(directory)
+        self._newest = newest
+        self._feeds: set[Feed] = set()
+
+    def routes(self, app: web.Application) -> None:
+        app.router.add_get("/feed", self._get, allow_head=False)
+        app.on_shutdown.append(self._shut_down)
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        try:
+            refuse_other_sites(request)
+            asked = read_parameters(FeedQuestion, request)
+            await self._check(asked)
+            socket = self._socket(request)
+        except HttpRefusal as exc:
+            return refusal_response(exc.refusal)
+        feed = Feed(socket, self._recent.subscribe(asked.after), self._replay, asked)
+        self._feeds.add(feed)
+        keep_open(request)
+        try:
+            await feed.run(request)
+        finally:
+            self._feeds.discard(feed)
+        return socket
+
+    async def _check(self, asked: FeedQuestion) -> None:
+        if asked.after is None:
+            return
+        if asked.after > self._newest():
+            error = f"after is {asked.after}, and the newest event is {self._newest()}"
+            raise HttpRefusal("invalid", error)
+        try:
+            later = await self._replay.gap(asked.after)
+        except OSError as exc:
+            raise HttpRefusal("unreadable", f"the audit files cannot be read: {exc}") from exc
+        if later:
+            error = f"not all after {asked.after} is in the audit files: resume with after={later}"
+            raise HttpRefusal("gone", error)
+
+    def _socket(self, request: web.Request) -> web.WebSocketResponse:
+        if len(self._feeds) >= MAX_FEEDS:
+            raise HttpRefusal("rate_limit", f"{MAX_FEEDS} feeds are open already; close one")
+        socket = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_S, compress=False, max_msg_size=MAX_HEARD_BYTES, timeout=CLOSE_S
+        )
+        if not socket.can_prepare(request):
+            raise HttpRefusal("upgrade_required", "this is a WebSocket: ask for an upgrade to it")
+        return socket
+
+    async def _shut_down(self, _app: web.Application) -> None:
+        for feed in tuple(self._feeds):
+            feed.end(WSCloseCode.GOING_AWAY, "safetyd is stopping")
+
+
+class Feed:
+    """One reader. `seq` is the event up to which everything was handed to the connection."""
+
+    def __init__(
+        self,
+        socket: web.WebSocketResponse,
+        subscription: Subscription,
+        replay: EventReplay,
+        asked: FeedQuestion,
+    ) -> None:
+        self._socket = socket
+        self._subscription = subscription
+        self._replay = replay
+        self._asked = asked
+        self._scope = anyio.CancelScope()
+        self._end: End | None = None
+        self.seq = subscription.seq
+
+    async def run(self, request: web.Request) -> None:
+        """Tell until one of both has enough."""
+        self._socket.headers[SEQ_HEADER] = str(self.seq)
+        await self._socket.prepare(request)
+        with self._scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listen)
+                tasks.start_soon(self._tell)
+        if self._end is not None:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await self._socket.close(code=self._end.code, message=self._end.reason.encode())
+        left = request.transport
+        if isinstance(left, asyncio.Transport) and left.get_write_buffer_size():
+            left.abort()  # or what nobody reads would be kept for ever
+
+    def end(self, code: WSCloseCode, reason: str) -> None:
+        """Hang up, and say how to go on."""
+        if self._end is None:
+            self._end = End(code, f"{reason}; resume with after={self.seq}"[:MAX_REASON])
+        self._scope.cancel()
+
+    async def _listen(self) -> None:
+        """Return when the other side hangs up: nothing else is to be heard from there."""
+        message = await self._socket.receive()
+        if message.type in {web.WSMsgType.TEXT, web.WSMsgType.BINARY}:
+            self.end(WSCloseCode.POLICY_VIOLATION, "nothing is heard here")
+        self._scope.cancel()
+
+    async def _tell(self) -> None:
+        try:
+            while True:
+                await self._subscription.wait()
+                await self._turn()
+        except ConnectionError:
+            self._scope.cancel()
+        except OSError as exc:
+            self.end(WSCloseCode.INTERNAL_ERROR, f"audit files: {exc.strerror}")
+
+    async def _turn(self) -> None:
+        """Tell what is new, first what only the audit files still have."""
+        taken = self._subscription.take(LOOK)
+        if taken.missed is not None:
+            async with aclosing(self._replay.events(taken.missed)) as slices:
+                async for found in slices:
+                    await self._send(found.events)
+            self.seq = taken.missed.until
+        await self._send([event for event in taken.events if type(event) is SafetyEvent])
+        self.seq = self._subscription.seq
+        await anyio.sleep(REST_S if len(taken.events) < LOOK else 0.0)
+
+    async def _send(self, events: Sequence[SafetyEvent]) -> None:
+        """Send some at a time, and rest after each so that agents do not wait for who looks."""
+        wanted = list(filter(self._asked.wants, events))
+        for start in range(0, len(wanted), TURN):
+            begun = uptime()
+            with anyio.move_on_after(SLOW_S) as slow:
+                for event in wanted[start : start + TURN]:
+                    self.seq = event.seq  # what hangs up comes behind it
+                    await self._socket.send_str(frame(event))
+            if slow.cancelled_caught:
+                self.end(WSCloseCode.TRY_AGAIN_LATER, "too slow")
+            await anyio.sleep(min(RESTS * (uptime() - begun), REST_S))
+
+
+def frame(event: SafetyEvent) -> str:
+    """Return a SafetyEvent with exactly the fields of the contract, and its number."""
+    return _encode({"seq": event.seq, **told(event)}).decode()

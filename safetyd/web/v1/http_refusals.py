@@ -1,0 +1,85 @@
+"""How a refusal is said over HTTP: its code is a status, and its body is that of the bus."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from safetyd.operators.commands import CommandRefused
+from safetyd.operators.replies import Refusal, refused
+from safetyd.web.engine_gateway import Unanswered
+from safetyd.web.http_server import of_another_page
+
+NOT_STORED: Final = {"Cache-Control": "no-store"}
+STATUSES: Final[Mapping[str, int]] = {
+    "invalid": 400,
+    "other_site": 403,
+    "not_found": 404,
+    "gone": 410,
+    "upgrade_required": 426,
+    "rate_limit": 429,
+    "unavailable": 503,
+    "unreadable": 503,
+}
+OTHERS: Final = 400  # what is refused for another reason
+LEAST_S: Final = 1
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class HttpRefusal(Exception):
+    """Nothing is answered but why not."""
+
+    def __init__(self, code: str, error: str) -> None:
+        super().__init__(error)
+        self.refusal = refused(code, error)
+
+
+def refusal_response(refusal: Refusal) -> web.Response:
+    return json_response(_encode(refusal), status_of(refusal.code), retry_after(refusal))
+
+
+def json_response(
+    body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    return web.Response(
+        status=status,
+        body=body + b"\n",
+        content_type="application/json",
+        headers={**NOT_STORED, **(headers or {})},
+    )
+
+
+def status_of(code: str) -> int:
+    return STATUSES.get(code, OTHERS)
+
+
+def retry_after(refusal: Refusal) -> dict[str, str]:
+    """Return the header that says when to ask again, if asking again helps."""
+    if status_of(refusal.code) not in {429, 503}:
+        return {}
+    wait = refusal.retry_after_s
+    seconds = LEAST_S if wait is msgspec.UNSET else max(math.ceil(wait), LEAST_S)
+    return {"Retry-After": str(seconds)}
+
+
+def refuse_other_sites(request: web.Request) -> None:
+    """Refuse what a browser asks for a page that is not ours."""
+    if of_another_page(request):
+        raise HttpRefusal("other_site", "this is not for pages of other sites")
+
+
+@web.middleware
+async def refusals_are_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except HttpRefusal as exc:
+        return refusal_response(exc.refusal)
+    except CommandRefused as exc:
+        return refusal_response(refused(exc.code, str(exc)))
+    except Unanswered as exc:
+        return refusal_response(refused("unavailable", str(exc)))

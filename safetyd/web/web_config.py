@@ -1,0 +1,60 @@
+"""Where the web listens and where links lead, as the configuration says it."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, ip_address
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.host import THIS_MACHINE, is_this_machine
+
+DEFAULT_PORT: Final = 8787
+SHARED: Final = IPv4Network("100.64.0.0/10")  # what private networks of VPNs use
+
+
+class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    # 0: any that is free; None: the default, or any that is free if that is taken
+    port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+    public_url: str = ""  # what links begin with; empty: the address of this listener
+    allow_http: bool = False  # links without encryption, to a private network only
+    links_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # with public_url
+    links_port: Annotated[int, Meta(ge=0, le=65535)] = 8788
+
+    @property
+    def first_port(self) -> int:
+        """Return the port that is tried first."""
+        return DEFAULT_PORT if self.port is None else self.port
+
+    @property
+    def has_names(self) -> bool:
+        """Say whether browsers here find the listener under every name below localhost."""
+        return self.host in THIS_MACHINE
+
+
+def web_problems(config: WebConfig) -> Iterator[str]:
+    """Yield what is wrong with where links lead."""
+    if not config.public_url:
+        return
+    parts = urlsplit(config.public_url)
+    shown = f"web.public_url is {config.public_url!r}"
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        yield f"{shown}; it must be an address such as https://safety.example.com"
+    elif parts.scheme == "http" and not _near(parts.hostname, private=config.allow_http):
+        yield f"{shown}; http:// is for this machine, or with allow_http a private network"
+
+
+def _near(host: str, *, private: bool) -> bool:
+    """Say whether a host is this machine or, if that is enough, in a private network."""
+    return is_this_machine(host) or (private and _is_private(host))
+
+
+def _is_private(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    shared = address.version == 4 and address in SHARED  # noqa: PLR2004 - of IP
+    return address.is_private or shared

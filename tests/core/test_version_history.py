@@ -1,0 +1,315 @@
+"""When what agents change is committed, and when going back is offered."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Decided, Overdue, Reported
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import NameForgotten
+from safetyd.core.events.history_events import (
+    CommitDue,
+    CommitFailed,
+    Committed,
+    RollbackOffered,
+    RolledBack,
+)
+from safetyd.core.guards.projects import ProjectConfig, ProjectTable, in_force
+from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.policy import Policy
+from safetyd.core.version_history import MAX_AGENTS
+from tests.core.approvals.queue_story import QueueStory
+from tests.story import at, outcome, play, propose
+
+SHOP: dict[str, Any] = {"root": "/srv/shop", "history": "shadow", "agents": ("code",)}
+
+
+def engine(**fields: Any) -> Engine:
+    projects = {
+        "shop": ProjectConfig(**{**SHOP, **fields}),
+        "api": ProjectConfig(root="/srv/shop/api", history="branch"),
+        "notes": ProjectConfig(root="/srv/notes"),
+    }
+    calm = SafeModeConfig(max_consecutive_errors=100)
+    return Engine(Policy(profile="coding", projects=projects, safe_mode=calm))
+
+
+def edit(t: float, id_: str = "p1", **fields: Any) -> Event:
+    said = {"type": "edit_file", "paths": ("/srv/shop/cart.py",), "text": "a", **fields}
+    return propose(t, id=id_, **said)
+
+
+def due(events: Sequence[Event]) -> list[CommitDue]:
+    return [event for event in events if isinstance(event, CommitDue)]
+
+
+def committed(t: float, cause: CommitDue, commit: str = "4f2a") -> Committed:
+    return Committed(
+        at=at(t), t=t, project=cause.project, commit=commit, why=cause.why, due=cause.seq
+    )
+
+
+@pytest.mark.req("S2.20")
+@pytest.mark.req("S2.40")
+def test_an_action_that_succeeded_in_a_project_is_due_to_be_committed() -> None:
+    shop = engine()
+    events = play(shop, edit(1, session="s", task="T-7", description="cart"), outcome(2))
+
+    (found,) = due(events)
+    decided = next(event for event in events if isinstance(event, Decided))
+    assert (found.project, found.why, found.agent, found.id) == ("shop", "after", "code", "p1")
+    assert (found.session, found.ticket, found.description) == ("s", "T-7", "cart")
+    assert (found.type, found.decision, found.approver) == ("edit_file", decided.seq, "")
+    assert shop.records.version_history.due == (found,)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "read_file"},
+        {"project": "notes"},
+        {"paths": ("/srv/notes/a",)},
+        {"paths": ("/srv/shopping/a",)},
+        {"project": "nobody's"},
+    ],
+    ids=str,
+)
+def test_what_only_reads_or_is_of_no_such_project_is_not(said: dict[str, Any]) -> None:
+    assert due(play(engine(), edit(1, **said), outcome(2))) == []
+
+
+def test_what_failed_or_was_given_up_or_never_allowed_is_not() -> None:
+    shop = engine()
+    overdue = Overdue(at=at(4), t=4.0, agent="code", ids=("p2",))
+    story = [edit(1), outcome(2, ok=False), edit(3, "p2", text="b"), overdue, outcome(5, "p2")]
+    blocked = propose(6, id="p3", type="run_shell", text="rm -rf /", cwd="/srv/shop")
+
+    assert due(play(shop, *story, blocked, outcome(7, "p3"))) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "project"),
+    [
+        ({"paths": (), "cwd": "/srv/shop"}, "shop"),
+        ({"paths": ("/srv/shop/api/a.py",)}, "api"),
+        ({"paths": (), "project": "shop"}, "shop"),
+        ({"paths": ("/srv/shop/api/a.py",), "project": "shop"}, "shop"),
+    ],
+    ids=str,
+)
+def test_an_action_is_of_the_project_that_it_names_or_works_in(
+    said: dict[str, Any], project: str
+) -> None:
+    (found,) = due(play(engine(), edit(1, **said), outcome(2)))
+
+    assert found.project == project
+
+
+def test_a_commit_that_was_made_or_failed_is_not_due_any_more() -> None:
+    shop = engine()
+    history = shop.records.version_history
+    (first,) = due(play(shop, edit(1), outcome(2)))
+    (second,) = due(play(shop, edit(3, "p2", text="b"), outcome(4, "p2")))
+    assert history.due == (first, second)
+
+    play(shop, committed(5, first))
+    assert list(history.due) == [second]
+    assert history.good("shop") == "4f2a"
+    play(shop, CommitFailed(at=at(6), t=6.0, project="shop", error="no room", due=second.seq))
+    assert list(history.due) == []
+    assert (history.good("shop"), history.good("api")) == ("4f2a", "")
+
+
+def test_a_commit_of_nothing_new_is_no_other_to_go_back_to() -> None:
+    shop = engine()
+    (first,) = due(play(shop, edit(1), outcome(2)))
+    play(shop, committed(3, first))
+    (second,) = due(play(shop, edit(4, "p2", text="b"), outcome(5, "p2")))
+    play(shop, committed(6, second, ""))
+
+    assert shop.records.version_history.good("shop") == "4f2a"
+
+
+@pytest.mark.req("S2.41")
+def test_errors_in_a_row_offer_to_go_back_once_and_anew_after_that() -> None:
+    shop = engine(errors_in_a_row=2)
+    (first,) = due(play(shop, edit(1), outcome(2)))
+    play(shop, committed(3, first))
+
+    def fails(number: int) -> list[RollbackOffered]:
+        id_ = f"f{number}"
+        story = edit(10 * number, id_, text=id_), outcome(10 * number + 1, id_, ok=False)
+        return [event for event in play(shop, *story) if isinstance(event, RollbackOffered)]
+
+    assert fails(1) == []
+    (offered,) = fails(2)
+    assert (offered.project, offered.agent, offered.errors, offered.commit) == (
+        "shop",
+        "code",
+        2,
+        "4f2a",
+    )
+    assert fails(3) == []
+    back = RolledBack(
+        at=at(40), t=40.0, project="shop", kind="soft", commit="4f2a", kept="77ab", by="alice"
+    )
+    play(shop, back)
+    assert fails(5) == []
+    assert len(fails(6)) == 1
+
+
+@pytest.mark.parametrize("keyless", [False, True])
+def test_errors_of_strangers_offer_nothing(*, keyless: bool) -> None:
+    shop = engine()
+    (cause,) = due(play(shop, edit(0), outcome(1)))
+    play(shop, committed(2, cause))
+    said: dict[str, Any] = {"type": "edit_file", "project": "shop", "text": "x"}
+
+    events: list[Event] = []
+    for number in range(3):
+        asked = propose(number, "stranger", f"s{number}", keyless=keyless, **said)
+        failed = outcome(number, f"s{number}", ok=False, agent="stranger")
+        events += play(shop, asked, keyless_or_not(failed, keyless=keyless))
+
+    assert not [event for event in events if isinstance(event, RollbackOffered)]
+    known = shop.records.version_history.agents("shop")
+    assert ("stranger" in known) is not keyless  # whoever has a key is paused while files go back
+
+
+@pytest.mark.parametrize("before", [(), (False,), (True,)])
+@pytest.mark.parametrize("keyless", [False, True])
+def test_where_no_agents_are_listed_a_key_comes_before_none(
+    before: tuple[bool, ...], *, keyless: bool
+) -> None:
+    shop = engine(agents=())
+    (cause,) = due(play(shop, edit(0), keyless_or_not(outcome(1), keyless=True)))
+    play(shop, committed(2, cause))
+    for without in before:
+        play(shop, edit(3, "b"), keyless_or_not(outcome(4, "b"), keyless=without))
+
+    events: list[Event] = []
+    for number in range(3):
+        failed = keyless_or_not(outcome(number, f"s{number}", ok=False), keyless=keyless)
+        events += play(shop, edit(number, f"s{number}"), failed)
+
+    offered = [event.errors for event in events if isinstance(event, RollbackOffered)]
+    assert offered == ([] if keyless and before == (False,) else [3])
+    assert shop.records.version_history.agents("shop") == ("code",)
+
+
+def keyless_or_not(event: Reported, *, keyless: bool) -> Reported:
+    return msgspec.structs.replace(event, keyless=keyless)
+
+
+def test_where_nothing_was_committed_there_is_nothing_to_go_back_to() -> None:
+    shop = engine(errors_in_a_row=1)
+    back = RolledBack(
+        at=at(0), t=0.0, project="api", kind="soft", commit="4f2a", kept="77ab", by="alice"
+    )
+    events = play(shop, back, edit(1), outcome(2, ok=False))
+
+    assert not [event for event in events if isinstance(event, RollbackOffered)]
+
+
+def test_who_worked_in_a_project_is_remembered_within_bounds() -> None:
+    shop = engine()
+    history = shop.records.version_history
+    for number in range(MAX_AGENTS + 1):
+        agent = f"a{number}"
+        said: dict[str, Any] = {"type": "edit_file", "project": "shop", "text": "x"}
+        play(shop, propose(number, agent, "p1", **said), outcome(number + 0.5, agent=agent))
+
+    assert len(history.agents("shop")) == MAX_AGENTS + 1  # and the one that is listed
+    assert history.agents("shop")[0] == "code"
+    assert "a0" not in history.agents("shop")
+    assert history.agents("nobody's") == ()
+
+
+def test_too_many_under_way_forget_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetyd.core.version_history.MAX_CHANGES", 2)
+    shop = engine()
+    play(shop, *(edit(n, f"p{n}", text=f"{n}") for n in range(3)))
+
+    assert due(play(shop, outcome(10, "p0"))) == []
+    assert len(due(play(shop, outcome(11, "p1")))) == 1
+
+
+def test_what_a_forgotten_name_had_under_way_is_forgotten() -> None:
+    shop = engine()
+    play(shop, edit(1), NameForgotten(at=at(2), t=2.0, agent="code"))
+
+    assert due(play(shop, outcome(3))) == []
+
+
+def story_of(**fields: Any) -> QueueStory:
+    projects = {"shop": ProjectConfig(**{**SHOP, **fields})}
+    return QueueStory(Policy(profile="coding", projects=projects))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_approved_action_that_cannot_be_undone_is_preceded_by_a_commit(*, before: bool) -> None:
+    story = story_of(before_irreversible=before)
+    said = {"project": "shop", "reversibility": "irreversible"}
+    asked = story.asks(1, **said)
+    story.answers(2, asked.request_id)
+    story.asks(3, "p2", **said)
+    history = story.engine.records.version_history
+
+    assert [(due.why, due.approver) for due in history.due] == [("before", "alice")] * before
+    assert history.awaited("code", "p2") == (history.due[0] if before else None)
+    assert history.awaited("code", "p1") is None
+    assert story.replayed().records.version_history.due == history.due
+
+
+def test_who_waits_for_the_approval_gets_a_commit_before_as_well() -> None:
+    story = story_of(before_irreversible=True)
+    said = {"project": "shop", "reversibility": "irreversible"}
+    asked = story.asks(1, wait=True, **said)
+    story.answers(2, asked.request_id, waits=True)
+
+    (found,) = story.engine.records.version_history.due
+    assert (found.why, found.id, found.approver) == ("before", "p1", "alice")
+    assert story.replayed().records.version_history.due == (found,)
+
+
+def rolled_back(t: float, project: str, *agents: str) -> RolledBack:
+    about: dict[str, Any] = {"commit": "4f2a", "kept": "77ab", "by": "alice", "reason": "r"}
+    return RolledBack(at=at(t), t=t, project=project, kind="soft", agents=agents, **about)
+
+
+def test_an_agent_is_told_the_last_rollback_of_each_project_in_which_it_works() -> None:
+    story = story_of()
+    story.happens(
+        rolled_back(1, "shop", "code"),
+        rolled_back(2, "api", "code", "other"),
+        rolled_back(3, "shop", "code"),
+        rolled_back(4, "theirs", "other"),
+    )
+
+    found = story.engine.records.version_history.rollbacks("code")
+
+    assert [(one.project, one.at) for one in found] == [("api", at(2)), ("shop", at(3))]
+    assert story.replayed().records.version_history.rollbacks("code") == found
+
+
+@pytest.mark.parametrize(
+    ("written", "waits_s"),
+    [
+        ({"before_irreversible": True}, 10.0),
+        ({"before_irreversible": True, "commit_deadline_s": 30.0}, 30.0),
+        ({"commit_deadline_s": 30.0}, 10.0),
+    ],
+)
+def test_what_the_operator_writes_is_kept_in_a_checkpoint(
+    written: dict[str, Any], waits_s: float
+) -> None:
+    project = in_force(ProjectTable(root="/srv/shop", **written))
+
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(project), type=ProjectConfig)
+
+    assert again == project
+    assert again.commit_deadline_s == waits_s
+    assert bool(again.before_irreversible) == ("before_irreversible" in written)

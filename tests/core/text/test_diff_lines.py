@@ -1,0 +1,44 @@
+"""The lines of a diff, and what each does."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.core.text.diff_lines import diff_lines, holds_diff
+
+DIFF = """diff --git a/x.sql b/x.sql
+index 1..2 100644
+--- a/x.sql
++++ b/x.sql
+@@ -1,3 +1,3 @@ create
+ same
+--- a comment that goes
++++ a counter that comes
+\\ No newline at end of file"""
+
+
+def test_each_line_has_its_kind() -> None:
+    kinds = [line.kind for line in diff_lines(DIFF)]
+
+    assert kinds == [
+        *("file", "same", "file", "file", "hunk", "same", "removed", "added", "same"),
+    ]
+
+
+def test_a_patch_of_another_form_has_kinds_too() -> None:
+    kinds = [line.kind for line in diff_lines("*** Update File: a\n@@\n-x\n+y\nIndex: b")]
+
+    assert kinds == ["file", "hunk", "removed", "added", "file"]
+
+
+@given(st.text(alphabet="+-@* \nx"))
+def test_lines_together_are_the_text(text: str) -> None:
+    assert "\n".join(line.text for line in diff_lines(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [(DIFF, True), (f"git apply <<'E'\n{DIFF}\nE", True), ("- a\n+ b", False), ("", False)],
+)
+def test_a_text_that_only_has_signs_is_no_diff(text: str, *, holds: bool) -> None:
+    assert holds_diff(text) is holds

@@ -1,0 +1,207 @@
+"""The examples of docs/openapi.yaml: `python -m tests.http_examples` asks a daemon anew."""
+
+import asyncio
+import json
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+import msgspec
+
+from docs.openapi import EXAMPLES, FEED, PREFIX, SAFE_MODE, Example, ExampleRecord
+from safetyd.client import SyncSafety
+from safetyd.web.v1.question_routes import PATHS
+from tests.conftest import RunningDaemon
+from tests.journeys.agents import until
+
+CONFIG: Final = """
+[notifications]
+batch_interval_seconds = 0
+quiet_start = "00:00"
+quiet_end = "00:00"
+[notifications.desktop]
+helper = true
+[web]
+port = 0
+"""
+PATIENCE_S: Final = 60.0
+SHOWN_ROWS: Final = 2
+REQUEST: Final = "{request}"  # stands for the id of the request that waits
+COMMIT: Final = "{change}"  # stands for the commit after an action
+PROJECT: Final = """
+[projects.shop]
+root = "{root}"
+history = "shadow"
+"""
+# What is asked below a path; one without a parameter in it is asked as it is, too.
+ASKED: Final = {
+    "/agents": ("?limit=2&after=code", "?limit=0"),
+    "/requests": ("?agent=shop",),
+    "/requests/{id}": (f"/{REQUEST}", "/req_000000000000"),
+    "/commits": ("?project=shop&limit=5", "?path=cart.py&since=2026-01-01T00:00:00Z"),
+    "/commits/{commit}": (f"/{COMMIT}", "/0000000000"),
+    "/decisions": ("?verdict=block&limit=1", "?since=yesterday"),
+    "/decisions/{id}": ("/clean-1", "/no-such-id"),
+    "/agents/{agent}": ("/shop", "/nobody"),
+    "/agents/{last}/explain": ("/shop/explain",),
+    "/safe-mode": ("?agent=code",),
+    "/report": ("?date=soon",),
+    "/outbox": ("?limit=1",),
+    "/preview": ("?channel=desktop",),
+}
+
+
+class Answer(NamedTuple):
+    status: int
+    content: dict[str, Any]
+
+
+class Fetched(NamedTuple):
+    status: int
+    content_type: str
+    body: bytes
+
+
+def ask(daemon: RunningDaemon, example: Example) -> Answer:
+    """Ask what an example asks."""
+    if example.path == FEED:
+        return Answer(101, asyncio.run(first_frame(daemon, example.target)))
+    data = None if example.body is None else json.dumps(example.body).encode()
+    heard = fetch(daemon, example.target, data)
+    return Answer(heard.status, json.loads(heard.body))
+
+
+async def first_frame(daemon: RunningDaemon, target: str) -> dict[str, Any]:
+    url = daemon.endpoint.web + target
+    async with (
+        aiohttp.ClientSession(headers=bearer(daemon)) as session,
+        session.ws_connect(url) as socket,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        return dict(await socket.receive_json())
+
+
+def bearer(daemon: RunningDaemon) -> dict[str, str]:
+    token = (daemon.data_dir / "keys/operator.token").read_text().strip()
+    return {"Authorization": f"Bearer {token}"}
+
+
+def fetch(daemon: RunningDaemon, target: str, data: bytes | None = None) -> Fetched:
+    """Ask with GET or, with data, POST."""
+    request = urllib.request.Request(daemon.endpoint.web + target, data, bearer(daemon))
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+            return Fetched(response.status, response.headers.get_content_type(), response.read())
+    except urllib.error.HTTPError as exc:
+        with exc:
+            return Fetched(exc.code, exc.headers.get_content_type(), exc.read())
+
+
+class Played(NamedTuple):
+    """The ids of the request that waits, and of the commit after an action."""
+
+    request: str
+    commit: str
+
+
+def play(daemon: RunningDaemon) -> Played:
+    """Let agents do something of everything."""
+    (root := daemon.directory / "shop").mkdir()
+    with daemon.config_path.open("a") as config:
+        config.write(PROJECT.format(root=root))
+    assert daemon.safetyd("reload").returncode == 0
+    with SyncSafety("code", url=daemon.endpoint.bus) as code:
+        (cart := root / "cart.py").write_text("total = 0\n")
+        edit = code.propose("edit_file", paths=[str(cart)], description="a total", id="edit-1")
+        code.report(edit.id, ok=True)
+        read = code.propose("read_file", paths=["src/app.py"], id="read-1")
+        code.report(read.id, ok=True)
+        code.propose("run_shell", text="rm -rf /", id="clean-1")
+    with SyncSafety("shop", url=daemon.endpoint.bus) as shop:
+        waiting = shop.propose("click", text="Submit order", id="order-1")
+    assert waiting.request_id
+    until(lambda: _commits(daemon))
+    return Played(waiting.request_id, _commits(daemon)[0]["commit"])
+
+
+def _commits(daemon: RunningDaemon) -> list[dict[str, Any]]:
+    return list(json.loads(fetch(daemon, f"{PREFIX}/commits").body)["commits"])
+
+
+def requests(played: Played) -> Iterator[Example]:
+    """Yield what is asked, without an answer."""
+    for below in PATHS:
+        path = f"{PREFIX}{below}"
+        start = path.partition("/{")[0]
+        if start == path:
+            yield _asked(path, path)
+        for rest in ASKED.get(below, ()):
+            yield _asked(path, start + _filled(rest, played))
+    yield _asked(FEED, f"{FEED}?after=0")
+    yield _asked(FEED, f"{FEED}?after=1&agent=shop&event_type=PERMISSION_REQUESTED")
+    yield _asked(SAFE_MODE, f"{SAFE_MODE}?agent=code")
+    yield _asked(SAFE_MODE, SAFE_MODE)
+    yield _asked(SAFE_MODE, f"{SAFE_MODE}?agent=nobody")
+    left = f"{SAFE_MODE}/exit"
+    yield _asked(left, left, {"all": True, "force": True, "reason": "the drill is over"})
+
+
+def _filled(text: str, played: Played) -> str:
+    return text.replace(REQUEST, played.request).replace(COMMIT, played.commit)
+
+
+def _asked(path: str, target: str, body: dict[str, Any] | None = None) -> Example:
+    method = "GET" if body is None else "POST"
+    return Example(method=method, path=path, target=target, body=body, status=0, answer={})
+
+
+def record(daemon: RunningDaemon) -> ExampleRecord:
+    played = play(daemon)
+    examples = []
+    for example in requests(played):
+        example.status, content = ask(daemon, example)
+        example.answer = _anonymous(_short(content), daemon)
+        examples.append(example)
+    return ExampleRecord(request=played.request, commit=played.commit, examples=tuple(examples))
+
+
+def _short(value: Any) -> Any:
+    """Leave out all but the first rows."""
+    if isinstance(value, list):
+        return [_short(row) for row in value[:SHOWN_ROWS]]
+    if isinstance(value, dict):
+        return {key: _short(inner) for key, inner in value.items()}
+    return value
+
+
+def _anonymous(answer: Any, daemon: RunningDaemon) -> Any:
+    """Put the places of a daemon that was installed for the ones of this one."""
+    text = json.dumps(answer)
+    for here, there in (
+        (daemon.data_dir, "/var/lib/safetyd"),
+        (daemon.directory, "/etc/safetyd"),
+        (daemon.endpoint.web, "http://127.0.0.1:8787"),
+        (Path.cwd(), "/srv/project"),
+    ):
+        text = text.replace(str(here), there)
+    return json.loads(text)
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as directory:
+        daemon = RunningDaemon(Path(directory), CONFIG)
+        try:
+            text = json.dumps(msgspec.to_builtins(record(daemon)), indent=1, ensure_ascii=False)
+            EXAMPLES.write_text(f"{text}\n")
+        finally:
+            daemon.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""A backup of a running daemon, its death, and another daemon that goes on where it was."""
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import decode
+from safetyd.core.events.event import Event
+from safetyd.core.events.history_events import BackupMade, SnapshotMissed, SnapshotTaken
+from safetyd.core.policy import Policy
+from safetyd.journal.audit_reading import lines_after, seq_of
+from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint, state_digest
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.console.console_rig import told
+from tests.journeys.agents import until
+from tests.journeys.asking_agent import Asker
+from tests.journeys.audit_record import assert_verifies, events
+from tests.journeys.people import control, query
+
+CONFIG = '[history]\nsnapshot_at = "00:00"\n'
+
+
+def known(daemon: RunningDaemon) -> dict[str, Any]:
+    """Return what is asked, permitted and spent, but not how much time is left at the moment."""
+    found = {name: query(daemon, name) for name in ("pending", "grants", "budgets")}
+    for request in found["pending"]["requests"]:
+        assert request.pop("left_s") > 0
+    return found
+
+
+def work(daemon: RunningDaemon) -> dict[str, Any]:
+    """Let agents do what is to be known afterwards; return a decision."""
+    with Asker(daemon) as agent:
+        read = agent.propose("r1", type="read_file", text="notes.txt", cost_usd=0.5)
+        assert read["decision"] == "allow"
+        agent.ask("telemetry", {"type": "outcome", "id": "r1", "ok": True, "cost_usd": 0.25})
+        assert agent.propose("p1")["status"] == "pending"
+    until_ = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    granted = control(
+        daemon, "grant_add", agent="nightly", type="push", uses=5, until=until_, reason="at night"
+    )
+    assert granted["ok"], granted
+    return read
+
+
+def started_from(daemon: RunningDaemon, data_dir: Path) -> None:
+    daemon.data_dir = data_dir
+    daemon.start()
+
+
+def digests(data_dir: Path) -> set[str]:
+    """Return what is known by the checkpoint, and by whoever reads the audit files again."""
+    (saved,) = Checkpoints(data_dir / "checkpoints").load()
+    assert isinstance(saved, SavedCheckpoint)
+    replayed = Engine(Policy())
+    replayed.replay(map(decode, lines_after(data_dir / "audit", 0)))
+    return {state_digest(saved.engine), state_digest(replayed.save()())}
+
+
+@pytest.mark.journey
+@pytest.mark.req("S2.23")
+def test_a_daemon_restored_elsewhere_knows_the_same_and_goes_on_without_a_gap(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    daemon = start_daemon(CONFIG)
+    read = work(daemon)
+    before = known(daemon)
+    file = tmp_path / "backup"
+
+    made = msgspec.json.decode(told(daemon, "backup", str(file), "--json").stdout)
+    assert made["ok"], made
+    recorded = [event for event in events(daemon.data_dir) if isinstance(event, BackupMade)]
+    assert [(event.by, event.upto, event.keys) for event in recorded] == [
+        ("local", made["seq"], False)
+    ]
+    assert recorded[0].size == made["size"] == file.stat().st_size
+    with Asker(daemon) as agent:  # after the moment of the backup
+        assert agent.propose("p2", text="git push origin other")["status"] == "pending"
+    daemon.kill()
+
+    into = tmp_path / "elsewhere"
+    restored = msgspec.json.decode(told(daemon, "restore", str(file), str(into), "--json").stdout)
+    assert (restored["state"], restored["seq"]) == (made["state"], made["seq"])
+    assert any(step.startswith("Keys were not in it") for step in restored["next"])
+    assert digests(into) == {made["state"]}
+
+    started_from(daemon, into)
+
+    assert known(daemon) == before
+    with Asker(daemon) as agent:
+        again = agent.propose("r1", type="read_file", text="notes.txt", cost_usd=0.5)
+        assert (again["seq"], again["decision"]) == (read["seq"], "allow")
+        assert agent.propose("p3", text="git push origin third")["status"] == "pending"
+    daemon.restart()
+    assert len(query(daemon, "pending")["requests"]) == 2
+    assert_verifies(daemon)
+    seqs = [seq_of(line) for line in lines_after(into / "audit", 0)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert len(seqs) > made["seq"]
+
+
+@pytest.mark.journey
+@pytest.mark.req("S2.23")
+def test_commits_that_are_restored_can_be_gone_back_to(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    root = tmp_path / "shop"
+    root.mkdir()
+    cart = root / "cart.py"
+    cart.write_text("begun")
+    project = f'[projects.shop]\nroot = "{root}"\nagents = ["code"]\nhistory = "shadow"\n'
+    daemon = start_daemon(f'profile = "coding"\n{project}')
+    with Asker(daemon, "code") as agent:
+        action = {"type": "edit_file", "id": "w1", "paths": [str(cart)], "text": "x"}
+        assert agent.ask("propose", action)["decision"] == "allow"
+        cart.write_text("written")
+        agent.ask("telemetry", {"type": "outcome", "id": "w1", "ok": True})
+    until(lambda: len(query(daemon, "commits", project="shop")["commits"]) == 2)
+    before = query(daemon, "commits", project="shop")["commits"]
+    file, into = tmp_path / "backup", tmp_path / "elsewhere"
+
+    said = told(daemon, "backup", str(file), "--with-history")
+    assert said.returncode == 0, said.stderr
+    daemon.kill()
+    assert told(daemon, "restore", str(file), str(into)).returncode == 0
+    started_from(daemon, into)
+
+    assert query(daemon, "commits", project="shop")["commits"] == before
+    back = {"commit": before[-1]["commit"], "kind": "soft", "reason": "drill", "project": "shop"}
+    assert control(daemon, "rollback", **back)["ok"]
+    assert cart.read_text() == "begun"
+
+
+@pytest.mark.journey
+def test_keys_that_are_restored_let_in_whom_they_let_in(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    daemon = start_daemon("[bus]\nopen_agents = false\n")
+    assert told(daemon, "agent", "add", "code").returncode == 0
+    key = tmp_path / "code.nk"
+    key.write_bytes((daemon.data_dir / "keys/agents/code.nk").read_bytes())
+    passphrase = tmp_path / "passphrase"
+    passphrase.write_text("correct horse battery\n")
+    file, into = tmp_path / "backup", tmp_path / "elsewhere"
+
+    named = {"SAFETYD_PASSPHRASE_FILE": str(passphrase)}
+    said = told(daemon, "backup", str(file), "--with-keys", **named)
+    assert said.returncode == 0, said.stderr
+    assert "It is encrypted." in said.stdout
+    daemon.kill()
+    said = told(daemon, "restore", str(file), str(into), **named)
+    assert said.returncode == 0, said.stderr
+    assert "revoke them before you start" in said.stdout
+
+    started_from(daemon, into)
+
+    with Asker(daemon, "code", key) as agent:
+        assert agent.propose("r1", type="read_file", text="notes.txt")["decision"] == "allow"
+
+
+@pytest.mark.journey
+@pytest.mark.req("S2.21")
+def test_a_daemon_takes_its_snapshot_and_retention_shows_it(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(CONFIG)
+    until(lambda: any(isinstance(event, SnapshotTaken) for event in events(daemon.data_dir)))
+
+    shown = msgspec.json.decode(told(daemon, "retention", "--json").stdout)
+    (kept,) = shown["kept"]
+    assert (kept["kind"], kept["stays"]) == ("snapshot", "it is the newest")
+    assert shown["missing"] == []
+    path = Path(kept["path"])
+    assert [p.name for p in (path / "safetyd/checkpoints").iterdir()]
+    assert (path / "safetyd/safetyd.toml").read_bytes() == daemon.config_path.read_bytes()
+    assert not list(path.rglob("*.nk"))
+
+
+@pytest.mark.journey
+@pytest.mark.req("S2.21")
+def test_days_on_which_no_daemon_ran_are_told_at_the_next_start(start_daemon: StartDaemon) -> None:
+    passed = datetime.now(UTC) - timedelta(hours=1)
+    config = f'[history]\nsnapshot_at = "{passed:%H:%M}"\n[notifications]\ntimezone = "UTC"\n'
+    daemon = start_daemon(config)
+    until(lambda: any(isinstance(event, SnapshotTaken) for event in events(daemon.data_dir)))
+    daemon.stop()
+    (taken,) = (daemon.data_dir / "snapshots").glob("20*")
+    day = date.fromisoformat(taken.name)
+    taken.rename(taken.with_name((day - timedelta(days=3)).isoformat()))
+
+    daemon.start()
+
+    until(lambda: len(snapshot_events(daemon)) == 4)
+    _, missed, gone, made = snapshot_events(daemon)
+    assert isinstance(missed, SnapshotMissed)
+    assert isinstance(gone, SnapshotMissed)
+    assert (gone.day, "is not there any more" in gone.error) == (day.isoformat(), True)
+    assert missed.since == (day - timedelta(days=2)).isoformat()
+    assert isinstance(made, SnapshotTaken)
+    assert missed.day == (day - timedelta(days=1)).isoformat()
+    assert (made.day, made.late) == (day.isoformat(), True)
+    assert query(daemon, "status")["missing"] is None
+    shown = msgspec.json.decode(told(daemon, "retention", "--json").stdout)
+    assert shown["missing"] == [(day - timedelta(days=back)).isoformat() for back in (2, 1)]
+
+
+def snapshot_events(daemon: RunningDaemon) -> list[Event]:
+    kinds = SnapshotTaken | SnapshotMissed
+    return [event for event in events(daemon.data_dir) if isinstance(event, kinds)]

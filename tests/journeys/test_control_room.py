@@ -1,0 +1,295 @@
+"""Signing in to the control room, and its top bar: what it says, and STOP whatever happens."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from safetyd.client import SyncSafety
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.journeys.agents import until
+from tests.journeys.asking_agent import Asker
+from tests.journeys.control_room import (
+    ON_A_PHONE,
+    PAGES,
+    Room,
+    cut_stream,
+    hold,
+    origin,
+    scrolls_sideways,
+)
+from tests.journeys.people import control, query
+from tests.journeys.processes import freeze, server_pid, thaw
+from tests.web.axe_findings import grave_findings, grave_in_the_dark
+from tests.web.browser import visitor
+from tests.web.link_site import LinkSite
+
+pytestmark = pytest.mark.journey
+
+STOP: Final = "details.stop > summary"
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    return start_module_daemon()
+
+
+@pytest.fixture(scope="module")
+def room(daemon: RunningDaemon, browser: Browser) -> Room:
+    return Room(daemon, browser)
+
+
+@pytest.fixture
+def going_on(daemon: RunningDaemon) -> Iterator[None]:
+    """Let work go on after a test that stops it."""
+    yield
+    control(daemon, "resume")
+
+
+def stops(daemon: RunningDaemon) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = query(daemon, "top_bar")["standstill"]["stops"]
+    return found
+
+
+async def test_printed_link_signs_in_once(daemon: RunningDaemon, browser: Browser) -> None:
+    link = daemon.safetyd("open", "--print").stdout.strip()
+
+    async with visitor(browser) as page, visitor(browser) as second:
+        await page.goto(link)
+        await page.wait_for_url(f"{origin(link)}/")
+        await expect(page.locator("#bar")).to_contain_text("NORMAL")
+        await second.goto(link)
+        await expect(second.locator("h1")).to_have_text("This link signs nobody in")
+        await second.goto(origin(link))
+        await expect(second.locator("#bar")).to_have_count(0)
+
+    name, port = urlsplit(link).hostname, urlsplit(link).port
+    assert re.fullmatch(r"[0-9a-f]{20}\.localhost", str(name))
+    assert port == urlsplit(daemon.endpoint.web).port
+
+
+async def test_who_signed_out_or_was_sent_out_sees_nothing(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    async with room.visit("/agents") as leaving, room.visit("/feed") as sent_out:
+        await leaving.click("text=Sign out")
+        await leaving.wait_for_url(f"{room.url}/")
+        await leaving.goto("/agents")
+        await expect(leaving.locator("main")).to_contain_text("safetyd open")
+
+        assert daemon.safetyd("sessions", "end", "--all").returncode == 0
+        await sent_out.goto("/feed")
+        await expect(sent_out.locator("main")).to_contain_text("safetyd open")
+        await expect(sent_out.locator("table")).to_have_count(0)
+
+
+async def test_top_bar_is_on_every_page(room: Room) -> None:
+    async with room.visit() as page:
+        for path in PAGES:
+            await page.goto(path)
+
+            await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
+            await expect(page.locator("#bar .pending")).to_contain_text("0 pending")
+            await expect(page.locator(STOP)).to_be_in_viewport()
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_stop_is_held_for_a_second(daemon: RunningDaemon, room: Room) -> None:
+    async with room.visit("/money") as page:
+        await page.click(STOP, delay=300)
+        await expect(page.locator("details.stop")).to_have_attribute("open", "")
+        pressed = stops(daemon)
+        await hold(page, STOP)
+
+        await expect(page.locator("#bar .state strong")).to_have_text("STOPPED")
+        await expect(page.locator("#bar .state")).to_contain_text("by local")
+
+    assert pressed == []
+    assert [stop["by"] for stop in stops(daemon)] == ["local"]
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_stop_takes_enter_twice(daemon: RunningDaemon, room: Room) -> None:
+    async with room.visit("/health") as page:
+        await page.focus(STOP)
+        await page.keyboard.press("Enter")
+        await expect(page.locator("details.stop")).to_have_attribute("open", "")
+        once = stops(daemon)
+        await page.focus(STOP)
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/stopped")
+
+    assert (once, len(stops(daemon))) == ([], 1)
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_stop_works_without_scripts(daemon: RunningDaemon, room: Room) -> None:
+    async with room.visit("/agents", java_script_enabled=False) as page:
+        await page.click(STOP)
+        await page.fill("details.stop input[name=reason]", "it deletes the wrong bucket")
+        await page.click("text=Stop everything now")
+
+        await expect(page.locator("main")).to_contain_text("it deletes the wrong bucket")
+
+    assert [stop["reason"] for stop in stops(daemon)] == ["it deletes the wrong bucket"]
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_without_scripts_a_page_offers_only_what_works(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    async with room.visit("/agents", java_script_enabled=False) as page:
+        await expect(page.locator(".hold-hint")).to_be_hidden()
+        control(daemon, "stop", reason="drill")
+        await page.goto("/stopped")
+        await expect(page.locator("text=RESUME needs scripts, or a terminal")).to_be_visible()
+        await expect(page.locator("text=Letting go needs scripts here")).to_be_visible()
+        for hidden in (".button.yes", "form[action^='/resume']"):
+            await expect(page.locator(hidden)).to_be_hidden()
+
+    async with room.visit("/stopped") as page:
+        await expect(page.locator("form[action^='/resume']")).to_be_visible()
+        await expect(page.locator(".button.yes")).to_be_visible()
+        for other in await page.locator(".without-script").all():
+            await expect(other).to_be_hidden()
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_scripts_that_do_not_come_are_as_none(room: Room) -> None:
+    async with room.visit("/agents") as page:
+        await page.route("**/*.js", lambda route: route.abort())
+        await page.reload()
+
+        await expect(page.locator(".hold-hint")).to_be_hidden()
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_stop_works_while_the_event_stream_is_down(daemon: RunningDaemon, room: Room) -> None:
+    async with room.visit("/feed") as page:
+        await cut_stream(page)
+
+        await hold(page, STOP)
+
+    assert len(stops(daemon)) == 1
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_stop_works_while_the_journal_cannot_be_written(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    server = server_pid(daemon)
+    async with room.visit() as page:
+        freeze(server)
+        try:
+            await hold(page, STOP)
+            await expect(page.locator("#bar .state strong")).to_have_text("STOPPED")
+        finally:
+            thaw(server)
+
+    until(lambda: len(stops(daemon)) == 1)
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_stopped_page_says_who_obeys_and_resume_wants_a_reason_and_the_word(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    with (
+        SyncSafety("scribe", data_dir=daemon.data_dir) as scribe,
+        Asker(daemon, "mute") as mute,
+    ):
+        scribe.propose("read_file", text="README.md")
+        mute.ask("propose", {"type": "read_file", "text": "notes.txt", "id": "m1"})
+        async with room.visit() as page:
+            await hold(page, STOP)
+
+            answers = page.locator("#main dl")
+            await expect(answers).to_contain_text("acknowledgedscribe")
+            await expect(answers).to_contain_text("silentmute")
+            await expect(page.locator("main")).to_contain_text("scribe: 1 in flight")
+
+            await page.click("form[action^='/resume'] button")
+            assert stops(daemon)
+            await page.fill("form[action^='/resume'] input[name=reason]", "it was a drill")
+            await page.fill("input[name=word]", "RESUM")
+            await page.click("form[action^='/resume'] button")
+            assert stops(daemon)
+            await page.fill("input[name=word]", "RESUME")
+            await page.click("form[action^='/resume'] button")
+            await expect(page.locator("#note")).to_have_text("Work goes on.")
+            await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
+
+    assert stops(daemon) == []
+
+
+async def test_everything_urgent_fits_a_telephone(daemon: RunningDaemon, room: Room) -> None:
+    with Asker(daemon, "deployer") as agent:
+        asked = agent.propose("phone-1", text="git push origin main --follow-tags " + "x" * 300)
+    urgent = f"/requests/{asked['request_id']}"
+
+    async with room.visit(viewport=ON_A_PHONE, has_touch=True, is_mobile=True) as page:
+        for path in (*PAGES, urgent, "/agents/deployer", "/decisions/phone-1"):
+            await page.goto(path)
+            await expect(page.locator(STOP)).to_be_in_viewport()
+            assert not await scrolls_sideways(page), path
+
+        await page.goto(urgent)
+        await expect(page.locator("button[value=approve]")).to_be_in_viewport()
+        await page.tap("button[value=deny]")
+        await expect(page.locator("#note")).to_have_text("Denied.")
+        control(daemon, "stop", reason="drill")
+        await page.goto("/stopped")
+        await page.fill("form[action^='/resume'] input[name=reason]", "over")
+        await page.fill("input[name=word]", "resume")
+        assert not await scrolls_sideways(page)
+        await page.tap("form[action^='/resume'] button")
+        await expect(page.locator("#note")).to_have_text("Work goes on.")
+
+
+async def test_pages_before_signing_in_have_no_grave_finding(
+    room: Room, browser: Browser, site: LinkSite
+) -> None:
+    link, decide = room.link(), f"{site.url}/d/{site.tells(site.asks())}"
+    grave: list[str] = []
+
+    async with visitor(browser, bypass_csp=True, viewport=ON_A_PHONE) as page:
+        await page.route("**/sign_in*.js", lambda route: route.abort())
+        for address in (link, origin(link), f"{origin(link)}/signin/used", decide):
+            await page.goto(address)
+            grave += await grave_findings(page)
+            grave += await grave_in_the_dark(page)
+
+    assert grave == []
+
+
+async def test_menu_on_a_telephone_shows_every_page(room: Room) -> None:
+    async with room.visit("/money", viewport=ON_A_PHONE, has_touch=True, is_mobile=True) as page:
+        entries = page.locator("nav a")
+        seen = await entries.count()
+        for n in range(seen):
+            await expect(entries.nth(n)).to_be_in_viewport(ratio=1)
+        menu = await page.locator("nav").bounding_box()
+
+    assert menu is not None
+    assert (seen, menu["height"] < ON_A_PHONE["height"] / 6) == (12, True)
+
+
+@pytest.mark.usefixtures("going_on")
+async def test_words_over_a_table_stand_in_one_line_on_a_telephone(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    control(daemon, "stop", reason="drill")
+
+    async with room.visit("/stopped", viewport=ON_A_PHONE, has_touch=True, is_mobile=True) as page:
+        words = await page.locator("caption").bounding_box()
+
+    assert words is not None
+    assert words["height"] < 40
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[LinkSite]:
+    async with LinkSite().at_work() as site:
+        yield site

@@ -1,0 +1,275 @@
+"""Pages of the control room change by themselves, and say so when they cannot."""
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from safetyd.client import SyncSafety
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.journeys.agents import until
+from tests.journeys.asking_agent import Asker, review
+from tests.journeys.control_room import Room, cut_stream
+from tests.journeys.people import control, query
+from tests.web.browser import WAIT_MS
+
+pytestmark = pytest.mark.journey
+
+PANEL: Final = "#safe-mode-panel"
+STOP: Final = "details.stop > summary"
+NOT_STOPPED: Final = "NOT STOPPED: nobody heard it. Type safetyd stop at a terminal."
+
+
+@pytest.fixture(scope="module")
+def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return start_module_daemon(f"[web]\nport = {port}\n[safe_mode]\ncooldown_ms = 2000\n")
+
+
+@pytest.fixture(scope="module")
+def room(daemon: RunningDaemon, browser: Browser) -> Room:
+    return Room(daemon, browser)
+
+
+Agents = Callable[[str], SyncSafety]
+
+
+@pytest.fixture
+def agents(daemon: RunningDaemon) -> Iterator[Agents]:
+    """`agents("code")` is a client under that name."""
+    opened: list[SyncSafety] = []
+
+    def client(name: str) -> SyncSafety:
+        opened.append(SyncSafety(name, data_dir=daemon.data_dir))
+        return opened[-1]
+
+    yield client
+    for safety in opened:
+        safety.close()
+
+
+def fails(safety: SyncSafety) -> None:
+    """Do something that fails; a daemon that is late for a moment allows nothing meanwhile."""
+
+    def tried() -> bool:
+        decision = safety.propose("read_file", text="notes.txt")
+        return decision.allowed and safety.report(decision.id, ok=False, error="it broke")
+
+    until(tried)
+
+
+async def leave(page: Page, agent: str) -> None:
+    """Let an agent out of safe mode by the page."""
+    await page.press(f"#exit-{agent} > summary", "Enter")  # wherever it moves to
+    await page.check(f"#exit-{agent} input[name=sure]")
+    await page.click(f"#exit-{agent} button")
+
+
+@pytest.mark.req("S0.18")
+@pytest.mark.req("S0.20")
+async def test_safe_mode_panel_shows_every_error_and_the_change(room: Room, agents: Agents) -> None:
+    weak = agents("weak")
+
+    async with room.visit("/safe-mode") as page:
+        panel = page.locator(PANEL)
+        await page.evaluate("window.loaded = 1")
+        await expect(panel).to_contain_text("stateready")
+        for errors in range(1, 3):
+            fails(weak)
+            await expect(panel).to_contain_text(f"{errors} of 3")
+        fails(weak)
+
+        await expect(panel).to_contain_text("safe mode")
+        await expect(panel).to_contain_text("3 of 3")
+        await expect(panel).to_contain_text("weak")
+        await expect(page.locator("#bar .state strong")).to_have_text("SAFE MODE")
+        assert await page.evaluate("window.loaded") == 1
+        await expect(panel).to_contain_text("cool-downover")
+        await leave(page, "weak")
+        await expect(page.locator("#note")).to_have_text("weak: out of safe mode.")
+
+
+@pytest.mark.req("S0.18")
+async def test_safe_mode_panel_asks_every_3_seconds_where_the_stream_is_not_to_be_had(
+    room: Room, agents: Agents
+) -> None:
+    slow = agents("slow")
+
+    async with room.visit("/safe-mode") as page:
+        await cut_stream(page)
+        await page.evaluate("window.loaded = 1")
+        for _ in range(3):
+            fails(slow)
+
+        await expect(page.locator(PANEL)).to_contain_text("slow")
+        assert await page.evaluate("window.loaded") == 1
+        await expect(page.locator("body.stale")).to_have_count(0)
+        await expect(page.locator(PANEL)).to_contain_text("cool-downover")
+        await leave(page, "slow")
+        await expect(page.locator("#note")).to_have_text("slow: out of safe mode.")
+
+
+@pytest.mark.req("S0.19")
+async def test_leaving_safe_mode_asks_first(daemon: RunningDaemon, room: Room) -> None:
+    control(daemon, "safe_mode_enter", agent="held", reason="drill")
+
+    async with room.visit("/safe-mode") as page:
+        await expect(page.locator("#exit-held button")).to_be_hidden()
+        await page.press("#exit-held > summary", "Enter")
+        await page.click("#exit-held button")
+        assert query(daemon, "safe_mode")["agents"] == ["held"]
+        await expect(page.locator(PANEL)).to_contain_text("cool-downover")
+        await page.check("#exit-held input[name=sure]")
+        await page.click("#exit-held button")
+        await expect(page.locator("#note")).to_have_text("held: out of safe mode.")
+
+    assert query(daemon, "safe_mode")["agents"] == []
+
+
+async def test_what_is_chosen_stays_while_the_page_changes(room: Room, agents: Agents) -> None:
+    async with room.visit("/agents") as page:
+        await page.select_option("select[name=state]", "paused")
+        agents("newcomer").propose("read_file", text="notes.txt")
+
+        await expect(page.locator("#agent-newcomer")).to_be_visible()
+        await expect(page.locator("select[name=state]")).to_have_value("paused")
+
+
+async def test_feed_goes_on_by_itself_and_stands_still_when_it_should(
+    room: Room, agents: Agents
+) -> None:
+    busy = agents("busy")
+    busy.propose("read_file", text="first.txt")
+
+    async with room.visit("/feed?agent=busy") as page:
+        rows = page.locator("tr:has(.tag.allow)")
+        await expect(rows).to_have_count(1)
+        busy.propose("read_file", text="second.txt")
+        await expect(rows).to_have_count(2)
+        await expect(rows.first).to_contain_text("second.txt")
+
+        await page.click("[data-pause]")
+        await expect(page.locator("[data-pause]")).to_have_text("Go on")
+        beat = await page.locator("#beat").text_content()
+        busy.propose("read_file", text="third.txt")
+        await expect(page.locator("#beat")).not_to_have_text(str(beat))
+        await expect(rows).to_have_count(2)
+        await page.click("[data-pause]")
+        await expect(rows).to_have_count(3)
+        busy.propose("read_file", text="fourth.txt")
+        await expect(rows).to_have_count(4)
+
+
+async def test_killed_daemon_turns_the_page_grey_and_it_comes_back_with_what_was_missed(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    async with room.visit() as page:
+        await expect(page.locator("h1")).to_have_text("Nothing waits for you")
+        await expect(page.locator("#beat")).not_to_be_empty()
+        daemon.kill()
+        await page.wait_for_selector("body.stale", state="attached")
+        await expect(page.locator("#stale")).to_contain_text("Not live since")
+        daemon.start()
+        with Asker(daemon, "patient") as agent:
+            asked = agent.propose("missed-1")
+
+        await expect(page.locator("body.stale")).to_have_count(0)
+        await expect(page.locator("#stale")).to_be_hidden()
+        await expect(page.locator(f"#row-{asked['request_id']}")).to_be_visible()
+        review(daemon, "deny", asked["request_id"])
+
+
+async def test_stop_that_nobody_hears_says_so_and_what_to_type(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    async with room.visit("/feed", viewport={"width": 700, "height": 300}) as page:
+        await expect(page.locator("#beat")).not_to_be_empty()
+        daemon.kill()
+        await page.hover(STOP)
+        await page.mouse.down()
+        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        await page.mouse.up()
+        await expect(page.locator("#note p")).to_be_in_viewport()
+        await expect(page.locator("#stale")).to_contain_text("`safetyd stop` stops everything")
+        await page.evaluate("document.getElementById('note').replaceChildren()")
+        if not await page.locator("details.stop form").is_visible():
+            await page.click(STOP)
+        await page.click("details.stop form button")
+        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        daemon.start()
+
+        await expect(page.locator("body.stale")).to_have_count(0)
+        await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
+        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_stop_that_is_turned_away_says_so(room: Room, status: int) -> None:
+    async with room.visit("/money") as page:
+        await page.route("**/stop", lambda route: route.fulfill(status=status, body="no"))
+        await page.click(STOP, delay=50)
+        await page.click("details.stop form button")
+
+        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        await expect(page.locator("h1")).to_have_text("Money today")
+
+
+async def test_stop_that_gets_no_answer_says_so(room: Room) -> None:
+    async with room.visit("/money") as page:
+        await page.route("**/stop", lambda _route: None)
+        await page.click(STOP, delay=50)
+        await page.click("details.stop form button")
+
+        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+
+
+async def test_button_that_nobody_hears_says_so(room: Room) -> None:
+    async with room.visit("/safe-mode") as page:
+        await page.route(re.compile("/safe-mode[?]from"), lambda route: route.abort())
+        await page.click("button[value=safe_mode_enter]")
+
+        await expect(page.locator("#note")).to_have_text("Not done: nobody answered.")
+
+
+async def test_click_while_the_daemon_dies_answers_nothing_twice(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    with Asker(daemon, "hasty") as agent:
+        asked = agent.propose("click-1")
+    request_id = asked["request_id"]
+    sent = anyio.Event()
+
+    async def lose_the_answer(route: Route) -> None:
+        """Let the answer arrive, and the daemon die before the page hears so."""
+        asked = urlsplit(route.request.url)
+        # What asks here is no browser, and does not find names below localhost.
+        address = asked._replace(netloc=f"127.0.0.1:{asked.port}").geturl()
+        headers = {**await route.request.all_headers(), "host": asked.netloc}
+        await route.fetch(url=address, headers=headers, max_redirects=0)
+        daemon.kill()
+        await route.abort()
+        sent.set()
+
+    async with room.visit(f"/requests/{request_id}") as page:
+        await page.route(re.compile(r"/requests\?"), lose_the_answer, times=1)
+        await page.click("button[value=approve]")
+        with anyio.fail_after(WAIT_MS / 1000):
+            await sent.wait()
+        await page.wait_for_selector("body.stale", state="attached")
+        daemon.start()
+
+        await expect(page.locator("body.stale")).to_have_count(0)
+        await expect(page.locator(".notice")).to_contain_text("Approved by local via web")
+        await expect(page.locator("button[value=approve]")).to_have_count(0)
+
+    rows = query(daemon, "decisions", what="events")["rows"]
+    answers = [
+        row for row in rows if (row.get("request_id"), row.get("by")) == (request_id, "local")
+    ]
+    assert len(answers) == 1

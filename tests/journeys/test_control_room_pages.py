@@ -1,0 +1,374 @@
+"""Every page of the control room after an eventful day: what it says and draws, and its buttons."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.async_api import Browser, Page, ViewportSize, expect
+
+from safetyd.core.guards import Chain
+from safetyd.journal.audit import files
+from tests.conftest import StartDaemon
+from tests.journeys.asking_agent import Asker
+from tests.journeys.control_room import ON_A_PHONE, PAGES
+from tests.journeys.eventful_day import SECOND, UNHEARD, Day, eventful_day
+from tests.journeys.people import control, query
+from tests.journeys.room_reader import (
+    assert_painted,
+    assert_runs_down,
+    deafen,
+    filter_by,
+    names,
+    signed_in,
+)
+from tests.web.axe_findings import grave_findings, grave_in_the_dark
+
+pytestmark = pytest.mark.journey
+
+FITS: Final = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+DESK: Final[ViewportSize] = {"width": 1280, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def day(
+    start_module_daemon: StartDaemon, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Day]:
+    with eventful_day(start_module_daemon, tmp_path_factory.mktemp("day")) as day:
+        yield day
+
+
+@pytest.fixture(scope="module")
+async def page(day: Day, browser: Browser) -> AsyncIterator[Page]:
+    """The browser of the local operator; each test begins with an address."""
+    async with signed_in(day, browser) as page:
+        yield page
+
+
+async def test_agents_are_sorted_and_filtered_by_the_address(page: Page) -> None:
+    await page.goto("/agents")
+    everybody = await names(page)
+    assert everybody == sorted(everybody)
+
+    await page.click("thead >> text=Money today")
+    await expect(page).to_have_url(re.compile("sort=money"))
+    await page.click("thead >> text=Money today")
+    await expect(page).to_have_url(re.compile("descending=yes"))
+    await expect(page.locator("th[aria-sort=descending]")).to_have_text("Money today")
+    assert (await names(page))[:2] == ["builder", "release"]
+    await expect(page.locator("#agent-builder")).to_contain_text("$4.75 of $10.00")
+
+    await filter_by(page, state="paused")
+    await expect(page).to_have_url(re.compile("state=paused"))
+    await expect(page.locator("h1")).to_have_text("2 agents")
+    assert "sort=money&descending=yes" in page.url
+    assert await names(page) == ["formatter", "idle"]
+    await page.goto("/agents?text=REL&key=yes")
+    assert await names(page) == ["release"]
+    await page.goto("/agents?sort=errors&descending=yes")
+    assert (await names(page))[0] == "flaky"
+    await page.goto("/agents?text=nobody")
+    await expect(page.locator("main")).to_contain_text("No agent is like this.")
+
+
+async def test_agent_page_shows_its_timeline_sessions_and_what_is_usual(page: Page) -> None:
+    await page.goto("/agents")
+    await page.click("#agent-builder a")
+    await expect(page.locator("h1")).to_contain_text("builder executing keyless")
+
+    state = page.locator("section[aria-label=State]")
+    await expect(state).to_contain_text("morning: 0 rounds, $3.25, 13 decisions since")
+    await expect(state).to_contain_text("noon: 0 rounds, $1.50")
+    await expect(state).to_contain_text("without a name: 0 rounds")
+    await expect(state).to_contain_text("read_file last.txt for")
+    usual = page.locator("section[aria-label='What is usual']")
+    await expect(usual).to_contain_text("Statistical outlier: latency 9.0 s")
+    await expect(usual).to_contain_text("outlier, llama-70b of builder: now 9 s, usual 0.101 s")
+    await expect(usual.locator(".u-legend >> text=usual").first).to_be_visible()
+    await assert_painted(page)
+    timeline = page.locator("table.feed tbody tr")
+    await expect(timeline.filter(has_text="anomaly detected")).to_have_count(1)
+    await expect(timeline.filter(has_text="rm -rf /")).to_contain_text("blocked")
+    await timeline.locator("a >> text=run_shell").click()
+    await expect(page).to_have_url(re.compile("/decisions/wipe$"))
+
+
+async def test_agent_is_held_let_go_and_reset_by_its_buttons(day: Day, page: Page) -> None:
+    dispatch = {"type": "dispatch", "target": {"name": "ops"}}
+
+    async def press(button: str, said: str, reason: str = "") -> None:
+        await page.fill("#holds input[name=reason]", reason)
+        await page.click(f"#holds >> text={button}")
+        await expect(page.locator("#note")).to_contain_text(f"{said}")
+
+    with Asker(day.daemon, "held") as agent:
+        assert agent.ask("propose", dispatch)["decision"] == "allow"
+        await page.goto("/agents/held")
+        await press("Pause", "held: paused.", "it is in the way")
+        await expect(page.locator("main .warn")).to_contain_text(
+            "local (operator): it is in the way"
+        )
+        assert agent.ask("propose", dispatch)["verdicts"][0]["rule"] == "pause.operator"
+        await press("Unpause", "held: not paused any more.")
+        assert agent.ask("propose", dispatch)["verdicts"][-1]["rule"] == "cooldown.dispatch"
+        await press("Reset", "held: loop visits, rounds and cooldowns are forgotten.")
+        assert agent.ask("propose", dispatch)["decision"] == "allow"
+        await press("Safe mode", "held: in safe mode.", "a drill")
+        await expect(page.locator("h1 .tag")).to_have_text("safe mode")
+        await press("Leave safe mode", "Not done: ")
+
+    assert "held" in query(day.daemon, "safe_mode")["agents"]
+    control(day.daemon, "safe_mode_exit", agent="held", force=True, reason="over")
+
+
+async def test_feed_is_filtered_and_each_row_leads_to_its_decision(page: Page) -> None:
+    rows = page.locator("table.feed tbody tr")
+    await page.goto("/feed")
+    await filter_by(page, agent="builder", verdict="block")
+    await expect(page).to_have_url(re.compile(r"agent=builder&verdict=block"))
+    await expect(rows).to_have_count(1)
+    await expect(page.locator("input[name=agent]")).to_have_value("builder")
+
+    await page.goto("/feed?rule=breaker")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("search-9")
+    await page.goto("/feed?text=LAST.TXT")
+    await expect(rows).to_have_count(1)
+    await page.goto("/feed?text=no-such-words")
+    await expect(page.locator("main")).to_contain_text("Nothing like this has happened.")
+    await page.goto("/feed?agent=crawler&what=decisions")
+    links = await rows.locator("td:nth-child(4) a").evaluate_all("all => all.map(a => a.pathname)")
+    assert links[-1] == "/decisions/search-0"
+    assert len(links) == len(set(links)) == await rows.count()
+    await rows.last.locator("td:nth-child(4) a").click()
+    await expect(page).to_have_url(re.compile("/decisions/search-0$"))
+    await expect(page.locator("h1")).to_have_text("allowed crawler: web_fetch")
+
+
+async def test_decision_page_says_what_each_guard_thought_and_where_it_is_written(
+    day: Day, page: Page
+) -> None:
+    await page.goto("/decisions/wipe")
+
+    guards = await page.locator("section[aria-label=Guards] tbody th").all_inner_texts()
+    assert guards == list(Chain._fields)
+    await expect(page.locator("#guard-gate")).to_contain_text("gate.blocklist:rm_rf")
+    await expect(page.locator("#guard-gate")).to_contain_text("deletes /, which is the system")
+    await expect(page.locator("#guard-budget")).to_contain_text("day $5.25 of $20.00")
+    remedy = page.locator("main > p code")
+    await expect(remedy).to_contain_text("safetyd grant add --agent builder")
+    await expect(page.locator(".steps li").first).to_contain_text("proposed by builder")
+    await expect(page.locator(".steps li").last).to_contain_text(
+        "decided gate.blocklist:rm_rf: blocked"
+    )
+    place = await page.locator("dt:text('file') + dd").inner_text()
+    named, line = re.findall(r"(.+), line (\d+)", place)[0]
+    (file,) = (one for one in files(day.daemon.data_dir / "audit") if one.name == named)
+    written = file.read_text().splitlines()[int(line) - 1]
+    assert '"wipe"' in written
+    assert await page.locator("dt:text('hash') + dd").inner_text() in written
+
+
+async def test_decision_page_of_a_request_has_its_steps_with_times(day: Day, page: Page) -> None:
+    await page.goto("/decisions/push-0")
+
+    steps = page.locator(".steps li")
+    await expect(steps.nth(1)).to_contain_text("decided classify.high: asked")
+    await expect(steps.nth(2)).to_contain_text(day.asked[0])
+    await expect(steps.nth(3)).to_contain_text("told to operator via webhook: delivered")
+    exact = await steps.locator("time").evaluate_all("all => all.map(time => time.title)")
+    assert exact == sorted(exact)
+    assert len(exact) == await steps.count()
+    await expect(page.locator("main")).to_contain_text("It would have been allowed by a person")
+    await page.goto("/decisions/try-2")
+    await expect(page.locator("main .bad")).to_contain_text("it failed: the test bench is offline")
+
+
+async def test_safe_mode_counts_down_and_is_left_after_a_question(day: Day, page: Page) -> None:
+    control(day.daemon, "safe_mode_enter", agent="drilled", reason="a drill")
+    await page.goto("/safe-mode")
+    panel = page.locator("#safe-mode-panel")
+
+    await expect(panel).to_contain_text("statesafe mode")
+    await expect(panel).to_contain_text("errors in a row3 of 3")
+    await expect(panel.locator("dt:text('since') + dd time")).to_be_visible()
+    await assert_runs_down(panel.locator("dt:text('cool-down') + dd"))
+    out = page.locator("#exit-drilled")
+    await expect(out.locator("button")).to_be_hidden()
+    await out.locator("summary").press("Enter")  # wherever it moves to
+    await out.locator("input[name=sure]").check()
+    await out.locator("button").click()
+    await expect(page.locator("#note")).to_contain_text("Not done: ")
+    assert "drilled" in query(day.daemon, "safe_mode")["agents"]
+    await page.goto("/safe-mode")
+    await out.locator("summary").press("Enter")
+    await out.locator("input[name=sure]").check()
+    await out.locator("input[name=force]").check()
+    await out.locator("input[name=reason]").fill("the drill is over")
+    await out.locator("button").click()
+    await expect(page.locator("#note")).to_have_text("drilled: out of safe mode.")
+
+    assert query(day.daemon, "safe_mode")["agents"] == ["flaky"]
+
+
+async def test_money_is_drawn_with_its_projection_and_told_by_agent_model_and_session(
+    page: Page,
+) -> None:
+    await page.goto("/money")
+
+    await assert_painted(page)
+    legend = await page.locator(".u-legend .u-series").all_inner_texts()
+    assert [said.strip() for said in legend] == ["spent", "at this rate", "limit"]
+    facts = page.locator("main > dl")
+    await expect(facts).to_contain_text("spent$5.25 of $20.00")
+    await expect(facts).to_contain_text(re.compile(r"by midnight UTC\$[\d.]+ at this rate"))
+    await expect(facts).to_contain_text("keyless agents$4.75 of $10.00")
+    cells = page.locator("main > .wide td:nth-child(-n+2)")
+    assert await cells.all_inner_texts() == [
+        *("builder", "$4.75", "release", "$0.50"),
+        *("llama-70b", "$3.25", "qwen-32b", "$2.00"),
+        *("morning", "$3.25", "noon", "$1.50", "night", "$0.50"),
+    ]
+    await expect(page.locator("meter").first).to_have_attribute("value", "48")
+
+
+async def test_open_breaker_draws_its_calls_and_counts_down_to_the_probe(page: Page) -> None:
+    await page.goto("/breakers")
+    first, *others = await page.locator(".tile").all()
+
+    await expect(first.locator("h2")).to_have_text("search-api (keyless)")
+    await expect(first).to_contain_text("5 calls in a row failed")
+    await expect(first).to_contain_text("Calls: 5 of 8 failed, the last was ")
+    await expect(first.locator(".bad")).to_have_text(re.compile("the first probe: .* left$"))
+    await assert_runs_down(first.locator(".bad"))
+    await assert_painted(page)
+    for other in others:
+        await expect(other.locator("strong")).to_have_text("closed")
+
+
+async def test_limits_say_what_is_left_and_who_waits(page: Page) -> None:
+    await page.goto("/limits")
+
+    await expect(page.locator("#bucket-1")).to_contain_text("everybody")
+    await expect(page.locator("#bucket-2")).to_contain_text("all without a key")
+    rows = page.locator("tbody tr")
+    await expect(rows.filter(has_text="agent: builder")).to_contain_text("of 120")
+    await expect(rows.filter(has_text="model: llama-70b")).to_contain_text("20/s")
+    await expect(page.locator("p.warn")).to_have_text("planner in session sprint: 5 of 5 rounds")
+    cooling = page.locator("p:has-text('planner may not dispatch to ops yet')")
+    await assert_runs_down(cooling)
+
+
+async def test_anomalies_come_by_severity_or_time_and_are_drawn(page: Page) -> None:
+    await page.goto("/anomalies")
+
+    found = page.locator("tbody[data-rows] tr")
+    await expect(found.first).to_contain_text("Many file changes: 40 files")
+    assert await found.locator(".tag").all_inner_texts() == ["high", "low"]
+    await page.click("text=time")
+    await expect(page).to_have_url(re.compile("sort=at"))
+    times = await found.locator("time").evaluate_all("all => all.map(time => time.dateTime)")
+    assert times == sorted(times, reverse=True)
+    await assert_painted(page)
+    await expect(page.locator(".tiles")).to_contain_text(
+        "files per commit, formatter: now 40 files"
+    )
+    await found.filter(has_text="outlier").locator("a").click()
+    await expect(page.locator("h1")).to_contain_text("builder")
+
+
+async def test_messages_say_what_was_sent_and_what_nobody_was_told(day: Day, page: Page) -> None:
+    await page.goto("/messages")
+
+    await expect(page.locator(".notice")).to_have_text(
+        "1 request is known to nobody who should know."
+    )
+    await expect(page.locator("#channel-webhook")).to_contain_text("takes messages")
+    await expect(page.locator("#channel-ntfy .bad")).to_have_text("takes no messages")
+    await expect(page.locator("#channel-ntfy")).to_contain_text("127.0.0.1 answered 401")
+    rows = page.locator("tbody[data-rows] tr")
+    lost = rows.filter(has_text=day.unheard)
+    await expect(lost.filter(has_text="webhook")).to_contain_text("dead: 127.0.0.1 answered 410")
+    await expect(lost.filter(has_text="ntfy")).to_contain_text("dead: 127.0.0.1 answered 410")
+    await expect(rows.filter(has_text="parked: 127.0.0.1 answered 401")).not_to_have_count(0)
+    await expect(rows.filter(has_text=day.asked[0])).to_contain_text("delivered")
+    await expect(page.locator("main")).to_contain_text("on ntfy wait for it to take messages.")
+    await lost.locator("a").first.click()
+    await expect(page.locator("main")).to_contain_text(f"{UNHEARD}")
+
+
+async def test_health_says_how_each_part_is_and_what_to_do(page: Page) -> None:
+    await page.goto("/health")
+
+    parts = await page.locator("tbody th").all_inner_texts()
+    assert parts == [
+        *("daemon", "bus", "journal", "audit", "checkpoints", "disk", "configuration", "keys"),
+        *("channels", "versions"),
+    ]
+    await expect(page.locator("h1")).to_have_text("Health: bad")
+    await expect(page.locator("#check-channels")).to_contain_text("ntfy takes no messages")
+    await expect(page.locator("#check-channels code").first).to_have_text("safetyd notify channels")
+    await expect(page.locator("#check-keys")).to_contain_text("1 agent, 2 operators")
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+async def test_times_are_the_readers_with_the_exact_one_on_hover(
+    day: Day, browser: Browser, zone: str
+) -> None:
+    async with signed_in(day, browser, timezone_id=zone, locale="en-GB") as page:
+        for path in ("/decisions/wipe", "/messages"):
+            await page.goto(path)
+            shown = page.locator("main time[data-as=at]")
+            await expect(shown.first).not_to_contain_text("UTC")
+            times = await shown.evaluate_all("all => all.map(time => [time.title, time.innerText])")
+            assert times
+            for title, said in times:
+                at = datetime.strptime(f"{title}+0000", "%Y-%m-%d %H:%M:%S.%f UTC%z")
+                assert said.split()[-1] == f"{at.astimezone(ZoneInfo(zone)):%H:%M:%S}"
+
+
+async def test_second_of_two_operators_sees_who_was_first(
+    day: Day, browser: Browser, page: Page
+) -> None:
+    path = f"/requests/{day.asked[1]}"
+    async with signed_in(day, browser, SECOND) as other, signed_in(day, browser) as late:
+        await page.goto(path)
+        await late.goto(path)
+        await deafen(late)
+        await other.goto(path)
+        await other.fill("form.answer input[name=words]", "not on a Friday")
+        await other.click("button[value=deny]")
+        await expect(other.locator("#note")).to_have_text("Denied.")
+
+        await expect(page.locator(".notice")).to_contain_text(f"Denied by {SECOND} via web")
+        await expect(page.locator("button[value=approve]")).to_have_count(0)
+        await late.click("button[value=approve]")
+        await expect(late.locator("#note")).to_have_text(
+            f"Not recorded: it was already denied by {SECOND} via web."
+        )
+        await expect(late.locator(".notice")).to_contain_text("not on a Friday")
+
+
+async def test_no_page_is_grave_on_a_desk_or_a_telephone_or_too_wide_for_it(
+    day: Day, browser: Browser
+) -> None:
+    first, _, third = day.asked
+    paths = (
+        *(*PAGES, f"/requests/{first}", f"/answers?id={first}&id={third}", "/agents/builder"),
+        *("/agents/flaky", "/decisions/wipe", "/decisions/push-0", "/decisions/nothing"),
+        *("/feed?text=no-such-words", "/agents?text=nobody"),
+    )
+    grave: list[str] = []
+
+    async with signed_in(day, browser, bypass_csp=True) as page:
+        for path in paths:
+            await page.set_viewport_size(DESK)
+            await page.goto(path)
+            grave += await grave_findings(page)
+            await page.set_viewport_size(ON_A_PHONE)
+            await page.wait_for_function(FITS)
+            grave += await grave_in_the_dark(page)
+
+    assert grave == []

@@ -1,0 +1,418 @@
+"""What an agent changes is committed, seen and brought back, through a whole daemon."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import anyio.to_thread
+import pytest
+
+from safetyd.bus.keyring import Keyring
+from safetyd.client import Safety, SyncSafety
+from tests.bus.peer import Peer
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.journeys.agents import until
+from tests.journeys.asking_agent import Asker, review
+from tests.journeys.people import Listener, control, query
+from tests.schemas import validator
+
+pytestmark = pytest.mark.journey
+
+CONFIG: Final = """
+profile = "coding"
+[safe_mode]
+max_consecutive_errors = 100
+"""
+# Nobody listens there: what waits in the outbox is what would be told.
+TOLD: Final = """
+[notifications]
+batch_interval_seconds = 0
+quiet_start = "00:00"
+quiet_end = "00:00"
+[notifications.webhook]
+enabled = true
+url = "http://127.0.0.1:9/nobody-is-here"
+secret_file = "{secret}"
+"""
+PROJECT: Final = """
+[projects.{name}]
+root = "{root}/{name}"
+agents = ["{name}-coder"]
+history = "shadow"
+errors_in_a_row = 2
+"""
+NAMES: Final = ("shop", "deploy", "errors", "robot", "stuck", "gone", "held", "told")
+
+
+class Project:
+    """A project of a daemon, and the agent that edits a file of it and reports it."""
+
+    def __init__(self, daemon: RunningDaemon, root: Path, name: str) -> None:
+        self.daemon = daemon
+        self.name = name
+        self.agent = f"{name}-coder"
+        self.root = root / name
+        self.file = self.root / "cart.py"
+
+    def writes(self, id_: str, text: str, *, ok: bool = True) -> None:
+        action = {"type": "edit_file", "paths": [str(self.file)], "text": text, "id": id_}
+        with Asker(self.daemon, self.agent) as agent:
+            decision = agent.ask("propose", {**action, "description": f"write {id_}"})
+            assert decision["decision"] == "allow", decision
+            self.file.write_text(text)
+            agent.ask("telemetry", {"type": "outcome", "id": id_, "ok": ok})
+
+    def commits(self, count: int = 0) -> list[dict[str, Any]]:
+        """Return the commits, newest first, once there are so many."""
+        until(lambda: len(self._rows()) >= count)
+        return self._rows()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Return those after or before an action; the first of all is of none."""
+        rows = query(self.daemon, "commits", project=self.name)["commits"]
+        return [row for row in rows if row["id"]]
+
+
+class Shop:
+    """A daemon with a project for each test, and an observer."""
+
+    def __init__(self, daemon: RunningDaemon, root: Path) -> None:
+        self.daemon = daemon
+        self._root = root
+
+    def project(self, name: str) -> Project:
+        return Project(self.daemon, self._root, name)
+
+    def alerts(self) -> int:
+        """Return how many alerts people are told or wait to be told."""
+        outbox = query(self.daemon, "outbox")
+        sent: int = sum(row["items"] for row in outbox["deliveries"] if "alert" in row["kinds"])
+        waiting: int = sum(row["items"] for row in outbox["waiting"])
+        return sent + waiting
+
+
+@pytest.fixture(scope="module")
+def shop(start_module_daemon: StartDaemon, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    root = tmp_path_factory.mktemp("projects")
+    (secret := root / "webhook.secret").write_text("whsec_YSBrZXkgb2YgdHdlbnR5LWZvdXIgYnl0\n")
+    config = CONFIG + TOLD.format(secret=secret)
+    for name in NAMES:
+        (root / name).mkdir()
+        (root / name / "cart.py").write_text("begun\n")
+        config += PROJECT.format(name=name, root=root)
+        config += "before_irreversible = true\n" if name == "deploy" else ""
+        config += 'on_error = "rollback"\n' if name in {"robot", "stuck"} else ""
+    daemon = start_module_daemon(config)
+    keyring = Keyring(daemon.data_dir / "keys")
+    keyring.add("observers", "wall")
+    keyring.add("agents", "keyed")
+    assert daemon.safetyd("reload").returncode == 0
+    return Shop(daemon, root)
+
+
+@pytest.mark.req("S2.20")
+@pytest.mark.req("S2.22")
+@pytest.mark.req("S2.47")
+def test_what_an_agent_changed_is_listed_shown_and_brought_back(shop: Shop) -> None:
+    project, daemon = shop.project("shop"), shop.daemon
+    project.writes("p1", "two\n")
+    project.commits(1)
+    project.writes("p2", "three\n")
+
+    newest, first = project.commits(2)
+    assert (newest["id"], newest["agent"], newest["action"]) == ("p2", "shop-coder", "edit_file")
+    assert (newest["files"], newest["added"], newest["removed"]) == (1, 1, 1)
+    listed = daemon.safetyd("history", "--project", "shop").stdout
+    assert newest["commit"][:12] in listed
+    assert "write p2" in listed
+    shown = daemon.safetyd("history", "diff", newest["commit"][:12]).stdout
+    assert "-two" in shown
+    assert "+three" in shown
+    said = json.loads(daemon.safetyd("history", "show", newest["commit"], "--json").stdout)
+    assert f"Safetyd-Decision: {newest['decision']}" in said["message"]
+    validator("query_commit_reply", closed=True).validate(said)
+
+    with Listener(daemon) as person:
+        done = daemon.safetyd("rollback", first["commit"][:12], "--soft", "--reason", "wrong way")
+        told = person.hear("ROLLED_BACK", None)
+    assert done.returncode == 0, done.stderr
+    assert project.file.read_text() == "two\n"
+    assert (told["reason"], told["metadata"]["agents"]) == ("wrong way", "shop-coder")
+    assert "Paused meanwhile, and told: shop-coder." in done.stdout
+
+    undo = done.stdout.split("safetyd rollback ")[1].split()[0]
+    again = control(daemon, "rollback", commit=undo, kind="soft", reason="it was right")
+    validator("control_rollback_reply", closed=True).validate(again)
+    assert project.file.read_text() == "three\n"
+    project.writes("p3", "four\n")  # nobody is paused any more
+
+
+@pytest.mark.req("S2.40")
+def test_before_an_approved_action_for_good_there_is_a_commit_that_names_who_approved(
+    shop: Shop,
+) -> None:
+    project = shop.project("deploy")
+    project.file.write_text("not committed by anybody\n")
+    with Asker(shop.daemon, project.agent) as agent:
+        fields = {"type": "push", "text": "git push origin main", "project": "deploy", "id": "d1"}
+        asked = agent.ask("propose", {**fields, "reversibility": "irreversible"})
+        assert asked["status"] == "pending", asked
+        assert review(shop.daemon, "approve", asked["request_id"])["ok"]
+        allowed = agent.ask("propose", {**fields, "reversibility": "irreversible", "id": "d2"})
+        rows = project.commits()
+
+    assert allowed["decision"] == "allow", allowed
+    (row,) = rows
+    assert (row["id"], row["approver"], row["decision"]) == ("d2", "local", allowed["seq"])
+    message = query(shop.daemon, "commit", commit=row["commit"])["message"]
+    assert "Safetyd-Approver: local" in message
+
+
+@pytest.mark.req("S2.41")
+def test_errors_in_a_row_are_told_with_the_command_that_goes_back(shop: Shop) -> None:
+    project = shop.project("errors")
+    project.writes("e1", "good\n")
+    good = project.commits(1)[0]["commit"]
+    before = shop.alerts()
+    with Listener(shop.daemon) as person:
+        project.writes("e2", "bad\n", ok=False)
+        project.writes("e3", "worse\n", ok=False)
+        told = person.hear("ROLLBACK_OFFERED", project.agent)
+
+    assert told["metadata"]["commit"] == good
+    assert told["reason"] == "2 actions in a row failed in project errors"
+    assert project.file.read_text() == "worse\n"
+    until(lambda: shop.alerts() > before)
+
+
+@pytest.mark.req("S2.41")
+def test_errors_in_a_row_lead_back_by_themselves_where_the_project_says_so(shop: Shop) -> None:
+    project = shop.project("robot")
+    project.writes("r1", "good\n")
+    project.commits(1)
+    with Listener(shop.daemon) as person:
+        project.writes("r2", "bad\n", ok=False)
+        project.writes("r3", "worse\n", ok=False)
+        told = person.hear("ROLLED_BACK", None)
+
+    assert told["metadata"]["by"] == "safetyd"
+    assert project.file.read_text() == "good\n"
+
+
+def test_a_way_back_that_fails_is_told_with_what_to_type_and_an_alert(shop: Shop) -> None:
+    project, before = shop.project("stuck"), shop.alerts()
+    (project.root / ".gitignore").write_text("*.log\n")
+    project.writes("s1", "good\n")
+    good = project.commits(1)[0]["commit"]
+    with Listener(shop.daemon) as person:
+        project.writes("s2", "bad\n", ok=False)
+        project.file.unlink()
+        project.file.mkdir()
+        (project.file / "only.log").write_text("nobody else has this\n")
+        with Asker(shop.daemon, project.agent) as agent:
+            action = {"type": "edit_file", "paths": [str(project.file)], "text": "a", "id": "s3"}
+            assert agent.ask("propose", action)["decision"] == "allow"
+            agent.ask("telemetry", {"type": "outcome", "id": "s3", "ok": False})
+        person.hear("AGENT_RESUMED", project.agent)
+        told = person.hear("ROLLBACK_FAILED", None)
+
+    assert "only.log" in told["reason"]
+    assert told["metadata"]["commit"] == good
+    assert (project.file / "only.log").exists()
+    until(lambda: shop.alerts() >= before + 2)  # that it is offered, and that it failed
+
+
+def test_a_folder_that_cannot_be_committed_is_told_and_an_alert(shop: Shop) -> None:
+    project, before = shop.project("gone"), shop.alerts()
+    with Listener(shop.daemon) as person, Asker(shop.daemon, project.agent) as agent:
+        action = {"type": "edit_file", "paths": [str(project.file)], "text": "a", "id": "g1"}
+        assert agent.ask("propose", action)["decision"] == "allow"
+        shutil.rmtree(project.root)
+        agent.ask("telemetry", {"type": "outcome", "id": "g1", "ok": True})
+        told = person.hear("COMMIT_FAILED", project.agent)
+
+    assert f"{project.root} does not exist" in told["reason"]
+    assert query(shop.daemon, "commits")["problems"], "the list says so too"
+    until(lambda: shop.alerts() > before)
+
+
+def test_only_operators_roll_back(shop: Shop) -> None:
+    project, daemon = shop.project("held"), shop.daemon
+    project.writes("h1", "one\n")
+    first = project.commits(1)[0]["commit"]
+    order = json.dumps({"command": "rollback", "commit": first, "kind": "soft", "reason": "r"})
+    keys = daemon.data_dir / "keys"
+    for name, seed in (("op.wall", "observers/wall.nk"), ("agent.keyed", "agents/keyed.nk")):
+        with Peer(daemon.endpoint.bus, keys / seed, f"_INBOX.{name}") as peer:
+            peer.publish(f"safety.v1.control.{name.partition('.')[2]}", order.encode())
+            peer.publish("safety.v1.control.local", order.encode())
+            peer.settle()
+            assert len([error for error in peer.errors if "Publish" in error]) == 2
+    asked = query(daemon, "rollback", commit=first, kind="soft", reason="r")
+    assert asked["code"] == "unknown_command", "a question changes nothing"
+
+
+def test_agents_hear_of_a_rollback_whether_they_have_a_key_or_not(shop: Shop) -> None:
+    project, daemon = shop.project("held"), shop.daemon
+    project.writes("k1", "left\n")
+    first = project.commits(1)[-1]["commit"]
+    keyed = daemon.data_dir / "keys/agents/keyed.nk"
+    with (
+        Peer(daemon.endpoint.bus, keyed, "_INBOX.agent.keyed") as one,
+        Peer(daemon.endpoint.bus, None, "_INBOX.other") as other,
+    ):
+        heard = [(peer, peer.subscribe("safety.v1.state.rollback")) for peer in (one, other)]
+        for peer, _ in heard:
+            peer.settle()
+        order = {"commit": first, "kind": "soft", "project": "held", "reason": "wrong way"}
+        done = control(daemon, "rollback", **order)
+        notices = [peer.heard(sid).fields for peer, sid in heard]
+
+    assert done["ok"], done
+    assert notices[0] == notices[1]
+    validator("state_rollback", closed=True).validate(notices[0])
+    assert (notices[0]["project"], notices[0]["agents"]) == ("held", ["held-coder"])
+    assert notices[0]["reason"] == "wrong way"
+
+
+SLOW_GIT: Final = """#!/bin/sh
+while [ -e {hold} ]; do sleep 0.02; done
+exec {git} "$@"
+"""
+
+
+class SlowGit:
+    """A git that begins nothing while the test holds it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._hold = directory / "hold"
+        (folder := directory / "bin").mkdir()
+        git = folder / "git"
+        git.write_text(SLOW_GIT.format(hold=self._hold, git=shutil.which("git")))
+        git.chmod(0o755)
+        self.variables = {"PATH": f"{folder}:/usr/bin:/bin"}
+
+    def hold(self) -> None:
+        self._hold.touch()
+
+    def let_go(self) -> None:
+        self._hold.unlink()
+
+
+def test_a_commit_that_a_killed_daemon_did_not_make_is_made_and_agents_wait_for_a_rollback(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    git = SlowGit(tmp_path)
+    (tmp_path / "shop").mkdir()
+    config = CONFIG + PROJECT.format(name="shop", root=tmp_path)
+    daemon = start_daemon(config, git.variables)
+    project = Project(daemon, tmp_path, "shop")
+    git.hold()
+    project.writes("p1", "one\n")
+    daemon.kill()
+    git.let_go()
+    daemon.start()
+
+    (row,) = project.commits(1)
+    assert row["id"] == "p1"
+
+    project.writes("p2", "two\n")
+    project.commits(2)
+    git.hold()
+    key = daemon.data_dir / "keys/operator.nk"
+    order = {"command": "rollback", "commit": row["commit"], "kind": "soft", "reason": "back"}
+    order["project"] = "shop"
+    with (
+        Listener(daemon) as person,
+        Peer(daemon.endpoint.bus, key, "_INBOX.op.local") as operator,
+        Asker(daemon, project.agent) as agent,
+    ):
+        operator.publish("safety.v1.control.local", json.dumps(order).encode())
+        person.hear("AGENT_PAUSED", project.agent)
+        meanwhile = agent.ask("propose", {"type": "read_file", "paths": ["a"], "id": "p3"})
+        git.let_go()
+        person.hear("ROLLED_BACK", None)
+        afterwards = agent.ask("propose", {"type": "read_file", "paths": ["a"], "id": "p4"})
+
+    assert (meanwhile["decision"], meanwhile["cause"]) == ("block", "paused")
+    assert "project shop is rolled back: back" in meanwhile["reason"]
+    assert afterwards["decision"] == "allow"
+    assert project.file.read_text() == "one\n"
+
+
+def test_an_action_for_good_waits_for_a_slow_commit_as_long_as_the_project_says(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    git = SlowGit(tmp_path)
+    (tmp_path / "shop").mkdir()
+    config = CONFIG + PROJECT.format(name="shop", root=tmp_path)
+    config += "before_irreversible = true\ncommit_deadline_s = 0.5\n"
+    daemon = start_daemon(config, git.variables)
+    project = Project(daemon, tmp_path, "shop")
+    project.file.write_text("not committed by anybody\n")
+    action = {"type": "push", "text": "git push", "project": "shop"}
+    action["reversibility"] = "irreversible"
+    with Listener(daemon) as person, Asker(daemon, project.agent) as agent:
+        asked = agent.ask("propose", {**action, "id": "d1"})
+        assert review(daemon, "approve", asked["request_id"])["ok"]
+        git.hold()
+        allowed = agent.ask("propose", {**action, "id": "d2"})  # it waits no longer than that
+        told = person.hear("COMMIT_FAILED", project.agent)
+        before = query(daemon, "request", id=asked["request_id"])["request"]
+        git.let_go()
+        (row,) = project.commits(1)
+
+    assert allowed["decision"] == "allow", allowed
+    assert "it takes longer than 0.5 s, and the action begins before it" in told["reason"]
+    assert (row["id"], row["approver"]) == ("d2", "local"), "it is made all the same"
+    assert "change" not in before
+
+
+async def test_the_client_is_told_of_a_rollback_and_asks_for_one_that_it_missed(
+    shop: Shop,
+) -> None:
+    project, daemon = shop.project("told"), shop.daemon
+    project.writes("t1", "one\n")
+    first = project.commits(1)[-1]["commit"]
+    project.writes("t2", "two\n")
+    project.commits(2)
+    order = {"commit": first, "kind": "soft", "project": "told", "reason": "wrong way"}
+    bus = daemon.endpoint.bus
+
+    async with Safety(project.agent, url=bus) as safety, Safety("other", url=bus) as other:
+        before = [await one.rolled_back(timeout_s=0.5) for one in (safety, other)]
+        done = await anyio.to_thread.run_sync(lambda: control(daemon, "rollback", **order))
+        assert done["ok"], done
+        heard = await safety.rolled_back(timeout_s=20)
+        unheard = await other.rolled_back(timeout_s=0.2)
+
+    assert before == [None, None]
+    assert heard is not None
+    assert (heard.project, heard.commit, heard.reason) == ("told", first, "wrong way")
+    assert unheard is None, "it does not work there"
+    with SyncSafety(project.agent, url=bus) as script:
+        assert script.last_rollbacks() == (heard,)
+        assert script.rolled_back(timeout_s=0.2) is None
+    with SyncSafety("other", url=bus) as script:
+        assert script.last_rollbacks() == ()
+
+
+@pytest.mark.parametrize("how", ["restart", "reload"])
+def test_a_history_that_is_switched_on_later_begins_with_what_was_there(
+    start_daemon: StartDaemon, tmp_path: Path, how: str
+) -> None:
+    daemon = start_daemon(CONFIG)
+    late = Project(daemon, tmp_path, "late")
+    late.root.mkdir()
+    late.file.write_text("precious")
+    with daemon.config_path.open("a") as file:
+        file.write(PROJECT.format(name="late", root=tmp_path))
+
+    daemon.restart() if how == "restart" else daemon.safetyd("reload")
+    late.writes("p1", "overwritten")
+
+    (changed,) = late.commits(1)
+    undone = daemon.safetyd("rollback", changed["commit"], "--revert", "--reason", "wrong way")
+    assert undone.returncode == 0, undone.stderr
+    assert late.file.read_text() == "precious"

@@ -1,0 +1,389 @@
+"""Every page, over an engine at which much has happened, and over an empty one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from safetyd.bus.question_limits import SAVED_S
+from safetyd.core.events.event import Event
+from safetyd.core.events.guard_events import (
+    AnomalyFound,
+    BreakerMoved,
+    Paused,
+    SafeModeEntered,
+    Stopped,
+)
+from safetyd.core.messages.telemetry import Heartbeat, Outcome
+from safetyd.operators.views.health_view import HealthCheck
+from safetyd.web.control_room.page_content import FED, MOST_AT_ONCE, PAGES, ROWS, set_digest
+from safetyd.web.control_room.room_pages import MAX_ADDRESS, MAX_FIELDS, RoomPages
+from tests.story import at, report, stop
+from tests.web.control_room.room_site import Browser, RoomSite, addresses, room_site
+
+MAIL = """
+[notifications.email]
+enabled = true
+to = "alice@example.com"
+from = "safetyd@example.com"
+smtp_host = "127.0.0.1"
+smtp_port = 1
+security = "none"
+"""
+
+
+def much_happens(site: RoomSite) -> str:
+    """Let there be something on every page; return the id of a request."""
+    t = site.clock.t
+    site.proposes("p0", cost_usd=1.0, dependency="db", session="s1", model="large")
+    site.proposes("p9", agent="ops", keyless=True)
+    ref = site.asks()
+    site.asks("p2")
+    moved = BreakerMoved(at=at(t), t=t, breaker="db", state="open", reason="5 calls failed")
+    found = AnomalyFound(at=at(t), t=t, rule="anomaly.x", severity="high", message="odd things")
+    story: list[Event] = [
+        report(t, Outcome(id="p0", ok=False, cost_usd=2.5)),
+        moved,
+        found,
+        AnomalyFound(
+            at=at(t), t=t, rule="anomaly.y", severity="low", message="dear things", agent="code"
+        ),
+        Paused(at=at(t), t=t, agent="ops", source="operator", by="bob", reason="tired"),
+        SafeModeEntered(at=at(t), t=t, by="alice", agent="code", reason="careful"),
+        report(t, Heartbeat(), "ops"),
+        Stopped(at=at(t), t=t, source="operator", by="bob", reason="drill", agent="ops", epoch=1),
+    ]
+    site.happens(*story)
+    site.checks = (HealthCheck(name="journal", state="good", says="written down"),)
+    return ref
+
+
+async def test_every_page_shows_what_happened(tmp_path: Path) -> None:
+    async with room_site(tmp_path, MAIL) as site, site.browser("alice") as alice:
+        ref = much_happens(site)
+        site.wired.passes()
+        paths = addresses(ref, decision="p0")
+        shown = {path.partition("?")[0]: await alice.get(path) for path in paths}
+
+    assert {page.status for page in shown.values()} == {200}
+    for path, said in {
+        "/": "2 requests wait",
+        f"/requests/{ref}": "git push origin p1",
+        "/answers": "Exactly these are answered",
+        "/agents": 'href="/agents/ops"',
+        "/agents/code": "dear things",
+        "/safe-mode": "careful",
+        "/feed": "cat notes",
+        "/decisions/p0": "cat notes",
+        "/history": "No project has a history",
+        "/money": "$2.50",
+        "/breakers": "5 calls failed",
+        "/limits": "code",
+        "/anomalies": "odd things",
+        "/report": "1 HIGH anomaly",
+        "/messages": '>operator</td><td data-head="Channel">email</td>',
+        "/health": "written down",
+        "/stopped": "drill",
+    }.items():
+        assert said in shown[path].main, path
+    assert all("SAFE MODE" in page.bar for page in shown.values())
+    assert all("2 pending" in page.bar for page in shown.values())
+    assert all(page.forms.count("/stop") == 1 for page in shown.values())
+
+
+async def test_what_holds_besides_the_strictest_is_counted_and_linked(
+    site: RoomSite, alice: Browser
+) -> None:
+    calm = await alice.get("/")
+    much_happens(site)
+    several = await alice.get("/")
+    site.happens(stop(site.clock.t, epoch=2))
+    most = await alice.get("/")
+
+    assert 'class="others"' not in calm.bar
+    assert '<a href="/stopped">1 stopped</a>, <a href="/agents?state=paused">1 paused</a>' in (
+        several.bar
+    )
+    assert '<a href="/safe-mode">1 in safe mode</a>, <a href="/stopped">1 stopped</a>' in most.bar
+
+
+async def test_a_stop_of_everybody_comes_before_all_else_and_offers_to_resume(
+    site: RoomSite, alice: Browser
+) -> None:
+    much_happens(site)
+    site.happens(stop(site.clock.t, epoch=2))
+    page = await alice.get("/stopped")
+
+    assert "<strong>STOPPED</strong>" in page.bar
+    assert "/stop" not in page.forms
+    assert 'href="/stopped">RESUME' in page.bar
+    assert "/resume" in page.forms
+    assert "<td>everything</td>" in page.main
+    assert "1 allowed action has not reported an end" in page.main
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/", "safetyd agent add NAME"),
+        ("/agents", "safetyd agent add NAME"),
+        ("/agents?text=x", "safetyd agent add NAME"),
+        ("/safe-mode", "Nobody is in safe mode. After "),
+        ("/feed", 'Nothing like this has happened. <a href="/feed">'),
+        ("/money", "safetyd budgets raise"),
+        ("/breakers", "A proposal that names its <code>dependency</code> gets one"),
+        ("/limits", "left of global"),
+        ("/anomalies", "Nothing unusual was found"),
+        ("/report", "Nothing was recorded"),
+        ("/messages", "safetyd docs notifications"),
+        ("/health", "safetyd doctor"),
+        ("/stopped", 'Work goes on. <a href="/">'),
+    ],
+)
+async def test_an_empty_page_says_what_to_do_next(
+    site: RoomSite, alice: Browser, path: str, says: str
+) -> None:
+    page = await alice.get(path)
+
+    assert page.status == 200
+    assert says in page.main
+    assert "<strong>NORMAL</strong>" in page.bar
+
+
+async def test_with_agents_empty_lists_lead_on(site: RoomSite, alice: Browser) -> None:
+    site.proposes()
+
+    assert 'href="/agents">what agents do' in (await alice.get("/")).main
+    assert "No agent is like this" in (await alice.get("/agents?text=zzz")).main
+
+
+@pytest.mark.parametrize(
+    "path", ["/agents/nobody", "/decisions/nothing", "/requests/req_0", "/answers", "/answers?id=x"]
+)
+async def test_what_is_not_there_is_said_on_a_page(
+    site: RoomSite, alice: Browser, path: str
+) -> None:
+    page = await alice.get(path)
+
+    assert page.status == 404
+    assert "<h1>Not here</h1>" in page.text
+    assert 'href="/"' in page.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/agents?state=x", "/agents?sort=x", "/anomalies?sort=x", "/safe-mode?agent=%00"]
+)
+async def test_what_cannot_be_asked_is_said_on_a_page(
+    site: RoomSite, alice: Browser, path: str
+) -> None:
+    page = await alice.get(path)
+
+    assert page.status == 400
+    assert "<h1>Not here</h1>" in page.text
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/agents/code/more", "/agents?" + "x" * MAX_ADDRESS])
+async def test_other_addresses_are_not_found(site: RoomSite, alice: Browser, path: str) -> None:
+    assert (await alice.get(path)).status == 404
+
+
+def policy(headers: dict[str, str]) -> dict[str, str]:
+    parts = (part.strip().partition(" ") for part in headers["Content-Security-Policy"].split(";"))
+    return {name: sources for name, _, sources in parts}
+
+
+async def test_nothing_inline_runs_and_nobody_frames_a_page(site: RoomSite, alice: Browser) -> None:
+    shown = [await alice.get(path) for path in addresses(site.asks(), agent="code")]
+    shown += [await alice.get("/agents/nobody"), await alice.get("/signin/x")]
+
+    for page in shown:
+        said = policy(page.headers)
+        assert said["default-src"] == "'none'"
+        assert said["frame-ancestors"] == "'none'"
+        assert {said[name] for name in ("script-src", "style-src", "form-action")} == {"'self'"}
+        assert "unsafe" not in page.headers["Content-Security-Policy"]
+        assert page.headers["Cache-Control"] == "no-store"
+        assert page.headers["X-Content-Type-Options"] == "nosniff"
+        assert not re.search(r"<script(?![^>]* src=)|<style| style=| on\w+=", page.text)
+
+
+async def test_lists_go_on_where_they_end(site: RoomSite, alice: Browser) -> None:
+    for n in range(ROWS + 1):
+        site.asks(f"p{n}", agent=f"a{n:03}")
+    for n in range(FED):
+        site.proposes(f"r{n}", agent=f"a{n % 50:03}")
+    requests, agents = await alice.get("/"), await alice.get("/agents?text=a0&key=yes")
+    feed = await alice.get("/feed?what=decisions")
+    following = [
+        await alice.get(re.search(rf'href="({path}[^"]*)"', page.main)[1].replace("&amp;", "&"))  # type: ignore[index]
+        for path, page in (
+            (r"/\?after=", requests),
+            (r"/agents\?text=a0&amp;key=yes&amp;offset=", agents),
+            (r"/feed\?what=decisions&amp;before=", feed),
+        )
+    ]
+
+    assert requests.main.count("<li id=") == ROWS
+    assert agents.main.count('<tr id="') == ROWS
+    assert feed.main.count('<tr id="seq-') == FED
+    assert [page.status for page in following] == [200] * 3
+    assert following[0].main.count("<li id=") == 1
+    assert following[1].main.count('<tr id="') == 1
+    assert not set(re.findall(r'id="seq-\d+"', feed.main)) & set(
+        re.findall(r'id="seq-\d+"', following[2].main)
+    )
+
+
+async def test_agents_are_sorted_and_filtered_by_the_address(
+    site: RoomSite, alice: Browser
+) -> None:
+    for name in ("beta", "alpha"):
+        site.proposes(agent=name, keyless=name == "beta")
+
+    async def listed(query: str) -> list[str]:
+        page = await alice.get(f"/agents?{query}")
+        return re.findall(r'<a href="/agents/(\w+)"', page.main)
+
+    assert await listed("") == ["alpha", "beta"]
+    assert await listed("sort=name&descending=yes") == ["beta", "alpha"]
+    assert await listed("text=alp") == ["alpha"]
+    assert await listed("key=no") == ["beta"]
+    assert await listed("key=yes") == ["alpha"]
+    assert await listed("key=maybe&offset=99999999999999999999") == ["alpha", "beta"]
+    assert await listed("offset=1") == ["beta"]
+    assert await listed("state=paused") == []
+
+
+async def test_the_feed_is_filtered_by_the_address(site: RoomSite, alice: Browser) -> None:
+    site.proposes("p1", agent="code")
+    site.proposes("p2", agent="ops", text="cat secrets")
+    site.asks("p3", agent="ops")
+
+    async def rows(query: str) -> list[str]:
+        return re.findall(r'href="/decisions/(\w+)"', (await alice.get(f"/feed?{query}")).main)
+
+    assert await rows("") == ["p3", "p2", "p1"]
+    assert await rows("agent=ops") == ["p3", "p2"]
+    assert await rows("text=secrets") == ["p2"]
+    assert await rows("verdict=require_confirmation") == ["p3"]
+
+
+async def test_the_next_request_is_offered_after_an_answer(site: RoomSite, alice: Browser) -> None:
+    first, second = site.asks("p1"), site.asks("p2")
+    page = await alice.post("/requests", do="deny", id=first)
+
+    assert f'href="/requests/{second}" data-key="n"' in page.main
+
+
+async def test_the_journal_cannot_be_written_and_stop_works(site: RoomSite, alice: Browser) -> None:
+    ref = site.asks()
+    site.problem = "the journal cannot be written: no space left"
+    site.stuck = True
+    before = await alice.get("/")
+    done = await alice.post("/stop", proof=False, reason="now")
+    denied = await alice.post("/requests", do="deny", id=ref)
+
+    assert "Nothing can be shown now" in before.main
+    assert site.problem in before.main
+    assert site.problem in before.bar
+    assert "/stop" in before.forms
+    assert done.note == "Everything is stopped. A restart now would forget it."
+    assert "<strong>STOPPED</strong>" in done.bar
+    assert [stopped.by for stopped in site.stop.stop_flag.stops] == ["alice"]
+    assert denied.note == (
+        f"No answer: {site.problem}; look before you try again: it may be under way."
+    )
+
+
+async def test_an_engine_that_does_not_answer_is_said_on_the_page(
+    site: RoomSite, alice: Browser
+) -> None:
+    site.stuck = True
+    page = await alice.get("/")
+
+    assert page.status == 200
+    assert "no answer came within" in page.main
+    assert "/stop" in page.forms
+
+
+async def test_a_daemon_that_was_displaced_says_nothing_and_does_nothing(
+    site: RoomSite, alice: Browser
+) -> None:
+    ref = site.asks()
+    site.displaced = True
+    page = await alice.get("/")
+    done = await alice.post("/stop")
+
+    assert ref not in page.text
+    assert "another daemon may write the journal by now" in page.main
+    assert done.note == "Not done: another daemon may write the journal by now."
+    assert not site.stop.stop_flag.stops
+
+
+async def test_who_asks_too_much_is_told_to_wait_and_can_stop(
+    site: RoomSite, alice: Browser
+) -> None:
+    site.hurried = True
+    site.limits.charge("alice", 2 * SAVED_S)
+    page = await alice.get("/")
+    done = await alice.post("/stop")
+
+    assert "alice asks more than is answered; try again in " in page.main
+    assert "/stop" in page.forms
+    assert done.note == "Everything is stopped."
+
+
+def test_what_one_chose_is_named_by_what_each_is_about() -> None:
+    one, two = {"id": "r1", "digest": "d1"}, {"id": "r2", "digest": "d2"}
+
+    assert set_digest([one, two]) == set_digest([two, one])
+    assert len({set_digest(rows) for rows in ([], [one], [one, two], [one, one])}) == 4
+    assert set_digest([one]) != set_digest([{"id": "r1", "digest": "d2"}])
+
+
+async def test_only_so_many_are_answered_together(site: RoomSite, alice: Browser) -> None:
+    ref = site.asks()
+    again = await alice.get("/answers?" + "&".join([f"id={ref}"] * (MOST_AT_ONCE + 1)))
+
+    assert again.main.count("<tr id=") == 1
+
+
+def test_addresses_are_ours_or_none() -> None:
+    pages = RoomPages(PAGES)
+    found = pages.find("/agents/a%20b?sort=name&id=1&id=2")
+
+    assert found is not None
+    assert (found.page.path, found.params) == (
+        "/agents/{name}",
+        {"name": "a b", "sort": "name", "id": "1 2"},
+    )
+    assert pages.find("/feed?" + "a=1&" * (MAX_FIELDS + 1)) is None
+    assert pages.find("http://[") is None
+    assert pages.find("/agents/") is None
+
+
+async def test_the_report_of_a_day_leads_to_the_days_beside_it(
+    site: RoomSite, alice: Browser
+) -> None:
+    much_happens(site)
+    site.wired.passes()
+    today = await alice.get("/report")
+    before = await alice.get("/report?date=2026-02-28")
+    several = await alice.get("/report?since=2026-02-28")
+    wrong = await alice.get("/report?date=soon")
+
+    assert '<span class="bad">RED</span>' in today.main
+    assert 'href="/report?date=2026-02-28"' in today.main
+    assert "2026-03-02" not in today.main
+    assert 'href="/report?date=2026-03-01"' in before.main
+    assert "<h2>Days</h2>" in several.main
+    assert "is no day" in wrong.text
+
+
+async def test_a_report_that_takes_long_is_shown_once_it_is_there(
+    site: RoomSite, alice: Browser
+) -> None:
+    with site.reports._reading:  # somebody else's is being read
+        page = await alice.get("/report")
+
+    assert "are being read" in page.main

@@ -1,0 +1,52 @@
+"""Programs without a key that take all turns and places of the listener."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+from safetyd.clock import uptime
+from safetyd.web.control_room.visitors import COOKIE
+from safetyd.web.http_server import MAX_CONNECTIONS
+from tests.servers import until
+from tests.web.control_room.room_site import Browser, RoomSite
+
+
+def _take_all_turns(site: RoomSite) -> None:
+    """Let all turns of everybody be taken for a minute, as by many who do not wait for answers."""
+    site.listener._turns._next = uptime() + 60.0
+
+
+async def test_who_is_signed_in_has_turns_of_their_own(site: RoomSite, alice: Browser) -> None:
+    async with site.browser() as stranger:
+        _take_all_turns(site)
+
+        assert (await stranger.get("/")).status == 429
+        assert (await alice.get("/", **{"Sec-Fetch-Site": "same-site"})).status == 429
+        assert (await alice.get("/")).status == 200
+
+
+async def test_a_link_that_signs_in_is_not_shut_out_either(site: RoomSite) -> None:
+    link = site.link()
+    async with site.browser() as browser:
+        _take_all_turns(site)
+
+        assert (await browser.hear("POST", "/signin/nobodys")).status == 429
+        assert (await browser.hear("POST", link)).status == 200
+
+
+async def test_who_is_being_answered_does_not_give_way_to_connections(
+    site: RoomSite, alice: Browser
+) -> None:
+    address = urlsplit(site.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    head = f"POST /stop HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {COOKIE}={alice.cookie}\r\n"
+    writer.write(f"{head}Content-Length: 3\r\n\r\n".encode())
+    await until(lambda: site.listener._served == 1)
+    others = [
+        await asyncio.open_connection(address.hostname, address.port)
+        for _ in range(MAX_CONNECTIONS + 10)
+    ]
+    writer.write(b"a=b")
+
+    assert (await reader.readline()).startswith(b"HTTP/1.1 303")
+    for _, other in (*others, (reader, writer)):
+        other.close()

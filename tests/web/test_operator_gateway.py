@@ -1,0 +1,95 @@
+"""Questions and commands of who is signed in: within their share, answered in time, or refused."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
+from safetyd.core.events.guard_events import Paused, Stopped
+from safetyd.operators.commands import CommandRefused
+from safetyd.web import operator_gateway
+from safetyd.web.engine_gateway import Unanswered
+from tests.web.control_room.room_site import room_site
+
+
+async def test_questions_are_answered_as_over_the_bus(tmp_path: Path) -> None:
+    async with room_site(tmp_path) as site:
+        ref = site.asks()
+        answer = await site.gateway.ask("alice", "request", id=ref)
+
+    assert answer["request"]["id"] == ref
+
+
+async def test_commands_and_answers_are_the_askers_own(tmp_path: Path) -> None:
+    async with room_site(tmp_path) as site:
+        ref = site.asks()
+        await site.gateway.control("alice", "pause", agent="code", via="web")
+        told = await site.gateway.review("bob", "deny", ids=[ref], via="web")
+
+    (paused,) = site.journalled(Paused)
+    assert (paused.by, paused.via) == ("alice", "web")
+    assert (told["results"][0]["ok"], site.state(ref)) == (True, "denied")
+
+
+@pytest.mark.parametrize(
+    ("command", "fields", "code"),
+    [
+        ("nothing", {}, "unknown_command"),
+        ("request", {}, "invalid"),
+        ("request", {"id": "req_0"}, "not_found"),
+        ("agents", {"sort": "x"}, "invalid"),
+    ],
+)
+async def test_what_is_refused_says_its_code(
+    tmp_path: Path, command: str, fields: dict[str, object], code: str
+) -> None:
+    async with room_site(tmp_path) as site:
+        with pytest.raises(CommandRefused) as refused:
+            await site.gateway.ask("alice", command, **fields)
+
+    assert refused.value.code == code
+
+
+async def test_who_has_used_their_share_asks_later_and_commands_now(tmp_path: Path) -> None:
+    async with room_site(tmp_path) as site:
+        site.hurried = True
+        site.limits.charge("alice", 2 * SAVED_S)
+        with pytest.raises(Unanswered, match=r"alice asks more .* try again in \d+\.\d s"):
+            await site.gateway.ask("alice", "top_bar")
+        others = await site.gateway.ask("bob", "top_bar")
+        await site.gateway.control("alice", "stop", via="web")
+
+    assert others["ok"]
+    assert len(site.journalled(Stopped)) == 1
+
+
+async def test_too_many_questions_do_not_wait_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator_gateway, "ANSWERED_S", 0.1)
+    refused: list[str] = []
+    async with room_site(tmp_path) as site:
+        site.stuck = True
+
+        async def ask() -> None:
+            with pytest.raises(Unanswered) as raised:
+                await site.gateway.ask("alice", "top_bar")
+            refused.append(str(raised.value))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MAX_WAITING + 1):
+                tasks.start_soon(ask)
+
+    late = [said for said in refused if said.startswith("no answer came within")]
+    assert (len(refused), len(late)) == (MAX_WAITING + 1, MAX_WAITING)
+
+
+async def test_while_muted_nothing_is_asked_or_done(tmp_path: Path) -> None:
+    async with room_site(tmp_path) as site:
+        site.displaced = True
+        for call in (site.gateway.ask, site.gateway.control, site.gateway.review):
+            with pytest.raises(Unanswered, match="another daemon may write the journal"):
+                await call("alice", "stop")
+
+    assert not site.stop.stop_flag.stops

@@ -1,0 +1,221 @@
+import math
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from docs.messages import MESSAGES
+from safetyd.bus.keyring import LOCAL_OPERATOR
+from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
+from safetyd.core.engine.journal_lines import encode
+from safetyd.operators.commands import CommandRefused
+from safetyd.web.v1 import question_routes
+from safetyd.web.v1.question_routes import PATHS, WITHOUT_PATH
+from tests.story import play, propose
+from tests.web.v1.question_site import QuestionSite, question_site
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[QuestionSite]:
+    async with question_site(tmp_path) as site:
+        yield site
+
+
+@pytest.fixture
+async def stuck(tmp_path: Path) -> AsyncIterator[QuestionSite]:
+    """A site whose questions nobody answers."""
+    async with question_site(tmp_path, at_work=False) as site:
+        yield site
+
+
+def asks(site: QuestionSite, *agents: str) -> list[str]:
+    """Let each agent ask a person, and return the ids of the requests."""
+    for agent in agents:
+        play(site.engine, propose(0, agent, f"of-{agent}", "push", text="git push"))
+    return [request.id for request in site.engine.approvals.pending()]
+
+
+async def test_every_question_on_the_bus_has_a_path(site: QuestionSite) -> None:
+    with pytest.raises(CommandRefused) as refused:
+        site.runner.question(LOCAL_OPERATOR, {"command": "?"}, lambda _answer: None)
+
+    known = str(refused.value).partition(" is not one of ")[2].split(", ")
+    assert {path.command for path in PATHS.values()} == set(known) - WITHOUT_PATH
+    assert set(known) > WITHOUT_PATH
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_parameters_of_a_path_are_the_fields_of_the_contract(path: str) -> None:
+    command, asked, _ = PATHS[path]
+
+    assert MESSAGES[f"query_{command}"].__struct_fields__ == asked.__struct_fields__
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if "{" not in path])
+async def test_every_question_without_an_id_is_answered(site: QuestionSite, path: str) -> None:
+    heard = await site.ask(path)
+
+    assert (heard.status, heard.content["ok"]) == (200, True)
+    assert heard.headers["Cache-Control"] == "no-store"
+    assert heard.headers["Content-Type"].startswith("application/json")
+
+
+async def test_parameters_are_the_fields_of_the_question(site: QuestionSite) -> None:
+    asks(site, "code", "ops", "web")
+
+    page = await site.ask("/agents?limit=1&after=code")
+    of_one = await site.ask("/requests?agent=ops&limit=5")
+
+    assert [row["agent"] for row in page.content["agents"]] == ["ops"]
+    assert [row["agent"] for row in of_one.content["requests"]] == ["ops"]
+
+
+async def test_a_parameter_of_the_path_is_a_field_too(site: QuestionSite) -> None:
+    (ref,) = asks(site, "code")
+
+    heard = await site.ask(f"/requests/{ref}")
+
+    assert heard.content["request"]["id"] == ref
+
+
+async def test_a_decision_is_explained(site: QuestionSite) -> None:
+    events = play(site.engine, propose(0, id="p1"))
+    site.audit.append([encode(event) for event in events], events[-1].seq)
+
+    by_id = await site.ask("/decisions/p1")
+    last = await site.ask("/agents/code/explain")
+
+    assert (by_id.status, by_id.content["ok"]) == (200, True)
+    assert last.content["decisions"] == by_id.content["decisions"]
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/agents?limit=many", 'limit is "many"; expected `int`, got `str`'),
+        ("/agents?limit=0", 'limit is "0"; expected `int` >= 1'),
+        ("/requests?limit=1001", 'limit is "1001"; expected `int` <= 1000'),
+        ("/outbox?state=lost", 'state is "lost"; it must be one of '),
+        ("/agents?limt=5", "'limt' is no parameter of /api/v1/agents, which has limit, after"),
+        ("/budgets?agent=code", "'agent' is no parameter of /api/v1/budgets, which has none"),
+        ("/decisions/p1?last=code", "'last' is no parameter of /api/v1/decisions/p1"),
+        ("/requests/r1?id=r2", "'id' is no parameter of /api/v1/requests/r1, which has none"),
+        ("/agents?limit=1&limit=2", "'limit' stands there twice"),
+        ("/agents?command=stop", "'command' is no parameter"),
+        ("/safe-mode?agent=a%20b", "'a b' is not a name of an agent"),
+    ],
+)
+async def test_what_is_wrong_with_a_parameter_is_said(
+    site: QuestionSite, path: str, error: str
+) -> None:
+    heard = await site.ask(path)
+
+    assert (heard.status, heard.content["ok"], heard.content["code"]) == (400, False, "invalid")
+    assert error in heard.content["error"]
+
+
+@pytest.mark.parametrize("path", ["/requests/req_0", "/decisions/nothing", "/preview?request=r"])
+async def test_what_is_not_there_is_not_found(site: QuestionSite, path: str) -> None:
+    heard = await site.ask(path)
+
+    assert (heard.status, heard.content["code"]) == (404, "not_found")
+
+
+async def test_who_asks_more_than_a_share_waits(site: QuestionSite) -> None:
+    site.limits.charge(LOCAL_OPERATOR, SAVED_S + 0.1)
+
+    heard = await site.ask("/agents")
+
+    assert (heard.status, heard.content["code"]) == (429, "rate_limit")
+    assert heard.content["retry_after_s"] > 1.0
+    assert heard.headers["Retry-After"] == str(math.ceil(heard.content["retry_after_s"]))
+
+
+async def test_what_answering_took_is_charged(
+    site: QuestionSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charged: list[str] = []
+    monkeypatch.setattr(site.limits, "charge", lambda name, _seconds: charged.append(name))
+
+    await site.ask("/agents")
+
+    assert charged == [LOCAL_OPERATOR]
+
+
+async def test_the_daemons_trouble_is_said(site: QuestionSite) -> None:
+    site.problem = "the disk is full"
+
+    heard = await site.ask("/status")
+
+    assert (heard.status, heard.content["code"]) == (503, "unavailable")
+    assert heard.content["error"] == "nothing is allowed: the disk is full"
+    assert heard.headers["Retry-After"] == "1"
+
+
+async def test_a_daemon_that_may_be_displaced_answers_nothing(site: QuestionSite) -> None:
+    site.displaced = True
+
+    heard = await site.ask("/agents")
+
+    assert heard.status == 503
+    assert heard.content["error"] == "another daemon may write the journal by now"
+    assert len(site.mailbox) == 0
+
+
+async def test_nobody_waits_for_ever(stuck: QuestionSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(question_routes, "PATIENCE_S", 0.02)
+    unsaid = await stuck.ask("/agents")
+    stuck.problem = "the journal has not answered for 2.0 s"
+    said = await stuck.ask("/agents")
+
+    assert (unsaid.status, unsaid.content["error"]) == (503, "no answer came within 0.02 s")
+    assert (said.status, said.content["error"]) == (503, stuck.problem)
+
+
+async def test_no_more_wait_than_on_the_bus_and_who_gave_up_leaves_nothing_behind(
+    stuck: QuestionSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question_routes, "PATIENCE_S", 0.0)
+    given_up = [await stuck.ask("/agents") for _ in range(MAX_WAITING)]
+    refused = await stuck.ask("/agents")
+    waiting = len(stuck.mailbox)
+    monkeypatch.undo()
+    while (question := stuck.mailbox.take_question()) is not None:
+        question.deliver(late=False)
+
+    assert {heard.status for heard in given_up} == {503}
+    assert refused.status == 429
+    assert waiting == MAX_WAITING
+    assert stuck.limits.admit(LOCAL_OPERATOR, 0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}],
+    ids=["by fetch", "by origin"],
+)
+async def test_pages_of_other_sites_are_told_nothing(
+    site: QuestionSite, headers: dict[str, str]
+) -> None:
+    heard = await site.ask("/agents", **headers)
+
+    assert (heard.status, heard.content["code"]) == (403, "other_site")
+
+
+async def test_nobody_is_heard_without_the_bearer(site: QuestionSite) -> None:
+    async with (
+        aiohttp.ClientSession() as browser,
+        browser.get(f"{site.url}/api/v1/status") as response,
+    ):
+        assert response.status == 401
+        assert "WWW-Authenticate" in response.headers
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_nothing_but_looking_is_allowed(site: QuestionSite, method: str) -> None:
+    assert (await site.ask("/agents", method)).status == 405
+
+
+async def test_what_is_no_question_is_not_found(site: QuestionSite) -> None:
+    assert (await site.ask("/nothing")).status == 404

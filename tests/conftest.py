@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Final
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from safetyd.host import ENDPOINT, Endpoint
+from tests.forked_process import ForkedProcess
 from tests.postgres_server import postgres, schema  # noqa: F401 - fixtures for all
 from tests.servers import client, jetstream  # noqa: F401 - fixtures for all
 
@@ -97,6 +99,7 @@ class RunningDaemon:
         variables: Mapping[str, str] | None = None,
         *,
         wait: bool = True,
+        forked: bool = True,
     ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
@@ -104,7 +107,8 @@ class RunningDaemon:
         self.config_path.write_text(config_toml + ("" if "[web]" in config_toml else WEB))
         self._log = directory / "log"
         self._variables = dict(variables or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._forked = forked and MEASURED not in os.environ
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.launch()
         if wait:
             self.wait_until_ready()
@@ -127,13 +131,8 @@ class RunningDaemon:
         """Return at once, whatever becomes of it."""
         options = ["--config", str(self.config_path), "--data-dir", str(self.data_dir)]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "safetyd", "run", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment(**self._variables),
-            )
+            start = ForkedProcess if self._forked else _imported
+            self._process = start(("run", *options), log, environment(**self._variables))
 
     def stop(self) -> int:
         """End it as a service manager would; return its exit code."""
@@ -206,7 +205,19 @@ def safetyd(*arguments: str, stdin: str = "", **variables: str) -> subprocess.Co
     )
 
 
-def _out(process: subprocess.Popen[bytes]) -> IO[bytes]:
+def _imported(
+    arguments: Sequence[str], log: IO[bytes], variables: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "safetyd", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        env=variables,
+    )
+
+
+def _out(process: subprocess.Popen[bytes] | ForkedProcess) -> IO[bytes] | Connection:
     assert process.stdout is not None
     return process.stdout
 
@@ -218,10 +229,10 @@ def _factory(directories: pytest.TempPathFactory) -> Iterator[StartDaemon]:
     started: list[RunningDaemon] = []
 
     def start(
-        config_toml: str = "", variables: Mapping[str, str] | None = None, *, wait: bool = True
+        config_toml: str = "", variables: Mapping[str, str] | None = None, **how: bool
     ) -> RunningDaemon:
         directory = directories.mktemp("daemon")
-        started.append(RunningDaemon(directory, config_toml, variables, wait=wait))
+        started.append(RunningDaemon(directory, config_toml, variables, **how))
         return started[-1]
 
     yield start
@@ -231,7 +242,7 @@ def _factory(directories: pytest.TempPathFactory) -> Iterator[StartDaemon]:
 
 @pytest.fixture
 def start_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartDaemon]:
-    """`start_daemon(config_toml="", variables={}, wait=True)` gives a `RunningDaemon`."""
+    """`start_daemon(config_toml="", variables={}, wait=True, forked=True)`: a `RunningDaemon`."""
     yield from _factory(tmp_path_factory)
 
 

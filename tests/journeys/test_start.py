@@ -65,7 +65,7 @@ def imports(daemon: RunningDaemon, library: str) -> bool:
 def test_sighup_before_the_daemon_is_ready_is_a_reload_once_it_is(
     start_daemon: StartDaemon,
 ) -> None:
-    daemon = start_daemon(wait=False)
+    daemon = start_daemon(wait=False, forked=False)
     until(lambda: imports(daemon, "re2"))
 
     os.kill(daemon.pid, signal.SIGHUP)

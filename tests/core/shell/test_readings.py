@@ -37,6 +37,11 @@ PROJECT = Project("/home/me/project")
         ("ls | [[ a ]] > x y", "it has words where none belong"),
         ("case x in&esac", "cannot be read"),
         ("{ }", "cannot be read"),
+        # The parser would look for these beyond the end of a table, and could end the daemon.
+        *(
+            (f"echo {brace}", "right behind a brace")
+            for brace in ("{日", "{1東}", "{1..𝟙}", "a{..Ā")
+        ),
     ],
 )
 def test_what_stops_says_why(text: str, why: str) -> None:
@@ -56,6 +61,7 @@ def test_what_stops_says_why(text: str, why: str) -> None:
             "trap 'ls' EXIT; X=1",
         ),
         *("case x in a) ls ;; esac", 'echo "\\$x"', "ls -la # all", "env", "env A=1", "echo ''"),
+        *("echo {é,ÿ} {a日,b}", "echo '日本' 東京"),
     ],
 )
 def test_what_works_in_the_project_passes(text: str) -> None:

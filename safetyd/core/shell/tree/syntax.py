@@ -39,6 +39,9 @@ _GOING_ON: Final = frozenset(
     }
 )
 _quotes = re.compile(rb"[\\'\"]").sub
+# tree-sitter-bash 0.25 calls C's isdigit with whatever stands here: above U+00FF that reads memory
+# which is not its own, and may end the process.
+_ends_the_parser = re.compile(rb"\{[0-9]*(?:\.\.[0-9]*)?[\xc4-\xff]").search
 # A subscript with a substitution: arithmetic runs it, also where it stands in a variable.
 counts_by_running = re.compile(r"\w\[[^]]*(?:\$\(|`)").search
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
@@ -63,6 +66,8 @@ def tree(text: bytes) -> Node:
     """Return the root of the tree of a text."""
     if len(text) > MAX_BYTES:
         raise Unreadable(f"is longer than {MAX_BYTES // 1024} KiB")
+    if not text.isascii() and _ends_the_parser(text):
+        raise Unreadable("cannot be read: it has a letter that is not Latin right behind a brace")
     if len(text) > _LONG:
         _check_effort(text)
     root = _parser.parse(text).root_node

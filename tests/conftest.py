@@ -107,7 +107,9 @@ class RunningDaemon:
         self.config_path.write_text(config_toml + ("" if "[web]" in config_toml else WEB))
         self._log = directory / "log"
         self._variables = dict(variables or {})
-        self._forked = forked and MEASURED not in os.environ
+        # What Python reads at its own start cannot be given to a fork.
+        told_python = MEASURED in os.environ or "PYTHONPATH" in self._variables
+        self._forked = forked and not told_python
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.launch()
         if wait:

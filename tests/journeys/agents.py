@@ -85,9 +85,12 @@ class History:
                     raise AssertionError(f"not heard within {PATIENCE_S} s; the last was {last}")
 
     def until_allowed(self) -> Heard:
-        """Return the next allow whose question was sent from now on."""
+        """Return the next allow whose question was sent from now on.
+
+        Who had the name before may have asked something that is only answered now.
+        """
         now = time.monotonic()
-        return self.until(lambda h: h.decision.allowed and self.sent[h.id] > now)
+        return self.until(lambda h: h.decision.allowed and self.sent.get(h.id, now) > now)
 
 
 class Agent:

@@ -40,7 +40,7 @@ PROJECT = Project("/home/me/project")
         # The parser would look for these beyond the end of a table, and could end the daemon.
         *(
             (f"echo {brace}", "right behind a brace")
-            for brace in ("{日", "{1東}", "{1..𝟙}", "a{..Ā")
+            for brace in ("{日", "{1東}", "{1..本}", "a{..Ā")
         ),
     ],
 )

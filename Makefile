@@ -12,8 +12,9 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 # Every process of a run would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run demo test quick fuzz style check types format lint contracts generated locked vendored bench \
-        docs lock coverage-of-seeds clean
+CHECKS := types format lint contracts generated locked vendored
+
+.PHONY: run demo test quick fuzz style check $(CHECKS) rewritten bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -21,7 +22,8 @@ run: $(READY)
 demo: $(READY)
 	@$(BIN)/safetyd demo $(ARGS)
 
-test: check
+test: $(TOOLS)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS) rewritten
 	@./tests/system-packages
 	@./tests/run $(ARGS)
 
@@ -38,8 +40,7 @@ style: $(TOOLS)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types format lint contracts
 
 check: $(TOOLS)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
-	    types format lint contracts generated locked vendored
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS)
 
 types:
 	$(BIN)/mypy
@@ -61,6 +62,11 @@ locked:
 
 vendored:
 	$(BIN)/python -m tests.vendored_assets
+
+# Whoever imports a test module first rewrites its assertions, which takes longer than all the rest
+# of collecting. Done once, no worker of a run does it again.
+rewritten:
+	@$(BIN)/python -m pytest --collect-only -q -p no:cacheprovider >/dev/null
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -29,7 +29,10 @@ class FolderChanges(NamedTuple):
 
 
 class IndexedFolder:
-    """A folder beside an index. `git` has its work tree and that index; `within` narrows it."""
+    """A folder beside an index. `git` has its work tree and that index; `within` narrows it.
+
+    The index is in git's own folder, and nobody else uses it meanwhile.
+    """
 
     def __init__(self, git: Git, top: Path, within: str) -> None:
         self.git = git
@@ -55,7 +58,8 @@ class IndexedFolder:
             try:
                 self._take(self.changes())
             except GitFailed as exc:
-                # A file that became shorter while git read it ends git.
+                # A file that became shorter while git read it ends git, which leaves its lock.
+                (self.git.folder / "index.lock").unlink(missing_ok=True)
                 if left == 1:
                     raise HistoryError(f"{exc}; files may change while they are read") from exc
             else:

@@ -14,7 +14,7 @@ from safetyd.client import SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.asking_agent import Asker, review
-from tests.journeys.control_room import Room, cut_stream
+from tests.journeys.control_room import Room, cut_stream, hold
 from tests.journeys.people import control, query
 from tests.web.browser import WAIT_MS
 
@@ -183,6 +183,38 @@ async def test_killed_daemon_turns_the_page_grey_and_it_comes_back_with_what_was
         await expect(page.locator("#stale")).to_be_hidden()
         await expect(page.locator(f"#row-{asked['request_id']}")).to_be_visible()
         review(daemon, "deny", asked["request_id"])
+
+
+async def test_the_page_after_a_stop_shows_who_acknowledges_it_later(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    with Asker(daemon, "late") as agent:
+        agent.ask("propose", {"type": "read_file", "text": "notes.txt", "id": "late-1"})
+        async with room.visit() as page:
+            await hold(page, STOP)
+            answers = page.locator("#main dl")
+            await expect(answers).to_contain_text("acknowledgednobody yet")
+            (stop,) = query(daemon, "status")["stop"]["stops"]
+            agent.ask("telemetry", {"type": "heartbeat", "stop_epoch": stop["epoch"]})
+
+            await expect(answers).to_contain_text("acknowledgedlate")
+            control(daemon, "resume")
+            await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
+
+
+async def test_a_page_behind_a_link_of_another_page_changes_by_itself(
+    daemon: RunningDaemon, room: Room
+) -> None:
+    with Asker(daemon, "linked") as agent:
+        agent.ask("propose", {"type": "read_file", "text": "first.txt", "id": "linked-1"})
+        async with room.visit("/agents") as page:
+            await page.click("main a[href='/agents/linked']")
+            await page.wait_for_url("**/agents/linked")
+            await expect(page.locator("main")).to_contain_text("first.txt")
+            agent.ask("propose", {"type": "read_file", "text": "second.txt", "id": "linked-2"})
+
+            await expect(page.locator("main")).to_contain_text("second.txt")
+            await expect(page).to_have_title("linked · safetyd")
 
 
 async def test_stop_that_nobody_hears_says_so_and_what_to_type(

@@ -15,6 +15,11 @@
     !(old.dataset?.series && old.dataset.series === fresh.dataset?.series) &&
     !(old.tagName === "TIME" && old.dateTime === fresh.dateTime);
 
+  const put = (id, html) => {
+    if (id === "main" && document.querySelector("[data-pause][aria-pressed=true]")) return;
+    const part = document.getElementById(id); // as the context it has the extension that morphs
+    htmx.swap(part, html, { swapStyle: "morph:innerHTML" }, { contextElement: part });
+  };
   // One stream for the page that is shown: the one of the page before it ends.
   let stream;
   htmx.createEventSource = (url) => {
@@ -24,6 +29,8 @@
       document.getElementById("beat").textContent = event.data;
       fresh(FRESH_MS);
     });
+    // Not by sse-swap: parts outlive their stream where a link inside of them was followed.
+    for (const id of ["bar", "main", "title"]) stream.addEventListener(id, (event) => put(id, event.data));
     stream.addEventListener("rows", (event) => {
       document.dispatchEvent(new CustomEvent("safetyd:rows", { detail: event.data }));
     });
@@ -41,7 +48,7 @@
   };
   const fresh = (ms) => { heard = Date.now(); lasts = ms; show(); };
   const title = () => {
-    const shown = document.getElementById("tab")?.textContent.trim();
+    const shown = document.getElementById("title")?.textContent.trim();
     const count = document.querySelector("#bar .pending.some")?.textContent.match(/\d+/);
     if (shown) document.title = `${count ? `(${count}) ` : ""}${shown} · safetyd`;
   };
@@ -57,11 +64,7 @@
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (heard !== before) return; // the stream is back, and what it says is newer
-      for (const id of ["bar", "main"]) {
-        const part = page.getElementById(id);
-        const held = id === "main" && document.querySelector("[data-pause][aria-pressed=true]");
-        if (part && !held) htmx.swap(`#${id}`, part.innerHTML, { swapStyle: "morph:innerHTML" });
-      }
+      for (const part of page.querySelectorAll("#bar, #main")) put(part.id, part.innerHTML);
       fresh(POLL_MS + 1000);
     } catch { lasts = 0; /* it is grey */ }
   };

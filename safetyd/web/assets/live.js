@@ -16,9 +16,12 @@
     !(old.tagName === "TIME" && old.dateTime === fresh.dateTime);
 
   const put = (id, html) => {
-    if (id === "main" && document.querySelector("[data-pause][aria-pressed=true]")) return;
-    const part = document.getElementById(id); // as the context it has the extension that morphs
-    htmx.swap(part, html, { swapStyle: "morph:innerHTML" }, { contextElement: part });
+    const part = document.getElementById(id);
+    const held = id === "main" && document.querySelector("[data-pause][aria-pressed=true]");
+    if (!part || held) return;
+    const swapStyle = id === "title" ? "innerHTML" : "morph:innerHTML"; // words alone cannot be morphed
+    htmx.swap(part, html, { swapStyle }, { contextElement: part });
+    title();
   };
   // One stream for the page that is shown: the one of the page before it ends.
   let stream;
@@ -31,9 +34,8 @@
     });
     // Not by sse-swap: parts outlive their stream where a link inside of them was followed.
     for (const id of ["bar", "main", "title"]) stream.addEventListener(id, (event) => put(id, event.data));
-    stream.addEventListener("rows", (event) => {
-      document.dispatchEvent(new CustomEvent("safetyd:rows", { detail: event.data }));
-    });
+    stream.addEventListener("rows", ({ data }) =>
+      document.dispatchEvent(new CustomEvent("safetyd:rows", { detail: data })));
     return stream;
   };
 

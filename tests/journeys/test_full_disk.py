@@ -257,15 +257,19 @@ def leave(filler: Path, free_mib: int) -> None:
         file.write(bytes(room))
 
 
+def metrics(daemon: RunningDaemon) -> str:
+    with urllib.request.urlopen(f"{daemon.endpoint.web}/metrics") as page:
+        return str(page.read().decode())
+
+
 def assert_told_of(daemon: RunningDaemon, title: str, level: int) -> None:
     """Status and metrics say it too, each in its own words."""
     said = daemon.safetyd("status").stdout.splitlines()
     assert said[0].startswith(f"{title}: the disk at {daemon.data_dir} is "), said
     assert said[1].startswith("  safetyd has "), said
-    with urllib.request.urlopen(f"{daemon.endpoint.web}/metrics") as page:
-        metrics = page.read().decode()
-    assert f"\nsafetyd_disk_level {level}.0\n" in metrics
-    assert '\nsafetyd_data_bytes{part="journal"} ' in metrics
+    # They are made at most once a second.
+    until(lambda: f"\nsafetyd_disk_level {level}.0\n" in metrics(daemon))
+    assert '\nsafetyd_data_bytes{part="journal"} ' in metrics(daemon)
 
 
 @pytest.mark.journey

@@ -16,6 +16,11 @@ from safetyd.journal.mailbox import Envelope, Mailbox
 REPLY = b"_R_.test.1"
 
 
+def never_fails() -> None:
+    """Stand where an envelope reports a failure that the test does not expect."""
+    raise AssertionError("the question or command failed")
+
+
 class Said(NamedTuple):
     subject: str
     fields: dict[str, Any]

@@ -38,6 +38,7 @@ from safetyd.journal.mailbox import CommandEnvelope, EventEnvelope, Mailbox, Que
 from safetyd.monitoring.metrics import Metrics
 
 NOBODY: Final = "unknown"
+_FAILED: Final = "safetyd could not answer this; its log says why"
 STALE_S: Final = 3.0
 # Health is asked for once per burst of messages, not for each.
 LOOK_S: Final = 0.005
@@ -131,8 +132,7 @@ class AgentService:
             envelope.publisher.decide(b"", decision)
         elif envelope.permission:
             envelope.publisher.decide(b"", decision)
-            request = self._answers.request(decision)
-            envelope.publisher.answer(envelope.reply, result(decision, request))
+            envelope.publisher.answer(envelope.reply, result(decision, envelope.request))
         else:
             envelope.publisher.decide(envelope.reply, decision)
         self._metrics.decided(decision, now - envelope.received)
@@ -168,7 +168,9 @@ class AgentService:
             self._publisher.answer(reply, not_granted(cause, reason))
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
-        self._mailbox.put(CommandEnvelope(plan, partial(self._claimed, agent, wanted.id, reply)))
+        told = partial(self._claimed, agent, wanted.id, reply)
+        failed = partial(told, not_granted("unavailable", _FAILED))
+        self._mailbox.put(CommandEnvelope(plan, told, failed))
 
     def _claimed(self, agent: str, id_: str, reply: bytes, answer: ClaimResult) -> None:
         self._commits.after(agent, id_, partial(self._answer_claim, agent, reply, answer))
@@ -184,7 +186,10 @@ class AgentService:
         def answer(engine: Engine, _moment: Moment) -> object:
             return asked_about(engine, agent, ask)
 
-        return QuestionEnvelope(answer, lambda found: self._publisher.answer(reply, found))
+        told = partial(self._publisher.answer, reply)
+        return QuestionEnvelope(
+            answer, told, failed=partial(told, not_permitted("unavailable", _FAILED))
+        )
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:
         self._count(agent, cause, reason)
@@ -192,11 +197,11 @@ class AgentService:
 
     def _holds(self, envelope: ProposalEnvelope) -> bool:
         """Let a reply wait for a person, if that is wished."""
-        if not envelope.proposal.wait or not envelope.reply:
+        if not envelope.proposal.wait or not envelope.reply or envelope.request is None:
             return False
         shape = result if envelope.permission else None
         held = HeldReply(envelope.publisher, envelope.reply, shape)
-        return self._answers.hold(envelope.agent, envelope.proposal.id or "", held)
+        return self._answers.hold(envelope.request, envelope.proposal.id or "", held)
 
     def _accept(self, agent: str, reply: bytes, payload: bytes) -> None:
         try:

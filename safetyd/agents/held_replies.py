@@ -9,9 +9,8 @@ import msgspec
 from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.bus.publisher import Publisher
+from safetyd.core.approvals.final_decisions import Conclusion
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
-from safetyd.core.events.event import Event
 from safetyd.core.guards.stop import describe
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
@@ -34,43 +33,32 @@ class HeldReplies:
 
     def __init__(
         self,
-        engine: Engine,
         publishers: Mapping[bool, Publisher],
         stop_flag: StopFlag,
         commits: CommitsBefore = NO_COMMITS,
     ) -> None:
         self._commits = commits
-        self._engine = engine
         self._stop_flag = stop_flag
         self._publishers = publishers  # by whether an agent is keyless
         self._held: dict[tuple[str, str], list[HeldReply]] = {}
 
-    def hold(self, agent: str, id_: str, held: HeldReply) -> bool:
-        """Answer when the request that a proposal is part of has ended, if it is part of one."""
-        if self._engine.approvals.of_proposal(agent, id_) is None:
+    def hold(self, request: Request, id_: str, held: HeldReply) -> bool:
+        """Answer when `request` has ended, if it then answers the proposal `id_`."""
+        if id_ not in (request.asked.id, *request.joined):
             return False
-        waiting = self._held.setdefault((agent, id_), [])
+        waiting = self._held.setdefault((request.agent, id_), [])
         waiting.append(held)
         del waiting[:-MAX_HELD]
         return True
-
-    def request(self, decision: Decision) -> Request | None:
-        """Return the request that a decision is about."""
-        return self._engine.approvals.find(decision.request_id or "")
 
     def waits(self, request: Request) -> bool:
         """Say whether somebody waits for the first answer to a request."""
         return (request.agent, request.asked.id) in self._held
 
-    def observe(self, events: Sequence[Event]) -> None:
-        """Tell what was journalled: every proposal of a request that has ended."""
-        engine = self._engine
-        for event in events:
-            for request in engine.concluded(event):
-                for id_ in (request.asked.id, *request.joined):
-                    decision = engine.recall.last(request.agent, id_)
-                    if decision is not None:
-                        self._tell_in_time(decision, request)
+    def conclude(self, given: Sequence[Conclusion]) -> None:
+        """Send final answers that have become durable."""
+        for request, decision in given:
+            self._tell_in_time(decision, request)
 
     def _tell_in_time(self, decision: Decision, request: Request) -> None:
         """Let an allow wait for the commit before it."""

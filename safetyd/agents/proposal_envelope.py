@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from safetyd.agents.pricing import PriceList
 from safetyd.bus.publisher import Publisher
 from safetyd.clock import uptime
+from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event, Moment
@@ -26,6 +27,7 @@ class ProposalEnvelope:
         "publisher",
         "received",
         "reply",
+        "request",
         "resolved",
         "sent",
         "size",
@@ -59,6 +61,7 @@ class ProposalEnvelope:
         self.resolved = resolved
         self.received = uptime()
         self.decision: Decision | None = None
+        self.request: Request | None = None  # the one that the decision names, as it was then
 
     def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
         self.decision, events = engine.decide(
@@ -74,6 +77,8 @@ class ProposalEnvelope:
             ),
             permission=self.permission,
         )
+        if self.decision.request_id is not None:
+            self.request = engine.approvals.find(self.decision.request_id)
         return events
 
     def deliver(self, *, late: bool) -> None:

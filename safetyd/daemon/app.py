@@ -97,7 +97,7 @@ class App:
         of = self._of
         self._history = FileHistory(of, self._engine, self._flush)
         commits = self._history.commits
-        self._held = HeldReplies(self._engine, self._agent_publishers, self._stop_flag, commits)
+        self._held = HeldReplies(self._agent_publishers, self._stop_flag, commits)
         with host.files_needed(of.data_dir):
             self._notifier = Notifier(
                 of.settings,
@@ -155,9 +155,9 @@ class App:
             of.journal,
             of.audit,
             of.clock,
+            conclude=self._held.conclude,
             outlets=(
                 self._stop.follow,
-                self._held.observe,
                 self._written.observe,
                 self._metrics.observe,
                 EventLog().observe,

@@ -8,19 +8,20 @@ append is written, or another daemon owns the journal and this one ends.
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from safetyd.clock import Clock, uptime
+from safetyd.core.approvals.final_decisions import Conclusion
 from safetyd.core.engine.engine import Checkpoint, Engine
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.event import Event
 from safetyd.journal.audit import Audit
 from safetyd.journal.mailbox import STALLED_S, Envelope, Mailbox
-from safetyd.journal.stream import MAX_BATCH_BYTES, Append, Journal
+from safetyd.journal.stream import MAX_BATCH_BYTES, Append
 
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
 RESTS: Final = 3.0  # times as long as a slice of a question took
@@ -31,6 +32,7 @@ INPUT_BYTES: Final = 80 * 1024
 log = logging.getLogger("safetyd.writer")
 
 Outlet = Callable[[Sequence[Event]], None]
+Conclude = Callable[[Sequence[Conclusion]], None]
 
 
 def _ignore(_seconds: float, _events: int) -> None: ...
@@ -39,11 +41,30 @@ def _ignore(_seconds: float, _events: int) -> None: ...
 def _nothing() -> None: ...
 
 
+def _tell_nobody(_given: Sequence[Conclusion]) -> None: ...
+
+
+class AppendOnly(Protocol):
+    """The end of a journal, as whoever writes it sees it."""
+
+    last: int  # the stream sequence of the newest batch that is known to be written
+    problem: str  # why what is under way is not written yet
+
+    def send(self, batch: bytes) -> Append:
+        """Send a batch that follows all that were sent before."""
+        ...
+
+    async def settle(self, append: Append) -> int:
+        """Return the stream sequence once the batch is durable."""
+        ...
+
+
 class Batch:
-    """Lines that are written together, and the envelopes that wait for it."""
+    """Lines that are written together, and everything that leaves once they are durable."""
 
     def __init__(self) -> None:
         self.envelopes: list[Envelope] = []
+        self.conclusions: list[Conclusion] = []
         self.events: list[Event] = []
         self.lines: list[bytes] = []
         self.bytes = 0
@@ -83,10 +104,11 @@ class CommitLoop:
         self,
         mailbox: Mailbox,
         engine: Engine,
-        journal: Journal,
+        journal: AppendOnly,
         audit: Audit,
         clock: Clock,
         *,
+        conclude: Conclude = _tell_nobody,
         outlets: Sequence[Outlet] = (),
         appended: Callable[[float, int], None] = _ignore,
         flush: Callable[[], None] = _nothing,
@@ -100,6 +122,7 @@ class CommitLoop:
         self._filled = anyio.Event()
         self._room = anyio.Event()
         self._freeze: Callable[[int, Frozen], None] | None = None
+        self._conclude = conclude  # receives the final answers of requests
         self._outlets = outlets
         self._appended = appended  # hears how long an append took, and of how many events
         self._flush = flush  # lets the answers of a batch leave
@@ -172,6 +195,7 @@ class CommitLoop:
         while not batch.full and (envelope := self.mailbox.take()) is not None:
             batch.add(envelope.open(engine, moment))
             batch.envelopes.append(envelope)
+        batch.conclusions += engine.take_conclusions()
 
     def _open_question(self) -> None:
         """Go on with one question, so that proposals wait for a slice of it at most."""
@@ -209,6 +233,7 @@ class CommitLoop:
         late = uptime() - began > ALLOW_LEAVES_WITHIN_S
         for envelope in batch.envelopes:
             envelope.deliver(late=late)
+        self._conclude(batch.conclusions)
         self._flush()
         for outlet in self._outlets:
             outlet(batch.events)

@@ -1,7 +1,13 @@
-"""Everything that waits for the engine, in order, and the envelopes that it waits in."""
+"""Everything that waits for the engine, in order, and the envelopes that it waits in.
 
+A question or a command only reads the engine before anything is journalled, so one that raises is
+logged, its sender is told that it failed, and the daemon goes on.
+"""
+
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import anyio
@@ -22,6 +28,8 @@ Slices = Generator[None, Moment, msgspec.Struct]
 
 Ask = Callable[[Engine, Moment], msgspec.Struct | Slices]
 _encode = msgspec.json.Encoder().encode
+
+log = logging.getLogger("safetyd.mailbox")
 
 
 class Envelope(Protocol):
@@ -148,19 +156,27 @@ class QuestionEnvelope:
     size = 256
 
     def __init__(
-        self, ask: Callable[[Engine, Moment], object], told: Callable[[object], None]
+        self,
+        ask: Callable[[Engine, Moment], object],
+        told: Callable[[object], None],
+        failed: Callable[[], None],
     ) -> None:
         self.received = uptime()
         self._ask = ask
+        self._deliver: Callable[[], None] = failed
         self._told = told
-        self._answer: object = None
 
     def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        self._answer = self._ask(engine, moment)
+        try:
+            answer = self._ask(engine, moment)
+        except Exception:
+            log.exception("a question could not be answered")
+        else:
+            self._deliver = partial(self._told, answer)
         return ()
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
-        self._told(self._answer)
+        self._deliver()
 
 
 class InquiryEnvelope:
@@ -172,27 +188,35 @@ class InquiryEnvelope:
     size = 256
 
     def __init__(
-        self, ask: Ask, told: Callable[[msgspec.Raw], None], spent: Callable[[float], None]
+        self,
+        ask: Ask,
+        told: Callable[[msgspec.Raw], None],
+        failed: Callable[[], None],
+        spent: Callable[[float], None],
     ) -> None:
         self.received = uptime()
         self.done = False
         self._ask = ask
         self._told = told
+        self._deliver: Callable[[], None] = failed
         self._spent = spent
         self._slices: Slices | None = None
-        self._answer = msgspec.Raw()
 
     def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
         begun = worked()
-        found = self._next(engine, moment)
-        if found is not None:
-            self._answer = msgspec.Raw(_encode(found))
+        try:
+            found = self._next(engine, moment)
+            if found is not None:
+                self._deliver = partial(self._told, msgspec.Raw(_encode(found)))
+                self.done = True
+        except Exception:
+            log.exception("a question could not be answered")
             self.done = True
         self._spent(worked() - begun)
         return ()
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
-        self._told(self._answer)
+        self._deliver()
 
     def _next(self, engine: Engine, moment: Moment) -> msgspec.Struct | None:
         """Return what is answered, None if only a slice of it was made."""
@@ -219,16 +243,25 @@ class CommandEnvelope(Generic[Answer_co]):
 
     size = 256
 
-    def __init__(self, plan: Plan[Answer_co], told: Callable[[Answer_co], None]) -> None:
+    def __init__(
+        self,
+        plan: Plan[Answer_co],
+        told: Callable[[Answer_co], None],
+        failed: Callable[[], None],
+    ) -> None:
         self.received = uptime()
         self._plan = plan
         self._told = told
-        self._carried: Carried[Answer_co] | None = None
+        self._deliver: Callable[[], None] = failed
 
     def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        self._carried = self._plan(engine, moment)
-        return [lasting for event in self._carried.events for lasting in engine.handle(event)]
+        try:
+            events, answer = self._plan(engine, moment)
+        except Exception:
+            log.exception("a command could not be carried out")
+            return ()
+        self._deliver = partial(self._told, answer)
+        return [lasting for event in events for lasting in engine.handle(event)]
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - what was done stays done
-        if self._carried is not None:
-            self._told(self._carried.answer)
+        self._deliver()

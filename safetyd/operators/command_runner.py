@@ -43,7 +43,7 @@ from safetyd.operators.commands import (
 )
 from safetyd.operators.explain import explain, today_of, untold
 from safetyd.operators.explain_search import ExplainQuestion, search
-from safetyd.operators.replies import DONE, Done, refused
+from safetyd.operators.replies import DONE, INTERNAL_ERROR, Done, refused
 from safetyd.operators.report_access import ReportAccess, ReportQuestion
 from safetyd.operators.reviews import Review, read_review
 from safetyd.operators.views.agent_page_view import AgentQuestion, agent
@@ -194,7 +194,8 @@ class CommandRunner:
             case str(command) if begin := self._around.aside.commands.get(command):
                 self._tasks.start_soon(self._told, begin(by, fields), told)
             case str(command) if plan := self._plans.get(command):
-                self._mailbox.put(CommandEnvelope(plan(by, fields), told))
+                failed = partial(told, INTERNAL_ERROR)
+                self._mailbox.put(CommandEnvelope(plan(by, fields), told, failed))
             case command:
                 own = ("stop", "resume", "reset", "reload", "session_end")
                 known = ", ".join((*own, *self._around.aside.commands, *self._plans))
@@ -313,13 +314,14 @@ class CommandRunner:
         told(await self._around.health())
 
     def _ask(self, by: str, told: Told, ask: Ask) -> None:
-        def answered(answer: msgspec.Raw) -> None:
+        def answered(answer: msgspec.Struct | msgspec.Raw) -> None:
             self._question_limits.end(by)
             told(answer)
 
         self._question_limits.begin(by)
         charge = partial(self._question_limits.charge, by)
-        self._mailbox.put_question(InquiryEnvelope(ask, answered, charge))
+        failed = partial(answered, INTERNAL_ERROR)
+        self._mailbox.put_question(InquiryEnvelope(ask, answered, failed, charge))
 
     def _list_decisions(self, by: str, asked: DecisionsQuestion, told: Told) -> None:
         recent = self._around.recent

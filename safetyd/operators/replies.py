@@ -30,6 +30,11 @@ Reply = Done | Refusal
 DONE: Final = Done(ok=True)
 
 
+INTERNAL_ERROR: Final = Refusal(
+    ok=False, error="safetyd could not answer this; its log says why", code="internal"
+)
+
+
 def refused(code: str, error: str) -> Refusal:
     return Refusal(ok=False, error=error, code=code)
 

@@ -8,6 +8,7 @@ import anyio
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan, QuestionEnvelope
+from safetyd.operators.replies import INTERNAL_ERROR
 
 PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
 
@@ -30,15 +31,22 @@ class GatewayReply:
     def __init__(self) -> None:
         self._arrived = anyio.Event()
         self._answer: object = None
+        self._failed = False
         self.given_up = False
 
     def told(self, answer: object) -> None:
         self._answer = answer
         self._arrived.set()
 
+    def failed(self) -> None:
+        self._failed = True
+        self._arrived.set()
+
     async def wait(self, patience_s: float) -> object:
         with anyio.move_on_after(patience_s):
             await self._arrived.wait()
+            if self._failed:
+                raise Unanswered(INTERNAL_ERROR.error)
             return self._answer
         self.given_up = True
         raise Unanswered(f"no answer came within {patience_s:g} s")
@@ -58,7 +66,7 @@ class EngineGateway:
         """Return the answer once all that it speaks of is durable."""
         self._check_open()
         reply = GatewayReply()
-        self._mailbox.put(QuestionEnvelope(ask, reply.told))
+        self._mailbox.put(QuestionEnvelope(ask, reply.told, reply.failed))
         return await self._heard(reply, PATIENCE_S)
 
     async def hear(
@@ -79,8 +87,8 @@ class EngineGateway:
         self._check_open()
         reply = GatewayReply()
         turn = GatewayTurn(plan, reply)
-        self._mailbox.put(CommandEnvelope(turn.plan, lambda _answer: None))
-        self._mailbox.put(QuestionEnvelope(then, reply.told))
+        self._mailbox.put(CommandEnvelope(turn.plan, lambda _answer: None, reply.failed))
+        self._mailbox.put(QuestionEnvelope(then, reply.told, reply.failed))
         try:
             after = await self._heard(reply, PATIENCE_S)
         except Unanswered as exc:

@@ -52,7 +52,7 @@ class Counter:
         self.metrics = Metrics("1")
         self.engine = Engine(Policy())
         self.problem = ""
-        self.answers = HeldReplies(self.engine, {keyless: self.captured.publisher}, self.stop_flag)
+        self.answers = HeldReplies({keyless: self.captured.publisher}, self.stop_flag)
         self.service = AgentService(
             self.captured.publisher,
             self.mailbox,

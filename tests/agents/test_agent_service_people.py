@@ -28,7 +28,7 @@ class Window(Counter):
     def approve(self, request_id: str) -> None:
         request = self.engine.approvals.find(request_id)
         assert request is not None
-        events = self.engine.handle(
+        self.engine.handle(
             Answered(
                 at=request.asked.at,
                 t=request.asked.t,
@@ -42,7 +42,7 @@ class Window(Counter):
                 waits=self.answers.waits(request),
             )
         )
-        self.answers.observe(events)
+        self.answers.conclude(self.engine.take_conclusions())
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from safetyd.agents.emergency_stop import StopFlag
-from safetyd.agents.held_replies import MAX_HELD, HeldReplies, HeldReply
+from safetyd.agents.held_replies import MAX_HELD, HeldReplies, HeldReply, Shape
 from safetyd.agents.permissions import result
 from safetyd.core.approvals.request import MAX_JOINED
 from safetyd.core.guards.stop import as_stop
@@ -20,21 +19,19 @@ class Room:
         self.queue = QueueStory()
         self.captured = CapturedPublisher(keyless=keyless)
         self.stop_flag = StopFlag()
-        self.answers = HeldReplies(
-            self.queue.engine, {keyless: self.captured.publisher}, self.stop_flag
-        )
+        self.answers = HeldReplies({keyless: self.captured.publisher}, self.stop_flag)
 
-    def hold(self, id_: str = "p1", reply: bytes = REPLY) -> bool:
-        return self.answers.hold("code", id_, HeldReply(self.captured.publisher, reply))
+    def hold(self, id_: str = "p1", reply: bytes = REPLY, shape: Shape | None = None) -> bool:
+        request = next(self.queue.engine.approvals.pending("code"))
+        return self.answers.hold(request, id_, HeldReply(self.captured.publisher, reply, shape))
 
     def denies(self, request_id: str | None, by: str = "alice") -> None:
         self.tells(lambda: self.queue.answers(1, request_id, "denied", by=by))
 
     def tells(self, act) -> None:
         """Let something happen, and tell of it as of what is written down."""
-        before = len(self.queue.journal)
         act()
-        self.answers.observe(self.queue.journal[before:])
+        self.answers.conclude(self.queue.engine.take_conclusions())
 
 
 async def test_who_waits_is_told_and_so_is_the_bus() -> None:
@@ -64,7 +61,7 @@ async def test_who_waits_is_told_once() -> None:
 async def test_a_reply_has_the_shape_that_was_asked_for() -> None:
     room = Room()
     asked = room.queue.asks(0, wait=True)
-    room.answers.hold("code", "p1", HeldReply(room.captured.publisher, REPLY, result))
+    room.hold(shape=result)
 
     room.tells(lambda: room.queue.answers(1, asked.request_id, words="go", waits=True))
 
@@ -142,14 +139,6 @@ async def test_what_has_no_connection_is_told_to_nobody(keyless: bool) -> None: 
     assert len(room.captured.said()) == (0 if keyless else 1)
 
 
-async def test_a_decision_knows_its_request() -> None:
-    room = Room()
-    asked = room.queue.asks(0)
-
-    assert room.answers.request(asked) is room.queue.request(asked.request_id)
-    assert room.answers.request(msgspec.structs.replace(asked, request_id=None)) is None
-
-
 async def test_an_allow_that_a_stop_overtook_does_not_leave() -> None:
     room = Room()
     asked = room.queue.asks(0, wait=True)
@@ -183,7 +172,7 @@ class LaterCommits:
 def room_with_commits() -> tuple[Room, LaterCommits]:
     room, commits = Room(), LaterCommits()
     publishers = {False: room.captured.publisher}
-    room.answers = HeldReplies(room.queue.engine, publishers, room.stop_flag, commits)
+    room.answers = HeldReplies(publishers, room.stop_flag, commits)
     return room, commits
 
 

@@ -33,7 +33,7 @@ from safetyd.journal.mailbox import (
     Slices,
 )
 from safetyd.journal.stream import MAX_BATCH_BYTES, Displaced, Journal
-from tests.captured_connection import REPLY, CapturedPublisher
+from tests.captured_connection import REPLY, CapturedPublisher, never_fails
 from tests.nats_process import NatsProcess
 from tests.servers import connected, frozen, until
 from tests.story import outcome, propose, stop
@@ -113,7 +113,7 @@ class LoopRig:
         """Return once everything that was put before is told."""
         heard = anyio.Event()
         self.mailbox.put(
-            QuestionEnvelope(lambda engine, _moment: engine.seq, lambda _: heard.set())
+            QuestionEnvelope(lambda engine, _moment: engine.seq, lambda _: heard.set(), heard.set)
         )
         with anyio.fail_after(15):
             await heard.wait()
@@ -287,6 +287,7 @@ async def test_question_is_answered_after_what_it_saw_is_durable(rig: LoopRig) -
             QuestionEnvelope(
                 lambda engine, _moment: engine.seq,
                 lambda seq: answers.append((seq, rig.audit.seq)),
+                never_fails,
             )
         )
         await rig.done()
@@ -410,7 +411,9 @@ async def test_what_comes_between_two_slices_of_a_question_is_decided_first(rig:
 
     answers: list[bytes] = []
     rig.mailbox.put_question(
-        InquiryEnvelope(slices, lambda answer: answers.append(bytes(answer)), lambda _: None)
+        InquiryEnvelope(
+            slices, lambda answer: answers.append(bytes(answer)), never_fails, lambda _: None
+        )
     )
     async with rig.at_work():
         await until(lambda: answers)

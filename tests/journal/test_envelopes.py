@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import NoReturn
+
 import msgspec
 import pytest
 
@@ -9,8 +12,15 @@ from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.policy import Policy
-from safetyd.journal.mailbox import EventEnvelope, InquiryEnvelope, QuestionEnvelope, Slices
-from tests.captured_connection import REPLY, CapturedPublisher
+from safetyd.journal.mailbox import (
+    CommandEnvelope,
+    Envelope,
+    EventEnvelope,
+    InquiryEnvelope,
+    QuestionEnvelope,
+    Slices,
+)
+from tests.captured_connection import REPLY, CapturedPublisher, never_fails
 from tests.story import stop
 
 MOMENT = Clock().now()
@@ -72,7 +82,7 @@ def test_envelope_without_an_event_writes_nothing() -> None:
 
 def test_question_is_answered_with_the_state_at_its_turn() -> None:
     engine, told = Engine(Policy()), list[object]()
-    envelope = QuestionEnvelope(_seq, told.append)
+    envelope = QuestionEnvelope(_seq, told.append, never_fails)
     engine.handle(stop(0))
 
     events = envelope.open(engine, MOMENT)
@@ -102,7 +112,7 @@ def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
     told: list[bytes] = []
     spent: list[float] = []
     envelope = InquiryEnvelope(
-        three_slices, lambda answer: told.append(bytes(answer)), spent.append
+        three_slices, lambda answer: told.append(bytes(answer)), never_fails, spent.append
     )
 
     done = []
@@ -121,6 +131,7 @@ def test_inquiry_without_slices_is_done_at_once() -> None:
     envelope = InquiryEnvelope(
         lambda engine, _moment: Times(times=(float(engine.seq),)),
         lambda answer: told.append(bytes(answer)),
+        never_fails,
         lambda _seconds: None,
     )
 
@@ -129,3 +140,39 @@ def test_inquiry_without_slices_is_done_at_once() -> None:
 
     assert envelope.done
     assert told == [b'{"times":[0.0]}']
+
+
+def _breaks(_engine: Engine, _moment: Moment) -> NoReturn:
+    raise ZeroDivisionError
+
+
+def _breaks_later(_engine: Engine, _moment: Moment) -> Slices:
+    yield
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        lambda told, failed: QuestionEnvelope(_breaks, told, failed),
+        lambda told, failed: CommandEnvelope(_breaks, told, failed),
+        lambda told, failed: InquiryEnvelope(_breaks, told, failed, lambda _: None),
+        lambda told, failed: InquiryEnvelope(_breaks_later, told, failed, lambda _: None),
+    ],
+    ids=["question", "command", "inquiry", "second slice"],
+)
+def test_an_error_is_logged_and_its_sender_hears_that_it_failed(
+    envelope: Callable[[Callable[[object], None], Callable[[], None]], Envelope],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: list[object] = []
+    opened, engine = envelope(heard.append, lambda: heard.append("failed")), Engine(Policy())
+
+    while not (isinstance(opened, InquiryEnvelope) and opened.done):
+        assert opened.open(engine, MOMENT) == ()
+        if not isinstance(opened, InquiryEnvelope):
+            break
+    opened.deliver(late=False)
+
+    assert heard == ["failed"]
+    assert "ZeroDivisionError" in caplog.text

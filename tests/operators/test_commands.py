@@ -19,6 +19,7 @@ from safetyd.journal.commit_loop import INPUT_BYTES
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.journal.stream import MAX_BATCH_BYTES
 from safetyd.operators.commands import PLANS, CommandRefused
+from tests.captured_connection import never_fails
 from tests.schemas import validator
 from tests.story import outcome, play, propose
 
@@ -36,7 +37,7 @@ class Alice:
         return [e for e in self.causes(command, **fields) if not isinstance(e, SafetyEvent)]
 
     def causes(self, command: str, **fields: object) -> list[Event]:
-        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
+        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear, never_fails)
         events = envelope.open(self.engine, self.clock.now())
         envelope.deliver(late=False)
         return list(events)

@@ -20,6 +20,7 @@ from safetyd.operators.commands import PLANS
 from safetyd.operators.reviews import Review, ReviewEnvelope, read_review
 from safetyd.operators.views.grant_view import grants, suggestions
 from safetyd.operators.views.request_view import PendingQuestion, pending
+from tests.captured_connection import never_fails
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import QueueStory, push
 from tests.core.engine.remedy_story import paused
@@ -34,7 +35,7 @@ class Alice(QueueStory):
     """An operator at a screen."""
 
     def says(self, command: str, **fields: object) -> dict[str, Any]:
-        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear)
+        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear, never_fails)
         return self._done(envelope)
 
     def approves(self, *ids: str | None, **fields: object) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """How a request ends, as agents are told: the final answer to each proposal that it was about."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,13 @@ _MESSAGES: Final[dict[State, str]] = {
     "cancelled": "The question was withdrawn. Do not act.",
     "superseded": "Another proposal took the place of this one. Do not act on this one.",
 }
+
+
+class Conclusion(NamedTuple):
+    """The final answer to one proposal of a request, as things were when it was given."""
+
+    request: Request
+    decision: Decision
 
 
 def conclusions(request: Request, pending: Decision, event: Event) -> Iterator[Decision]:

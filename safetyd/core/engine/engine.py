@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.action_types import Kinds
 from safetyd.core.actor import Actor, Guard, Handler, counts
-from safetyd.core.approvals.final_decisions import conclusions
+from safetyd.core.approvals.final_decisions import Conclusion, conclusions
 from safetyd.core.approvals.grant_hints import worded
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.queue import Approvals
@@ -62,6 +62,7 @@ class Engine:
 
     def __init__(self, policy: Policy) -> None:
         self.seq = 0
+        self._concluded: list[Conclusion] = []
         self._build(policy)
 
     @property
@@ -116,8 +117,13 @@ class Engine:
                 self._reconfigure(current.policy)
             elif kind in CONCLUDING:
                 todo.extend(self._look_again(current))
-                self._conclude(current)
+                self._concluded += self._conclude(current)
         return lasting
+
+    def take_conclusions(self) -> list[Conclusion]:
+        """Return the final answers given since the last call, oldest first."""
+        taken, self._concluded = self._concluded, []
+        return taken
 
     def replay(self, journal: Iterable[Event]) -> None:
         """Rebuild state. Consequences are not recomputed: the journal has them."""
@@ -353,12 +359,16 @@ class Engine:
             ),
         )
 
-    def _conclude(self, event: Event) -> None:
-        """Keep the final answers that an event gives."""
-        for request in self.concluded(event):
+    def _conclude(self, event: Event) -> list[Conclusion]:
+        """Remember and return the final answers that an event gives."""
+        given = []
+        for request in self._ended_by(event):
             pending = self.recall.answer(request.asked)
             for decision in conclusions(request, pending, event):
-                self.recall.keep(self._in_own_words(decision, request))
+                final = self._in_own_words(decision, request)
+                self.recall.keep(final)
+                given.append(Conclusion(request, final))
+        return given
 
     def _in_own_words(self, answer: Decision, request: Request) -> Decision:
         """Let the answer to a proposal that joined a request be about what that one said."""
@@ -367,7 +377,7 @@ class Engine:
         )
         return answer if joined is None else msgspec.structs.replace(answer, digest=joined.digest)
 
-    def concluded(self, event: Event) -> Iterator[Request]:
+    def _ended_by(self, event: Event) -> Iterator[Request]:
         """Yield the requests whose proposals have a final answer now."""
         match event:
             case Expired():

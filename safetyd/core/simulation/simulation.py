@@ -239,6 +239,7 @@ class Simulation:
         if self._deliveries.pending:
             self._send()
         self._put_t, self._ahead, self._owed = t, False, 0
+        self._engine.take_conclusions()  # no agent waits for them here
 
     def _made(self, events: Sequence[Event]) -> None:
         for event in events:

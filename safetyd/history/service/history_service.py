@@ -41,6 +41,7 @@ from safetyd.operators.history_access import (
     RollbackCommand,
     RollbackDone,
 )
+from safetyd.operators.replies import INTERNAL_ERROR
 
 SOURCE: Final = "rollback"  # of the pauses
 BY: Final = "safetyd"
@@ -225,8 +226,10 @@ class HistoryService:
             answers.append(answer)
             done.set()
 
-        self._mailbox.put(CommandEnvelope(plan, told))
+        self._mailbox.put(CommandEnvelope(plan, told, failed=done.set))
         await done.wait()
+        if not answers:
+            raise CommandRefused(INTERNAL_ERROR.code, INTERNAL_ERROR.error)
         return answers[0]
 
 

@@ -69,10 +69,14 @@ def one_line(error: object) -> str:
 
 
 class Dispatcher(Protocol):
-    """Whom workers ask for messages and report to. It never waits."""
+    """Whom workers ask for messages and report to. Only `durable` waits."""
 
     def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
         """Return the message as it would be now, or why it is not to be sent; None: it is gone."""
+        ...
+
+    async def durable(self) -> None:
+        """Return once everything that composed messages mention is in the journal."""
         ...
 
     def told(
@@ -282,6 +286,7 @@ class ChannelWorker:
     async def _carry(self, queued: QueuedDelivery, notice: Notice) -> None:
         began = self._now()
         try:
+            await self._dispatcher.durable()
             outcome = await attempt(self._channel, notice)
         finally:
             took_s = self._now() - began

@@ -152,6 +152,12 @@ class Dispatch:
             self.not_told(delivery, channel, "dead", "it cannot be put into words; see the log", 0)
             return None
 
+    async def durable(self) -> None:
+        """Return once everything that the engine has decided so far is in the journal."""
+        written = anyio.Event()
+        self._mailbox.put(EventEnvelope(lambda _engine, _moment: None, written.set))
+        await written.wait()
+
     def told(
         self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
     ) -> None:

@@ -53,7 +53,7 @@ class DeliveryReports:
             state = await channel.state_of(delivery.provider_id)
             if state is not None:
                 plan = arrived(delivery.provider_id, state)
-                self._mailbox.put(CommandEnvelope(plan, lambda _answer: None))
+                self._mailbox.put(CommandEnvelope(plan, lambda _answer: None, lambda: None))
 
     def _due(self) -> Sequence[Delivery]:
         accepted = [d for d in self._engine.outbox.deliveries("accepted") if d.channel == "sms"]

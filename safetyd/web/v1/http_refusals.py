@@ -20,6 +20,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "gone": 410,
     "upgrade_required": 426,
     "rate_limit": 429,
+    "internal": 500,
     "unavailable": 503,
     "unreadable": 503,
 }

@@ -1,0 +1,32 @@
+"""A mistake in what operators look at does not stop the decisions of agents."""
+
+from pathlib import Path
+
+from tests.conftest import StartDaemon
+
+# Python runs this at its start: one view of the daemon has a mistake then.
+BROKEN = """
+from safetyd.operators import command_runner
+
+def broken(_engine, _moment):
+    raise ZeroDivisionError("in a view")
+
+command_runner._VIEWS["limits"] = lambda _fields: broken
+"""
+
+
+def test_a_query_that_fails_is_answered_with_an_error_and_logged(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)
+    daemon = start_daemon(variables={"PYTHONPATH": str(tmp_path)})
+
+    limits = daemon.safetyd("limits")
+    status = daemon.safetyd("status")
+
+    assert limits.returncode == 1
+    assert "its log says why" in limits.stderr
+    assert "ZeroDivisionError: in a view" in daemon.log()
+    assert status.returncode == 0, status.stderr
+    proposed = daemon.safetyd("propose", stdin='{"type": "read_file", "paths": ["a"]}')
+    assert proposed.returncode == 0, proposed.stderr

@@ -32,7 +32,6 @@ class Package(NamedTuple):
 
 PACKAGES: Final = (
     Package("htmx.org", "2.0.11", ("dist/htmx.min.js",)),
-    Package("htmx-ext-sse", "2.2.4", ("dist/sse.min.js",)),
     Package("idiomorph", "0.8.0", ("dist/idiomorph-ext.min.js",)),
     Package("uplot", "1.6.32", ("dist/uPlot.iife.min.js", "dist/uPlot.min.css")),
 )

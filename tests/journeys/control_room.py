@@ -14,6 +14,7 @@ from tests.web.browser import PHONE, WAIT_MS, visitor
 
 expect.set_options(timeout=WAIT_MS)
 
+STOP: Final = "details.stop > summary"
 ON_A_PHONE: Final[ViewportSize] = {"width": PHONE[0], "height": PHONE[1]}
 # Every page that the menu leads to, and the one that a stop leads to.
 PAGES: Final = (
@@ -67,7 +68,7 @@ def origin(link: str) -> str:
 
 async def cut_stream(page: Page) -> None:
     """Load the page anew, without the stream that keeps it live."""
-    await page.route(re.compile(r"/live\?"), lambda route: route.abort())
+    await page.route_web_socket(re.compile(r"/live\?"), lambda socket: socket.close())
     await page.reload()
 
 
@@ -76,6 +77,12 @@ async def scrolls_sideways(page: Page) -> bool:
         "document.documentElement.scrollWidth > document.documentElement.clientWidth"
     )
     return wide
+
+
+def stops(daemon: RunningDaemon) -> list[dict[str, str]]:
+    """Return the stops that are in force."""
+    found: list[dict[str, str]] = query(daemon, "top_bar")["standstill"]["stops"]
+    return found
 
 
 async def hold(page: Page, selector: str) -> None:

@@ -49,11 +49,12 @@ async def deafen(page: Page) -> None:
     """Let a page hear nothing more of what happens; what its reader sends goes on."""
 
     async def hush(route: Route) -> None:
-        if route.request.resource_type in {"eventsource", "fetch"}:
+        if route.request.resource_type == "fetch":
             await route.abort()
         else:
             await route.fallback()
 
+    await page.route_web_socket("**", lambda socket: socket.close())
     await page.route("**", hush)
     await page.reload()
 

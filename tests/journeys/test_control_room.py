@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator, Iterator
-from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,21 +14,21 @@ from tests.journeys.asking_agent import Asker
 from tests.journeys.control_room import (
     ON_A_PHONE,
     PAGES,
+    STOP,
     Room,
     cut_stream,
     hold,
     origin,
     scrolls_sideways,
+    stops,
 )
-from tests.journeys.people import control, query
+from tests.journeys.people import control
 from tests.journeys.processes import freeze, server_pid, thaw
 from tests.web.axe_findings import grave_findings, grave_in_the_dark
 from tests.web.browser import visitor
 from tests.web.link_site import LinkSite
 
 pytestmark = pytest.mark.journey
-
-STOP: Final = "details.stop > summary"
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +46,6 @@ def going_on(daemon: RunningDaemon) -> Iterator[None]:
     """Let work go on after a test that stops it."""
     yield
     control(daemon, "resume")
-
-
-def stops(daemon: RunningDaemon) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = query(daemon, "top_bar")["standstill"]["stops"]
-    return found
 
 
 async def test_printed_link_signs_in_once(daemon: RunningDaemon, browser: Browser) -> None:
@@ -146,7 +140,7 @@ async def test_without_scripts_a_page_offers_only_what_works(
         control(daemon, "stop", reason="drill")
         await page.goto("/stopped")
         await expect(page.locator("text=RESUME needs scripts, or a terminal")).to_be_visible()
-        await expect(page.locator("text=Letting go needs scripts here")).to_be_visible()
+        await expect(page.locator("text=Resuming needs scripts here")).to_be_visible()
         for hidden in (".button.yes", "form[action^='/resume']"):
             await expect(page.locator(hidden)).to_be_hidden()
 
@@ -193,7 +187,7 @@ async def test_stop_works_while_the_journal_cannot_be_written(
 
 
 @pytest.mark.usefixtures("going_on")
-async def test_stopped_page_says_who_obeys_and_resume_wants_a_reason_and_the_word(
+async def test_stopped_page_says_who_obeys_and_resume_wants_a_reason(
     daemon: RunningDaemon, room: Room
 ) -> None:
     with (
@@ -213,10 +207,6 @@ async def test_stopped_page_says_who_obeys_and_resume_wants_a_reason_and_the_wor
             await page.click("form[action^='/resume'] button")
             assert stops(daemon)
             await page.fill("form[action^='/resume'] input[name=reason]", "it was a drill")
-            await page.fill("input[name=word]", "RESUM")
-            await page.click("form[action^='/resume'] button")
-            assert stops(daemon)
-            await page.fill("input[name=word]", "RESUME")
             await page.click("form[action^='/resume'] button")
             await expect(page.locator("#note")).to_have_text("Work goes on.")
             await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
@@ -242,7 +232,6 @@ async def test_everything_urgent_fits_a_telephone(daemon: RunningDaemon, room: R
         control(daemon, "stop", reason="drill")
         await page.goto("/stopped")
         await page.fill("form[action^='/resume'] input[name=reason]", "over")
-        await page.fill("input[name=word]", "resume")
         assert not await scrolls_sideways(page)
         await page.tap("form[action^='/resume'] button")
         await expect(page.locator("#note")).to_have_text("Work goes on.")

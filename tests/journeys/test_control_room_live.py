@@ -14,15 +14,14 @@ from safetyd.client import SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.asking_agent import Asker, review
-from tests.journeys.control_room import Room, cut_stream, hold
+from tests.journeys.control_room import STOP, Room, cut_stream, hold
 from tests.journeys.people import control, query
 from tests.web.browser import WAIT_MS
 
 pytestmark = pytest.mark.journey
 
 PANEL: Final = "#safe-mode-panel"
-STOP: Final = "details.stop > summary"
-NOT_STOPPED: Final = "NOT STOPPED: nobody heard it. Type safetyd stop at a terminal."
+NOT_STOPPED: Final = "NOT STOPPED: {}. Type safetyd stop at a terminal."
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +66,7 @@ def fails(safety: SyncSafety) -> None:
 async def leave(page: Page, agent: str) -> None:
     """Let an agent out of safe mode by the page."""
     await page.press(f"#exit-{agent} > summary", "Enter")  # wherever it moves to
+    await page.fill(f"#exit-{agent} input[name=reason]", "fixed")
     await page.check(f"#exit-{agent} input[name=sure]")
     await page.click(f"#exit-{agent} button")
 
@@ -126,6 +126,9 @@ async def test_leaving_safe_mode_asks_first(daemon: RunningDaemon, room: Room) -
         assert query(daemon, "safe_mode")["agents"] == ["held"]
         await expect(page.locator(PANEL)).to_contain_text("cool-downover")
         await page.check("#exit-held input[name=sure]")
+        await page.click("#exit-held button")
+        assert query(daemon, "safe_mode")["agents"] == ["held"]
+        await page.fill("#exit-held input[name=reason]", "fixed")
         await page.click("#exit-held button")
         await expect(page.locator("#note")).to_have_text("held: out of safe mode.")
 
@@ -220,35 +223,39 @@ async def test_a_page_behind_a_link_of_another_page_changes_by_itself(
 async def test_stop_that_nobody_hears_says_so_and_what_to_type(
     daemon: RunningDaemon, room: Room
 ) -> None:
+    unreachable = NOT_STOPPED.format("safetyd cannot be reached")
     async with room.visit("/feed", viewport={"width": 700, "height": 300}) as page:
         await expect(page.locator("#beat")).not_to_be_empty()
         daemon.kill()
         await page.hover(STOP)
         await page.mouse.down()
-        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        await expect(page.locator("#note")).to_have_text(unreachable)
         await page.mouse.up()
         await expect(page.locator("#note p")).to_be_in_viewport()
-        await expect(page.locator("#stale")).to_contain_text("`safetyd stop` stops everything")
+        await expect(page.locator("#stale")).to_contain_text("safetyd stop stops everything")
         await page.evaluate("document.getElementById('note').replaceChildren()")
         if not await page.locator("details.stop form").is_visible():
             await page.click(STOP)
         await page.click("details.stop form button")
-        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        await expect(page.locator("#note")).to_have_text(unreachable)
         daemon.start()
 
         await expect(page.locator("body.stale")).to_have_count(0)
         await expect(page.locator("#bar .state strong")).to_have_text("NORMAL")
-        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        await expect(page.locator("#note")).to_have_text(unreachable)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_stop_that_is_turned_away_says_so(room: Room, status: int) -> None:
+@pytest.mark.parametrize("status", [200, 403, 404, 429, 500, 503])
+async def test_stop_that_is_answered_by_anything_else_than_stopped_says_so(
+    room: Room, status: int
+) -> None:
     async with room.visit("/money") as page:
         await page.route("**/stop", lambda route: route.fulfill(status=status, body="no"))
         await page.click(STOP, delay=50)
         await page.click("details.stop form button")
 
-        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        why = f"the answer makes no sense (HTTP {status})"
+        await expect(page.locator("#note")).to_have_text(NOT_STOPPED.format(why))
         await expect(page.locator("h1")).to_have_text("Money today")
 
 
@@ -258,7 +265,8 @@ async def test_stop_that_gets_no_answer_says_so(room: Room) -> None:
         await page.click(STOP, delay=50)
         await page.click("details.stop form button")
 
-        await expect(page.locator("#note")).to_have_text(NOT_STOPPED)
+        why = NOT_STOPPED.format("no answer came within 5 s")
+        await expect(page.locator("#note")).to_have_text(why)
 
 
 async def test_button_that_nobody_hears_says_so(room: Room) -> None:

@@ -117,7 +117,11 @@ async def test_agent_is_held_let_go_and_reset_by_its_buttons(day: Day, page: Pag
         assert agent.ask("propose", dispatch)["decision"] == "allow"
         await press("Safe mode", "held: in safe mode.", "a drill")
         await expect(page.locator("h1 .tag")).to_have_text("safe mode")
-        await press("Leave safe mode", "Not done: ")
+        await page.click("#exit-held summary")
+        await page.fill("#exit-held input[name=reason]", "it was a drill")
+        await page.check("#exit-held input[name=sure]")
+        await page.click("#exit-held button")
+        await expect(page.locator("#note")).to_contain_text("Not done: safe mode can be left in")
 
     assert "held" in query(day.daemon, "safe_mode")["agents"]
     control(day.daemon, "safe_mode_exit", agent="held", force=True, reason="over")
@@ -199,6 +203,7 @@ async def test_safe_mode_counts_down_and_is_left_after_a_question(day: Day, page
     await expect(out.locator("button")).to_be_hidden()
     await out.locator("summary").press("Enter")  # wherever it moves to
     await out.locator("input[name=sure]").check()
+    await out.locator("input[name=reason]").fill("fine")
     await out.locator("button").click()
     await expect(page.locator("#note")).to_contain_text("Not done: ")
     assert "drilled" in query(day.daemon, "safe_mode")["agents"]

@@ -28,6 +28,7 @@ from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
 MAX_SHOWN: Final = 5  # of pauses, breakers and kernels in safe mode
+MAX_HOLDS: Final = 50  # of kernels in safe mode, if only these are asked for
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
 
 
@@ -166,16 +167,18 @@ def status(
 
 def safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeAnswer:
     """Return how one agent's kernel is or, if None, the most restricted of all."""
-    shown = shown_safe_mode(engine, moment, agent)
+    shown = shown_safe_mode(engine, moment, agent, MAX_HOLDS)
     return SafeModeAnswer(ok=True, **msgspec.structs.asdict(shown))
 
 
-def shown_safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeShown:
+def shown_safe_mode(
+    engine: Engine, moment: Moment, agent: str | None, most: int = MAX_SHOWN
+) -> SafeModeShown:
     """Return the same as a part of other answers."""
     guard = engine.guards.safe_mode
     return SafeModeShown(
         **msgspec.structs.asdict(guard.status(agent, moment.t)),
-        holds=tuple(islice(guard.holds(agent, moment.t), MAX_SHOWN)),
+        holds=tuple(islice(guard.holds(agent, moment.t), most)),
     )
 
 

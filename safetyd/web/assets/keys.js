@@ -11,7 +11,7 @@
     next.focus();
     if (document.querySelector("[data-rows='open']")) next.click();
   };
-  const say = (words) => document.dispatchEvent(new CustomEvent("safetyd:say", { detail: words }));
+  const say = (words) => document.dispatchEvent(new CustomEvent("safetyd:say", { detail: { words, kind: "" } }));
   const press = (key) => {
     const found = document.querySelector(`[data-key~="${key}"]`);
     if (!found) {

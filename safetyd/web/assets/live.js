@@ -4,10 +4,14 @@
   const FRESH_MS = 2500;
   const POLL_MS = 3000;
   const TYPE = "At a terminal, `safetyd status` says why and `safetyd stop` stops everything.";
+  const SIGNED_OUT = "You are signed out: STOP on this page stops nothing. At a terminal, `safetyd stop` stops " +
+    "everything and `safetyd open` signs you in.";
   let heard = Date.now();
   let lasts = FRESH_MS;
+  let signedOut = false;
   const kept = (name, node) =>
     (["value", "checked"].includes(name) && node.matches("input:not([type=hidden]), textarea, select")) ||
+    (name === "class" && node.matches(".held")) ||
     (name === "selected" && node.matches("option")) ||
     (name === "open" && node.matches("details, dialog"));
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !kept(name, node);
@@ -23,49 +27,44 @@
     htmx.swap(part, html, { swapStyle }, { contextElement: part });
     title();
   };
-  // One stream for the page that is shown: the one of the page before it ends.
-  let stream;
-  htmx.createEventSource = (url) => {
-    stream?.close();
-    stream = new EventSource(url);
-    stream.addEventListener("beat", (event) => {
-      document.getElementById("beat").textContent = event.data;
-      fresh(FRESH_MS);
-    });
-    // Not by sse-swap: parts outlive their stream where a link inside of them was followed.
-    for (const id of ["bar", "main", "title"]) stream.addEventListener(id, (event) => put(id, event.data));
-    stream.addEventListener("rows", ({ data }) =>
-      document.dispatchEvent(new CustomEvent("safetyd:rows", { detail: data })));
-    return stream;
-  };
+  document.addEventListener("safetyd:part", ({ detail: { name, html } }) => {
+    fresh(FRESH_MS);
+    if (name === "beat") document.getElementById("beat").textContent = html;
+    else if (name === "rows") document.dispatchEvent(new CustomEvent("safetyd:rows", { detail: html }));
+    else put(name, html);
+  });
 
   const since = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const show = () => {
     const stale = Date.now() - heard > lasts;
     document.body.classList.toggle("stale", stale);
     const line = document.getElementById("stale");
-    if (!line || line.hidden === !stale) return;
+    const old = `Not live since ${since.format(heard)}: what you see may be old. ${TYPE}`;
+    const words = stale ? signedOut ? SIGNED_OUT : old : "";
+    if (!line || (line.dataset.words ?? "") === words) return;
     line.hidden = !stale;
-    line.textContent = stale ? `Not live since ${since.format(heard)}: what you see may be old. ${TYPE}` : "";
+    line.dataset.words = words;
+    document.dispatchEvent(new CustomEvent("safetyd:stale", { detail: words }));
   };
-  const fresh = (ms) => { heard = Date.now(); lasts = ms; show(); };
+  const fresh = (ms) => { heard = Date.now(); lasts = ms; signedOut = false; show(); };
   const title = () => {
     const shown = document.getElementById("title")?.textContent.trim();
     const count = document.querySelector("#bar .pending.some")?.textContent.match(/\d+/);
     if (shown) document.title = `${count ? `(${count}) ` : ""}${shown} · safetyd`;
   };
-  document.addEventListener("htmx:sseOpen", () => fresh(FRESH_MS));
   document.addEventListener("htmx:afterSwap", title);
 
   // Where the stream is not to be had, the page is asked for instead.
   const poll = async () => {
     if (Date.now() - heard < FRESH_MS || document.hidden) return;
     const before = heard;
+    const signal = AbortSignal.timeout(POLL_MS - 1000); // what hangs must not take connections from STOP
     try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-      if (!answer.ok) return;
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (heard !== before) return; // the stream is back, and what it says is newer
+      signedOut = answer.status === 401 || (answer.ok && !page.getElementById("bar"));
+      if (signedOut || !answer.ok) return;
       for (const part of page.querySelectorAll("#bar, #main")) put(part.id, part.innerHTML);
       fresh(POLL_MS + 1000);
     } catch { lasts = 0; /* it is grey */ }

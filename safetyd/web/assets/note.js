@@ -1,36 +1,30 @@
-// The note at the top: what a key could not do, and what nobody heard.
+// The lines at the top: what a key could not do, what failed, and why the page is grey.
 (() => {
   const UNHEARD = "Not done: nobody answered.";
-  const NOT_STOPPED = "NOT STOPPED: nobody heard it. Type `safetyd stop` at a terminal.";
   const TURNED_AWAY = 429;
-  const ANSWERED_MS = 5000;
+  const pieces = (words) => words.split("`").map((part, n) => {
+    const piece = document.createElement(n % 2 ? "code" : "span");
+    piece.textContent = part;
+    return piece;
+  });
   const say = (words, kind) => {
     const note = document.createElement("p");
     note.className = `note ${kind}`;
-    words.split("`").forEach((part, n) => {
-      const piece = document.createElement(n % 2 ? "code" : "span");
-      piece.textContent = part;
-      note.append(piece);
-    });
+    note.append(...pieces(words));
+    if (kind === "failed") note.setAttribute("role", "alert");
     document.getElementById("note").replaceChildren(note);
-    return note;
+    if (kind) note.scrollIntoView({ block: "center" });
   };
-  document.addEventListener("safetyd:say", (event) => say(event.detail, ""));
-  const stops = (element) => element?.closest("form[action='/stop']");
-  const unheard = (event) => {
-    const note = say(stops(event.detail.elt) ? NOT_STOPPED : UNHEARD, "unheard");
-    note.setAttribute("role", "alert");
-    note.scrollIntoView({ block: "center" });
-  };
-  document.addEventListener("htmx:beforeSend", (event) => {
-    if (stops(event.detail.elt)) event.detail.xhr.timeout = ANSWERED_MS;
-  });
+  document.addEventListener("safetyd:say", ({ detail: { words, kind } }) => say(words, kind));
+  document.addEventListener("safetyd:stale", ({ detail }) =>
+    document.getElementById("stale")?.replaceChildren(...pieces(detail)));
+  const unheard = () => say(UNHEARD, "failed");
   document.addEventListener("htmx:sendError", unheard);
   document.addEventListener("htmx:timeout", unheard);
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr?.status ?? 0;
     if (status !== TURNED_AWAY && status < 500) return;
     event.detail.shouldSwap = false;
-    unheard({ detail: event.detail.requestConfig });
+    unheard();
   });
 })();

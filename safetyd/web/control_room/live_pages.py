@@ -112,12 +112,13 @@ class PageReader:
         self._edition = 0
         self._sent: dict[str, bytes] = {}
 
-    async def news(self, within_s: float) -> bytes:
+    async def news(self, within_s: float) -> tuple[bytes, ...]:
         """Return what this reader has not, after waiting for it."""
         if not await self._page.newer(self._version, within_s):
-            return b""
+            return ()
         self._version = self._page.version
-        return self._changed("bar") + self._content() + self._changed("title")
+        parts = (self._changed("bar"), self._content(), self._changed("title"))
+        return tuple(part for part in parts if part)
 
     def _changed(self, name: str) -> bytes:
         said = self._page.messages.get(name, b"")
@@ -206,6 +207,5 @@ class LivePages:
 
 
 def message(name: str, content: str) -> bytes:
-    """Return a message of an event stream."""
-    lines = "".join(f"data: {line}\n" for line in content.splitlines())
-    return f"event: {name}\n{lines}\n".encode()
+    """Return a part of a page as it is sent: its name in the first line, then its content."""
+    return f"{name}\n{content}".encode()

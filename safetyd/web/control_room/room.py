@@ -17,13 +17,8 @@ from safetyd.clock import Clock
 from safetyd.core.guards.stop import Stop
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.views.top_bar_view import Hold, stopped
-from safetyd.web.control_room.live_pages import (
-    LivePage,
-    LivePages,
-    PageReader,
-    View,
-    message,
-)
+from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader, View
+from safetyd.web.control_room.live_socket import LiveSocket
 from safetyd.web.control_room.page_content import PAGES
 from safetyd.web.control_room.room_assets import RoomAssets
 from safetyd.web.control_room.room_pages import Ask, Context, News, RoomPages, Shown
@@ -32,7 +27,6 @@ from safetyd.web.control_room.room_rendering import (
     Parts,
     Reader,
     RoomRendering,
-    personal_bytes,
 )
 from safetyd.web.control_room.visitors import Visitor, Visitors
 from safetyd.web.engine_gateway import Unanswered
@@ -40,8 +34,6 @@ from safetyd.web.http_server import of_another_page
 from safetyd.web.operator_gateway import OperatorGateway
 
 LIVE: Final = "control room"  # on whose account open pages are renewed: no operator's name
-BEAT_S: Final = 1.0
-RETRY_MS: Final = 1000
 
 log = logging.getLogger("safetyd.web")
 
@@ -71,11 +63,13 @@ class ControlRoom:
         menu = tuple(page for page in self._pages.all if page.heading)
         self._rendering = RoomRendering(assets, menu)
         self.live = LivePages(self._made)
+        self._sockets: set[LiveSocket] = set()
 
     def routes(self, app: web.Application) -> None:
         for page in self._pages.all:
             app.router.add_get(page.path, self._get)
         app.router.add_get("/live", self._get_live)
+        app.on_shutdown.append(self._shut_down)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         visitor = self._visitors.find(request)
@@ -103,31 +97,29 @@ class ControlRoom:
         browser = visitor.session.id
         if shown is None or self.live.full(browser):
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text="not now\n")
-        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        socket = LiveSocket(partial(self._lasts, request, visitor), self._now, visitor.token)
+        if not socket.can_run(request):
+            return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, text="this is a WebSocket\n")
         view = View(shown.address, visitor.may_act)
         page = self.live.join(view, shown, browser)
+        self._sockets.add(socket)
         try:
-            await response.prepare(request)
-            await response.write(f"retry: {RETRY_MS}\n\n".encode())
-            await self._push(request, response, visitor, page)
-        except ConnectionError:
-            pass  # nobody looks any more
+            return await socket.run(request, PageReader(page))
         finally:
+            self._sockets.discard(socket)
             self.live.leave(view, browser)
-        return response
 
-    async def _push(
-        self,
-        request: web.Request,
-        response: web.StreamResponse,
-        visitor: Visitor,
-        page: LivePage,
-    ) -> None:
-        reader = PageReader(page)
-        while (now := self._visitors.find(request)) and now.may_act == visitor.may_act:
-            news = await reader.news(BEAT_S)
-            beat = message("beat", self._clock.now().at.isoformat())
-            await response.write(personal_bytes(news + beat, visitor.token))
+    async def _shut_down(self, _app: web.Application) -> None:
+        for socket in tuple(self._sockets):
+            socket.end()
+
+    def _lasts(self, request: web.Request, visitor: Visitor) -> bool:
+        """Return whether a visitor is still signed in, and may do the same as before."""
+        now = self._visitors.find(request)
+        return now is not None and now.may_act == visitor.may_act
+
+    def _now(self) -> str:
+        return self._clock.now().at.isoformat()
 
     async def _made(
         self,

@@ -15,17 +15,19 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from safetyd.clock import Clock
+from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.history_access import HARD_WORD
 from safetyd.web.control_room.page_content import set_digest
 from safetyd.web.control_room.room_rendering import HEADERS
-from safetyd.web.control_room.visitors import FIELD, Visitor, Visitors
+from safetyd.web.control_room.visitors import FIELD, NOT_STOPPED, UNDONE, Visitor, Visitors
+from safetyd.web.control_room.web_sessions import Note
 from safetyd.web.engine_gateway import NotBegun, Unanswered
 from safetyd.web.forms import FormRefused, read_form
 from safetyd.web.operator_gateway import OperatorGateway
 
 VIA: Final = "web"
-RESUME_WORD: Final = "RESUME"
+NO_ANSWER: Final = "No answer: {}."
 
 _is_ours = re.compile(r"(/[A-Za-z0-9_-]+)+\Z|/\Z").match
 
@@ -37,6 +39,7 @@ class Done(NamedTuple):
 
     said: str
     page: str
+    failed: bool = False
 
 
 Act = Callable[["RoomActions", Visitor, str, Form], Awaitable[Done]]
@@ -59,7 +62,7 @@ class RoomActions:
     def routes(self, app: web.Application) -> None:
         for path in ("/stop", "/resume"):  # typed by hand; the others have pages
             app.router.add_get(path, _to_stopped)
-        app.router.add_post("/stop", self._handler(RoomActions.stop, NEVER))
+        app.router.add_post("/stop", self._handler(RoomActions.stop, NEVER, NOT_STOPPED))
         app.router.add_post("/resume", self._handler(RoomActions.resume, ALWAYS))
         app.router.add_post("/requests", self._handler(RoomActions.answer, ANSWERS))
         app.router.add_post("/agents/{name}", self._handler(RoomActions.hold, ON_AN_AGENT))
@@ -96,16 +99,29 @@ class RoomActions:
         return Done(f"{agent or 'Everything'} is stopped.{kept}", "/stopped")
 
     async def resume(self, visitor: Visitor, _name: str, form: Form) -> Done:
-        reason, agent = _one(form, "reason").strip(), _one(form, "agent") or None
-        if _one(form, "word").strip().upper() != RESUME_WORD or not reason:
-            raise CommandRefused("invalid", f"type the word {RESUME_WORD} and a reason")
+        """End the stop of everything, or of one agent, and say what is still stopped."""
+        reason, agent = _reason(form), _one(form, "agent") or None
         told = await self._gateway.control(
             visitor.name, "resume", agent=agent, reason=reason, via=VIA
         )
         if told["left"]:
-            left = ", ".join(told["left"])
-            return Done(f"Still stopped by {left}: end that first.", "/stopped")
-        return Done("Work goes on.", "/")
+            return Done(" ".join(map(_still_stopped, told["left"])), "/stopped", failed=True)
+        besides = await self._other_stops(visitor)
+        page = "/stopped" if besides else "/"
+        if not told["cleared"]:
+            said = f"{agent} was not stopped" if agent else "there was no stop of everything"
+            return Done(f"Nothing changed: {said}.{besides}", page, failed=True)
+        return Done(f"{f'{agent} may act again' if agent else 'Work goes on'}.{besides}", page)
+
+    async def _other_stops(self, visitor: Visitor) -> str:
+        """Say what is still stopped, if anything is."""
+        try:
+            bar = await self._gateway.ask(visitor.name, "top_bar")
+        except Unanswered:
+            return ""
+        left = {stop["agent"] for stop in bar["standstill"]["stops"]}
+        still = "everything" if None in left else ", ".join(sorted(left))
+        return f" Still stopped: {still}." if still else ""
 
     async def answer(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """Approve or deny what was shown: one request, or exactly the set of a table."""
@@ -145,6 +161,8 @@ class RoomActions:
     async def hold(self, visitor: Visitor, name: str, form: Form) -> Done:
         """Pause an agent, put it in safe mode, reset it, or let it go."""
         command, reason = _one(form, "do"), _one(form, "reason")
+        if command == "safe_mode_exit":
+            return await self._leave_safe_mode(visitor, name, form, f"/agents/{name}")
         fields = {"agent": name, "via": VIA}
         if command != "reset":
             fields["reason"] = reason
@@ -153,41 +171,83 @@ class RoomActions:
         return Done(f"{name}: {HOLDS[command]}.", page)
 
     async def safe_mode(self, visitor: Visitor, _name: str, form: Form) -> Done:
-        command, agent = _one(form, "do"), _one(form, "agent") or None
-        if command == "safe_mode_exit" and _one(form, "sure") != "yes":
+        agent = _one(form, "agent") or None
+        if _one(form, "do") == "safe_mode_exit":
+            return await self._leave_safe_mode(visitor, agent, form, "/safe-mode")
+        fields = {"agent": agent, "reason": _one(form, "reason"), "via": VIA}
+        await self._gateway.control(visitor.name, "safe_mode_enter", **fields)
+        return Done(f"{agent or 'Everybody'}: {HOLDS['safe_mode_enter']}.", "/safe-mode")
+
+    async def _leave_safe_mode(
+        self, visitor: Visitor, agent: str | None, form: Form, page: str
+    ) -> Done:
+        """Let an agent or, if None, everybody out of safe mode; say who still holds them."""
+        reason = _reason(form)
+        if _one(form, "sure") != "yes":
             raise CommandRefused("invalid", "say that you are sure")
-        fields: dict[str, object] = {"agent": agent, "reason": _one(form, "reason"), "via": VIA}
-        if command == "safe_mode_exit":
-            fields |= {"force": _one(form, "force") == "yes", "all": agent is None}
-        await self._gateway.control(visitor.name, command, **fields)
-        return Done(f"{agent or 'Everybody'}: {HOLDS[command]}.", "/safe-mode")
+        told = await self._gateway.control(
+            visitor.name,
+            "safe_mode_exit",
+            agent=agent,
+            reason=reason,
+            force=_one(form, "force") == "yes",
+            all=agent is None,
+            via=VIA,
+        )
+        whom = "Everybody" if agent in {None, EVERYBODY} else agent
+        if told["more"]:
+            return Done(f"{told['more']} are still in safe mode: send it again.", page, failed=True)
+        if not told["still"]:
+            return Done(f"{whom}: {HOLDS['safe_mode_exit']}.", page)
+        still = ", ".join("everybody" if name == EVERYBODY else name for name in told["still"])
+        if not told["left"]:
+            return Done(f"Nothing changed. Still in safe mode: {still}.", page, failed=True)
+        return Done(f"{whom}: {HOLDS['safe_mode_exit']}. Still in safe mode: {still}.", page)
 
     def _handler(
-        self, act: Act, choices: Choices
+        self, act: Act, choices: Choices, undone: str = UNDONE
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Return what takes a form: who sent it is known before anything is done."""
+        """Return what takes a form: who sent it is known before anything is done.
+
+        A script that asks for JSON gets the result itself, others the page that says it.
+        """
 
         async def handle(request: web.Request) -> web.StreamResponse:
             visitor = self._visitors.find(request)
             if visitor is None:
-                return await self._visitors.signed_out(request)
-            back = _one_of(request.query.get("from", ""), "/")
+                return await self._visitors.signed_out(request, undone)
+            why, said = "", undone
             try:
                 form = await read_form(request)
                 proof = _permits(choices, _one(form, "do"))
                 self._visitors.check(request, visitor, _one(form, FIELD), proof=proof)
                 done = await act(self, visitor, request.match_info.get("name", ""), form)
             except FormRefused:
-                done = Done("Not done: the form was too long or cut off.", back)
+                why = "the form was too long or cut off"
             except (CommandRefused, NotBegun) as exc:
-                done = Done(f"Not done: {exc}.", back)
+                why = str(exc)
             except Unanswered as exc:
-                done = Done(f"No answer: {exc}.", back)
-            self._visitors.sessions.note(visitor.session, done.said)
+                why, said = str(exc), NO_ANSWER if undone is UNDONE else undone
+            if why:
+                back = _one_of(request.query.get("from", ""), "/")
+                done = Done(said.format(why), back, failed=True)
+            scripted = "application/json" in request.headers.get("Accept", "")
+            if scripted and done.failed:
+                return _result_json(done, why)
+            self._visitors.sessions.note(visitor.session, Note(done.said, failed=done.failed))
+            if scripted:
+                return _result_json(done, why)
             headers = {**HEADERS, "Location": done.page}
             return web.Response(status=HTTPStatus.SEE_OTHER, headers=headers)
 
         return handle
+
+
+def _result_json(done: Done, why: str) -> web.Response:
+    """Return what came of a form, to a script."""
+    status = HTTPStatus.CONFLICT if done.failed else HTTPStatus.OK
+    told = {"done": not done.failed, "said": done.said, "why": why}
+    return web.json_response(told, status=status, headers=HEADERS)
 
 
 async def _to_stopped(_request: web.Request) -> web.StreamResponse:
@@ -204,6 +264,14 @@ HOLDS: Final = {
 }
 
 
+def _still_stopped(source: str) -> str:
+    """Say what else stops, and how that ends."""
+    kind, _, path = source.partition(":")
+    if kind == "file":
+        return f"Still stopped by the file {path}. Type `safetyd resume` at a terminal."
+    return f"Still stopped by {source}: end that first."
+
+
 def _permits(choices: Choices, chosen: str) -> bool:
     """Say whether what was chosen permits something; what a form does not offer is refused."""
     if isinstance(choices, bool):
@@ -215,6 +283,14 @@ def _permits(choices: Choices, chosen: str) -> bool:
 
 def _one(form: Form, name: str) -> str:
     return form.get(name, ("",))[0]
+
+
+def _reason(form: Form) -> str:
+    """Return why something is permitted; that needs a reason."""
+    reason = _one(form, "reason").strip()
+    if not reason:
+        raise CommandRefused("invalid", "give a reason")
+    return reason
 
 
 def _one_of(address: str, otherwise: str) -> str:

@@ -12,11 +12,11 @@ TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg
 STYLES: Final = ("vendor/uPlot.min.css", "card.css", "room.css", "room_parts.css")
 SCRIPTS: Final = (
     "vendor/htmx.min.js",
-    "vendor/sse.min.js",
     "vendor/idiomorph-ext.min.js",
     "vendor/uPlot.iife.min.js",
     "times.js",
     "live.js",
+    "stream.js",
     "note.js",
     "stop.js",
     "keys.js",

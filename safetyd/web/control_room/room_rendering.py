@@ -16,6 +16,7 @@ from safetyd.html_templates import environment
 from safetyd.web.control_room.room_assets import RoomAssets
 from safetyd.web.control_room.room_pages import News, Page, Shown
 from safetyd.web.control_room.template_filters import FILTERS
+from safetyd.web.control_room.web_sessions import Note
 
 Context = Mapping[str, Any]
 
@@ -97,7 +98,7 @@ class RoomRendering:
         known = {"may_act": may_act, "token": TOKEN, "address": shown.address, "bar": bar}
         return {**known, "feed_row": self._feed_row}
 
-    def whole(self, shown: Shown, parts: Parts, reader: Reader, token: str, note: str) -> str:
+    def whole(self, shown: Shown, parts: Parts, reader: Reader, token: str, note: Note) -> str:
         """Return a page with its parts in it."""
         html = self._render(
             "room/frame.html",

@@ -8,6 +8,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from safetyd.core.guards.kernel import EVERYBODY
+from safetyd.core.party import KEYLESS
 from safetyd.core.text.time_words import complete
 from safetyd.operators.views.request_facts import placed_words_of, words_of
 
@@ -66,6 +68,11 @@ def percent(part: float, whole: float | None) -> int:
     return 0 if not whole else max(0, min(100, round(100 * part / whole)))
 
 
+def whom(kernel: str) -> str:
+    """Return whom a kernel of safe mode holds."""
+    return {EVERYBODY: "everybody", KEYLESS: "all agents without a key"}.get(kernel, kernel)
+
+
 def verdict(decision: str) -> str:
     return _VERDICTS.get(decision, decision)
 
@@ -81,6 +88,7 @@ FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "past": past,
     "coded": coded,
     "verdict": verdict,
+    "whom": whom,
     "words": words_of,
     "placed": placed_words_of,
 }

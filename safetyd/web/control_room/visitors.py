@@ -18,7 +18,7 @@ from safetyd.web.control_room.room_assets import RoomAssets
 from safetyd.web.control_room.room_pages import Shown
 from safetyd.web.control_room.room_rendering import HEADERS, Reader, RoomRendering
 from safetyd.web.control_room.sign_in_links import SignInLinks
-from safetyd.web.control_room.web_sessions import LONGEST, Session, WebSessions, proves
+from safetyd.web.control_room.web_sessions import LONGEST, Note, Session, WebSessions, proves
 from safetyd.web.forms import FormRefused, read_form
 from safetyd.web.http_server import FrontPage, name_of, of_another_page
 from safetyd.web.pages.front_page import front_page, front_text
@@ -27,6 +27,8 @@ from safetyd.web.throttle import Throttle
 COOKIE: Final = "safetyd-session"
 PROOF: Final = "X-Safetyd-Proof"
 FIELD: Final = "token"
+UNDONE: Final = "Not done: {}."
+NOT_STOPPED: Final = "NOT STOPPED: {}. Type `safetyd stop` at a terminal."
 
 log = logging.getLogger("safetyd.web")
 
@@ -37,7 +39,7 @@ class Visitor(NamedTuple):
     session: Session
     role: PersonRole
     token: str
-    take_note: Callable[[], str]
+    take_note: Callable[[], Note]
 
     @property
     def name(self) -> str:
@@ -102,11 +104,12 @@ class Visitors:
                 "unproven", "this browser must show that it signed in: run `safetyd open` again"
             )
 
-    async def signed_out(self, request: web.Request) -> web.Response:
-        """Say how one signs in."""
+    async def signed_out(self, request: web.Request, undone: str = "") -> web.Response:
+        """Say how one signs in and, of a form, that it did nothing."""
         if request.path == "/":
             return await self._front.get(request)
-        html = self._rendering.plain("Sign in", "signed_out.html")
+        failure = undone.format("you are signed out")
+        html = self._rendering.plain("Sign in", "signed_out.html", failure=failure)
         return self._page(html, HTTPStatus.UNAUTHORIZED)
 
     def refused(self, visitor: Visitor, shown: Shown, exc: CommandRefused) -> web.Response:
@@ -133,6 +136,9 @@ class Visitors:
         operator = self._links.use(request.match_info["link"], name)
         if operator is None or self._role_of(operator) is None:
             return self._stale()
+        if (before := self.find(request)) is not None:
+            # Its cookie is replaced. Other tabs get the token of the new session by their streams.
+            self._end(before.session)
         browser = marked(request.headers.get("User-Agent", ""), "?")
         opened = self.sessions.open(operator, browser, self._clock.now().at, name)
         log.info("%s signed in to the control room as %s", operator, opened.session.id)
@@ -157,10 +163,12 @@ class Visitors:
         with suppress(FormRefused):
             given = (await read_form(request)).get(FIELD, ("",))[0]
             if visitor is not None and _is_ours(request, visitor, given):
-                own = visitor.session.id
-                self.sessions.end(lambda session: session.id == own, self._clock.now().at)
+                self._end(visitor.session)
                 response.del_cookie(COOKIE)
         return response
+
+    def _end(self, own: Session) -> None:
+        self.sessions.end(lambda session: session.id == own.id, self._clock.now().at)
 
     def _stale(self) -> web.Response:
         wait_s = self._throttle.stranger()

@@ -68,6 +68,13 @@ class Opened(NamedTuple):
     proof: str
 
 
+class Note(NamedTuple):
+    """What a browser is told once, with its next page."""
+
+    said: str = ""
+    failed: bool = False
+
+
 class WebSessions:
     """`name` is that of this start, or empty."""
 
@@ -76,7 +83,7 @@ class WebSessions:
         self._file = directory / FILE
         self._keys_of = keys_of
         self._sessions = {session.token: session for session in _read(self._file)}
-        self._notes: dict[str, str] = {}  # what a browser is told once, by session
+        self._notes: dict[str, Note] = {}  # by session
 
     def open(self, operator: str, browser: str, now: datetime, name: str = "") -> Opened:
         token, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
@@ -129,14 +136,13 @@ class WebSessions:
         if self._drop(now):
             self._write()
 
-    def note(self, session: Session, said: str) -> None:
-        """Let a browser be told something with its next page."""
-        self._notes[session.id] = said
+    def note(self, session: Session, note: Note) -> None:
+        self._notes[session.id] = note
         if len(self._notes) > MAX_NOTES:
             del self._notes[next(iter(self._notes))]
 
-    def take_note(self, session: Session) -> str:
-        return self._notes.pop(session.id, "")
+    def take_note(self, session: Session) -> Note:
+        return self._notes.pop(session.id, Note())
 
     def _lasts(self, session: Session, now: datetime) -> bool:
         return now < session.ends_at and are_good(session.keys, self._keys_of(session.operator))

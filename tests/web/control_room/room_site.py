@@ -57,8 +57,13 @@ class Heard(NamedTuple):
 
     @property
     def note(self) -> str:
-        found = re.search(r'<p class="note">(.*?)</p>', self.text)
-        return found[1] if found else ""
+        found = re.search(r'<p class="note( failed)?"[^>]*>(.*?)</p>', self.text)
+        return re.sub("</?code>", "`", found[2]) if found else ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the note is that of a failure."""
+        return 'class="note failed"' in self.text
 
     @property
     def main(self) -> str:
@@ -279,30 +284,26 @@ class Browser:
 
     @asynccontextmanager
     async def live(self, page: str = "/", **headers: str) -> AsyncIterator["LiveStream"]:
-        async with self.session.get("/live", params={"page": page}, headers=headers) as response:
-            yield LiveStream(response)
+        async with self.session.ws_connect(
+            "/live", params={"page": page}, headers=headers, autoclose=False
+        ) as socket:
+            yield LiveStream(socket)
 
 
 class LiveStream:
     """What a page is told by the daemon."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self.status = response.status
-        self._response = response
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
 
     async def next(self) -> Pushed | None:
         """Return the next event, None at the end."""
-        name, lines = "", list[str]()
         with anyio.fail_after(PATIENCE_S):
-            async for raw in self._response.content:
-                line = raw.decode().removesuffix("\n")
-                if line.startswith("event: "):
-                    name = line.removeprefix("event: ")
-                elif line.startswith("data: "):
-                    lines.append(line.removeprefix("data: "))
-                elif not line and name:
-                    return Pushed(name, "\n".join(lines))
-        return None
+            message = await self._socket.receive()
+        if message.type is not aiohttp.WSMsgType.TEXT:
+            return None
+        name, _, content = message.data.partition("\n")
+        return Pushed(name, content)
 
     async def until(self, name: str, text: str = "") -> list[Pushed]:
         """Return all that is told up to an event that says something."""

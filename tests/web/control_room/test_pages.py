@@ -316,7 +316,10 @@ async def test_a_daemon_that_was_displaced_says_nothing_and_does_nothing(
 
     assert ref not in page.text
     assert "another daemon may write the journal by now" in page.main
-    assert done.note == "Not done: another daemon may write the journal by now."
+    assert done.note == (
+        "NOT STOPPED: another daemon may write the journal by now. "
+        "Type `safetyd stop` at a terminal."
+    )
     assert not site.stop.stop_flag.stops
 
 

@@ -1,6 +1,7 @@
 """What buttons do: the commands of the operator's key, journalled with the way and the name."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from safetyd.core.events.guard_events import (
     Unpaused,
 )
 from safetyd.core.events.request_events import Answered, Granted
+from safetyd.operators.views.status_view import MAX_HOLDS
 from safetyd.web.forms import LONG_BODY
 from tests.story import at
 from tests.web.control_room.room_site import Browser, RoomSite, room_site
@@ -50,9 +52,9 @@ async def test_one_agent_can_be_stopped(site: RoomSite, alice: Browser) -> None:
     assert page.note == "code is stopped."
 
 
-async def test_work_goes_on_after_the_word_and_a_reason(site: RoomSite, alice: Browser) -> None:
+async def test_work_goes_on_after_a_reason(site: RoomSite, alice: Browser) -> None:
     await alice.post("/stop")
-    page = await alice.post("/resume", word=" resume ", reason=" it was a drill ")
+    page = await alice.post("/resume", reason=" it was a drill ")
 
     event = only(site, Resumed)
     assert isinstance(event, Resumed)
@@ -61,25 +63,53 @@ async def test_work_goes_on_after_the_word_and_a_reason(site: RoomSite, alice: B
     assert not site.stop.stop_flag.stops
 
 
-@pytest.mark.parametrize(
-    ("word", "reason"), [("RESUME", ""), ("RESUME", " "), ("", "why"), ("yes", "why")]
-)
-async def test_resume_needs_both_the_word_and_a_reason(
-    site: RoomSite, alice: Browser, word: str, reason: str
-) -> None:
+@pytest.mark.parametrize("reason", ["", " "])
+async def test_resume_needs_a_reason(site: RoomSite, alice: Browser, reason: str) -> None:
     await alice.post("/stop")
-    page = await alice.post("/resume?from=/stopped", word=word, reason=reason)
+    page = await alice.post("/resume?from=/stopped", reason=reason)
 
-    assert page.note == "Not done: type the word RESUME and a reason."
+    assert page.note == "Not done: give a reason."
+    assert page.failed
     assert "<h1>Stopped</h1>" in page.main
     assert not site.journalled(Resumed)
 
 
+@pytest.mark.parametrize(
+    ("stopped", "resumed", "said"),
+    [
+        (("code",), None, "Nothing changed: there was no stop of everything. Still stopped: code."),
+        ((), "code", "Nothing changed: code was not stopped."),
+        ((None,), "code", "Nothing changed: code was not stopped. Still stopped: everything."),
+        (("code",), "code", "code may act again."),
+        (("code", "b"), "code", "code may act again. Still stopped: b."),
+        ((None, "code"), None, "Work goes on. Still stopped: code."),
+        ((None, "code"), "code", "code may act again. Still stopped: everything."),
+    ],
+)
+async def test_resume_says_what_it_did_and_who_is_still_stopped(
+    site: RoomSite,
+    alice: Browser,
+    stopped: tuple[str | None, ...],
+    resumed: str | None,
+    said: str,
+) -> None:
+    for agent in stopped:
+        await alice.post("/stop", agent=agent or "")
+    page = await alice.post("/resume", agent=resumed or "", reason="fixed")
+
+    assert page.note == said
+    assert page.failed is said.startswith("Nothing changed")
+    assert bool(site.journalled(Resumed)) is not page.failed
+
+
 async def test_what_a_file_stops_no_button_lets_go(site: RoomSite, alice: Browser) -> None:
     site.stop.stop("file:/tmp/STOP", "file", "it is there")
-    page = await alice.post("/resume", word="RESUME", reason="why")
+    page = await alice.post("/resume", reason="why")
 
-    assert page.note == "Still stopped by file:/tmp/STOP: end that first."
+    assert page.note == (
+        "Still stopped by the file /tmp/STOP. Type `safetyd resume` at a terminal."
+    )
+    assert page.failed
     assert site.stop.stop_flag.stops
 
 
@@ -370,15 +400,64 @@ async def test_an_agent_is_reset(site: RoomSite, alice: Browser) -> None:
 async def test_an_agent_is_put_in_safe_mode_and_let_go(site: RoomSite, alice: Browser) -> None:
     site.proposes()
     entered = await alice.post("/agents/code", proof=False, do="safe_mode_enter", reason="odd")
-    early = await alice.post("/agents/code?from=/agents/code", do="safe_mode_exit", reason="fine")
+    leaving: dict[str, Any] = {"do": "safe_mode_exit", "sure": "yes", "reason": "fine"}
+    early = await alice.post("/agents/code?from=/agents/code", **leaving)
     site.clock.t += 3600
-    left = await alice.post("/agents/code", do="safe_mode_exit", reason="fine")
+    left = await alice.post("/agents/code", **leaving)
 
     only(site, SafeModeEntered)
     only(site, SafeModeExited)
     assert entered.note == "code: in safe mode."
     assert early.note.startswith("Not done: ")
     assert left.note == "code: out of safe mode."
+
+
+@pytest.mark.parametrize("path", ["/agents/code", "/safe-mode"])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sure": "yes"}, "Not done: give a reason."),
+        ({"sure": "yes", "reason": " "}, "Not done: give a reason."),
+        ({"reason": "fine"}, "Not done: say that you are sure."),
+    ],
+)
+async def test_safe_mode_is_left_only_by_who_is_sure_and_says_why(
+    site: RoomSite, alice: Browser, path: str, given: dict[str, Any], said: str
+) -> None:
+    site.proposes()
+    await alice.post("/agents/code", do="safe_mode_enter", reason="odd")
+    site.clock.t += 3600
+    page = await alice.post(path, do="safe_mode_exit", agent="code", **given)
+
+    assert (page.note, page.failed) == (said, True)
+    assert not site.journalled(SafeModeExited)
+
+
+async def test_who_is_still_held_by_everybodys_safe_mode_is_named(
+    site: RoomSite, alice: Browser
+) -> None:
+    site.proposes()
+    await alice.post("/agents/code", do="safe_mode_enter", reason="odd")
+    await alice.post("/safe-mode", do="safe_mode_enter", reason="odd")
+    site.clock.t += 3600
+    leaving: dict[str, Any] = {"do": "safe_mode_exit", "sure": "yes", "reason": "fine"}
+    first = await alice.post("/agents/code", **leaving)
+    second = await alice.post("/agents/code", **leaving)
+
+    assert first.note == "code: out of safe mode. Still in safe mode: everybody."
+    assert second.note == "Nothing changed. Still in safe mode: everybody."
+    assert second.failed
+
+
+async def test_every_agent_in_safe_mode_has_a_way_out_on_the_page(
+    site: RoomSite, alice: Browser
+) -> None:
+    for number in range(MAX_HOLDS + 2):
+        await alice.post("/safe-mode", do="safe_mode_enter", agent=f"a{number}", reason="odd")
+    page = await alice.get("/safe-mode")
+
+    assert all(f'name="agent" value="a{number}"' in page.main for number in range(MAX_HOLDS))
+    assert '<a href="/agents?state=safe_mode">2 more</a> are in safe mode.' in page.main
 
 
 async def test_everybody_is_put_in_safe_mode_and_let_go_by_force(
@@ -437,7 +516,10 @@ async def test_other_commands_have_no_button_there(
 async def test_a_form_that_is_too_long_does_nothing(site: RoomSite, alice: Browser) -> None:
     page = await alice.post("/stop", reason="x" * LONG_BODY)
 
-    assert page.note == "Not done: the form was too long or cut off."
+    assert page.note == (
+        "NOT STOPPED: the form was too long or cut off. Type `safetyd stop` at a terminal."
+    )
+    assert page.failed
     assert not site.journalled(Stopped)
 
 

@@ -31,9 +31,9 @@ async def test_who_signed_in_under_the_name_of_this_start_permits_under_it_alone
     async with site.browser() as browser:
         await signed_in(browser, site)
         await act(browser, "/stop", site.name)
-        elsewhere = await act(browser, "/resume", "127.0.0.1", word="RESUME", reason="why")
+        elsewhere = await act(browser, "/resume", "127.0.0.1", reason="why")
         before = len(site.journalled(Resumed))
-        await act(browser, "/resume", site.name, word="RESUME", reason="why")
+        await act(browser, "/resume", site.name, reason="why")
 
     assert (elsewhere.status, before) == (401, 0)
     assert len(site.journalled(Resumed)) == 1
@@ -52,7 +52,7 @@ async def test_proof_of_an_earlier_start_looks_and_restricts_and_does_not_permit
             (await browser.get("/agents", Host=host)).status for host in (first.name, second.name)
         ]
         await act(browser, "/stop", first.name)
-        refused = await act(browser, "/resume", first.name, word="RESUME", reason="why")
+        refused = await act(browser, "/resume", first.name, reason="why")
 
     assert first.name != second.name
     assert looked == [200, 401]

@@ -1,5 +1,6 @@
 """Who may come in: links that sign in once, cookies, what forms must carry, and observers."""
 
+import re
 import socket
 from datetime import timedelta
 from http.cookies import SimpleCookie
@@ -23,7 +24,7 @@ from safetyd.core.events.guard_events import (
 from safetyd.core.events.request_events import Answered, Granted
 from safetyd.web.control_room.page_content import PAGES
 from safetyd.web.control_room.sign_in_links import LIFE_S
-from safetyd.web.control_room.visitors import COOKIE
+from safetyd.web.control_room.visitors import COOKIE, NOT_STOPPED, UNDONE
 from safetyd.web.control_room.web_sessions import FILE, IDLE, LONGEST, NOTED
 from safetyd.web.throttle import STRANGERS
 from tests.web.control_room.room_site import Browser, RoomSite, addresses, room_site
@@ -50,11 +51,11 @@ RESTRICTING: tuple[tuple[str, Fields], ...] = (
     ("/safe-mode", {"do": "safe_mode_enter"}),
 )
 PERMITTING: tuple[tuple[str, Fields], ...] = (
-    ("/resume", {"word": "RESUME", "reason": "why"}),
+    ("/resume", {"reason": "why"}),
     ("/requests", {"do": "approve"}),
     ("/requests", {"do": "grant", "hours": "1", "uses": "1", "kind": "shape"}),
     ("/agents/code", {"do": "unpause"}),
-    ("/agents/code", {"do": "safe_mode_exit"}),
+    ("/agents/code", {"do": "safe_mode_exit", "sure": "yes", "reason": "why"}),
     ("/agents/code", {"do": "reset"}),
     ("/safe-mode", {"do": "safe_mode_exit", "sure": "yes", "force": "yes", "reason": "why"}),
 )
@@ -65,6 +66,11 @@ FOREIGN = (
     {"Origin": "https://evil.example"},
     {"Origin": "null"},
 )
+
+
+def undone(path: str, why: str) -> str:
+    """Return the note of a form that did nothing."""
+    return (NOT_STOPPED if path == "/stop" else UNDONE).format(why)
 
 
 async def held(site: RoomSite, alice: Browser) -> Fields:
@@ -193,7 +199,7 @@ async def test_what_our_own_page_did_not_send_does_nothing(
         ]
 
     assert {each.note for each in heard} == {
-        "Not done: this did not come from a page of the control room."
+        undone(path, "this did not come from a page of the control room")
     }
     assert len(site.journalled(*ACTS)) == before
 
@@ -249,13 +255,14 @@ async def test_an_observer_does_nothing(
     before = len(site.journalled(*ACTS))
     heard = await eve.post(path, **about, **fields)
 
-    assert heard.note == "Not done: an observer may look and not act."
+    assert heard.note == undone(path, "an observer may look and not act")
+    assert heard.failed
     assert len(site.journalled(*ACTS)) == before
 
 
 async def test_a_proof_may_be_anything(site: RoomSite, alice: Browser) -> None:
     await alice.post("/stop")
-    body = f"token={alice.token}&word=RESUME&reason=why"
+    body = f"token={alice.token}&reason=why"
     status = await raw(
         site,
         "POST",
@@ -285,7 +292,7 @@ async def test_who_becomes_an_observer_may_not_act_any_more(site: RoomSite, alic
     site.people["alice"] = "observer"
     heard = await alice.post("/stop")
 
-    assert heard.note == "Not done: an observer may look and not act."
+    assert heard.note == undone("/stop", "an observer may look and not act")
     assert not site.journalled(Stopped)
 
 
@@ -295,6 +302,7 @@ async def test_strangers_do_nothing_and_are_told_how_to_sign_in(site: RoomSite, 
         heard = await browser.hear("POST", path, data={"do": "pause"})
 
     assert heard.status == 401
+    assert undone(path, "you are signed out") in re.sub("</?code>", "`", heard.text)
     assert "safetyd open" in heard.text
     assert not site.journalled(*ACTS)
 
@@ -336,7 +344,7 @@ async def test_a_session_is_its_operators_own(site: RoomSite, alice: Browser) ->
         shown = (await bob.get("/")).text
 
     assert len(tokens) == 2
-    assert as_bob.note == "Not done: this did not come from a page of the control room."
+    assert as_bob.note == undone("/stop", "this did not come from a page of the control room")
     assert "bob" in shown
     assert "alice" not in shown
 
@@ -405,7 +413,7 @@ async def test_a_session_survives_a_restart(tmp_path: Path) -> None:
         page = await browser.get("/")
         browser.proof, browser.token = proof, page.value("token")
         await browser.post("/stop")
-        await browser.post("/resume", word="RESUME", reason="why")
+        await browser.post("/resume", reason="why")
 
     assert len(site.journalled(Stopped)) == 1
     assert not site.journalled(Resumed)  # what permits needs a page of this daemon

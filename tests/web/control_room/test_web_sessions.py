@@ -16,6 +16,7 @@ from safetyd.web.control_room.web_sessions import (
     IDLE,
     MAX_SESSIONS,
     NOTED,
+    Note,
     WebSessions,
     proves,
 )
@@ -185,9 +186,10 @@ def test_of_one_operators_too_many_the_least_used_makes_room(tmp_path: Path) -> 
 def test_a_note_is_told_once_to_its_own_browser(tmp_path: Path) -> None:
     sessions = sessions_in(tmp_path)
     alice, bob = (sessions.open(name, "", NOON).session for name in ("alice", "bob"))
-    sessions.note(alice, "done")
+    sessions.note(alice, Note("done"))
 
-    assert [sessions.take_note(each) for each in (bob, alice, alice)] == ["", "done", ""]
+    notes = [sessions.take_note(each) for each in (bob, alice, alice)]
+    assert notes == [Note(), Note("done"), Note()]
 
 
 def test_notes_that_nobody_takes_do_not_pile_up(tmp_path: Path) -> None:
@@ -195,9 +197,9 @@ def test_notes_that_nobody_takes_do_not_pile_up(tmp_path: Path) -> None:
     opened = sessions.open("alice", "", NOON).session
     each = [msgspec.structs.replace(opened, id=f"web_{n}") for n in range(MAX_SESSIONS + 1)]
     for session in each:
-        sessions.note(session, "done")
+        sessions.note(session, Note("done"))
 
-    assert (sessions.take_note(each[0]), sessions.take_note(each[1])) == ("", "done")
+    assert (sessions.take_note(each[0]), sessions.take_note(each[1])) == (Note(), Note("done"))
 
 
 def test_operators_see_who_is_signed_in_and_when_that_ends(tmp_path: Path) -> None:

@@ -223,13 +223,16 @@ def _say(words: str) -> None:
 @click.command()
 @click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
 @says_why
-@click.option("--yes", is_flag=True, help="Delete stop files that others wrote without asking.")
+@click.option("--yes", is_flag=True, help="Ask nothing, and delete stop files that others wrote.")
 @reaches_daemon
 def resume(location: Location, reason: str, agent: str | None, *, yes: bool) -> int:
     """Let work go on after a stop.
 
-    Stop files that `safetyd stop` wrote are deleted; those of others after you have seen them.
+    At a terminal it asks for a reason if you give none, as the control room does. Stop files that
+    `safetyd stop` wrote are deleted; those of others after you have seen them.
     """
+    if not (reason or yes) and sys.stdin.isatty():
+        reason = click.prompt("Why it is safe now")
     try:
         if agent is None:
             return anyio.run(_resume, location, reason, yes)

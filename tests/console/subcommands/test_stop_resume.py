@@ -361,10 +361,10 @@ def test_yes_deletes_somebody_elses_file(shared):
 
 
 @pytest.mark.parametrize(("answer", "exit_code"), [("y\n", 0), ("n\n", 1)])
-def test_at_a_terminal_somebody_elses_file_is_asked_about(shared, answer, exit_code):
+def test_at_a_terminal_a_reason_and_somebody_elses_file_are_asked_about(shared, answer, exit_code):
     stop_file(shared).write_text("hands off\n")
     ours, theirs = pty.openpty()
-    os.write(ours, answer.encode())
+    os.write(ours, f"\nfixed\n{answer}".encode())
 
     said = subprocess.run(
         [sys.executable, "-m", "safetyd", "resume"],
@@ -377,6 +377,7 @@ def test_at_a_terminal_somebody_elses_file_is_asked_about(shared, answer, exit_c
 
     os.close(ours)
     os.close(theirs)
+    assert said.stdout.count("Why it is safe now") == 2  # it takes no empty line
     assert "Delete it?" in said.stdout
     assert (said.returncode, stop_file(shared).exists()) == (exit_code, exit_code == 1)
 

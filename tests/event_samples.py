@@ -41,6 +41,8 @@ from safetyd.core.events.history_events import (
     CommitDue,
     CommitFailed,
     Committed,
+    RollbackBegun,
+    RollbackCancelled,
     RollbackFailed,
     RollbackOffered,
     RolledBack,
@@ -162,7 +164,9 @@ def _of_history() -> Iterator[Event]:
     yield Committed(why="after", agent="a", session="s", id="p1", files=2, added=9, **about)
     yield CommitFailed(project="shop", error="the index is locked", agent="a", id="p1", **when)
     yield RollbackOffered(agent="a", errors=3, **about)
-    yield RollbackFailed(error="the index is locked", agents=("a",), **about)
+    yield RollbackBegun(kind="soft", by="alice", agents=("a",), reason="r", **about)
+    yield RollbackCancelled(by="alice", why="there was nothing to change", **about)
+    yield RollbackFailed(error="the index is locked", agents=("a",), half=True, **about)
     yield RolledBack(kind="soft", kept="77ab", by="alice", agents=("a",), reason="r", **about)
     yield SnapshotTaken(day="2026-03-01", files=3, size=4096, **when)
     yield SnapshotMissed(day="2026-03-02", error="the disk is full", **when)

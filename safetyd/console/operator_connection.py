@@ -1,5 +1,6 @@
 """A person's line to the daemon: questions, commands, and the events as they happen."""
 
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -15,6 +16,8 @@ from safetyd.console.locations import Location
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
+LONG_S: Final = 60.0  # for an answer: meanwhile the daemon is looked for
+LOOK_S: Final = 2.0
 CLOSE_S: Final = 1.0
 
 Reply = dict[str, Any]
@@ -104,8 +107,10 @@ class OperatorConnection:
 
     async def _answer(self, subject: str, payload: bytes, patience_s: float) -> Reply:
         try:
-            message = await self._client.request(subject, payload, timeout=patience_s)
-            return _read(message.data)
+            if patience_s < LONG_S:
+                message = await self._client.request(subject, payload, timeout=patience_s)
+                return _read(message.data)
+            return await self._answer_of_one_run(subject, payload, patience_s)
         except NoRespondersError:
             raise NotReachable(f"no safetyd listens at {self.address}; {self._start}") from None
         except (TimeoutError, NatsError, OSError) as exc:
@@ -113,6 +118,47 @@ class OperatorConnection:
             raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
         except msgspec.DecodeError as exc:
             raise Failure(f"the answer from {self.address} cannot be read: {exc}") from None
+
+    async def _answer_of_one_run(self, subject: str, payload: bytes, patience_s: float) -> Reply:
+        """Return the answer to a long command, or say soon that the daemon ended meanwhile."""
+        pid = await self._pid()
+        answer: Reply | None = None
+        failed: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end_with, pid, tasks.cancel_scope)
+            try:
+                message = await self._client.request(subject, payload, timeout=patience_s)
+                answer = _read(message.data)
+            except (TimeoutError, NatsError, OSError, msgspec.DecodeError) as exc:
+                failed = exc
+            tasks.cancel_scope.cancel()
+        if failed is not None:
+            raise failed
+        if answer is None:
+            ended = f"safetyd at {self.address} ended before it answered"
+            raise NotReachable(f"{ended}; once it runs, `safetyd status` says what is left to do")
+        return answer
+
+    async def _end_with(self, pid: int, scope: anyio.CancelScope) -> None:
+        """Cancel what waits for a daemon that is not there any more."""
+        still = True
+        while still:
+            await anyio.sleep(LOOK_S)
+            with contextlib.suppress(TimeoutError):
+                still = await self._pid() == pid
+        scope.cancel()
+
+    async def _pid(self) -> int:
+        """Return the process id of the daemon, or 0 if there is none."""
+        subject = self._subjects.of("query", self.name)
+        asked = msgspec.json.encode({"command": "status"})
+        try:
+            message = await self._client.request(subject, asked, timeout=ANSWER_S)
+        except (NatsError, OSError) as exc:
+            if isinstance(exc, TimeoutError):
+                raise
+            return 0
+        return int(_read(message.data).get("pid", 0))
 
     def _seed(self) -> str:
         try:

@@ -1,11 +1,12 @@
-"""When what agents change is committed: after an action that succeeded, and before one for good.
+"""When what agents change is committed: after each action, and before one for good.
 
-An action belongs to the project that it names or, if it names none, to the one whose folder it
-works in. After so many errors in a row in a project going back is offered.
+An action belongs to the project that it names or, if that has no history, to the one whose folder
+it works in. After so many errors in a row in a project going back is offered.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,19 +18,24 @@ from safetyd.core.events.history_events import (
     CommitDue,
     CommitFailed,
     Committed,
+    RollbackBegun,
+    RollbackCancelled,
+    RollbackFailed,
     RollbackOffered,
     RolledBack,
 )
 from safetyd.core.guards.projects import ProjectConfig
-from safetyd.core.messages.rollback import Rollback
+from safetyd.core.messages.rollback import Rollback, RollbackKind
 from safetyd.core.messages.verdict import ALLOW
 
 ERRORS_IN_A_ROW: Final = 3
 MAX_CHANGES: Final = 1024  # of one agent under way; the oldest is forgotten
 MAX_AGENTS: Final = 64  # whose work in one project is remembered
 DESCRIPTION_CHARS: Final = 200
+MAX_NAMED: Final = 16  # paths of one action
 
 Projects = Mapping[str, ProjectConfig]
+Why = Literal["after", "failed", "before"]
 
 
 class Change(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -42,14 +48,36 @@ class Change(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     description: str = ""
     ticket: str = ""
     approver: str = ""
+    paths: tuple[str, ...] = ()  # the first files that it names, absolute
 
 
-class ProjectState(msgspec.Struct):
+class UnfinishedRollback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rollback that began and has not ended, or that stopped halfway (`error` says why)."""
+
+    project: str
+    commit: str
+    kind: RollbackKind
+    by: str
+    agents: tuple[str, ...] = ()
+    error: str = ""
+
+
+class HistoryTrouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the history of a project needs a person: commits fail, or a rollback is unfinished."""
+
+    project: str
+    commit_error: str = ""
+    rollback: UnfinishedRollback | None = None
+
+
+class ProjectState(msgspec.Struct, omit_defaults=True):
     errors: int = 0  # in a row
     good: str = ""  # the last commit after which an action had succeeded
     agents: list[str] = []  # who worked there, the latest last
     keyed: bool = False  # one of them has a key
     rollback: Rollback | None = None  # the last one
+    failing: str = ""  # why the last commit was not made
+    unfinished: UnfinishedRollback | None = None
 
 
 class HistoryState(msgspec.Struct):
@@ -67,6 +95,7 @@ class VersionHistory(Actor):
     def __init__(self, projects: Projects, approver: Callable[[str, str], str]) -> None:
         self._approver = approver
         self._projects = {name: one for name, one in projects.items() if one.committed}
+        self._all = dict(projects)
         self._roots = sorted(
             ((one.root.rstrip("/") + "/", name) for name, one in self._projects.items()),
             reverse=True,  # of folders in folders the inner one comes first
@@ -80,6 +109,9 @@ class VersionHistory(Actor):
             on(CommitDue, self._due),
             on(Committed, self._committed),
             on(CommitFailed, self._failed),
+            on(RollbackBegun, self._rollback_begun),
+            on(RollbackCancelled, self._rollback_cancelled),
+            on(RollbackFailed, self._rollback_failed),
             on(RolledBack, self._rolled_back),
             on(NameForgotten, self._forgotten),
         )
@@ -96,11 +128,51 @@ class VersionHistory(Actor):
                 return due
         return None
 
+    def alone(self, agent: str, id_: str) -> Change | None:
+        """Return an action under way if no other one can have changed its project's folder.
+
+        Other actions under way there may have, and so may one whose commit is not made yet.
+        """
+        change = self._state.under_way.get(agent, {}).get(id_)
+        if change is None or any(due.project == change.project for due in self.due):
+            return None
+        others = (
+            one
+            for whose, mine in self._state.under_way.items()
+            for name, one in mine.items()
+            if (whose, name) != (agent, id_)
+        )
+        return None if any(one.project == change.project for one in others) else change
+
     def agents(self, project: str) -> tuple[str, ...]:
-        """Return who works or worked in a project."""
+        """Return who works or worked in a project, or in one whose folder it shares."""
         known = self._state.projects.get(project, ProjectState())
-        listed = self._projects[project].agents if project in self._projects else ()
+        listed = (name for one in self._sharing(project) for name in one.agents)
         return tuple(dict.fromkeys((*listed, *known.agents)))
+
+    def _sharing(self, project: str) -> Sequence[ProjectConfig]:
+        """Return a project and those whose folders are in its folder, or around it."""
+        here = self._projects.get(project)
+        if here is None:
+            return ()
+        others = (
+            one for one in self._all.values() if one is not here and share(one.root, here.root)
+        )
+        return (here, *others)
+
+    def half(self, project: str) -> bool:
+        """Return whether a rollback of a project stopped halfway, and none was finished since."""
+        unfinished = self._state.projects.get(project, ProjectState()).unfinished
+        return unfinished is not None and bool(unfinished.error)
+
+    @property
+    def trouble(self) -> tuple[HistoryTrouble, ...]:
+        """Return the projects whose history needs a person, by name."""
+        return tuple(
+            HistoryTrouble(project=name, commit_error=known.failing, rollback=known.unfinished)
+            for name, known in sorted(self._state.projects.items())
+            if name in self._projects and (known.failing or known.unfinished)
+        )
 
     def good(self, project: str) -> str:
         """Return the last commit after which an action had succeeded, if there is one."""
@@ -134,7 +206,8 @@ class VersionHistory(Actor):
         change = self._ended(event.agent, event.id or "")
         if change is None or change.project not in self._projects:
             return ()
-        due = (_due(event, event.agent, event.id or "", change, "after"),) if event.ok else ()
+        why: Why = "after" if event.ok else "failed"
+        due = (_due(event, event.agent, event.id or "", change, why),)
         known = self._state.projects.setdefault(change.project, ProjectState())
         belongs = self._belongs(event, change.project, known)
         if belongs or not event.keyless:
@@ -149,8 +222,9 @@ class VersionHistory(Actor):
         known.errors += 1
         limit = self._projects[change.project].errors_in_a_row or ERRORS_IN_A_ROW
         if known.errors != limit or not known.good:
-            return ()
+            return due
         return (
+            *due,
             RollbackOffered(
                 at=event.at,
                 t=event.t,
@@ -186,30 +260,72 @@ class VersionHistory(Actor):
 
     def _committed(self, event: Committed) -> None:
         self._state.due.pop(event.due, None)
-        if event.why == "after" and event.commit:
-            known = self._state.projects.setdefault(event.project, ProjectState())
+        known = self._state.projects.setdefault(event.project, ProjectState())
+        known.failing = ""
+        if event.why != "after":
+            return
+        known.unfinished = None  # agents work there again
+        if event.commit:
             known.good = event.commit
 
     def _failed(self, event: CommitFailed) -> None:
         self._state.due.pop(event.due, None)
+        self._state.projects.setdefault(event.project, ProjectState()).failing = event.error
+
+    def _rollback_begun(self, event: RollbackBegun) -> None:
+        known = self._state.projects.setdefault(event.project, ProjectState())
+        if known.unfinished is None:
+            known.unfinished = UnfinishedRollback(
+                project=event.project,
+                commit=event.commit,
+                kind=event.kind,
+                by=event.by,
+                agents=event.agents,
+            )
+
+    def _rollback_cancelled(self, event: RollbackCancelled) -> None:
+        if not self.half(event.project):
+            self._state.projects.setdefault(event.project, ProjectState()).unfinished = None
+
+    def _rollback_failed(self, event: RollbackFailed) -> None:
+        known = self._state.projects.setdefault(event.project, ProjectState())
+        if event.half:
+            known.unfinished = UnfinishedRollback(
+                project=event.project,
+                commit=event.commit,
+                kind=event.kind,
+                by=event.by,
+                agents=event.agents,
+                error=event.error,
+            )
 
     def _rolled_back(self, event: RolledBack) -> None:
         known = self._state.projects.setdefault(event.project, ProjectState())
         known.errors = 0
         known.rollback = notice(event)
+        known.unfinished = None
 
     def _forgotten(self, event: NameForgotten) -> None:
         self._state.under_way.pop(event.agent, None)
 
     def _project_of(self, event: Decided) -> str:
         proposal = event.proposal
-        if proposal.project is not None:
-            return proposal.project if proposal.project in self._projects else ""
+        if proposal.project is not None and proposal.project in self._projects:
+            return proposal.project
+        named = self._all.get(proposal.project or "")
         places = (*event.resolved, *proposal.paths, proposal.cwd or "")
+        if proposal.project is not None:  # without a history: it may lie in one that has it
+            places = (named.root,) if named is not None else ()
         for root, name in self._roots:
             if any(f"{place}/".startswith(root) for place in places):
                 return name
         return ""
+
+
+def share(root: str, other: str) -> bool:
+    """Return whether a folder is in the other, or around it."""
+    one, two = root.rstrip("/") + "/", other.rstrip("/") + "/"
+    return bool(root and other) and (one.startswith(two) or two.startswith(one))
 
 
 def notice(event: RolledBack) -> Rollback:
@@ -235,15 +351,24 @@ def _change(event: Decided, project: str, approver: str) -> Change:
         (proposal.description or proposal.text)[:DESCRIPTION_CHARS],
         proposal.task or "",
         approver,
+        tuple(_named(event))[:MAX_NAMED],
     )
 
 
-def _due(cause: Event, agent: str, id_: str, change: Change, why: str) -> CommitDue:
+def _named(event: Decided) -> Iterator[str]:
+    """Yield the files that an action names, as far as they have an absolute name."""
+    for path in (*event.resolved, *event.proposal.paths):
+        full = posixpath.join(event.proposal.cwd or "", path)
+        if full.startswith("/"):
+            yield posixpath.normpath(full)
+
+
+def _due(cause: Event, agent: str, id_: str, change: Change, why: Why) -> CommitDue:
     return CommitDue(
         at=cause.at,
         t=cause.t,
         project=change.project,
-        why="before" if why == "before" else "after",
+        why=why,
         agent=agent,
         id=id_,
         decision=change.decision,

@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Final, get_args, get_origin
 from zoneinfo import available_timezones
@@ -40,6 +41,7 @@ from safetyd.core.policy import AgentConfig, Mode, Policy, Profile
 from safetyd.core.sessions import SessionsConfig
 from safetyd.core.shell import programs
 from safetyd.core.shell.command_reader import ShellConfig
+from safetyd.core.version_history import share
 from safetyd.daemon.disk_space import DiskConfig
 from safetyd.journal.audit import AuditConfig
 from safetyd.keeping.history_config import HistoryConfig
@@ -192,15 +194,25 @@ def _errors(table: Table) -> Iterator[str]:
     yield from _meaning_errors(msgspec.convert(sound, Config))
 
 
-def _meaning_errors(config: Config) -> Iterator[str]:
-    for key, problem in problems(config.gate):
-        yield f"gate.{key}: {problem}"
-    for name, project in config.projects.items():
+def _project_errors(projects: Mapping[str, ProjectTable]) -> Iterator[str]:
+    for name, project in projects.items():
         for key, problem in problems(project.gate):
             yield f"projects.{name}.gate.{key}: {problem}"
         if project.committed and not project.root.startswith("/"):
             shown = _shown(project.root)
             yield f"projects.{name}.root is {shown}; with a history it must be a path from /"
+    for (name, one), (other, two) in combinations(projects.items(), 2):
+        if one.committed and two.committed and share(one.root, two.root):
+            yield (
+                f"projects.{name}.root and projects.{other}.root overlap, and both have a history; "
+                'set history = "off" in one of them: the other one commits these files too'
+            )
+
+
+def _meaning_errors(config: Config) -> Iterator[str]:
+    for key, problem in problems(config.gate):
+        yield f"gate.{key}: {problem}"
+    yield from _project_errors(config.projects)
     try:
         kinds = Kinds(config.types, config.profile)
     except ValueError as exc:

@@ -15,7 +15,7 @@ from typing import IO, Final
 from safetyd.history.commit_messages import reference
 from safetyd.history.commit_writing import StatePaths, signed, write_commit
 from safetyd.history.file_restore import LINK, Fill, stored
-from safetyd.history.folder_changes import IndexedFolder, tree_changes
+from safetyd.history.folder_changes import IndexedFolder, Select, tree_changes
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import Change, CommitMade, CommitOrder, HistoryError, named
 from safetyd.history.private_store import PrivateStore
@@ -43,6 +43,9 @@ class BranchCommits:
 
     def layout(self) -> Layout:
         return self._store.layout()
+
+    def moved(self) -> str:
+        return self._store.moved()
 
     def reading(self) -> Git:
         """Return git that finds the user's objects, with a configuration of our own."""
@@ -103,11 +106,14 @@ class BranchWork:
         looking = self.git.using(GIT_WORK_TREE=str(layout.top), GIT_INDEX_FILE=str(self._index))
         self.indexed = IndexedFolder(looking, layout.top, layout.within)
 
-    def commit(self, order: CommitOrder) -> CommitMade | None:
-        """Commit the folder as it is on the current branch, or return None if nothing changed."""
+    def commit(self, order: CommitOrder, select: Select | None = None) -> CommitMade | None:
+        """Commit the folder, or what is selected of it, on the current branch.
+
+        Return None if nothing changed.
+        """
         branch, head = self._ready()
-        self._refuse_filters(self.indexed.changes().present)
-        self.indexed.take_in()
+        self._refuse_filters(self.indexed.changes(select).present)
+        self.indexed.take_in(select)
         tree = self.indexed.tree()
         before = f"{head}^{{tree}}" if head else self.git.line("mktree")
         changes = tree_changes(self.git, before, tree)
@@ -132,12 +138,20 @@ class BranchWork:
             _note(self._store, kept)
         return kept
 
-    def reset(self, order: CommitOrder, kept: str, commit: str) -> None:
-        """Move the branch to a commit whose files are in the folder; `kept` stays reachable."""
+    def reset(self, order: CommitOrder, kept: str, commit: str) -> CommitMade:
+        """Move the branch to a commit whose files are in the folder.
+
+        The rollback has a commit too, which is on no branch; through it `kept` stays reachable.
+        """
         branch, head = self._ready()
         self.indexed.git.read("read-tree", "--reset", commit)
         self.indexed.git.run("update-index", "-q", "--refresh", codes=(0, 1))
-        self._move(order, (branch, head), commit, kept)
+        tree = self.git.line("rev-parse", f"{commit}^{{tree}}")
+        changes = tree_changes(self.git, kept, commit)
+        made = write_commit(self.git, order, (tree, kept), changes, state=False)
+        _note(self._store, kept)
+        self._move(order, (branch, head), commit, made.commit)
+        return made
 
     @contextlib.contextmanager
     def filling(self, changes: Sequence[Change]) -> Iterator[Fill]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Final
 from urllib.parse import quote
@@ -9,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from safetyd.core.text.visible_text import printable_line
-from safetyd.history.history_records import CommitOrder
+from safetyd.history.history_records import Author, CommitOrder, Why
 
 MAX_SUBJECT: Final = 100
 MAX_VALUE: Final = 200
@@ -24,6 +25,19 @@ _TRAILERS: Final = {
     "Safetyd-Session": "session",
     "Safetyd-Action": "action",
     "Safetyd-Approver": "approver",
+    "Safetyd-Target": "target",
+}
+_PREFIXES: Final[Mapping[Why, str]] = {
+    "after": "feat:",
+    "failed": "failed:",
+    "before": "human:",
+    "rollback": "rollback:",
+    "automatic_rollback": "rollback:",
+}
+_AUTHORS: Final[Mapping[str, Author]] = {
+    "before": "human",
+    "rollback": "rollback",
+    "automatic_rollback": "automatic_rollback",
 }
 
 
@@ -38,6 +52,12 @@ class CommitNote(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     action: str = ""
     approver: str = ""
+    target: str = ""
+
+    @property
+    def author(self) -> Author:
+        """Return who made the changes."""
+        return _AUTHORS.get(self.why, "agent")
 
 
 def written(order: CommitOrder, *, only_state: bool) -> str:
@@ -97,7 +117,9 @@ def _subject(order: CommitOrder, *, only_state: bool) -> str:
         return f"state: {_bounded(agent, half)} {_bounded(action, half)} {at}"
     ticket = _bounded(printable_line(order.ticket), MAX_SUBJECT // 2)
     words = printable_line(order.description) or f"{action} of {agent}"
-    return _bounded(" ".join(filter(None, ("feat:", ticket, words))), MAX_SUBJECT)
+    if order.why == "before" and order.agent:
+        words = f"changes found before {words}"
+    return _bounded(" ".join(filter(None, (_PREFIXES[order.why], ticket, words))), MAX_SUBJECT)
 
 
 def _bounded(text: str, most: int) -> str:

@@ -130,6 +130,7 @@ def _row(commit: ReadCommit, files: int, added: int, removed: int) -> HistoryRow
     note = commit.note
     return HistoryRow(
         commit=commit.commit,
+        author=note.author,
         at=commit.at,
         agent=note.agent,
         session=note.session,

@@ -40,10 +40,34 @@ class FileRestore:
 
     def __init__(self, top: Path) -> None:
         self._top = os.fsencode(top)
+        self.done = 0  # files that are removed or written
+
+    def may_write(self, path: bytes) -> bool:
+        """Return whether a path stays in the folder and out of a repository.
+
+        Trees may be an agent's. `.GIT` is a name like any other, unless the disk ignores case.
+        """
+        names = path.split(b"/")
+        if any(name in _NO_FILES for name in names):
+            return False
+        alike = (at for at, name in enumerate(names) if name.lower() == b".git")
+        return not any(self._ignores_case(b"/".join(names[:at])) for at in alike)
+
+    def _ignores_case(self, folder: bytes) -> bool:
+        """Return whether two names that differ by case are one; True if nothing there tells."""
+        while True:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                listed = set(os.listdir(self._full(folder)))  # noqa: PTH208 - bytes
+                for name in listed:
+                    if (other := name.swapcase()) != name and other not in listed:
+                        return self._mode(os.path.join(folder, other)) is not None  # noqa: PTH118
+            if not folder:
+                return True
+            folder = folder.rpartition(b"/")[0]
 
     def check(self, changes: Sequence[Change]) -> None:
         """Refuse if something is in the way that the commit of before does not have."""
-        if elsewhere := [change.path for change in changes if not _is_inside(change.path)]:
+        if elsewhere := [change.path for change in changes if not self.may_write(change.path)]:
             raise HistoryError(f"nothing was changed: {named(elsewhere)} is no path of files")
         going = {change.path for change in changes if change.old is not None}
         found = [
@@ -61,11 +85,13 @@ class FileRestore:
         for change in changes:
             if change.new is None:
                 self._remove(change.path)
+                self.done += 1
         for change in changes:
             if change.new is not None:
                 if self._is_folder(change.path):
                     self._clear(change.path)
                 self._write(change, change.new, fill)
+                self.done += 1
 
     def _obstacle(self, change: Change, going: set[bytes]) -> Obstacle | None:
         for above in _above(change.path):
@@ -83,13 +109,16 @@ class FileRestore:
         return None if kept or not mode else Obstacle(change.path, "is not in the history")
 
     def _inside(self, folder: bytes) -> Iterator[bytes]:
-        with os.scandir(self._full(folder)) as entries:
-            for entry in entries:
-                path = folder + b"/" + entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    yield from self._inside(path)
-                else:
-                    yield path
+        folders = [folder]
+        while folders:
+            here = folders.pop()
+            with os.scandir(self._full(here)) as entries:
+                for entry in entries:
+                    path = here + b"/" + entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(path)
+                    else:
+                        yield path
 
     def _check_writable(self, changes: Sequence[Change]) -> None:
         """Say which folders could not be written, before anything is."""
@@ -122,11 +151,14 @@ class FileRestore:
 
     def _clear(self, path: bytes) -> None:
         """Remove folders within which there are no files."""
-        parent, _, name = path.rpartition(b"/")
-        for inner in os.listdir(self._full(path)):  # noqa: PTH208 - bytes
-            self._clear(path + b"/" + inner)
-        with self._opened(parent) as folder:
-            os.rmdir(name, dir_fd=folder)
+        folders = [path]
+        for folder in folders:  # it grows: those inside come after those around them
+            inner = os.listdir(self._full(folder))  # noqa: PTH208 - bytes
+            folders += [folder + b"/" + name for name in inner]
+        for inside in reversed(folders):
+            parent, _, name = inside.rpartition(b"/")
+            with self._opened(parent) as opened:
+                os.rmdir(name, dir_fd=opened)
 
     def _write(self, change: Change, entry: Entry, fill: Fill) -> None:
         parent, _, name = change.path.rpartition(b"/")
@@ -197,11 +229,6 @@ def stored(git: Git) -> Iterator[Fill]:
             answers.read(1)
 
         yield fill
-
-
-def _is_inside(path: bytes) -> bool:
-    """Say whether a path stays in the folder and out of its repository: trees may be an agent's."""
-    return all(name.lower() not in _NO_FILES for name in path.split(b"/"))
 
 
 def _above(path: bytes) -> list[bytes]:

@@ -4,9 +4,10 @@ git compares times and sizes with those of its index, so files that nobody touch
 Links are not followed, and pipes and devices are no files.
 """
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,6 +17,8 @@ from safetyd.history.history_records import Change, Entry, HistoryError, named
 REPOSITORY: Final = "160000"  # the mode of a repository within another
 _TRIES: Final = 4  # while files change as they are read
 _CLOSED: Final = b"could not open directory"
+
+Select = Callable[[bytes], bool]
 
 
 class FolderChanges(NamedTuple):
@@ -39,8 +42,11 @@ class IndexedFolder:
         self._top = os.fsencode(top)
         self._within = ("--", within) if within else ()
 
-    def changes(self) -> FolderChanges:
-        """Return what to take in. A file that cannot be read is an error: nothing is left out."""
+    def changes(self, select: Select | None = None) -> FolderChanges:
+        """Return what to take in: everything, or the paths for which `select` returns True.
+
+        A file that cannot be read is an error: nothing is left out.
+        """
         differing = self.git.read(
             "diff-files", "-z", "--name-only", "--ignore-submodules=all", *self._within
         )
@@ -50,13 +56,37 @@ class IndexedFolder:
             raise HistoryError(f"{said}; let safetyd's user read it, or have git ignore it")
         # A folder at the end of a listing is a repository of its own, and keeps its own history.
         new = [path for path in others.out.split(b"\0") if path and not path.endswith(b"/")]
-        return self._sorted_out([*filter(None, differing.split(b"\0")), *new])
+        found = [*filter(None, differing.split(b"\0")), *new]
+        return self._sorted_out([path for path in found if select is None or select(path)])
 
-    def take_in(self) -> None:
-        """Bring the index up to date with the folder."""
+    def unchanged_since(self, moment_ns: int) -> Select:
+        """Return what selects paths that were last changed before a moment of the file clock."""
+
+        def select(path: bytes) -> bool:
+            full = os.path.join(self._top, path)  # noqa: PTH118 - bytes
+            while full:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    return os.lstat(full).st_ctime_ns < moment_ns
+                full = full.rpartition(b"/")[0]  # it is gone: when did its folder change?
+            return False
+
+        return select
+
+    def left_alone(self) -> Iterator[tuple[bytes, str]]:
+        """Yield what is in the folder and not in the index, and why; folders end with a slash."""
+        listing = ("ls-files", "-z", "--others", "--exclude-standard")
+        for path in self.git.read(*listing, *self._within).split(b"\0")[:-1]:
+            nested = path.endswith(b"/")
+            yield path, "is a repository of its own" if nested else "was not in the history"
+        ignored = self.git.read(*listing, "--ignored", "--directory", *self._within)
+        for path in ignored.split(b"\0")[:-1]:
+            yield path, "is ignored by git"
+
+    def take_in(self, select: Select | None = None) -> None:
+        """Bring the index up to date with the folder, or with what is selected of it."""
         for left in range(_TRIES, 0, -1):
             try:
-                self._take(self.changes())
+                self._take(self.changes(select))
             except GitFailed as exc:
                 # A file that became shorter while git read it ends git, which leaves its lock.
                 (self.git.folder / "index.lock").unlink(missing_ok=True)
@@ -114,15 +144,19 @@ class IndexedFolder:
         return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
     def _is_folder(self, path: bytes, known: dict[bytes, bool]) -> bool:
-        if path not in known:
-            parent = path.rpartition(b"/")[0]
+        """Say whether there is a folder that is not behind a link; agents nest them deeply."""
+        unknown = list[bytes]()
+        while path and path not in known:
+            unknown.append(path)
+            path = path.rpartition(b"/")[0]
+        above = known.get(path, True)
+        for folder in reversed(unknown):
             try:
-                mode = os.lstat(os.path.join(self._top, path)).st_mode  # noqa: PTH118 - bytes
+                mode = os.lstat(os.path.join(self._top, folder)).st_mode  # noqa: PTH118 - bytes
             except (FileNotFoundError, NotADirectoryError):
                 mode = 0
-            above = not parent or self._is_folder(parent, known)
-            known[path] = above and stat.S_ISDIR(mode)
-        return known[path]
+            known[folder] = above = above and stat.S_ISDIR(mode)
+        return above
 
 
 def tree_changes(git: Git, old: str, new: str, *, counted: bool = True) -> list[Change]:

@@ -5,7 +5,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-Why = Literal["after", "before", "rollback"]
+# Who made the changes of a commit: an agent whose action succeeded or failed, a human (they were
+# found before something else), an operator who rolled back, or safetyd itself.
+Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
+Author = Literal["agent", "human", "rollback", "automatic_rollback"]
+Effect = Literal["created", "restored", "deleted"]
 
 
 class HistoryError(Exception):
@@ -25,6 +29,11 @@ class PathElsewhere(HistoryError):
 class StoppedHalfway(HistoryError):
     """Some files were put back and others were not. What was there before is kept."""
 
+    def __init__(self, words: str, kept: str, target: str) -> None:
+        super().__init__(words)
+        self.kept = kept
+        self.target = target
+
 
 class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What a commit is about. All but `why` and `at` may be an agent's own words."""
@@ -39,6 +48,7 @@ class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     ticket: str = ""
     approver: str = ""
+    target: str = ""  # of a rollback: the commit that it goes back to, or undoes
 
 
 class CommitMade(NamedTuple):
@@ -54,6 +64,7 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     """A commit as it is listed."""
 
     commit: str
+    author: Author
     at: datetime
     agent: str
     session: str
@@ -67,18 +78,42 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
 
 
-class RollbackMade(NamedTuple):
-    """What was there before, the commit that the rollback made (or nothing), files changed.
+class FileEffect(msgspec.Struct, frozen=True):
+    """What a rollback did to a file, whose path is below the project's folder."""
 
-    `paths` names the first of them, below the project's folder. `still_deleted` is how many files
-    the commit itself had deleted, which going back to it does not bring back.
+    path: str
+    what: Effect
+
+
+class LeftAlone(msgspec.Struct, frozen=True):
+    """A file or folder that a rollback did not touch, since it is not in the history."""
+
+    path: str
+    why: str
+
+
+class RollbackMade(NamedTuple):
+    """What a rollback did.
+
+    `target` is the commit in full, `kept` the commit of what was there before, `made` that of the
+    rollback itself. `effects` and `left` name the first files, `counts` and `left_count` count
+    all. `still_deleted` is how many files the commit itself had deleted, which going back to it
+    does not bring back. With no `files` there was nothing to change.
     """
 
+    target: str
     kept: str
-    made: str
-    files: int
-    paths: tuple[str, ...] = ()
+    made: str = ""
+    files: int = 0
+    effects: tuple[FileEffect, ...] = ()
+    counts: tuple[tuple[Effect, int], ...] = ()
     still_deleted: int = 0
+    left: tuple[LeftAlone, ...] = ()
+    left_count: int = 0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(effect.path for effect in self.effects)
 
 
 class Entry(NamedTuple):
@@ -96,6 +131,13 @@ class Change(NamedTuple):
     new: Entry | None
     added: int = 0
     removed: int = 0
+
+    @property
+    def effect(self) -> Effect:
+        """Return what happens to the file when `old` becomes `new`."""
+        if self.new is None:
+            return "deleted"
+        return "created" if self.old is None else "restored"
 
 
 def shown(path: bytes) -> str:

@@ -97,6 +97,17 @@ class PrivateStore:
             return found
         return Layout(found.root, Path(place.top))
 
+    def moved(self) -> str:
+        """Say that the folder is not the one whose history this is, or nothing."""
+        place, now = self._place(), str(self._root.resolve())
+        if place is None or place.root == now:
+            return ""
+        link = f"{self._root} is a link now; " if self._root.is_symlink() else ""
+        return (
+            f"{link}{self.folder} has the history of {place.root}, not of {now}; "
+            "move it away, or give the project another name"
+        )
+
     def git(self) -> Git:
         """Return git for reading what is kept."""
         return Git(self.folder, {})
@@ -178,11 +189,8 @@ class PrivateStore:
 
     def _make(self, object_format: str) -> None:
         place = self._place() or self._make_new(object_format)
-        if place.root != str(self._root.resolve()):
-            raise HistoryError(
-                f"{self.folder} has the history of {place.root}, not of {self._root.resolve()}; "
-                "move it away, or give the project another name"
-            )
+        if moved := self.moved():
+            raise HistoryError(moved)
         _keep(self.folder / "config", _config(place.object_format))
         _keep(self.folder / "info" / "attributes", _ATTRIBUTES[self._mode].encode())
 

@@ -7,13 +7,16 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Iterator
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from safetyd.clock import file_time_ns
 from safetyd.core.messages.rollback import RollbackKind
 from safetyd.history import commit_reading, rollback_plan
 from safetyd.history.branch_commits import BranchCommits, BranchWork
@@ -24,8 +27,10 @@ from safetyd.history.history_records import (
     Change,
     CommitMade,
     CommitOrder,
+    FileEffect,
     HistoryError,
     HistoryRow,
+    LeftAlone,
     PathElsewhere,
     RollbackMade,
     StoppedHalfway,
@@ -48,6 +53,7 @@ __all__ = [
 
 BEFORE: Final = "before a rollback"  # what was there, also if nothing was rolled back then
 MOST_NAMED: Final = 20  # files of a rollback
+NOT_WRITTEN: Final = "has a name that safetyd does not write"
 _GOOD: Final = commit_reading.Wanted({"why": "after"}, [])
 _COMMIT: Final = re.compile(r"[0-9a-f]{4,64}")
 Work = ShadowWork | BranchWork
@@ -66,6 +72,7 @@ class ProjectHistory:
     ) -> None:
         self._root = root
         self._mode = mode
+        self._seen_ns = 0  # what was changed before that moment is in a commit
         state = StatePaths(state_paths)
         self._kept: ShadowCommits | BranchCommits
         if mode == "shadow":
@@ -80,10 +87,33 @@ class ProjectHistory:
             found = [self._repository_problem()]
         return list(filter(None, found))
 
-    def commit(self, order: CommitOrder) -> CommitMade | None:
-        """Keep the folder as it is; None if nothing changed since the last commit."""
+    def commit(self, order: CommitOrder, until_ns: int | None = None) -> CommitMade | None:
+        """Keep the folder as it is; None if nothing changed since the last commit.
+
+        With `until_ns`, take only what was last changed before that moment of the file clock.
+        """
+        begun_ns = file_time_ns()
         with self._working() as work:
-            return work.commit(order)
+            select = None if until_ns is None else work.indexed.unchanged_since(until_ns)
+            made = work.commit(order, select)
+        self._seen_ns = begun_ns if until_ns is None else min(begun_ns, until_ns)
+        return made
+
+    def may_lose(self, paths: Sequence[str]) -> bool:
+        """Return whether one of the paths may hold what no commit has: it changed since the last.
+
+        A folder may always. Without any commit there is nothing to compare with.
+        """
+        seen_ns = self._seen_ns or _changed_ns(self._kept.folder / "index")
+        root = f"{self._root}/"
+        for path in paths:
+            if not path.startswith(root) or not seen_ns:
+                continue
+            with contextlib.suppress(OSError):
+                found = os.lstat(path)
+                if stat.S_ISDIR(found.st_mode) or found.st_ctime_ns >= seen_ns:
+                    return True
+        return False
 
     def rows(  # noqa: PLR0913 - each narrows down what is listed
         self,
@@ -133,10 +163,10 @@ class ProjectHistory:
     def roll_back(
         self, kind: RollbackKind, commit: str, paths: tuple[str, ...], order: CommitOrder
     ) -> RollbackMade:
-        """Bring files back, after what is there now has been kept.
+        """Bring files back, after what is there now has been committed; then commit the rollback.
 
-        `soft` changes files and commits nothing, `revert` undoes one commit with another, `hard`
-        moves the branch. What would lose something refuses, and changes nothing.
+        `soft` and `revert` commit what they changed, `hard` moves the branch. What would lose
+        something refuses, and changes nothing.
         """
         if paths and kind != "soft":
             raise HistoryError(f"{kind} is for whole commits; leave the paths out, or use soft")
@@ -146,20 +176,38 @@ class ProjectHistory:
         with self._working() as work:
             within = work.layout.within
             narrowed = rollback_plan.below_root(work.layout.root, within, paths)
-            kept = work.keep(replace(order, description=f"{BEFORE}: {order.description}"))
-            changes = self._plan(work, kind, (kept, target), narrowed)
-            self._check(work, changes)
-            filling = work.filling(changes) if isinstance(work, BranchWork) else stored(work.git)
-            with filling as fill, _halfway(kept):
-                FileRestore(work.layout.top).apply(changes, fill)
-                made = work.commit(order) if kind == "revert" else None
-                if kind == "hard" and isinstance(work, BranchWork):
-                    work.reset(order, kept, target)
+            kept = work.keep(_found_before(order))
+            restore = FileRestore(work.layout.top)
+            planned = self._plan(work, kind, (kept, target), narrowed)
+            changes = [change for change in planned if restore.may_write(change.path)]
+            skipped = [change.path for change in planned if not restore.may_write(change.path)]
+            made: CommitMade | None = None
+            if changes or (kind == "hard" and kept != target):
+                self._check(work, restore, changes)
+                words = f"{kind} {'of' if kind == 'revert' else 'to'} {target[:12]}"
+                about = replace(order, target=target, description=f"{words}: {order.description}")
+                made = _applied(work, kind, (kept, changes), restore, about)
             below = os.fsencode(within) + b"/" if within else b""
-            paths = tuple(shown(one.path.removeprefix(below)) for one in changes[:MOST_NAMED])
             gone = () if kind == "revert" else rollback_plan.deleted_by(work.git, target, narrowed)
-            still = sum(path.startswith(below) for path in gone)
-            return RollbackMade(kept, made.commit if made else "", len(changes), paths, still)
+            left = [*((path, NOT_WRITTEN) for path in skipped), *work.indexed.left_alone()]
+            effects = Counter(change.effect for change in changes)
+            return RollbackMade(
+                target=target,
+                kept=kept,
+                made=made.commit if made else "",
+                files=len(changes),
+                effects=tuple(
+                    FileEffect(shown(one.path.removeprefix(below)), one.effect)
+                    for one in changes[:MOST_NAMED]
+                ),
+                counts=tuple(sorted(effects.items())),
+                still_deleted=sum(path.startswith(below) for path in gone),
+                left=tuple(
+                    LeftAlone(shown(path.removeprefix(below)), why)
+                    for path, why in left[:MOST_NAMED]
+                ),
+                left_count=len(left),
+            )
 
     def finish(self) -> None:
         """Wait for what goes on after a commit: objects are packed beside the work."""
@@ -181,8 +229,8 @@ class ProjectHistory:
             )
         return inside
 
-    def _check(self, work: Work, changes: list[Change]) -> None:
-        FileRestore(work.layout.top).check(changes)
+    def _check(self, work: Work, restore: FileRestore, changes: list[Change]) -> None:
+        restore.check(changes)
         since = work.indexed.changes()
         if since:
             raise HistoryError(
@@ -230,6 +278,8 @@ class ProjectHistory:
             return f"{root} is no folder; correct root"
         if not os.access(root, os.R_OK | os.X_OK, effective_ids=True):
             return f"{root} cannot be read by safetyd's user"
+        if moved := self._kept.moved():
+            return moved
         store, top = self._kept.folder.resolve(), root.resolve()
         if store.is_relative_to(top) or top.is_relative_to(store):
             return f"{root} and safetyd's own {store} lie in one another; keep them apart"
@@ -260,12 +310,40 @@ class ProjectHistory:
         return "*" in found or str(top) in found
 
 
-@contextlib.contextmanager
-def _halfway(kept: str) -> Iterator[None]:
-    """Tell what goes wrong from here on apart from what changed nothing."""
+def _found_before(order: CommitOrder) -> CommitOrder:
+    """Return what the commit of what was there is about; a rollback is not the author of that."""
+    return CommitOrder(why="before", at=order.at, description=f"{BEFORE}: {order.description}")
+
+
+def _applied(
+    work: Work,
+    kind: RollbackKind,
+    plan: tuple[str, list[Change]],
+    restore: FileRestore,
+    order: CommitOrder,
+) -> CommitMade | None:
+    """Put files back and commit that, and nothing else: `plan` is what is kept and the changes."""
+    kept, changes = plan
+    ours = frozenset(change.path for change in changes)
+    filling = work.filling(changes) if isinstance(work, BranchWork) else stored(work.git)
+    with filling as fill:
+        try:
+            restore.apply(changes, fill)
+            if kind == "hard" and isinstance(work, BranchWork):
+                return work.reset(order, kept, order.target)
+            return work.commit(order, ours.__contains__)
+        except (OSError, HistoryError) as exc:
+            # Nobody else shall seem to have changed what is put back already.
+            with contextlib.suppress(OSError, HistoryError):
+                half = replace(order, description=f"half of {order.description}")
+                work.commit(half, ours.__contains__)
+            done = f"{restore.done} of {len(changes)} files are put back"
+            words = f"stopped halfway: {exc}; {done}, and what was there is kept as {kept[:12]}"
+            raise StoppedHalfway(words, kept, order.target) from exc
+
+
+def _changed_ns(path: Path) -> int:
     try:
-        yield
-    except (OSError, HistoryError) as exc:
-        raise StoppedHalfway(
-            f"stopped halfway: {exc}; what was there is kept as {kept[:12]}"
-        ) from exc
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

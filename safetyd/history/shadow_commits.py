@@ -9,7 +9,7 @@ from typing import Final
 
 from safetyd.history.commit_messages import reference
 from safetyd.history.commit_writing import StatePaths, write_commit
-from safetyd.history.folder_changes import REPOSITORY, IndexedFolder, tree_changes
+from safetyd.history.folder_changes import REPOSITORY, IndexedFolder, Select, tree_changes
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import CommitMade, CommitOrder, HistoryError
 from safetyd.history.private_store import NEWEST, PrivateStore
@@ -33,6 +33,9 @@ class ShadowCommits:
 
     def layout(self) -> Layout:
         return self._store.layout()
+
+    def moved(self) -> str:
+        return self._store.moved()
 
     def reading(self) -> Git:
         """Return git for what is kept, or say that nothing is."""
@@ -86,9 +89,9 @@ class ShadowWork:
         )
         self.indexed = IndexedFolder(looking, layout.top, layout.within)
 
-    def commit(self, order: CommitOrder) -> CommitMade | None:
-        """Keep the folder as it is, or return None if nothing changed."""
-        self.indexed.take_in()
+    def commit(self, order: CommitOrder, select: Select | None = None) -> CommitMade | None:
+        """Keep the folder, or what is selected of it; return None if nothing changed."""
+        self.indexed.take_in(select)
         tree = self.indexed.tree()
         newest = self.newest()
         before = f"{newest}^{{tree}}" if newest else self.git.line("mktree")

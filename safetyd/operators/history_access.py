@@ -2,7 +2,7 @@
 
 import shlex
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ MOST: Final = 200  # commits of one answer
 SHORT: Final = 12  # letters of a commit that name it
 HARD_WORD: Final = "HARD"  # that is typed to move a branch
 
+Author = Literal["agent", "human", "rollback", "automatic_rollback"]
 Name = Annotated[str, Meta(max_length=128)]
 CommitName = Annotated[str, Meta(pattern="^[0-9a-f]{4,64}$")]
 
@@ -57,6 +58,8 @@ class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     added: int
     removed: int
+    # Who made the changes. A human's were found before something else: see docs/history.md.
+    author: Author = "agent"
 
 
 class CommitsAnswer(Done, frozen=True, kw_only=True):
@@ -83,7 +86,7 @@ def diff_command(project: str, commit: str) -> str:
 
 
 class RollbackCommand(msgspec.Struct, kw_only=True):
-    """`soft` changes files only, `revert` undoes one commit by another, `hard` moves the branch."""
+    """`soft` goes to the state after a commit, `revert` undoes one, `hard` moves the branch."""
 
     commit: CommitName
     kind: RollbackKind
@@ -93,11 +96,28 @@ class RollbackCommand(msgspec.Struct, kw_only=True):
     via: Via = ""
 
 
+class FileEffect(msgspec.Struct, frozen=True):
+    """What a rollback did to a file."""
+
+    path: str
+    what: Literal["created", "restored", "deleted"]
+
+
+class LeftAlone(msgspec.Struct, frozen=True):
+    """A file or folder that a rollback did not touch, and why."""
+
+    path: str
+    why: str
+
+
 class RollbackDone(Done, frozen=True, kw_only=True):
     """`kept` is the commit of what was there before: rolling back to it undoes this.
 
     `paths` names the first 20 files that changed. `still_deleted` is how many files the commit
     itself had deleted: going back to it does not bring them back, but undoing it (`revert`) does.
+    `changes` says what happened to each file of `paths`, and the counts are of all files.
+    `left` names the first 20 files that are not in the history, and so were not touched.
+    With no `files` there was nothing to change.
     """
 
     project: str
@@ -107,3 +127,9 @@ class RollbackDone(Done, frozen=True, kw_only=True):
     agents: tuple[str, ...]  # that were paused meanwhile
     paths: tuple[str, ...] = ()
     still_deleted: int = 0
+    changes: tuple[FileEffect, ...] = ()
+    created: int = 0
+    restored: int = 0
+    deleted: int = 0
+    left: tuple[LeftAlone, ...] = ()
+    left_count: int = 0

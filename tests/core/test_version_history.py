@@ -14,6 +14,9 @@ from safetyd.core.events.history_events import (
     CommitDue,
     CommitFailed,
     Committed,
+    RollbackBegun,
+    RollbackCancelled,
+    RollbackFailed,
     RollbackOffered,
     RolledBack,
 )
@@ -81,10 +84,16 @@ def test_what_only_reads_or_is_of_no_such_project_is_not(said: dict[str, Any]) -
     assert due(play(engine(), edit(1, **said), outcome(2))) == []
 
 
-def test_what_failed_or_was_given_up_or_never_allowed_is_not() -> None:
+def test_what_failed_is_committed_as_such_so_that_nobody_else_seems_to_have_done_it() -> None:
+    (found,) = due(play(engine(), edit(1), outcome(2, ok=False)))
+
+    assert (found.why, found.agent, found.id) == ("failed", "code", "p1")
+
+
+def test_what_was_given_up_or_never_allowed_is_not_committed() -> None:
     shop = engine()
     overdue = Overdue(at=at(4), t=4.0, agent="code", ids=("p2",))
-    story = [edit(1), outcome(2, ok=False), edit(3, "p2", text="b"), overdue, outcome(5, "p2")]
+    story = [edit(3, "p2", text="b"), overdue, outcome(5, "p2")]
     blocked = propose(6, id="p3", type="run_shell", text="rm -rf /", cwd="/srv/shop")
 
     assert due(play(shop, *story, blocked, outcome(7, "p3"))) == []
@@ -313,3 +322,96 @@ def test_what_the_operator_writes_is_kept_in_a_checkpoint(
     assert again == project
     assert again.commit_deadline_s == waits_s
     assert bool(again.before_irreversible) == ("before_irreversible" in written)
+
+
+def test_an_action_begins_alone_if_nobody_else_can_have_changed_its_folder() -> None:
+    shop = engine()
+    history = shop.records.version_history
+    play(shop, edit(1, paths=("cart.py", "/srv/shop/a.py"), cwd="/srv/shop"))
+    change = history.alone("code", "p1")
+    assert change is not None
+    assert change.paths == ("/srv/shop/cart.py", "/srv/shop/a.py")
+    assert history.alone("code", "p0") is None
+
+    play(shop, edit(2, "p2", text="b", paths=("cart.py",), project="shop"))
+    assert history.alone("code", "p1") is None, "the other one may have begun"
+    (failed,) = due(play(shop, outcome(3, "p1", ok=False)))
+    assert history.alone("code", "p2") is None, "what the other one did is not committed yet"
+    play(shop, committed(4, failed))
+    alone = history.alone("code", "p2")
+    assert alone is not None
+    assert alone.paths == (), "nobody knows where it is"
+
+
+def test_a_project_without_a_history_belongs_to_the_one_around_it() -> None:
+    inner = ProjectConfig(root="/srv/shop/docs/", agents=("writer",))
+    projects = {"shop": ProjectConfig(**SHOP), "docs": inner, "talk": ProjectConfig(agents=("x",))}
+    shop = Engine(Policy(profile="coding", projects=projects))
+    history = shop.records.version_history
+
+    (found,) = due(play(shop, edit(1, project="docs", paths=("a.md",)), outcome(2)))
+
+    assert found.project == "shop"
+    assert history.agents("shop") == ("code", "writer"), "both are paused by a rollback"
+    assert history.agents("docs") == ()
+    assert due(play(shop, edit(3, "p2", project="nowhere"), outcome(4, "p2"))) == []
+
+
+ABOUT: dict[str, Any] = {"project": "shop", "commit": "4f2a", "by": "alice"}
+
+
+def begun(t: float) -> RollbackBegun:
+    return RollbackBegun(at=at(t), t=t, kind="soft", agents=("code",), **ABOUT)
+
+
+def cancelled(t: float) -> RollbackCancelled:
+    return RollbackCancelled(at=at(t), t=t, why="it is refused", **ABOUT)
+
+
+def stopped(t: float, *, half: bool = True) -> RollbackFailed:
+    return RollbackFailed(at=at(t), t=t, error="the disk is full", half=half, **ABOUT)
+
+
+def done(t: float) -> RolledBack:
+    return RolledBack(at=at(t), t=t, kind="soft", kept="77ab", **ABOUT)
+
+
+def agent_commit(t: float) -> Committed:
+    return Committed(at=at(t), t=t, project="shop", commit="99", why="after")
+
+
+@pytest.mark.parametrize(
+    ("story", "error"),
+    [
+        ([begun(1)], ""),
+        ([begun(1), cancelled(2)], None),
+        ([begun(1), done(2)], None),
+        ([begun(1), stopped(2)], "the disk is full"),
+        ([begun(1), stopped(2), begun(3)], "the disk is full"),
+        ([begun(1), stopped(2), begun(3), cancelled(4)], "the disk is full"),
+        ([begun(1), stopped(2), begun(3), done(4)], None),
+        ([begun(1), stopped(2), agent_commit(3)], None),
+        ([stopped(1, half=False)], None),
+    ],
+)
+def test_a_rollback_is_unfinished_until_one_is_finished_or_agents_work_again(
+    story: list[Event], error: str | None
+) -> None:
+    shop = engine()
+    play(shop, *story)
+
+    found = [one.rollback for one in shop.records.version_history.trouble if one.rollback]
+
+    assert [one.error for one in found] == ([] if error is None else [error])
+    assert shop.records.version_history.half("shop") is bool(error)
+
+
+def test_a_history_is_in_trouble_while_its_commits_fail() -> None:
+    shop = engine()
+    failed = CommitFailed(at=at(1), t=1.0, project="shop", error="the folder is gone")
+    play(shop, failed)
+
+    (trouble,) = shop.records.version_history.trouble
+    assert (trouble.project, trouble.commit_error) == ("shop", "the folder is gone")
+    play(shop, agent_commit(2))
+    assert shop.records.version_history.trouble == ()

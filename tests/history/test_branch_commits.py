@@ -226,7 +226,9 @@ def test_hard_moves_the_branch_back_and_the_way_back_stays(project: ProjectFolde
     assert files(project.root) == there
     assert project.git("rev-parse", "main") == done.kept
     assert again.kept == first.commit
-    assert done.made == again.made == ""
+    newest, before, *_ = project.history.rows()
+    assert [newest.commit, before.commit] == [again.made, done.made], "on no branch, and listed"
+    assert (newest.author, newest.files) == ("rollback", 2)
 
 
 def test_hard_does_not_change_files_outside_the_project(tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_hard_does_not_change_files_outside_the_project(tmp_path: Path) -> None:
     assert (project.top / "beside").exists()
 
 
-def test_soft_leaves_branch_and_index_alone(project: ProjectFolder) -> None:
+def test_soft_is_a_commit_on_the_branch_too(project: ProjectFolder) -> None:
     project.write("a", "1\n")
     first = project.commit()
     project.write("a", "2\n")
@@ -252,8 +254,9 @@ def test_soft_leaves_branch_and_index_alone(project: ProjectFolder) -> None:
 
     done = project.history.roll_back("soft", first.commit, (), project.order())
 
-    assert done.kept == second.commit == project.git("rev-parse", "main")
-    assert project.git("status", "--porcelain") == " M a"
+    assert done.kept == second.commit == project.git("rev-parse", "main^")
+    assert done.made == project.git("rev-parse", "main")
+    assert project.git("status", "--porcelain") == ""
 
 
 def test_a_revert_is_a_commit_on_the_branch(project: ProjectFolder) -> None:
@@ -304,7 +307,7 @@ def nothing(_change: Change, _into: IO[bytes]) -> None:
     raise AssertionError("nothing is written")
 
 
-@pytest.mark.parametrize("path", [b"../x", b"a/../../x", b".git/hooks/x", b".GIT/config", b"a//x"])
+@pytest.mark.parametrize("path", [b"../x", b"a/../../x", b".git/hooks/x", b"a//x"])
 def test_a_path_that_leads_elsewhere_is_neither_written_nor_removed(
     project: ProjectFolder, tmp_path: Path, path: bytes
 ) -> None:

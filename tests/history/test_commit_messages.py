@@ -94,7 +94,7 @@ def test_no_words_of_an_agent_become_a_trailer(
 
     assert (note.approver, note.id, note.decision, note.why) == ("", "", 0, "before")
     assert len(note.subject) <= MAX_SUBJECT
-    assert note.subject.startswith(("state: ", "feat: "))
+    assert note.subject.startswith(("state: ", "human: "))
     assert message.encode().count(b"\n\n") == 1
     assert message.isprintable() or set(filter(lambda char: not char.isprintable(), message)) == {
         "\n"

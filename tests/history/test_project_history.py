@@ -31,6 +31,7 @@ def test_a_row_says_which_decision_made_which_change(project: ProjectFolder) -> 
     assert project.history.rows(1) == [
         HistoryRow(
             commit=made.commit,
+            author="agent",
             at=NOON,
             agent="night",
             session="s2",

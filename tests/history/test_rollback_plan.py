@@ -46,7 +46,19 @@ def test_soft_brings_back_all_files_and_commits_what_was_there(project: ProjectF
     assert (project.root / "changed").read_text() == "1\n"
     assert not (project.root / "later").exists()
     assert project.kept(done.kept).keys() == {".gitignore", "changed", "later/new"}
-    assert (done.made, done.files) == ("", 3)
+    assert project.kept(done.made).keys() == {".gitignore", "changed", "folder/removed"}
+    assert [(effect.path, effect.what) for effect in done.effects] == [
+        ("changed", "restored"),
+        ("folder/removed", "created"),
+        ("later/new", "deleted"),
+    ]
+    assert done.counts == (("created", 1), ("deleted", 1), ("restored", 1))
+    assert [(left.path, left.why) for left in done.left] == [("x.log", "is ignored by git")]
+    newest, before, _ = project.history.rows()
+    assert (newest.commit, newest.author) == (done.made, "rollback")
+    assert (before.commit, before.author, before.agent) == (done.kept, "human", "")
+    message = project.history.show(done.made)
+    assert f"Safetyd-Target: {first.commit}" in message
 
 
 def test_soft_with_paths_changes_nothing_else(project: ProjectFolder) -> None:
@@ -149,7 +161,8 @@ def test_a_revert_undoes_one_commit_and_keeps_what_came_later(project: ProjectFo
     assert project.kept(done.made).keys() == {"a", "only", "later"}
     assert project.history.rows()[0].commit == done.made
     assert project.git("rev-parse", f"{done.made}^", at=project.bare) == done.kept
-    assert rolled_back(project, "revert", second.commit) == RollbackMade(done.made, "", 0)
+    again = rolled_back(project, "revert", second.commit)
+    assert again == RollbackMade(second.commit, done.made), "there is nothing to change"
 
 
 def test_a_revert_that_conflicts_names_the_files(project: ProjectFolder) -> None:
@@ -175,7 +188,7 @@ def test_the_first_commit_cannot_be_undone(project: ProjectFolder) -> None:
     project.write("a", "2\n")
     refused(project, "revert", first.commit, "has no commit before it")
 
-    assert project.history.rows(1)[0].subject == "feat: before a rollback: does it"
+    assert project.history.rows(1)[0].subject == "human: before a rollback: does it"
 
 
 def test_kinds_and_paths_that_do_not_fit_are_refused(project: ProjectFolder) -> None:
@@ -295,11 +308,12 @@ def test_a_rollback_that_stops_halfway_says_what_is_kept(
     there = files(project.root)
     monkeypatch.setenv("PATH", project.before_git("cat-file", "kill -9 $$"))
 
-    with pytest.raises(HistoryError, match=r"stopped halfway: .*; what was there is kept as "):
+    with pytest.raises(HistoryError, match=r"stopped halfway: .*; 1 of 2 files are put "):
         rolled_back(project, "soft", first.commit)
 
-    kept = project.history.rows()[0].commit
-    rolled_back(project, "soft", kept)
+    half, kept, *_ = project.history.rows()
+    assert half.subject.startswith("rollback: half of soft to"), "what is put back is committed"
+    rolled_back(project, "soft", kept.commit)
     assert files(project.root) == there
 
 

@@ -144,7 +144,7 @@ async def test_the_control_room_moves_a_branch_after_the_word_was_typed(
         await page.fill("#rollback input[name=reason]", "wrong way")
         await page.fill("#rollback input[name=word]", "HARD")
         await page.click("#rollback button")
-        await expect(page.locator("#note")).to_contain_text("api is rolled back. Files: 1 changed.")
+        await expect(page.locator("#note")).to_contain_text("Files: 1 restored.")
 
     assert repository.head == first["commit"]
     assert repository.file.read_text() == "one\n"

@@ -41,8 +41,7 @@ class History:
                 assert made.allowed, made
                 self.cart.write_text(text)
                 code.report(id_, ok=ok)
-                if ok:
-                    until(lambda id_=id_: self.commits()[:1] == [id_])  # type: ignore[misc]
+                until(lambda id_=id_: self.commits()[:1] == [id_])  # type: ignore[misc]
 
     def commits(self) -> list[str]:
         return [row["id"] for row in query(self.daemon, "commits")["commits"]]
@@ -61,8 +60,8 @@ async def page(history: History, browser: Browser) -> AsyncIterator[Page]:
 
 
 async def test_a_decision_shows_what_it_changed_and_leads_to_its_commit(page: Page) -> None:
-    await expect(page.locator("tbody tr")).to_have_count(2)
-    await page.click("tbody tr:first-child td:last-child a")
+    await expect(page.locator("tbody tr")).to_have_count(4)
+    await page.click("tbody tr:nth-child(3) td:last-child a")
     await page.wait_for_url("**/decisions/good-2")
     changed = page.locator("section[aria-label='What it changed']")
     await expect(changed.locator(".added")).to_contain_text("+total = 2")
@@ -77,7 +76,7 @@ async def test_the_list_is_filtered_by_project_and_agent(page: Page) -> None:
     await page.goto("/history?agent=nobody")
     await expect(page.locator("main")).to_contain_text("Nothing was committed that fits.")
     await page.goto("/history?project=shop&agent=code")
-    await expect(page.locator("tbody tr")).to_have_count(2)
+    await expect(page.locator("tbody tr")).to_have_count(4)
     await expect(page.locator("select[name=project]")).to_have_value("shop")
 
 
@@ -92,7 +91,7 @@ async def test_what_is_offered_is_done_by_a_button(history: History, page: Page)
     await page.fill("#rollback input[name=reason]", "it got worse")
     await page.click("#rollback button")
 
-    await expect(page.locator("#note")).to_contain_text("shop is rolled back. Files: 1 changed.")
+    await expect(page.locator("#note")).to_contain_text("shop is rolled back. Files: 1 restored.")
     assert (before, history.cart.read_text()) == ("worse\n", "total = 2\n")
     await page.goto("/feed?what=events")
     await expect(page.locator("tbody")).to_contain_text("rolled back")

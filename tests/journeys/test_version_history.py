@@ -3,7 +3,7 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio.to_thread
 import pytest
@@ -14,16 +14,13 @@ from tests.bus.peer import Peer
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.agents import until
 from tests.journeys.asking_agent import Asker, review
+from tests.journeys.edited_project import CONFIG, PROJECT, Project
 from tests.journeys.people import Listener, control, query
+from tests.journeys.slow_git import SlowGit
 from tests.schemas import validator
 
 pytestmark = pytest.mark.journey
 
-CONFIG: Final = """
-profile = "coding"
-[safe_mode]
-max_consecutive_errors = 100
-"""
 # Nobody listens there: what waits in the outbox is what would be told.
 TOLD: Final = """
 [notifications]
@@ -35,43 +32,7 @@ enabled = true
 url = "http://127.0.0.1:9/nobody-is-here"
 secret_file = "{secret}"
 """
-PROJECT: Final = """
-[projects.{name}]
-root = "{root}/{name}"
-agents = ["{name}-coder"]
-history = "shadow"
-errors_in_a_row = 2
-"""
 NAMES: Final = ("shop", "deploy", "errors", "robot", "stuck", "gone", "held", "told")
-
-
-class Project:
-    """A project of a daemon, and the agent that edits a file of it and reports it."""
-
-    def __init__(self, daemon: RunningDaemon, root: Path, name: str) -> None:
-        self.daemon = daemon
-        self.name = name
-        self.agent = f"{name}-coder"
-        self.root = root / name
-        self.file = self.root / "cart.py"
-
-    def writes(self, id_: str, text: str, *, ok: bool = True) -> None:
-        action = {"type": "edit_file", "paths": [str(self.file)], "text": text, "id": id_}
-        with Asker(self.daemon, self.agent) as agent:
-            decision = agent.ask("propose", {**action, "description": f"write {id_}"})
-            assert decision["decision"] == "allow", decision
-            self.file.write_text(text)
-            agent.ask("telemetry", {"type": "outcome", "id": id_, "ok": ok})
-
-    def commits(self, count: int = 0) -> list[dict[str, Any]]:
-        """Return the commits, newest first, once there are so many."""
-        until(lambda: len(self._rows()) >= count)
-        return self._rows()
-
-    def _rows(self) -> list[dict[str, Any]]:
-        """Return those after or before an action; the first of all is of none."""
-        rows = query(self.daemon, "commits", project=self.name)["commits"]
-        return [row for row in rows if row["id"]]
 
 
 class Shop:
@@ -274,30 +235,6 @@ def test_agents_hear_of_a_rollback_whether_they_have_a_key_or_not(shop: Shop) ->
     validator("state_rollback", closed=True).validate(notices[0])
     assert (notices[0]["project"], notices[0]["agents"]) == ("held", ["held-coder"])
     assert notices[0]["reason"] == "wrong way"
-
-
-SLOW_GIT: Final = """#!/bin/sh
-while [ -e {hold} ]; do sleep 0.02; done
-exec {git} "$@"
-"""
-
-
-class SlowGit:
-    """A git that begins nothing while the test holds it."""
-
-    def __init__(self, directory: Path) -> None:
-        self._hold = directory / "hold"
-        (folder := directory / "bin").mkdir()
-        git = folder / "git"
-        git.write_text(SLOW_GIT.format(hold=self._hold, git=shutil.which("git")))
-        git.chmod(0o755)
-        self.variables = {"PATH": f"{folder}:/usr/bin:/bin"}
-
-    def hold(self) -> None:
-        self._hold.touch()
-
-    def let_go(self) -> None:
-        self._hold.unlink()
 
 
 def test_a_commit_that_a_killed_daemon_did_not_make_is_made_and_agents_wait_for_a_rollback(

@@ -15,11 +15,12 @@ NO_PROJECT: Final = (
 )
 NONE: Final = "Nothing was committed that fits."
 HINT: Final = (
-    "`safetyd history diff COMMIT` shows a change, "
-    "`safetyd rollback COMMIT --soft --reason WHY` goes back."
+    "`safetyd history diff COMMIT` shows a change.\n"
+    "`safetyd rollback COMMIT --soft --reason WHY` goes back to the state after COMMIT; "
+    "to undo COMMIT itself, use --revert."
 )
 
-_HEADING: Final = ("time", "commit", "project", "agent", "action", "files", "lines", "what")
+_HEADING: Final = ("time", "commit", "project", "author", "action", "files", "lines", "what")
 _COLOURS: Final[Mapping[DiffKind, str]] = {
     "added": "green",
     "removed": "red",
@@ -52,12 +53,24 @@ def change(text: str) -> str:
     return "\n".join(click.style(plain(line.text), fg=_COLOURS.get(line.kind)) for line in lines)
 
 
+def author(row: Mapping[str, Any]) -> str:
+    """Return who made the changes of a commit."""
+    match row["author"]:
+        case "human":
+            return "human"
+        case "rollback":
+            return f"rollback by {row['approver'] or '-'}"
+        case "automatic_rollback":
+            return "automatic rollback"
+    return str(row["agent"] or row["approver"] or "-")
+
+
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         when(row["at"]),
         row["commit"][:12],
         plain(row["project"]),
-        plain(row["agent"] or row["approver"] or "-"),
+        plain(author(row)),
         plain(row["action"] or "-"),
         str(row["files"]),
         f"+{row['added']} -{row['removed']}",

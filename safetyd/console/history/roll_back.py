@@ -12,16 +12,19 @@ from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, control
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import names
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.terminal_text import document, plain, several
 from safetyd.operators.history_access import HARD_WORD as WORD
 
 DONE_S: Final = 120.0
+EFFECTS: Final = ("restored", "created", "deleted")
 
 
 @click.command()
 @click.argument("commit")
 @click.argument("paths", nargs=-1)
-@click.option("--soft", "kind", flag_value="soft", help="Change files only; PATHS narrow it down.")
+@click.option(
+    "--soft", "kind", flag_value="soft", help="To the state after COMMIT; PATHS limit it."
+)
 @click.option("--revert", "kind", flag_value="revert", help="Undo that one commit by another.")
 @click.option("--hard", "kind", flag_value="hard", help="Move the branch back; asks for a word.")
 @project_option
@@ -44,8 +47,9 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
 ) -> None:
     """Put the files of a project back as they were after a commit.
 
-    What is there now is committed first, so that a rollback can be rolled back. Agents that work
-    there are paused meanwhile and told afterwards.
+    With --revert, undo that one commit and leave later changes. What is there now is committed
+    first, so that a rollback can be rolled back. Agents that work there are paused meanwhile and
+    told afterwards.
     """
     if kind is None:
         raise Failure("say how: --soft (files only), --revert (undo one commit) or --hard (branch)")
@@ -57,25 +61,39 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     if as_json:
         click.echo(document(done))
         return
-    for line in _files(done, f"{'before' if kind == 'revert' else 'after'} {commit[:12]}"):
+    for line in _files(done, kind, commit[:12]):
         click.echo(line)
     if done["still_deleted"]:
         click.echo(_still_deleted(done["still_deleted"], commit[:12]))
-    if done["made"]:
-        click.echo(f"That is commit {done['made'][:12]}.")
+    if not done["made"]:
+        return
+    click.echo(f"That is commit {done['made'][:12]}.")
     if done["agents"]:
         click.echo(f"Paused meanwhile, and told: {names(done['agents'])}.")
     way = f"--hard --confirm {WORD}" if kind == "hard" else "--soft"
     click.echo(f"To undo it: safetyd rollback {done['kept'][:12]} {way} --reason WHY")
 
 
-def _files(done: Reply, when: str) -> Iterator[str]:
-    count, project = done["files"], plain(done["project"])
-    many = f"{count} files of {project} are as they were"
-    files = f"1 file of {project} is as it was" if count == 1 else many
-    yield f"{files} {when}{':' if done['paths'] else '.'}"
-    yield from (f"  {plain(path)}" for path in done["paths"])
-    if more := count - len(done["paths"]):
+def _files(done: Reply, kind: str, commit: str) -> Iterator[str]:
+    """Yield what happened to each file, and what was left alone."""
+    project, went_to = plain(done["project"]), f"the state after {commit}"
+    if not done["made"]:
+        already = f"{commit} is undone already" if kind == "revert" else f"this is {went_to}"
+        yield f"Nothing to change in {project}: {already}."
+        if kind != "revert":
+            yield "To undo that commit itself, use --revert, or name the commit before it."
+    else:
+        what = f"Undid {commit} in" if kind == "revert" else "Rolled back"
+        where = "" if kind == "revert" else f" to {went_to}"
+        counts = [f"{several(done[effect], 'file')} {effect}" for effect in EFFECTS if done[effect]]
+        yield f"{what} {project}{where}: {', '.join(counts) or 'no file changed'}."
+    yield from (f"  {change['what']:8}  {plain(change['path'])}" for change in done["changes"])
+    if more := done["files"] - len(done["changes"]):
+        yield f"  and {more} more"
+    if done["left"]:
+        yield "Not in the history, so left as they are:"
+        yield from (f"  {plain(one['path'])} {plain(one['why'])}" for one in done["left"])
+    if more := done["left_count"] - len(done["left"]):
         yield f"  and {more} more"
 
 

@@ -75,6 +75,7 @@ def _wrong(view: View) -> Iterator[str]:
     if view["safe_mode"]["active"]:
         yield safe_mode(view["safe_mode"])
     yield from _pauses(view)
+    yield from _histories(view)
     yield from _requests(view["requests"], view["failing"])
     if view.get("wide_grants"):
         yield f"WIDE: by {some(view['wide_grants'])} whatever an agent says passes"
@@ -129,6 +130,22 @@ def _pauses(view: View) -> Iterator[str]:
     shown = {pause["agent"] for pause in view["pauses"]}
     if more := len(view["paused"]) - len(shown):
         yield f"  and {more} more: `safetyd agents`"
+
+
+def _histories(view: View) -> Iterator[str]:
+    """Yield the projects whose commits fail, or where a rollback is not finished."""
+    for trouble in view.get("histories", ()):
+        project = plain(trouble["project"])
+        if half := trouble["rollback"]:
+            error = plain(half.get("error") or "it is under way")
+            yield f"ROLLBACK NOT FINISHED: project {project}: {error}"
+            how = f"--{half['kind']} --project {project} --reason WHY"
+            yield f"  to finish it: `safetyd rollback {plain(half['commit'])[:12]} {how}`"
+            if agents := half.get("agents"):
+                yield f"  or check the files, then unpause {some(agents)}: `safetyd unpause AGENT`"
+        if trouble["commit_error"]:
+            yield f"NOT COMMITTED: project {project}: {plain(trouble['commit_error'])}"
+            yield "  until this is fixed, what changes there cannot be rolled back"
 
 
 def _requests(view: View, failing: Sequence[str]) -> Iterator[str]:

@@ -43,6 +43,8 @@ from safetyd.core.events.history_events import (
     CommitDue,
     CommitFailed,
     Committed,
+    RollbackBegun,
+    RollbackCancelled,
     RollbackFailed,
     RollbackOffered,
     RolledBack,
@@ -129,6 +131,8 @@ AnyEvent = (
     | Committed
     | CommitFailed
     | RollbackOffered
+    | RollbackBegun
+    | RollbackCancelled
     | RolledBack
     | RollbackFailed
     | SnapshotTaken

@@ -10,10 +10,10 @@ MOST_MISSED: Final = 30  # days of one event
 
 
 class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
-    """An action has changed a project, or is about to change it for good: it is to be committed."""
+    """The folder of a project is to be committed: after an action, or before one for good."""
 
     project: str
-    why: Literal["after", "before"]
+    why: Literal["after", "failed", "before"]
     agent: str
     id: str  # of the proposal
     decision: int  # the number of its decision
@@ -25,12 +25,16 @@ class CommitDue(Event, kw_only=True, omit_defaults=True, tag="commit_due"):
 
 
 class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
-    """The folder of a project as it was after an action, before one, or before a rollback."""
+    """A commit of the folder of a project.
+
+    `why` says who made the changes in it: an agent whose action succeeded (`after`) or `failed`, or
+    a human, whose changes were found `before` an action. Rollbacks are `RolledBack`.
+    """
 
     project: str
     commit: str  # empty if nothing had changed since the commit before
-    due: int = 0  # the number of the event that it follows
-    why: Literal["after", "before", "rollback"]
+    due: int = 0  # the number of the event that it follows; 0 if no event asked for it
+    why: Literal["after", "failed", "before", "rollback"]
     agent: str = ""
     session: str = ""
     id: str = ""  # of the proposal
@@ -64,6 +68,26 @@ class RollbackOffered(Event, kw_only=True, tag="rollback_offered"):
     commit: str  # the last after which an action had succeeded
 
 
+class RollbackBegun(Event, kw_only=True, omit_defaults=True, tag="rollback_begun"):
+    """A rollback is under way until `RolledBack`, `RollbackCancelled` or `RollbackFailed`."""
+
+    project: str
+    kind: RollbackKind
+    commit: str
+    by: str
+    agents: tuple[str, ...] = ()  # paused meanwhile
+    reason: str = ""
+
+
+class RollbackCancelled(Event, kw_only=True, tag="rollback_cancelled"):
+    """A rollback changed no file: it was refused, or there was nothing to change."""
+
+    project: str
+    commit: str
+    by: str
+    why: str
+
+
 class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
     """Files are again as they were. `kept` is the commit of what was there before."""
 
@@ -74,7 +98,7 @@ class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
     commit: str
     kept: str
     by: str
-    made: str = ""  # the commit that the rollback made, if it made one
+    made: str = ""  # the commit that the rollback made; empty in old journals
     files: int = 0
     agents: tuple[str, ...] = ()  # those that work there, paused meanwhile
     reason: str = ""
@@ -82,7 +106,7 @@ class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
 
 
 class RollbackFailed(Event, kw_only=True, omit_defaults=True, tag="rollback_failed"):
-    """safetyd was to go back by itself, and could not."""
+    """A rollback stopped halfway, or safetyd was to go back by itself and could not."""
 
     told = True
 
@@ -90,6 +114,9 @@ class RollbackFailed(Event, kw_only=True, omit_defaults=True, tag="rollback_fail
     commit: str
     error: str
     agents: tuple[str, ...] = ()  # that stay paused, because files are neither as before nor back
+    half: bool = False  # some files were put back and others were not
+    kind: RollbackKind = "soft"
+    by: str = ""
 
 
 class SnapshotTaken(Event, kw_only=True, omit_defaults=True, tag="snapshot_taken"):

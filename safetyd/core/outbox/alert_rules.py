@@ -337,10 +337,11 @@ def _of_history(event: CommitFailed | RollbackOffered | RollbackFailed) -> Alert
                 agent=event.agent,
             )
     still = f"Still paused: {', '.join(event.agents)}.\n" if event.agents else ""
+    left = f"NOT ROLLED BACK: project {event.project} is as errors left it"
     return Alert(
         key=f"no rollback {event.project}",
         urgency="high",
-        title=f"NOT ROLLED BACK: project {event.project} is as errors left it",
+        title=f"ROLLBACK NOT FINISHED: project {event.project}" if event.half else left,
         text=f"{event.error}.\n{still}Look, then try again: {_way_back(event)}",
     )
 
@@ -366,7 +367,8 @@ def _of_keeping(event: SnapshotMissed | ArchiveFailed) -> Alert:
 
 def _way_back(event: RollbackOffered | RollbackFailed) -> str:
     """Return what to type to go back."""
-    where = f"{event.commit[:12]} --soft --project {event.project}"
+    kind = event.kind if isinstance(event, RollbackFailed) else "soft"
+    where = f"{event.commit[:12]} --{kind} --project {event.project}"
     return f"safetyd rollback {where} --reason WHY"
 
 

@@ -195,10 +195,12 @@ def _of_history(event: Event) -> tuple[str, str, Facts] | None:
         case RolledBack():
             facts = {"project": event.project, "kind": event.kind, "commit": event.commit}
             facts |= {"kept": event.kept, "files": event.files, "by": event.by}
+            facts["made"] = event.made
             facts["agents"] = " ".join(event.agents)
             return "ROLLED_BACK", event.reason, facts
         case RollbackFailed():
-            facts = {"project": event.project, "commit": event.commit}
+            facts = {"project": event.project, "commit": event.commit, "by": event.by}
+            facts["half"] = event.half
             return "ROLLBACK_FAILED", event.error, {**facts, "agents": " ".join(event.agents)}
     return None
 

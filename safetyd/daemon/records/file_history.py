@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 import anyio
@@ -10,6 +11,7 @@ import anyio.to_thread
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.history_events import CommitDue
+from safetyd.core.version_history import Change
 from safetyd.daemon.resources import Resources
 from safetyd.history.service.commit_worker import CommitWorker
 from safetyd.history.service.first_commits import commit_first
@@ -34,15 +36,21 @@ class FileHistory:
         self.commits = CommitWorker(
             histories,
             of.ticker.put,
-            self._awaited,
+            self,
             self.service.offered,
             flush,
             engine.records.version_history.due,
         )
 
-    def _awaited(self, agent: str, id_: str) -> CommitDue | None:
+    def awaited(self, agent: str, id_: str) -> CommitDue | None:
         # The engine builds its actors anew with each configuration.
         return self._engine.records.version_history.awaited(agent, id_)
+
+    def alone(self, agent: str, id_: str) -> Change | None:
+        return self._engine.records.version_history.alone(agent, id_)
+
+    def now(self) -> datetime:
+        return self._clock.now().at
 
     def start(self, tasks: anyio.abc.TaskGroup) -> None:
         tasks.start_soon(self.commits.run)
@@ -57,7 +65,7 @@ class FileHistory:
         self._histories.renew(self._settings.policy.projects)
         with anyio.move_on_after(FIRST_S):
             changed = {due.project for due in self._engine.records.version_history.due}
-            await commit_first(self._histories, lambda: self._clock.now().at, changed)
+            await commit_first(self._histories, self.now, changed)
 
     def _say_problems(self) -> None:
         """Log why a project cannot be committed, before something is to be."""

@@ -3,22 +3,46 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 import anyio.abc
 
+from safetyd.clock import file_time_ns
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
 from safetyd.core.policy import Configured
-from safetyd.history.project_history import CommitMade, CommitOrder, HistoryError
+from safetyd.core.version_history import Change
+from safetyd.history.project_history import (
+    CommitMade,
+    CommitOrder,
+    HistoryError,
+    ProjectHistory,
+)
 from safetyd.history.service.histories import Histories, beside
 
 log = logging.getLogger("safetyd.history")
 
+MAX_LOOKED: Final = 4096
+
 Act = Callable[[], None]
 Put = Callable[[Callable[[Moment], Event]], None]
+
+
+class Actions(Protocol):
+    """What the engine knows of actions that are under way."""
+
+    def awaited(self, agent: str, id_: str) -> CommitDue | None:
+        """Return the commit after which an action may begin, if it is not made yet."""
+        ...
+
+    def alone(self, agent: str, id_: str) -> Change | None:
+        """Return an action under way if no other one can have changed its project's folder."""
+        ...
+
+    def now(self) -> datetime: ...
 
 
 class KeptUntil(NamedTuple):
@@ -31,16 +55,15 @@ class KeptUntil(NamedTuple):
 class CommitWorker:
     """`due` are the commits that a daemon before this one did not make.
 
-    `awaited` returns the commit after which an action may begin, if there is one, `put` takes what
-    came of it, `offered` does what is to be done about errors in a row, and `flush` lets answers
-    leave.
+    `put` takes what came of a commit, `offered` does what is to be done about errors in a row, and
+    `flush` lets answers leave.
     """
 
     def __init__(
         self,
         histories: Histories,
         put: Put,
-        awaited: Callable[[str, str], CommitDue | None],
+        actions: Actions,
         offered: Callable[[RollbackOffered], None],
         flush: Act,
         due: Iterable[CommitDue] = (),
@@ -48,7 +71,7 @@ class CommitWorker:
         self._flush = flush
         self._histories = histories
         self._put = put
-        self._awaited = awaited
+        self._actions = actions
         self._offered = offered
         self._queue = deque(due)
         self._before = {(one.agent, one.id): one for one in self._queue if one.why == "before"}
@@ -56,6 +79,7 @@ class CommitWorker:
         self._waiting: dict[tuple[str, str], list[Act]] = {}
         self._seen = 0  # the number of the last event
         self._kept: dict[str, KeptUntil] = {}  # by project
+        self._looked: dict[int, None] = {}  # decisions before whose action was looked, oldest first
         self._tasks: anyio.abc.TaskGroup | None = None
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -76,15 +100,41 @@ class CommitWorker:
                     self._histories.renew(event.policy.projects)
 
     def after(self, agent: str, id_: str, act: Act) -> None:
-        """Let an action begin once the commit before it is made, has failed, or takes too long."""
-        due = self._awaited(agent, id_)
-        if self._tasks is None or due is None:
+        """Let an action begin once the commit before it is made, has failed, or takes too long.
+
+        Before an action for good that commit is due. Before others what a human changed meanwhile
+        is looked for beside them; an action that names a file which changed waits for that.
+        """
+        if self._tasks is None:
             act()
             return
-        waiting = self._waiting.setdefault((agent, id_), [])
-        waiting.append(act)
-        if len(waiting) == 1:
+        waiting = self._waiting.get((agent, id_))
+        if waiting is not None:
+            waiting.append(act)
+            return
+        due = self._actions.awaited(agent, id_)
+        if due is not None:
+            self._waiting[agent, id_] = waiting = [act]
             self._tasks.start_soon(self._wait, due, waiting)
+        elif (change := self._begins_alone(agent, id_)) is not None:
+            about = _about(change, agent, id_, self._actions.now())
+            if change.paths:
+                self._waiting[agent, id_] = [act]
+            self._tasks.start_soon(self._look, self._tasks, about, change.paths, file_time_ns())
+            if not change.paths:
+                act()
+        else:
+            act()
+
+    def _begins_alone(self, agent: str, id_: str) -> Change | None:
+        """Return an action before which to look: not one that may have begun already."""
+        change = self._actions.alone(agent, id_)
+        if change is None or change.decision in self._looked:
+            return None
+        self._looked[change.decision] = None
+        if len(self._looked) > MAX_LOOKED:
+            del self._looked[next(iter(self._looked))]
+        return change
 
     async def run(self) -> None:
         """Make commits for ever."""
@@ -98,6 +148,42 @@ class CommitWorker:
     async def _make(self, due: CommitDue) -> None:
         """Make a commit after those before it in its project; others do not wait for it."""
         self._put(await self._made(due))
+
+    async def _look(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        about: CommitDue,
+        paths: tuple[str, ...],
+        allowed_ns: int,
+    ) -> None:
+        """Commit what a human changed before an action, which waits only if it names such a file.
+
+        If it does not wait, what changed since it was allowed may be its own work: that is left.
+        """
+        key, until_ns = (about.agent, about.id), allowed_ns if not paths else None
+        try:
+            history = self._histories.find(about.project)
+            if paths and not await self._may_lose(history, paths, about.project):
+                until_ns = file_time_ns()
+                self._go_on(key)
+            elif waiting := self._waiting.get(key):
+                tasks.start_soon(self._wait, about, waiting)
+            async with self._histories.lock(about.project):
+                made = await beside(partial(history.commit, _found_before(about), until_ns))
+        except HistoryError as exc:
+            log.warning("project %s was not committed before %s: %s", about.project, key[1], exc)
+            if until_ns is None:
+                self._put(partial(_failed, about, str(exc), 0))
+        else:
+            if made is not None:
+                self._put(partial(_committed, about, made, ""))
+        self._go_on(key)
+
+    async def _may_lose(self, history: ProjectHistory, paths: tuple[str, ...], name: str) -> bool:
+        """Ask the disk, which may hang, whether a file holds what no commit has."""
+        with anyio.move_on_after(self._histories.deadline_s(name)):
+            return await beside(partial(history.may_lose, paths), abandon=True)
+        return False
 
     async def _made(self, due: CommitDue) -> Callable[[Moment], Event]:
         """Return what came of a commit."""
@@ -139,6 +225,28 @@ class CommitWorker:
         for act in self._waiting.pop(key, ()):
             act()
         self._flush()
+
+
+def _found_before(about: CommitDue) -> CommitOrder:
+    """Return the order for changes found before an action, whose agent is not their author."""
+    words = f"changes found before {about.type} of {about.agent}"
+    return CommitOrder(why="before", at=about.at, description=words)
+
+
+def _about(change: Change, agent: str, id_: str, at: datetime) -> CommitDue:
+    """Return what would be due if a commit before an action were: nobody waits for it."""
+    return CommitDue(
+        at=at,
+        t=0.0,
+        project=change.project,
+        why="before",
+        agent=agent,
+        id=id_,
+        decision=change.decision,
+        session=change.session,
+        type=change.type,
+        description=change.description,
+    )
 
 
 def order_of(due: CommitDue) -> CommitOrder:

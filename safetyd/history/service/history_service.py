@@ -5,7 +5,7 @@ some files could be put back, they stay paused, for a person should look first.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -15,10 +15,10 @@ import anyio
 import msgspec
 
 from safetyd.clock import Clock
-from safetyd.core.engine.engine import Engine
-from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.guard_events import Paused, Unpaused
-from safetyd.core.events.history_events import RollbackFailed, RollbackOffered, RolledBack
+from safetyd.core.events.history_events import (
+    RollbackOffered,
+)
+from safetyd.core.version_history import UnfinishedRollback
 from safetyd.history.project_history import (
     CommitOrder,
     HistoryError,
@@ -29,7 +29,16 @@ from safetyd.history.project_history import (
     StoppedHalfway,
 )
 from safetyd.history.service.histories import Histories, beside
-from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan
+from safetyd.history.service.rollback_events import (
+    BY,
+    cancelled,
+    half_rolled_back,
+    interrupted,
+    not_rolled_back,
+    pausing,
+    rolled_back,
+)
+from safetyd.journal.mailbox import CommandEnvelope, Mailbox, Plan
 from safetyd.operators.command_runner import Aside
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.history_access import (
@@ -38,13 +47,13 @@ from safetyd.operators.history_access import (
     CommitRow,
     CommitsAnswer,
     CommitsQuestion,
+    FileEffect,
+    LeftAlone,
     RollbackCommand,
     RollbackDone,
 )
 from safetyd.operators.replies import INTERNAL_ERROR
 
-SOURCE: Final = "rollback"  # of the pauses
-BY: Final = "safetyd"
 MAX_REMEMBERED: Final = 16  # commits whose answers are known: open pages ask again and again
 WHOLE: Final = (40, 64)  # letters of a hash, which names one commit for ever
 
@@ -56,9 +65,9 @@ _read = msgspec.convert
 class HalfRolledBack(CommandRefused):
     """Whoever works there stays paused, for a person should look first."""
 
-    def __init__(self, why: StoppedHalfway, agents: tuple[str, ...]) -> None:
-        super().__init__("half_rolled_back", f"{why}. Whoever works there stays paused")
-        self.agents = agents
+    def __init__(self, why: StoppedHalfway) -> None:
+        paused = "Agents that work there stay paused; `safetyd status` says how to go on"
+        super().__init__("half_rolled_back", f"{why}. {paused}")
 
 
 class HistoryService:
@@ -132,33 +141,42 @@ class HistoryService:
                 del self._known[next(iter(self._known))]
         return answer
 
-    async def roll_back(self, by: str, command: RollbackCommand) -> RollbackDone:
+    async def roll_back(
+        self, by: str, command: RollbackCommand, *, automatic: bool = False
+    ) -> RollbackDone:
         """Bring files back while nobody works there."""
         project, history = await self._holding(command.project, command.commit)
-        agents = await self._carry_out(_pausing(project, by, command.reason))
+        agents = await self._carry_out(pausing(project, by, command))
         order = CommitOrder(
-            why="rollback", at=self._clock.now().at, approver=by, description=command.reason
+            why="automatic_rollback" if automatic else "rollback",
+            at=self._clock.now().at,
+            approver=by,
+            description=command.reason,
         )
         go_back = partial(history.roll_back, command.kind, command.commit, command.paths, order)
         try:
             async with self._histories.lock(project):
                 made = await beside(go_back)
         except StoppedHalfway as exc:
-            raise HalfRolledBack(exc, agents) from None
+            half = UnfinishedRollback(
+                project=project,
+                commit=exc.target,
+                kind=command.kind,
+                by=by,
+                agents=agents,
+                error=str(exc),
+            )
+            await self._carry_out(half_rolled_back(half))
+            raise HalfRolledBack(exc) from None
         except HistoryError as exc:
-            await self._carry_out(_going_on(agents, by, "nothing was rolled back"))
+            await self._carry_out(cancelled(project, by, command.commit, agents, str(exc)))
             raise CommandRefused("not_rolled_back", str(exc)) from None
-        await self._carry_out(_rolled_back(project, by, command, made, agents))
-        return RollbackDone(
-            ok=True,
-            project=project,
-            kept=made.kept,
-            made=made.made,
-            files=made.files,
-            agents=agents,
-            paths=made.paths,
-            still_deleted=made.still_deleted,
-        )
+        if made.made or made.files:
+            await self._carry_out(rolled_back(project, by, command, made, agents))
+        else:
+            nothing = "there was nothing to change"
+            await self._carry_out(cancelled(project, by, made.target, agents, nothing))
+        return _done(project, made, agents)
 
     def offered(self, event: RollbackOffered) -> None:
         """Hear of errors in a row; where the project wants it, go back by ourselves."""
@@ -168,6 +186,7 @@ class HistoryService:
 
     async def run(self) -> None:
         """Go back for ever where errors in a row ask for it."""
+        await self._carry_out(interrupted)
         while True:
             if not self._offers:
                 self._arrived = anyio.Event()
@@ -178,9 +197,11 @@ class HistoryService:
                 commit=event.commit, kind="soft", reason=reason, project=event.project
             )
             try:
-                await self.roll_back(BY, command)
+                await self.roll_back(BY, command, automatic=True)
+            except HalfRolledBack:
+                continue  # that is on record
             except CommandRefused as exc:
-                await self._carry_out(_not_rolled_back(event, exc))
+                await self._carry_out(not_rolled_back(event, str(exc)))
 
     async def _start(self, question: CommitsQuestion) -> "_Start":
         """Return where a list goes on: after a commit, or at the newest."""
@@ -271,6 +292,23 @@ def _read_rows(
     return rows, problems
 
 
+def _done(project: str, made: RollbackMade, agents: tuple[str, ...]) -> RollbackDone:
+    return RollbackDone(
+        ok=True,
+        project=project,
+        kept=made.kept,
+        made=made.made,
+        files=made.files,
+        agents=agents,
+        paths=made.paths,
+        still_deleted=made.still_deleted,
+        changes=tuple(FileEffect(effect.path, effect.what) for effect in made.effects),
+        **dict(made.counts),
+        left=tuple(LeftAlone(one.path, one.why) for one in made.left),
+        left_count=made.left_count,
+    )
+
+
 def _row(project: str, row: HistoryRow) -> CommitRow:
     return CommitRow(
         project=project,
@@ -286,75 +324,5 @@ def _row(project: str, row: HistoryRow) -> CommitRow:
         files=row.files,
         added=row.added,
         removed=row.removed,
+        author=row.author,
     )
-
-
-def _pausing(project: str, by: str, reason: str) -> Plan[tuple[str, ...]]:
-    def plan(engine: Engine, moment: Moment) -> Carried[tuple[str, ...]]:
-        agents = engine.records.version_history.agents(project)
-        why = f"project {project} is rolled back: {reason}"
-        paused = tuple(
-            Paused(at=moment.at, t=moment.t, agent=agent, source=SOURCE, by=by, reason=why)
-            for agent in agents
-        )
-        return Carried(paused, agents)
-
-    return plan
-
-
-def _going_on(agents: Sequence[str], by: str, reason: str) -> Plan[None]:
-    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
-        return Carried(tuple(_unpaused(agents, by, reason, moment)), None)
-
-    return plan
-
-
-def _unpaused(agents: Sequence[str], by: str, reason: str, moment: Moment) -> Iterator[Unpaused]:
-    for agent in agents:
-        yield Unpaused(
-            at=moment.at, t=moment.t, agent=agent, sources=(SOURCE,), by=by, reason=reason
-        )
-
-
-def _not_rolled_back(offer: RollbackOffered, refusal: CommandRefused) -> Plan[None]:
-    agents = refusal.agents if isinstance(refusal, HalfRolledBack) else ()
-
-    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
-        failed = RollbackFailed(
-            at=moment.at,
-            t=moment.t,
-            project=offer.project,
-            commit=offer.commit,
-            error=str(refusal),
-            agents=agents,
-        )
-        return Carried((failed,), None)
-
-    return plan
-
-
-def _rolled_back(
-    project: str, by: str, command: RollbackCommand, made: RollbackMade, agents: tuple[str, ...]
-) -> Plan[None]:
-    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
-        rolled_back = RolledBack(
-            at=moment.at,
-            t=moment.t,
-            project=project,
-            kind=command.kind,
-            commit=command.commit,
-            kept=made.kept,
-            by=by,
-            made=made.made,
-            files=made.files,
-            agents=agents,
-            reason=command.reason,
-            via=command.via,
-        )
-        events: tuple[Event, ...] = (
-            rolled_back,
-            *_unpaused(agents, by, "the rollback is over", moment),
-        )
-        return Carried(events, None)
-
-    return plan

@@ -18,6 +18,7 @@ from safetyd.core.guards.stop import Stop
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
 from safetyd.core.reporting.kept_days import MissingSnapshots
+from safetyd.core.version_history import HistoryTrouble
 from safetyd.monitoring.outlet_state import OutletState
 from safetyd.operators.replies import Done
 from safetyd.operators.views.agent_view import RECENT_S, AgentRow, PauseSource, due_by, foremost
@@ -129,6 +130,7 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
     found: int  # how many there were
     requests: Waiting
     wide_grants: tuple[str, ...]  # by which any words of an agent pass
+    histories: tuple[HistoryTrouble, ...] = ()  # projects whose history needs a person
     agents: int
     foremost: tuple[AgentRow, ...]  # the agents that matter most
 
@@ -160,6 +162,7 @@ def status(
         found=len(recent),
         requests=_requests(engine, moment),
         wide_grants=tuple(engine.grants.wide),
+        histories=engine.records.version_history.trouble,
         agents=len(engine.keys.agents),
         foremost=most,
     )

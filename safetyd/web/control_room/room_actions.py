@@ -85,9 +85,13 @@ class RoomActions:
             reason=_one(form, "reason").strip(),
             via=VIA,
         )
-        kept = told["kept"][:12]
-        said = f"{told['files']} changed. What was there is kept as {kept}."
-        return Done(f"{told['project']} is rolled back. Files: {said}", f"/history/{told['kept']}")
+        if not told["made"]:
+            return Done(f"There was nothing to change in {told['project']}.", f"/history/{commit}")
+        effects = (f"{told[one]} {one}" for one in ("restored", "created", "deleted") if told[one])
+        left = f" Left as they are: {told['left_count']}." if told["left_count"] else ""
+        said = f"{', '.join(effects) or 'none changed'}.{left} What was there is kept as"
+        words = f"{told['project']} is rolled back. Files: {said} {told['kept'][:12]}."
+        return Done(words, f"/history/{told['made']}")
 
     async def stop(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """Stop everything, or one agent."""

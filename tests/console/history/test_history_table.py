@@ -12,6 +12,7 @@ COMMIT = {
     "at": "2026-11-01T09:00:00Z",
     "commit": "0" * 40,
     "project": "shop",
+    "author": "agent",
     "agent": "code",
     "approver": "",
     "action": "write_file",

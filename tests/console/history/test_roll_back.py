@@ -154,8 +154,9 @@ def test_a_rollback_says_what_it_did_and_how_to_undo_it(shop: Shop) -> None:
     went = shop.cart.read_text()
     undone = json.loads(shop.says("rollback", *undo[:2], "--reason", "no", "--json"))
 
-    assert said.startswith("1 file of shop is as it was after ")
-    assert "\n  cart.py\n" in said
+    after = f"the state after {shop.before[:12]}"
+    assert said.startswith(f"Rolled back shop to {after}: 1 file restored.\n")
+    assert "\n  restored  cart.py\n" in said
     assert (went, shop.cart.read_text()) == ("2\n", "3\n")
     assert (undone["files"], undone["agents"]) == (1, ["code"])
 

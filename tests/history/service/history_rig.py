@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
+from safetyd.core.version_history import Change
 from safetyd.history.service.commit_worker import CommitWorker
 from safetyd.history.service.histories import Histories
 from safetyd.history.service.history_service import HistoryService
@@ -54,8 +56,22 @@ class HistoryRig:
         """Return what a daemon would make at its start."""
         known = self.engine.records.version_history
         return CommitWorker(
-            self.histories, self._put, known.awaited, self.service.offered, self._flush, known.due
+            self.histories,
+            self._put,
+            self,
+            self.service.offered,
+            self._flush,
+            known.due,
         )
+
+    def awaited(self, agent: str, id_: str) -> CommitDue | None:
+        return self.engine.records.version_history.awaited(agent, id_)
+
+    def alone(self, agent: str, id_: str) -> Change | None:
+        return self.engine.records.version_history.alone(agent, id_)
+
+    def now(self) -> datetime:
+        return self.clock.now().at
 
     def writes(self, text: str, *, ok: bool = True, id_: str = "") -> str:
         """Let the agent write a file and report it; return the id of its proposal."""

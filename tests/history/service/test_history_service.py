@@ -281,7 +281,7 @@ async def test_after_half_a_way_back_agents_stay_paused_until_a_person_looks(
         rig.writes("bad\n", ok=False)
         rig.writes("worse\n", ok=False)
         (failed,) = await rig.sees(RollbackFailed)
-        with pytest.raises(CommandRefused, match=r"stopped halfway.* stays paused") as refused:
+        with pytest.raises(CommandRefused, match=r"stopped halfway.* stay paused") as refused:
             await rig.service.roll_back("alice", back(first))
 
     assert (failed.commit, failed.agents) == (second, ("code",))

@@ -1,0 +1,141 @@
+"""What rollbacks leave in the journal: plans for the commit loop, one for each way they go."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.guard_events import Paused, Unpaused
+from safetyd.core.events.history_events import (
+    RollbackBegun,
+    RollbackCancelled,
+    RollbackFailed,
+    RollbackOffered,
+    RolledBack,
+)
+from safetyd.core.version_history import UnfinishedRollback
+from safetyd.history.project_history import RollbackMade
+from safetyd.journal.mailbox import Carried, Plan
+from safetyd.operators.history_access import RollbackCommand
+
+SOURCE: Final = "rollback"  # of the pauses
+BY: Final = "safetyd"
+
+
+def pausing(project: str, by: str, command: RollbackCommand) -> Plan[tuple[str, ...]]:
+    def plan(engine: Engine, moment: Moment) -> Carried[tuple[str, ...]]:
+        agents = engine.records.version_history.agents(project)
+        why = f"project {project} is rolled back: {command.reason}"
+        begun = RollbackBegun(
+            at=moment.at,
+            t=moment.t,
+            project=project,
+            kind=command.kind,
+            commit=command.commit,
+            by=by,
+            agents=agents,
+            reason=command.reason,
+        )
+        paused = (
+            Paused(at=moment.at, t=moment.t, agent=agent, source=SOURCE, by=by, reason=why)
+            for agent in agents
+        )
+        return Carried((begun, *paused), agents)
+
+    return plan
+
+
+def cancelled(project: str, by: str, commit: str, agents: Sequence[str], why: str) -> Plan[None]:
+    """Let agents go on, unless they wait because an earlier rollback stopped halfway."""
+
+    def plan(engine: Engine, moment: Moment) -> Carried[None]:
+        cancelled = RollbackCancelled(
+            at=moment.at, t=moment.t, project=project, commit=commit, by=by, why=why
+        )
+        waiting = () if engine.records.version_history.half(project) else agents
+        going_on = _unpaused(waiting, by, "nothing was rolled back", moment)
+        return Carried((cancelled, *going_on), None)
+
+    return plan
+
+
+def interrupted(engine: Engine, moment: Moment) -> Carried[None]:
+    """Record the rollbacks during which a daemon before this one ended."""
+    begun = (one.rollback for one in engine.records.version_history.trouble)
+    ended = "safetyd ended in the middle of the rollback; some files may not be put back"
+    failed = tuple(
+        _failed(replace(one, error=ended), moment) for one in begun if one and not one.error
+    )
+    return Carried(failed, None)
+
+
+def half_rolled_back(half: UnfinishedRollback) -> Plan[None]:
+    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+        return Carried((_failed(half, moment),), None)
+
+    return plan
+
+
+def _failed(half: UnfinishedRollback, moment: Moment) -> RollbackFailed:
+    return RollbackFailed(
+        at=moment.at,
+        t=moment.t,
+        project=half.project,
+        commit=half.commit,
+        error=half.error,
+        agents=half.agents,
+        half=True,
+        kind=half.kind,
+        by=half.by,
+    )
+
+
+def _unpaused(agents: Sequence[str], by: str, reason: str, moment: Moment) -> Iterator[Unpaused]:
+    for agent in agents:
+        yield Unpaused(
+            at=moment.at, t=moment.t, agent=agent, sources=(SOURCE,), by=by, reason=reason
+        )
+
+
+def not_rolled_back(offer: RollbackOffered, error: str) -> Plan[None]:
+    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+        failed = RollbackFailed(
+            at=moment.at,
+            t=moment.t,
+            project=offer.project,
+            commit=offer.commit,
+            error=error,
+            by=BY,
+        )
+        return Carried((failed,), None)
+
+    return plan
+
+
+def rolled_back(
+    project: str, by: str, command: RollbackCommand, made: RollbackMade, agents: tuple[str, ...]
+) -> Plan[None]:
+    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+        rolled_back = RolledBack(
+            at=moment.at,
+            t=moment.t,
+            project=project,
+            kind=command.kind,
+            commit=made.target,
+            kept=made.kept,
+            by=by,
+            made=made.made,
+            files=made.files,
+            agents=agents,
+            reason=command.reason,
+            via=command.via,
+        )
+        events: tuple[Event, ...] = (
+            rolled_back,
+            *_unpaused(agents, by, "the rollback is over", moment),
+        )
+        return Carried(events, None)
+
+    return plan

@@ -1,0 +1,178 @@
+"""The history of a project knows who changed what: an agent, a human, or a rollback."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from safetyd.journal.audit import files as audit_files
+from tests.conftest import RunningDaemon, StartDaemon
+from tests.journeys.agents import until
+from tests.journeys.asking_agent import Asker
+from tests.journeys.edited_project import CONFIG, PROJECT, Project
+from tests.journeys.people import Listener, query
+
+pytestmark = pytest.mark.journey
+
+NAMES: Final = ("edited", "created", "shell", "undone", "robot", "newest")
+
+
+class Work:
+    """A daemon with a project for each test."""
+
+    def __init__(self, daemon: RunningDaemon, root: Path) -> None:
+        self.daemon = daemon
+        self._root = root
+
+    def project(self, name: str) -> Project:
+        return Project(self.daemon, self._root, name)
+
+    def rollback(self, commit: str, kind: str, *options: str) -> str:
+        done = self.daemon.safetyd("rollback", commit, kind, *options, "--reason", "wrong way")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def interventions(self) -> dict[str, int]:
+        """Return what people did today, as the report counts it."""
+        counted: dict[str, int] = query(self.daemon, "report")["report"]["override"]["by_kind"]
+        return counted
+
+    def recorded(self, event: str, project: str) -> list[dict[str, object]]:
+        """Return the audit lines of an event in a project."""
+        lines = (
+            json.loads(line)
+            for file in audit_files(self.daemon.data_dir / "audit")
+            for line in file.read_text().splitlines()
+        )
+        return [
+            line for line in lines if line.get("event") == event and line.get("project") == project
+        ]
+
+
+@pytest.fixture(scope="module")
+def work(start_module_daemon: StartDaemon, tmp_path_factory: pytest.TempPathFactory) -> Work:
+    root = tmp_path_factory.mktemp("projects")
+    config = CONFIG
+    for name in NAMES:
+        (root / name).mkdir()
+        (root / name / "cart.py").write_text("begun\n")
+        config += PROJECT.format(name=name, root=root)
+        config += 'on_error = "rollback"\n' if name == "robot" else ""
+    return Work(start_module_daemon(config), root)
+
+
+def test_undoing_an_edit_brings_back_what_a_human_had_written(work: Work) -> None:
+    project = work.project("edited")
+    project.writes("e1", "v1 of the agent\n")
+    project.commits(1)
+    project.file.write_text("v2 of a human\n")
+    project.writes("e2", "v3 of the agent\n")
+    edit = project.commits(2)[0]
+
+    said = work.rollback(edit["commit"], "--revert")
+
+    assert project.file.read_text() == "v2 of a human\n"
+    assert "  restored  cart.py" in said
+    authors = [(row["author"], row["id"]) for row in project.rows()]
+    assert authors[:4] == [("rollback", ""), ("agent", "e2"), ("human", ""), ("agent", "e1")]
+    (found,) = [one for one in work.recorded("committed", "edited") if one["why"] == "before"]
+    assert (found["id"], found["commit"]) == ("e2", project.rows()[2]["commit"])
+
+
+def test_a_file_that_a_human_created_is_deleted_in_words_too_and_can_be_had_again(
+    work: Work,
+) -> None:
+    project = work.project("created")
+    notes = project.root / "notes"
+    project.writes("c1", "one\n")
+    first = project.commits(1)[0]["commit"]
+    notes.write_text("of a human\n")
+    project.writes("c2", "overwritten\n", path="notes")
+    project.commits(2)
+
+    said = work.rollback(first, "--soft")
+
+    assert not notes.exists()
+    assert f"Rolled back created to the state after {first[:12]}: 1 file deleted." in said
+    assert "  deleted   notes" in said
+    theirs = project.rows()[2]
+    assert (theirs["author"], theirs["files"]) == ("human", 1)
+    assert "  created   notes" in work.rollback(theirs["commit"], "--soft")
+    assert notes.read_text() == "of a human\n"
+
+
+def test_what_an_agent_does_at_once_is_not_a_humans_and_what_failed_is_its_own(work: Work) -> None:
+    project = work.project("shell")
+    (project.root / "notes").write_text("of a human\n")
+    command = {"type": "run_shell", "text": "make build", "cwd": str(project.root)}
+    with Asker(work.daemon, project.agent) as agent:
+        until(lambda: query(work.daemon, "commits", project="shell")["commits"])
+        for id_, ok in (("s1", False), ("s2", True)):
+            assert agent.ask("propose", {**command, "id": id_})["decision"] == "allow"
+            (project.root / id_).write_text("built\n")  # before anybody can have looked
+            agent.ask("telemetry", {"type": "outcome", "id": id_, "ok": ok})
+            until(lambda id_=id_: [row["id"] for row in project.commits()][:1] == [id_])  # type: ignore[misc]
+
+    own = {row["id"]: row for row in project.commits()}
+    assert {id_: row["author"] for id_, row in own.items()} == {"s1": "agent", "s2": "agent"}
+    for id_, row in own.items():
+        assert f"+++ b/{id_}" in query(work.daemon, "commit", commit=row["commit"])["diff"]
+    assert own["s2"]["files"] == 1
+    subjects = [row["subject"] for row in project.rows()]
+    assert any(subject.startswith("failed: ") for subject in subjects)
+
+
+def test_a_rollback_has_a_commit_of_its_own_and_is_not_blamed_on_the_next_agent(
+    work: Work,
+) -> None:
+    project = work.project("undone")
+    project.writes("u1", "good\n")
+    project.commits(1)
+    project.writes("u2", "bad\n")
+    newest, good = project.commits(2)
+    work.rollback(good["commit"][:8], "--soft")
+    project.writes("u3", "more\n", path="more")
+    mine = project.commits(3)[0]
+
+    assert (mine["id"], mine["files"]) == ("u3", 1)
+    back = project.rows()[1]
+    assert (back["author"], back["approver"], back["files"]) == ("rollback", "local", 1)
+    listed = work.daemon.safetyd("history", "--project", "undone").stdout
+    assert "rollback by local" in listed
+    assert "goes back to the state after COMMIT" in listed
+    (line,) = work.recorded("rolled_back", "undone")
+    ids = [line[name] for name in ("commit", "kept", "made")]
+    assert ids == [good["commit"], newest["commit"], back["commit"]]
+    work.rollback(mine["commit"], "--revert")
+    assert project.file.read_text() == "good\n"
+
+
+def test_an_automatic_rollback_is_nobodys_intervention(work: Work) -> None:
+    project = work.project("robot")
+    project.writes("r1", "good\n")
+    project.commits(1)
+    before = work.interventions()
+    with Listener(work.daemon) as person:
+        project.writes("r2", "bad\n", ok=False)
+        project.writes("r3", "worse\n", ok=False)
+        person.hear("ROLLED_BACK", None)
+    assert project.file.read_text() == "good\n"
+
+    newest = project.rows()[0]
+    assert (newest["author"], newest["approver"]) == ("automatic_rollback", "safetyd")
+    assert "automatic rollback" in work.daemon.safetyd("history", "--project", "robot").stdout
+    assert work.interventions() == before
+
+
+def test_going_to_the_newest_commit_changes_nothing_and_is_no_rollback(work: Work) -> None:
+    project = work.project("newest")
+    project.writes("n1", "one\n")
+    newest = project.commits(1)[0]["commit"]
+
+    said = work.rollback(newest, "--soft")
+
+    assert said.startswith(f"Nothing to change in newest: this is the state after {newest[:12]}.")
+    assert "use --revert" in said
+    assert work.recorded("rolled_back", "newest") == []
+    project.writes("n2", "two\n")  # nobody is paused

@@ -1,0 +1,132 @@
+"""Rollbacks that stop halfway, and histories that fail: on record, and shown with what to do."""
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import StartDaemon
+from tests.journeys.agents import until
+from tests.journeys.asking_agent import Asker
+from tests.journeys.edited_project import CONFIG, PROJECT, Project
+from tests.journeys.people import Listener, query
+from tests.journeys.slow_git import SlowGit
+from tests.journeys.test_full_disk import IN_NAMESPACE, run_in_namespace
+
+pytestmark = pytest.mark.journey
+
+FILES: Final = 30
+ROOM: Final = 12  # files and folders that the disk of the project takes
+
+
+@pytest.fixture
+def project_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path | None]:
+    """A folder `shop` that is a disk of its own; as `small_disk`, None if that was elsewhere."""
+    (disk := tmp_path / "shop").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode == 0:
+        yield tmp_path
+        subprocess.run(["umount", str(disk)], check=True)
+    else:
+        assert IN_NAMESPACE not in os.environ, mounted.stderr
+        run_in_namespace(request)
+        yield None
+
+
+def deletes_everything(project: Project) -> None:
+    """Let the agent delete the files that its folder has."""
+    action = {"type": "run_shell", "text": "make clean", "cwd": str(project.root), "id": "d"}
+    with Asker(project.daemon, project.agent) as agent:
+        assert agent.ask("propose", action)["decision"] == "allow"
+        for file in project.root.glob("file*"):
+            file.unlink()
+        agent.ask("telemetry", {"type": "outcome", "id": "d", "ok": True})
+
+
+def test_half_a_rollback_is_on_record_and_shown_until_it_is_finished(
+    project_disk: Path | None, start_daemon: StartDaemon
+) -> None:
+    if project_disk is None:
+        return
+    root = project_disk
+    for number in range(FILES):
+        (root / "shop" / f"file{number:02}").write_text("kept\n")
+    daemon = start_daemon(CONFIG + PROJECT.format(name="shop", root=root))
+    project = Project(daemon, root, "shop")
+    until(project.rows)
+    deletes_everything(project)
+    deleting = project.commits(1)[0]["commit"]
+    resize(root / "shop", ROOM)
+
+    with Listener(daemon) as person:
+        done = daemon.safetyd("rollback", deleting, "--revert", "--reason", "bring them back")
+        told = person.hear("ROLLBACK_FAILED", None)
+
+    back = len(list(project.root.glob("file*")))
+    assert 0 < back < FILES
+    assert done.returncode == 1
+    assert f"{back} of {FILES} files are put back" in done.stderr
+    assert f"{back} of {FILES} files are put back" in told["reason"]
+    status = daemon.safetyd("status").stdout
+    assert "ROLLBACK NOT FINISHED: project shop: stopped halfway" in status
+    command = f"safetyd rollback {deleting[:12]} --revert --project shop --reason WHY"
+    assert command in status
+    report = query(daemon, "report")["report"]
+    assert [found["rule"] for found in report["found"]] == ["rollback"]
+    assert project.rows()[0]["author"] == "rollback", "not the next one's changes"
+
+    resize(root / "shop", 10 * FILES)
+    finished = daemon.safetyd(*command.split()[1:])
+    assert finished.returncode == 0, finished.stderr
+    assert len(list(project.root.glob("file*"))) == FILES
+    assert "All is well" in daemon.safetyd("status").stdout
+
+
+def resize(disk: Path, inodes: int) -> None:
+    options = f"remount,nr_inodes={inodes}"
+    subprocess.run(["mount", "-o", options, str(disk)], check=True)
+
+
+def test_a_rollback_during_which_the_daemon_ends_is_noticed_at_once_and_shown_afterwards(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    git = SlowGit(tmp_path)
+    (tmp_path / "shop").mkdir()
+    daemon = start_daemon(CONFIG + PROJECT.format(name="shop", root=tmp_path), git.variables)
+    project = Project(daemon, tmp_path, "shop")
+    project.writes("p1", "one\n")
+    project.commits(1)
+    project.writes("p2", "two\n")
+    first = project.commits(2)[1]["commit"]
+    said: list[subprocess.CompletedProcess[str]] = []
+
+    def roll_back() -> None:
+        said.append(
+            daemon.safetyd("rollback", first, "--soft", "--project", "shop", "--reason", "r")
+        )
+
+    person = threading.Thread(target=roll_back)
+    with Listener(daemon) as listener:
+        git.hold()
+        person.start()
+        listener.hear("AGENT_PAUSED", project.agent)
+    daemon.kill()
+    person.join(60)
+    git.let_go()
+    assert said, "the command does not wait for the answer of a daemon that is not there"
+    assert said[0].returncode != 0
+    assert "`safetyd status` says what is left to do" in said[0].stderr
+
+    daemon.start()
+    until(lambda: "safetyd ended in the middle of the rollback" in daemon.safetyd("status").stdout)
+    status = daemon.safetyd("status").stdout
+    command = f"safetyd rollback {first[:12]} --soft --project shop --reason WHY"
+    assert command in status
+    assert daemon.safetyd(*command.split()[1:]).returncode == 0
+    assert project.file.read_text() == "one\n"
+    project.writes("p3", "three\n")  # nobody is paused any more

@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 CHECKS := types format lint contracts generated locked vendored
 
-.PHONY: run demo test quick fuzz style check $(CHECKS) rewritten bench docs lock coverage-of-seeds clean
+.PHONY: run demo test quick fuzz fuzz-parser fuzz-parser-c style check $(CHECKS) rewritten bench docs lock coverage-of-seeds clean
 
 run: $(READY)
 	@$(BIN)/safetyd run $(ARGS)
@@ -34,6 +34,14 @@ quick: style
 # Many more examples of every property than a change is judged by.
 fuzz: $(TOOLS)
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz -m hypothesis $(ARGS)
+
+# Texts that try to end the process that parses commands: ten minutes, or ARGS="--seconds 3600".
+fuzz-parser: $(TOOLS)
+	$(BIN)/python -m tests.core.shell.parser_fuzzing $(ARGS)
+
+# The same for the C code alone, with sanitizers: ARGS="-max_total_time=600".
+fuzz-parser-c: $(TOOLS)
+	@./tests/fuzz-parser-c $(ARGS)
 
 # Types take longest, and everything else is done beside them.
 style: $(TOOLS)

@@ -1,6 +1,7 @@
 """The text of a command as a tree, or the reason why it cannot be read."""
 
 import re
+import threading
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
@@ -14,6 +15,7 @@ _LONG: Final = 512  # bytes, from which a text is looked through before it is pa
 _CHUNK: Final = 64  # bytes that the parser is given at once
 _MOST_READS: Final = 16  # times that it may ask for each; two or three are usual
 _MOST_OPENED: Final = 1000
+_CONTINUING: Final = frozenset(bytes((byte,)) for byte in range(0x80, 0xC0))  # in UTF-8
 
 # No quote, operator, expansion, glob or second line: splitting at blanks is all there is to it.
 _is_plain = re.compile(r"[A-Za-z0-9_./:@,+%-][A-Za-z0-9_./:=@,+% -]*\Z").match
@@ -46,7 +48,18 @@ _ends_the_parser = re.compile(rb"\{[0-9]*(?:\.\.[0-9]*)?[\xc4-\xff]").search
 counts_by_running = re.compile(r"\w\[[^]]*(?:\$\(|`)").search
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
 _DOUBTFUL: Final = Query(_LANGUAGE, "(heredoc_redirect) @heredoc (comment) @comment")
-_parser = Parser(_LANGUAGE)
+
+
+class _Parsing(threading.local):
+    """A parser for each thread: reports parse in a thread while the engine decides in another."""
+
+    def __init__(self) -> None:
+        self.parser = Parser(_LANGUAGE)
+        # tree-sitter 0.26 never releases what a callback returns, so the callback returns this.
+        self.window = bytearray()
+
+
+_parsing = _Parsing()
 
 
 class Unreadable(Exception):
@@ -70,7 +83,7 @@ def tree(text: bytes) -> Node:
         raise Unreadable("cannot be read: it has a letter that is not Latin right behind a brace")
     if len(text) > _LONG:
         _check_effort(text)
-    root = _parser.parse(text).root_node
+    root = _parsing.parser.parse(text).root_node
     if root.has_error:
         raise Unreadable("cannot be read: its quotes, brackets or operators do not fit together")
     if b"\\" in text:
@@ -87,15 +100,21 @@ def tree(text: bytes) -> Node:
 def _check_effort(text: bytes) -> None:
     """Refuse what the parser could only read by going back again and again."""
     reads, most = 0, _MOST_READS * (len(text) // _CHUNK + 1)
+    window = _parsing.window
 
-    def chunk(at: int, _: object) -> bytes:
+    def chunk(at: int, _: object) -> bytearray:
         nonlocal reads
         reads += 1
-        return text[at : at + _CHUNK] if reads <= most else b""
+        end = at + _CHUNK
+        # Inside a character the parser asks again, and an empty answer there ends the process.
+        while text[end : end + 1] in _CONTINUING:
+            end += 1
+        window[:] = text[at:end] if reads <= most else b""
+        return window
 
     tangled = text.count(b"${") > _MOST_OPENED or text.count(b"<<") > _MOST_OPENED
     if not tangled:
-        _parser.parse(chunk)
+        _parsing.parser.parse(chunk)
     if tangled or reads > most:
         raise Unreadable("is too tangled to be read")
 

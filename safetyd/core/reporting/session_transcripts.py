@@ -291,8 +291,10 @@ def _went(entry: Entry, outcome: Outcome) -> None:
     entry.description = outcome.description[:MAX_CHARS] or entry.description
     entry.reason = outcome.error[:MAX_CHARS]
     if outcome.details is not None:
-        size = len(_encode(outcome.details))
-        entry.details = outcome.details if size <= MAX_DETAILS_BYTES else {"left_out_bytes": size}
+        # As values: a checkpoint would hold JSON as it was sent for MessagePack.
+        said = _encode(outcome.details)
+        fits = len(said) <= MAX_DETAILS_BYTES
+        entry.details = msgspec.json.decode(said) if fits else {"left_out_bytes": len(said)}
 
 
 def _spend(record: Record, tokens: Tokens | None) -> None:

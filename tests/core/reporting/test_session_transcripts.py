@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from safetyd.core.approvals import request_index
+from safetyd.bus.codec import read_telemetry
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Reported, SessionClosed, Transcribed
@@ -406,6 +407,17 @@ def test_short_transcripts_are_told_together() -> None:
     play(engine, *(propose(0, f"a{n}", session="s") for n in range(8)), tick(1800))
 
     assert len(told(play(engine, tick(1801)))) == 8
+
+
+def test_details_as_they_arrive_come_through_a_checkpoint() -> None:
+    engine = Engine(Policy())
+    outcome = read_telemetry(b'{"type": "outcome", "id": "p1", "ok": true, "details": {"code": 1}}')
+    play(engine, propose(0, session="s"), report(1, outcome))
+
+    (entry,) = kept(engine).live["code"]["s"].actions.values()
+
+    assert entry.details == {"code": 1}
+    Engine.restore(engine.save()())
 
 
 def test_long_words_are_cut() -> None:

@@ -20,13 +20,19 @@ from safetyd.core.events.notification_events import (
     SheetRule,
     SheetSection,
 )
-from safetyd.core.messages.binding import besides, diff_of
+from safetyd.core.messages.binding import besides, diff_of, object_of
 from safetyd.core.messages.proposal import Proposal, Risk
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.recipients import Recipient
-from safetyd.notify.message import Notice, Privacy, Topic
+from safetyd.notify.message import Notice, Privacy, Topic, as_entry
 from safetyd.notify.sanitize import harmless, harmless_nearly, one_line
-from safetyd.operators.views.request_facts import SECTIONS, RequestFacts, facts_of, short_digest
+from safetyd.operators.views.request_facts import (
+    SECTIONS,
+    RequestFacts,
+    facts_of,
+    folder_of,
+    short_digest,
+)
 
 TEXT_CHARS: Final = 500
 SUMMARY_CHARS: Final = 4000
@@ -100,6 +106,11 @@ class Composer:
         zone = ZoneInfo(recipient.quiet.timezone)
         destination = self._destination(delivery.recipient, delivery.channel)
         topics = tuple(self._topics(delivery, items, zone, destination))
+        more = len(items) - len(topics) + delivery.left
+        if len(topics) + more > 1:
+            topics = tuple(
+                as_entry(topic, len(topic.text), destination.privacy) for topic in topics
+            )
         asked = [topic for topic in topics if topic.link]
         return Notice(
             delivery=delivery.id,
@@ -108,7 +119,7 @@ class Composer:
             address=destination.address,
             urgency=delivery.urgency,
             topics=topics,
-            more=len(items) - len(topics) + delivery.left,
+            more=more,
             held_back=delivery.held_back,
             digest=delivery.digest,
             again=again,
@@ -174,7 +185,10 @@ class Composer:
             agent=request.agent,
             session=one_line(proposal.session or "", LINE_CHARS),
             project=one_line(proposal.project or "", LINE_CHARS),
-            beside=", ".join(filter(None, (request.gives, _beside(proposal)))),
+            folder=one_line(folder_of(facts), LINE_CHARS),
+            beside=one_line(
+                ", ".join(filter(None, (request.gives, *_beside(proposal, facts)))), LINE_CHARS
+            ),
             why=harmless(why, TEXT_CHARS).text,
             rules=tuple(one_line(str(rule), LINE_CHARS) for rule in facts.verdicts[:RULES]),
             parts=tuple(one_line(line, LINE_CHARS) for line in _parts(facts)),
@@ -277,12 +291,30 @@ def _title(request: Request) -> str:
     return f"{request.asked.type} by {request.agent}{f' in {project}' if project else ''}"
 
 
-def _beside(proposal: Proposal) -> str:
-    """Return by name what a person approves beside the text, so that they look at it."""
+def _beside(proposal: Proposal, facts: RequestFacts) -> Iterator[str]:
+    """Yield by name what an approval covers besides the text, so that people look at it."""
     diff = diff_of(proposal)
-    lines = len(diff.splitlines()) if isinstance(diff, str) else 0
-    names = [SECTIONS["extra"] if name == "extra" else name for name in besides(proposal)]
-    return ", ".join(([f"a diff of {lines:,} lines"] if lines else []) + names)
+    if isinstance(diff, str) and diff:
+        yield f"a diff of {len(diff.splitlines()):,} lines"
+    for name in besides(proposal):
+        if name == "cwd" and _fits(folder_of(facts)):
+            continue
+        yield _with_keys(name, getattr(proposal, name))
+    if proposal.tokens is not None:
+        yield "tokens"
+    if not proposal.text.replace("\n", "").isprintable():
+        yield "characters that cannot be printed"
+
+
+def _fits(words: str) -> bool:
+    """Return True if a line of a message shows all of these words."""
+    return len(words) <= LINE_CHARS and words.isprintable()
+
+
+def _with_keys(name: str, said: object) -> str:
+    """Return the name of a field, and the keys in it that agents choose."""
+    keys = ", ".join(key for key in object_of(said) if key != "diff")
+    return f"{SECTIONS[name] if name == 'extra' else name}{f' ({keys})' if keys else ''}"
 
 
 def _target(proposal: Proposal) -> str:

@@ -63,7 +63,9 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     session: str = ""
     project: str = ""
+    folder: str = ""  # where it runs
     beside: str = ""  # what else an approval is bound to, by name; the page shows it
+    left_out: str = ""  # of an entry of a list: what it does not show, by name
     why: str = ""  # the agent's reasons
     rules: tuple[str, ...] = ()  # what stopped it: "rule: reason"
     parts: tuple[str, ...] = ()  # of a command, if several do not pass: "part: why"
@@ -111,11 +113,46 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         return danger_of(self.risk, self.reversibility)
 
     @property
+    def place(self) -> str:
+        """Say where it runs, if that is known."""
+        return f"Folder: {self.folder}" if self.folder else ""
+
+    @property
+    def price(self) -> str:
+        """Say what it costs, if the agent says so."""
+        return f"costs {self.cost}, as the agent says" if self.cost else ""
+
+    @property
+    def unshown(self) -> str:
+        """Say what an entry of a list leaves out, if anything."""
+        if not self.left_out:
+            return ""
+        return f"Not shown here: {self.left_out}. Review it before you approve."
+
+    @property
     def lack(self) -> str:
         """Say that nobody can tell exactly what would be done, if so, and what is told instead."""
         if self.exact:
             return ""
         return no_text(described=bool(self.text or self.cut))
+
+
+def as_entry(topic: Topic, chars: int, privacy: Privacy) -> Topic:
+    """Return a topic as a list shows it, with at most `chars` characters of its text.
+
+    If that leaves out anything that an approval would cover, the entry names it and offers no way
+    to approve: only to look and to deny.
+    """
+    cut = topic.cut + max(0, len(topic.text) - chars)
+    more = f"{cut:,} more characters" if cut else ""
+    hidden = (topic.beside, more) if privacy == "full" else ("what exactly would be done",)
+    left_out = ", ".join(filter(None, hidden))
+    if not topic.commands or not left_out:
+        return topic
+    commands = (f"safetyd show {topic.ref}", f"safetyd deny {topic.ref}")
+    return msgspec.structs.replace(
+        topic, left_out=left_out, code="", by_reply=False, commands=commands
+    )
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """People are told, whatever breaks: power cuts at every moment, and channels that do not work."""
 
+import json
 import statistics
 import time
 from pathlib import Path
@@ -163,6 +164,51 @@ def test_twenty_requests_are_one_message(
     (arrival,) = everywhere.wait("email", 1)
     assert all(request in arrival.words for request in asked)
     assert len(everywhere.wait("sms", 1)) == 1
+
+
+def test_an_entry_of_a_batch_can_be_approved_only_if_it_shows_everything(
+    start_daemon: StartDaemon, everywhere: Targets, tmp_path: Path
+) -> None:
+    tables = everywhere.configure(tmp_path)
+    daemon = start_daemon(AT_ONCE.replace("seconds = 0", "seconds = 2") + tables)
+    whole = ask(daemon, "p1", "one", cwd="/srv/web")
+    mail = ask(
+        daemon,
+        "p1",
+        "two",
+        type="send_email",
+        text="Dear Bob, here is the offer.",
+        target={"label": "bob@example.com"},
+        context={"diff": "+a\n-b\n c", "attachment": "offer.pdf"},
+        cost_usd=4,
+    )
+    long = ask(daemon, "p1", "three", text="git push origin " + "branch-" * 200)
+    bought = ask(daemon, "p1", "four", type="purchase", text="Buy a desk", cost_usd=9)
+
+    (arrival,) = everywhere.wait("email", 1)
+    posted = everywhere.wait("webhook", 1)[0].words
+    topics = {topic["id"]: topic for topic in json.loads(posted)["data"]["topics"]}
+    page = everywhere.mail.received[0].page
+    said = " ".join(arrival.words.split())
+
+    names = "a diff of 3 lines, target, context (attachment)"
+    assert f"Not shown here: {names}. Review it before you approve." in said
+    assert f"Not shown here: {names}." in " ".join(page.split())
+    assert topics[mail]["left_out"] == names
+    assert topics[long]["left_out"].endswith("more characters")
+    for shown in (arrival.words, page):
+        assert "costs $4.00, as the agent says" in shown
+        assert "costs $9.00, as the agent says" in shown
+        for request in (mail, long):
+            assert f"safetyd approve {request}" not in shown
+            assert f"safetyd show {request}" in shown
+    assert f"safetyd approve {whole} --digest" in arrival.words
+    assert "Folder: /srv/web" in said
+    assert "Folder: /srv/web" in page
+    assert topics[whole]["folder"] == "/srv/web"
+    assert [id_ for id_ in topics if "code" in topics[id_]] == [whole]
+    assert arrival.words.count("Code to approve:") == 1
+    assert bought in arrival.words
 
 
 def test_a_desktop_is_told_again_until_a_helper_says_that_it_shows_it(

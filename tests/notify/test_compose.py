@@ -275,9 +275,9 @@ def test_what_has_more_than_its_text_is_not_approved_by_notification_or_reply(
         ({"project": "web", "session": "s"}, ""),
         (
             {"context": msgspec.Raw(b'{"diff":"+a\\n-b","n":1}'), "paths": ("a.py",)},
-            "a diff of 2 lines, paths, context",
+            "a diff of 2 lines, paths, context (n)",
         ),
-        ({"extra": msgspec.Raw(b'{"to":"x"}')}, "fields that safetyd does not know"),
+        ({"extra": msgspec.Raw(b'{"to":"x"}')}, "fields that safetyd does not know (to)"),
     ],
 )
 def test_notification_and_reply_approve_only_what_is_all_in_its_text_and_messages_name_the_rest(

@@ -27,6 +27,7 @@ from safetyd.operators.views.request_facts import (
     RequestFacts,
     Section,
     facts_of_card,
+    folder_of,
     marked_parts,
     sections,
     time_left,
@@ -178,6 +179,8 @@ def _places(view: Row) -> Iterator[AgentWords]:
 
 
 def _facts(view: Row, facts: RequestFacts) -> Iterator[tuple[str, str]]:
+    if folder := folder_of(facts):
+        yield "folder", plain(folder, 2000)
     yield from (("stopped by", plain(verdict, 2000)) for verdict in facts.verdicts)
     yield from (("leads to", plain(end, 2000)) for end in facts.ends)
     if facts.gives:

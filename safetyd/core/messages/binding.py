@@ -52,7 +52,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
 
     def permits(self, proposal: Proposal, resolved: tuple[str, ...]) -> bool:
         """Say whether the ask for permission that was seen showed all that would be done."""
-        return self.resolved == resolved and _showed(_object(self.shown), proposal)
+        return self.resolved == resolved and _showed(object_of(self.shown), proposal)
 
 
 def binding(agent: str, kind: str, proposal: Proposal, resolved: tuple[str, ...] = ()) -> bytes:
@@ -99,12 +99,12 @@ def shown_by(asked: Proposal) -> dict[str, object]:
 
     That is its text and the entries of its context.
     """
-    return {**without_nulls(_object(asked.context)), "text": asked.text}
+    return {**without_nulls(object_of(asked.context)), "text": asked.text}
 
 
 def as_shown(asked: Proposal) -> Proposal:
     """Return an ask for permission with the project and the place that its context names."""
-    shown = _object(asked.context)
+    shown = object_of(asked.context)
     project, cwd = shown.get("project"), shown.get("cwd")
     return msgspec.structs.replace(
         asked,
@@ -115,7 +115,7 @@ def as_shown(asked: Proposal) -> Proposal:
 
 def shown_paths(asked: Proposal) -> tuple[tuple[str, ...], str | None]:
     """Return the paths that an ask for permission shows, and the project that it names."""
-    shown = _object(asked.context)
+    shown = object_of(asked.context)
     paths, project = shown.get("paths"), shown.get("project")
     named = project if isinstance(project, str) else None
     if not isinstance(paths, list):
@@ -136,7 +136,7 @@ def action_key(agent: str, kind: str, proposal: Proposal) -> bytes:
 
 def diff_of(proposal: Proposal) -> object:
     """Return what a proposal would change in files, as far as it says so."""
-    return _object(proposal.context).get("diff")
+    return object_of(proposal.context).get("diff")
 
 
 def _bare(proposal: Proposal) -> Proposal:
@@ -157,7 +157,7 @@ def _showed(shown: Mapping[str, object], proposal: Proposal) -> bool:
     What was shown of the action must be done so; other entries only explained it.
     """
     done = _fields(proposal)
-    told = (*done.items(), *without_nulls(_object(proposal.context)).items())
+    told = (*done.items(), *without_nulls(object_of(proposal.context)).items())
     if any(name not in shown or shown[name] != value for name, value in told):
         return False
     undone = any(shown.get(name) for name in _ACTING - done.keys())
@@ -169,9 +169,11 @@ def _fields(proposal: Proposal) -> dict[str, object]:
     bare = msgspec.structs.replace(_bare(proposal), context=None, extra=None, description="")
     fields: dict[str, object] = msgspec.json.decode(canonical(bare))
     del fields["type"]
-    for name, unknown in _object(proposal.extra).items():
+    for name, unknown in object_of(proposal.extra).items():
         # Of a field that is known, these are the parts that are not.
-        fields[name] = {**_object(fields[name]), **_object(unknown)} if name in fields else unknown
+        fields[name] = (
+            {**object_of(fields[name]), **object_of(unknown)} if name in fields else unknown
+        )
     return fields
 
 
@@ -183,7 +185,7 @@ def _amounts(shown: Mapping[str, object]) -> Seen:
         return Seen(action=b"")
 
 
-def _object(said: object) -> Mapping[str, object]:
+def object_of(said: object) -> Mapping[str, object]:
     """Return an object that an agent sent; as JSON until it has been journalled."""
     fields = msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said
     return fields if isinstance(fields, Mapping) else {}

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.text.time_words import day_and_clock
-from safetyd.notify.message import Notice, Topic
+from safetyd.notify.message import Notice, Topic, as_entry
 
 CUT: Final = "…"
 # How many characters of an agent's words are tried, until the whole is short enough.
@@ -95,6 +95,8 @@ def _asked(topic: Topic, chars: int, notice: Notice) -> Iterator[str]:
     yield f"What: {' '.join(filter(None, (topic.action, topic.target if full else '')))}"
     if full:
         yield from _words(topic, chars)
+    if full and topic.place:
+        yield topic.place
     session = f", session {topic.session}" if full and topic.session else ""
     yield f"Who: {topic.agent}{session}{_asked_at(topic)}"
     if full and topic.why and chars:
@@ -120,11 +122,16 @@ def _noted(topic: Topic, chars: int, notice: Notice) -> Iterator[str]:
 def _several(notice: Notice, chars: int) -> Iterator[str]:
     if notice.digest:
         yield "While quiet hours lasted:"
-    for number, topic in enumerate(notice.topics, 1):
+    for number, whole in enumerate(notice.topics, 1):
+        topic = as_entry(whole, chars, notice.privacy)
         until = f", until {day_and_clock(topic.until)}" if topic.until else ""
         yield f"{number}. {_title(topic)}{topic.times}{until}"
+        if notice.privacy == "full":
+            yield from filter(None, (topic.place, topic.price.capitalize()))
         if notice.privacy == "full" and chars:
             yield from _words(topic, chars)
+        if topic.unshown:
+            yield topic.unshown
         yield from _answer(topic)
         yield ""
     if notice.more:

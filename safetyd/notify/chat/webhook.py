@@ -19,7 +19,7 @@ from safetyd.notify.channel import Limits, Misconfigured, Rate, Receipt
 from safetyd.notify.channel_config import WebhookConfig
 from safetyd.notify.chat.http_post import post
 from safetyd.notify.chat.plain_text import EXCERPTS, without_last
-from safetyd.notify.message import Notice, Privacy, Topic
+from safetyd.notify.message import Notice, Topic, as_entry
 
 MAX_BYTES: Final = 20_000
 TIMEOUT_S: Final = 14.0
@@ -45,7 +45,7 @@ _TYPES: Final[dict[ItemKind, EventType]] = {
     "summary": "summary",
     "test": "test",
 }
-_AGENTS_WORDS: Final = ("target", "text", "description", "cut", "session", "why", "rules")
+_AGENTS_WORDS: Final = ("target", "text", "description", "cut", "session", "folder", "why", "rules")
 _OPAQUE: Final = frozenset({"kind", "ref", "urgency", "until", "link", "code"})
 
 
@@ -61,8 +61,10 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     text: str = ""  # exactly what would be done, or what is to be known
     description: str = ""  # in its place: what the agent, which gave no exact text, says of it
     cut: int = 0
+    left_out: str = ""  # of one of several requests: what else it has, by name
     agent: str = ""
     session: str = ""
+    folder: str = ""
     why: str = ""
     rules: tuple[str, ...] = ()
     risk: str = ""
@@ -176,7 +178,7 @@ def _data(notice: Notice, chars: int, *, links: bool) -> Data:
         delivery=notice.delivery,
         recipient=notice.recipient,
         urgency=notice.urgency,
-        topics=tuple(_posted(each, chars, notice.privacy, links=links) for each in notice.topics),
+        topics=tuple(_posted(each, chars, notice, links=links) for each in notice.topics),
         more=notice.more,
         held_back=notice.held_back,
         digest=notice.digest,
@@ -190,7 +192,10 @@ def _type(notice: Notice) -> EventType:
     return next((name for kind, name in _TYPES.items() if kind in kinds), "alert")
 
 
-def _posted(topic: Topic, chars: int, privacy: Privacy, *, links: bool) -> PostedTopic:
+def _posted(topic: Topic, chars: int, notice: Notice, *, links: bool) -> PostedTopic:
+    privacy = notice.privacy
+    if notice.single is None:
+        topic = as_entry(topic, chars, privacy)
     fields = msgspec.structs.asdict(topic)
     text, why = topic.text[:chars], topic.why[:chars]
     fields |= {"why": why, "cut": topic.cut + len(topic.text) - len(text)}

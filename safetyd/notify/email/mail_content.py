@@ -51,6 +51,7 @@ def named(topic: Topic) -> str:
 def facts(topic: Topic, now: datetime) -> Iterator[tuple[str, str]]:
     """Yield what is known of a topic besides the agent's own words, by name."""
     yield "What", f"{topic.action} {topic.target}".strip()
+    yield "Folder", topic.folder
     yield "Who", f"{topic.agent}{f', session {topic.session}' * bool(topic.session)}"
     yield "Risk", topic.danger
     yield "Urgency", topic.urgency * topic.asks
@@ -69,11 +70,12 @@ def exactly(topic: Topic) -> str:
 
 
 def terms(topic: Topic) -> str:
-    """Return in one line how dangerous something is, and what stopped it."""
+    """Return in one line how dangerous something is, what it costs, and what stopped it."""
     rule = one_line(topic.rules[0], LINE_CHARS) if topic.rules else ""
     others = len(topic.rules) - 1
     more = f" (and {_number(others, 'more rule')})" if others > 0 else ""
-    parts = (f"Risk: {topic.danger}" * bool(topic.danger), f"stopped by {rule}{more}" * bool(rule))
+    risk, stopped = f"Risk: {topic.danger}", f"stopped by {rule}{more}"
+    parts = (risk * bool(topic.danger), topic.price, stopped * bool(rule))
     return "; ".join(filter(None, parts))
 
 
@@ -132,6 +134,7 @@ def _guarded(topic: Topic) -> Topic:
         rules=(),
         parts=(),
         cost="",
+        folder="",
         beside="",
         sheet=None,
     )

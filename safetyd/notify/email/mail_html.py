@@ -40,11 +40,13 @@ class MailTopic(NamedTuple):
     alert: bool
     asks: bool
     high: bool
+    place: str
     terms: str
     exactly: str
     lack: str
     text: tuple[MailLine, ...]
     uncut: str
+    unshown: str
     why: tuple[MailLine, ...]
     facts: tuple[tuple[str, str], ...]
     until: str
@@ -99,11 +101,13 @@ def _topic(topic: Topic, notice: Notice) -> MailTopic:
         alert=topic.kind == "alert",
         asks=topic.asks,
         high=topic.urgency == "high",
+        place=topic.place,
         terms=terms(topic),
         exactly=exactly(topic),
         lack=topic.lack,
         text=_lines(topic.text),
         uncut=uncut(topic),
+        unshown=topic.unshown,
         why=_lines(topic.why),
         facts=tuple((name, value) for name, value in facts(topic, notice.at) if value),
         until=f"Until {said}" if said else "",

@@ -64,9 +64,13 @@ def _several(notice: Notice) -> Iterator[list[str]]:
 
 def _brief(number: int, topic: Topic, notice: Notice) -> Iterator[str]:
     yield f"{number}. {'HIGH: ' * (topic.urgency == 'high')}{named(topic)}"
+    if topic.place:
+        yield from _folded(topic.place, "  ", "    ")
     if said := terms(topic):
         yield from _folded(said, "  ", "    ")
     yield from _words(indent(topic.lack, "  "), topic)
+    if topic.unshown:
+        yield from _folded(topic.unshown, "  ", "    ")
     if topic.why:
         yield from _quoted("  The agent says:", topic.why)
     if said := until(topic, notice.at):

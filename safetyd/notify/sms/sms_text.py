@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from safetyd.core.text.time_words import nearest
-from safetyd.notify.message import Notice, Topic
+from safetyd.notify.message import Notice, Topic, as_entry
 from safetyd.notify.sanitize import one_line
 from safetyd.notify.sms.gsm import BASIC, EXTENDED, ONE, PART, clip, normalise, septets
 
@@ -106,7 +106,7 @@ def _list(notice: Notice) -> str:
         return notice.list_link
     asks = [topic for topic in notice.topics if topic.asks]
     if len(asks) == 1 and not notice.more:
-        return _how(notice, asks[0], replies=False)
+        return _how(notice, as_entry(asks[0], 0, notice.privacy), replies=False)
     return LIST if asks or notice.more else ""
 
 

@@ -12,6 +12,7 @@ import msgspec
 from safetyd.core.approvals.request import UNPAUSE, Request
 from safetyd.core.messages.money import dollars, nano
 from safetyd.core.messages.verdict import CommandPart
+from safetyd.core.shell.command_reader import READ
 
 SHORT_DIGEST: Final = 12
 SHOWN_PARTS: Final = 5  # of a command
@@ -30,7 +31,7 @@ SECTIONS: Final = {
 }
 # What safetyd says itself, or what does not describe the action.
 _ELSEWHERE: Final = frozenset(
-    {"id", "type", "agent", "at", "urgency", "cost_usd", "request_id", "wait", "timeout_s"}
+    {"id", "type", "agent", "at", "urgency", "cost_usd", "cwd", "request_id", "wait", "timeout_s"}
 )
 
 
@@ -62,6 +63,8 @@ class ProposalFacts(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     rollback: str = ""
     cost_usd: float | None = None
+    cwd: str | None = None
+    project: str | None = None
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +186,17 @@ def facts_of(request: Request) -> RequestFacts:
 def facts_of_card(card: object) -> RequestFacts:
     """Return the facts of a request as operators see it, from JSON or not."""
     return msgspec.convert(card, RequestFacts, from_attributes=True)
+
+
+def folder_of(facts: RequestFacts) -> str:
+    """Return where an action runs: every command has a folder, others if the agent names one."""
+    cwd, project = facts.proposal.cwd, facts.proposal.project
+    if cwd:
+        absolute = cwd.startswith(("/", "~"))
+        return cwd if absolute or not project else f"{cwd} in project {project}"
+    if facts.type not in READ:
+        return ""
+    return f"that of project {project}; the agent names none" if project else "the agent names none"
 
 
 def sections(proposal: Mapping[str, Any], without: Collection[str] = ()) -> Iterator[Section]:

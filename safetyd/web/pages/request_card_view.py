@@ -20,6 +20,7 @@ from safetyd.operators.views.request_facts import (
     RequestFacts,
     Section,
     facts_of_card,
+    folder_of,
     marked_parts,
     sections,
     time_left,
@@ -237,6 +238,8 @@ def _field(name: str, value: object) -> str:
 
 
 def _facts(card: Card, facts: RequestFacts, zone: tzinfo, now: datetime) -> Iterator[Fact]:
+    if folder := folder_of(facts):
+        yield Fact("folder", folder)
     yield from (Fact("stopped by", str(verdict)) for verdict in facts.verdicts)
     yield from (Fact("a path leads to", end) for end in facts.ends)
     if facts.gives:

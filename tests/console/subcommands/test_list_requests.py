@@ -9,6 +9,7 @@ import pytest
 from safetyd.console.render.request_tables import what
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import Said, at_a_terminal, told
+from tests.journeys.asking_agent import Asker
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,15 @@ def asked(daemon: RunningDaemon, text: str, agent: str = "code", kind: str = "pu
 
 def words(said: Said) -> str:
     return " ".join(said.stdout.split())
+
+
+def test_a_card_says_where_a_command_runs(daemon):
+    with Asker(daemon, "placed") as agent:
+        named = agent.propose("p1", cwd="/srv/web")["request_id"]
+    unnamed = asked(daemon, "systemctl restart nginx", "unplaced", "run_shell")
+
+    assert " folder /srv/web " in words(told(daemon, "show", named))
+    assert " folder the agent names none " in words(told(daemon, "show", unnamed))
 
 
 def test_the_path_of_an_edit_comes_before_its_text(daemon):

@@ -67,6 +67,7 @@ def test_several_are_told_with_a_link_each_and_one_for_all() -> None:
     assert lines(several) == [
         "While quiet hours lasted:",
         "1. HIGH: push by code (3 times), until Tue 3 Mar 14:02 EST",
+        "Costs $0.40, as the agent says",
         "> git push --force origin main",
         LINK,
         f"Code to approve: {CODE}",

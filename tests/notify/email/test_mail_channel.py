@@ -248,7 +248,8 @@ def test_a_batch_tells_of_each_how_dangerous_it_is_and_what_stopped_it() -> None
 
     for said in (part(message, "plain"), part(message, "html")):
         flat = " ".join(said.split())
-        risks = ("Risk: high, irreversible;", "Risk: high, hard to reverse;")
+        costs = "costs $0.40, as the agent says;"
+        risks = (f"Risk: high, irreversible; {costs}", f"Risk: high, hard to reverse; {costs}")
         assert f"{risks[0]} stopped by classify.high: push needs a person" in flat
         assert f"{risks[1]} stopped by gate.irreversible: it deletes (and 1 more rule)" in flat
         assert flat.count("Risk:") == 2

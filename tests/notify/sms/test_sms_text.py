@@ -222,7 +222,7 @@ def test_of_many_the_first_has_its_name_where_there_is_room_and_trust() -> None:
     [
         (notice(request_topic(), request_topic(), here_only=True), ". safetyd list"),
         (notice(request_topic(), request_topic(), list_link=""), ". safetyd list"),
-        (notice(request_topic(), alert_topic(), list_link=""), f". {LINK} code 4821"),
+        (notice(request_topic(), alert_topic(), list_link=""), f". {LINK} (approve at a terminal)"),
         (notice(request_topic(), alert_topic(), list_link="", more=1), ". safetyd list"),
         (notice(alert_topic(), alert_topic(), list_link=""), "2 alerts."),
     ],

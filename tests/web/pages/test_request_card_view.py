@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -191,3 +192,14 @@ def test_no_letter_is_lost_whatever_is_marked_and_coloured(text: str, edges: lis
 
     assert "".join(piece for run in runs for piece, _ in run.pieces) == whole
     assert all(run.kind != then.kind for run, then in pairwise(runs))
+
+
+def test_the_page_says_where_a_command_runs() -> None:
+    def folder(**fields: Any) -> list[str]:
+        view = shown(type="run_shell", text="systemctl restart nginx", **fields)
+        return [fact.said for fact in view.facts if fact.name == "folder"]
+
+    assert folder(cwd="/srv/web") == ["/srv/web"]
+    assert folder(cwd="app", project="web") == ["app in project web"]
+    assert folder(project="web") == ["that of project web; the agent names none"]
+    assert folder() == ["the agent names none"]

@@ -16,6 +16,8 @@ MAX_REMEMBERED: Final = 1024  # spellings of types, which are the agents' words
 GUI: Final = frozenset(
     {"click", "type", "key", "scroll", "drag", "wait", "screenshot", "open_app", "navigate"}
 )
+# Their cost is the price of what they buy, which is not model spending.
+PURCHASES: Final = frozenset({"purchase", "billing_change"})
 _PROSE: Final = frozenset({"create_pull_request", "draft", "content_update"})
 _IN_TEXT: Final = frozenset({"run_shell", "db_read", "db_write", "type", "key"})
 # Their text is kept, or told to a model or another agent, whose own acts are judged.

@@ -119,6 +119,8 @@ def _limits(report: DailyReport) -> Iterator[tuple[str, str]]:
     part = report.limits
     yield "Total iterations today", f"{part.iterations:,}"
     yield "API cost today", usd(part.cost_usd)
+    if part.bought_usd:
+        yield "Purchases today", usd(part.bought_usd)
     left = "no limit"
     if part.budget_left_usd is not None:
         left = f"{usd(part.budget_left_usd)} ({part.budget_left_percent:.0f}%)"

@@ -200,14 +200,15 @@ def shown(daemon: RunningDaemon) -> Shown:
         pending=[still(row) for row in waiting(daemon)],
         grants=query(daemon, "grants")["grants"],
         stops=status["stop"]["stops"],
-        pauses=status["pauses"],
+        pauses=[still(row) for row in status["pauses"]],
         safe_mode=status["safe_mode"]["agents"],
     )
 
 
 def still(row: dict[str, Any]) -> dict[str, Any]:
     """Return what does not move, without what rows did not have then."""
-    return {name: value for name, value in row.items() if name not in {*MOVING, "path", "paths"}}
+    newer = {"path", "paths", "request"}
+    return {name: value for name, value in row.items() if name not in {*MOVING, *newer}}
 
 
 def decide(daemon: RunningDaemon, agent: str) -> tuple[str, list[str]]:

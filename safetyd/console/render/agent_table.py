@@ -95,10 +95,11 @@ def _money(row: Row, scope: str) -> str:
 
 
 def spent(budget: Row, *, near: bool = False) -> str:
-    """Say how much is used of a budget, what is set aside included."""
+    """Return how much of a budget is spent or reserved, and apart from it how much is pending."""
     used = dollars(nano(budget["spent"]) + nano(budget["reserved"]))
-    limit = budget["limit"]
-    return used if limit is None else _of(used, dollars(nano(limit)), near=near)
+    limit, pending = budget["limit"], budget.get("pending", 0)
+    said = used if limit is None else _of(used, dollars(nano(limit)), near=near)
+    return f"{said}, {dollars(nano(pending))} pending" if pending else said
 
 
 def _of(part: object, whole: object, *, near: bool) -> str:

@@ -100,7 +100,7 @@ def kernel_name(name: object) -> str:
 
 def budgets(view: View) -> str:
     """Return a line for each budget, then what was spent by agent, session and model."""
-    head = ("budget", "name", "agent", "spent", "set aside", "limit")
+    head = ("budget", "name", "agent", "spent", "reserved", "pending", "limit")
     parts = [table((head, *map(_budget, view["budgets"])))]
     if view["spending"]:
         columns = ("agent", "session", "model", "spent")
@@ -121,7 +121,7 @@ def _budget(row: View) -> tuple[str, ...]:
     limit = "none" if row["limit"] is None else _usd(row["limit"])
     if row["limit"] is not None and row["raised"]:
         limit += f" ({_usd(row['raised'])} of it added)"
-    amounts = (_usd(row["spent"]), _usd(row["reserved"]), limit)
+    amounts = (_usd(row["spent"]), _usd(row["reserved"]), _usd(row["pending"]), limit)
     return (plain(row["scope"]), _or_dash(row["id"]), _or_dash(row["agent"]), *amounts)
 
 

@@ -123,7 +123,7 @@ def _pauses(view: View) -> Iterator[str]:
         by = f"by {plain(pause['by'])} since {when(pause['since'])}"
         agent = plain(pause["agent"])
         yield f"PAUSED: {agent} {by}{reason}"
-        if pause["source"] == "budget":
+        if pause["source"] == "budget" and pause.get("request"):
             yield f"  approve its request to give it as much again: `safetyd list --agent {agent}`"
         else:
             yield f"  `safetyd unpause {agent}` ends it"
@@ -210,7 +210,7 @@ def _budget(budget: View, whose: str, end: str) -> Iterator[str]:
     yield f"BUDGET: {spent(budget)} is used today, {whose}{blocks}"
     if budget["reserved"]:
         aside = dollars(nano(budget["reserved"]))
-        yield f"  {aside} of it is only set aside, for actions without an outcome"
+        yield f"  {aside} of it is only reserved, for actions without an outcome"
     more = f"safetyd budgets raise {budget['scope']} AMOUNT --reason WHY"
     yield f"  `{more}` adds to it until {end}"
 

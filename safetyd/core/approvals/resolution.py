@@ -16,6 +16,7 @@ from safetyd.core.approvals.request import (
 )
 from safetyd.core.events.decision_events import Asking, Proposed, Using
 from safetyd.core.guards import Chain
+from safetyd.core.guards.budget.purchases import PURCHASE_RULE
 from safetyd.core.messages.binding import binding
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import ASK, BLOCK, Verdict, strictest
@@ -173,8 +174,11 @@ def _joining(known: Request, proposed: Proposed, wished: datetime) -> Asking:
 
 
 def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, ...]:
-    """Return what an approval does not lift: blocks, and rules that the person was not shown."""
-    shown = approval.rules
+    """Return what an approval does not lift: blocks, and rules that the person was not shown.
+
+    The price of a purchase is always shown, and what costs more is not covered.
+    """
+    shown = approval.rules | {PURCHASE_RULE}
     return tuple(
         verdict
         for verdict in verdicts

@@ -153,6 +153,7 @@ class DayNumbers(Addable, kw_only=True):
     # Layer 1
     rounds: dict[str, Rounds] = {}  # by agent
     cost_nano: int = 0
+    bought_nano: int = 0
     budgets: dict[str, BudgetUse] = {}  # by the day of UTC, of which two can be in a day
     budgets_near: dict[str, int] = {}  # by scope
     budgets_gone: dict[str, int] = {}

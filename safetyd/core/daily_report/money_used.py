@@ -15,7 +15,8 @@ from safetyd.core.events.decision_events import Decided, Overdue, Settled
 from safetyd.core.events.guard_events import BudgetMarked, BudgetRaised
 from safetyd.core.guards.budget.accounts import Payer
 from safetyd.core.guards.budget.balances import NO_SHARES, Shares
-from safetyd.core.guards.budget.budget import BudgetConfig, larger_cost
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.guards.budget.costs import costs, estimates
 from safetyd.core.guards.budget.ledger import Ledger
 from safetyd.core.messages.money import nano
 
@@ -26,6 +27,7 @@ class ExpectedAction(NamedTuple):
     """What is needed of an allowed action once its outcome comes."""
 
     confidence: float | None
+    price: int = 0  # of what it buys, which is not model spending
 
 
 class MoneyUsed:
@@ -45,8 +47,9 @@ class MoneyUsed:
         """Expect the outcome of an action; return what one of the same id is taken to have cost."""
         self._hear(event, at)
         before = self._used_up(event.agent, event.id, at, day)
-        expected = self._expected(event)
-        self._actions.put((event.agent, event.id), ExpectedAction(event.proposal.confidence), at)
+        expected, price = self._expected(event)
+        action = ExpectedAction(event.proposal.confidence, price)
+        self._actions.put((event.agent, event.id), action, at)
         if expected:
             self._ledger.begin(at.toordinal())
             payer = Payer(event.agent, keyless=event.keyless)
@@ -57,7 +60,7 @@ class MoneyUsed:
         """Return what an allowed action cost whose id is now asked about."""
         self._hear(event, event.at)
         asks = event.asks
-        if asks is None or asks.joins or not self._expected(event):
+        if asks is None or asks.joins or not any(self._expected(event)):
             return 0
         return self._used_up(event.agent, event.id, event.at, day)
 
@@ -71,7 +74,9 @@ class MoneyUsed:
         if action is None:
             held = None
         shares = self._shares(event.at, keyless=event.keyless)
-        cost = larger_cost(event.cost_usd, event.priced_nano, held.nano if held else 0)
+        price = action.price if action else 0
+        cost, price = costs(event, held.nano if held else 0, price)
+        day.bought_nano += price
         if held is None:
             payer = Payer(event.agent, keyless=event.keyless)
             self._ledger.spend_unreserved(payer, cost, event.t, shares)
@@ -94,13 +99,13 @@ class MoneyUsed:
         marks = day.budgets_gone if event.mark == "exceeded" else day.budgets_near
         count(marks, event.scope)
 
-    def _expected(self, event: Decided) -> int:
-        default = nano(self._config.default_cost_usd)
-        return larger_cost(event.proposal.cost_usd, event.priced_nano, default)
+    def _expected(self, event: Decided) -> tuple[int, int]:
+        return estimates(event, event.type, nano(self._config.default_cost_usd))
 
     def _used_up(self, agent: str, id_: str, at: datetime, day: DayNumbers) -> int:
         """Take what was set aside for an action as spent; return how much that is."""
         known = self._actions.pop((agent, id_), at)
+        day.bought_nano += known.price if known else 0
         held = self._ledger.release(agent, id_)
         if known is None or held is None:
             return 0

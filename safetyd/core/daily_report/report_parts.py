@@ -20,6 +20,7 @@ class LimitsPart(msgspec.Struct, frozen=True, kw_only=True):
     budget_left_percent: float | None
     budgets_near: dict[str, int]
     budgets_gone: dict[str, int]
+    bought_usd: float = 0.0
 
 
 class ScoresPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,6 +128,7 @@ def _limits(numbers: DayNumbers, policy: Policy) -> LimitsPart:
     return LimitsPart(
         iterations=numbers.iterations,
         cost_usd=usd(numbers.cost_nano),
+        bought_usd=usd(numbers.bought_nano),
         budget_usd=usd(use.limit) if use.limit else None,
         budget_left_usd=usd(left) if use.limit else None,
         budget_left_percent=_percent(left, use.limit),

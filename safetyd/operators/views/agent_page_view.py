@@ -134,10 +134,12 @@ def _budgets(engine: Engine, moment: Moment, name: str) -> Iterator[Budget]:
     """Yield the day's budgets of an agent, then those of its chains and sessions."""
     guard = engine.guards.budget
     day, *others = guard.of_agent(name, moment.at)
-    yield budget(day)
+    pending = guard.pending(name)
+    yield budget(day, pending)
     raisable = () if engine.keys.keyless(name) else guard.raisable("agent", name, moment.at)
-    yield from (budget(one) for one in raisable if one.scope == "share")
-    yield from map(budget, sorted(others, key=lambda one: one.account.used, reverse=True))
+    yield from (budget(one, pending) for one in raisable if one.scope == "share")
+    others.sort(key=lambda one: one.account.used, reverse=True)
+    yield from (budget(one, pending) for one in others)
 
 
 def _sessions(engine: Engine, moment: Moment, name: str) -> Iterator[LiveSession]:

@@ -218,7 +218,7 @@ def row_of(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
         burst=guards.rate.agent_burst(name),
         iterations=guards.iterations.most(name),
         max_iterations=guards.iterations.limit(name),
-        budgets=tuple(map(budget, standings)),
+        budgets=tuple(budget(one, guards.budget.pending(name)) for one in standings),
         anomalies=guards.anomaly.holding(name, t),
         near=tuple(near),
         reached=tuple(limit for limit in near if near[limit]),

@@ -63,13 +63,14 @@ class SafeModeAnswer(Done, frozen=True, kw_only=True):
 
 
 class Pausing(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the reasons why an agent stands still."""
+    """One of the reasons why an agent is paused."""
 
     agent: str
     source: PauseSource
     by: str
     reason: str
     since: datetime
+    request: str | None = None  # pending, whose approval ends the pause
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +154,7 @@ def status(
         safe_mode=shown_safe_mode(engine, moment, None),
         paused=engine.guards.pause.agents,
         pauses=_pauses(engine),
-        today=budget(next(engine.guards.budget.standings(moment.at))),
+        today=_today(engine, moment),
         keyless_today=_keyless(engine, moment),
         warn_ratio=engine.policy.budget.warn_ratio,
         breakers=tuple(breaker(engine, one, moment) for one in tripped[:MAX_SHOWN]),
@@ -185,10 +186,16 @@ def shown_safe_mode(
     )
 
 
+def _today(engine: Engine, moment: Moment) -> Budget:
+    guard = engine.guards.budget
+    return budget(next(guard.standings(moment.at)), guard.pending())
+
+
 def _keyless(engine: Engine, moment: Moment) -> Budget | None:
     """Return the share of the day that agents without a key have, if they have one."""
-    found = engine.guards.budget.raisable("keyless", "", moment.at)
-    return budget(found[0]) if found else None
+    guard = engine.guards.budget
+    found = guard.raisable("keyless", "", moment.at)
+    return budget(found[0], guard.pending()) if found else None
 
 
 def _pauses(engine: Engine) -> tuple[Pausing, ...]:
@@ -206,9 +213,15 @@ def pauses_of(engine: Engine, agent: str) -> tuple[Pausing, ...]:
             by=pause.by,
             reason=pause.reason,
             since=pause.since,
+            request=_ending(engine, agent, pause.source),
         )
         for pause in engine.guards.pause.pauses(agent)
     )
+
+
+def _ending(engine: Engine, agent: str, source: str) -> str | None:
+    """Return the pending request whose approval ends a pause, if there is one."""
+    return next((one.id for one in engine.approvals.pending(agent) if one.pauses == source), None)
 
 
 def _requests(engine: Engine, moment: Moment) -> Waiting:

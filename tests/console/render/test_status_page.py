@@ -227,7 +227,7 @@ def in_safe_mode(*holds: dict[str, object]) -> dict[str, object]:
                     "BUDGET: $5.00 of $5.00 is used today, all agents together: "
                     "what needs money is blocked"
                 ),
-                "  $1.10 of it is only set aside, for actions without an outcome",
+                "  $1.10 of it is only reserved, for actions without an outcome",
                 RAISE,
             ],
         ),

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.guard_events import BreakerMoved
+from safetyd.core.events.guard_events import BreakerMoved, NameForgotten
 from safetyd.core.events.request_events import Allowed, Cancelled, Dropped, Expired
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.kernel import State
@@ -23,13 +23,29 @@ def reserved(engine: Engine, t: float) -> dict[str, float]:
     return {one.scope: one.account.reserved / 1e9 for one in standings}
 
 
-def test_what_is_pending_is_set_aside_in_chain_and_session_but_not_in_the_day() -> None:
+def pending(engine: Engine, t: float) -> dict[str, float]:
+    """Return what actions that need approval would cost, by scope, in dollars."""
+    guard = engine.guards.budget
+    sums = guard.pending()
+    return {one.scope: sums.of(one) / 1e9 for one in guard.standings(at(t)) if sums.of(one)}
+
+
+EVERYWHERE: Final = {"day": 2.0, "agent": 2.0, "chain": 2.0, "session": 2.0}
+
+
+@pytest.mark.parametrize("again", ["", "p2"], ids=["asked once", "asked again"])
+def test_pending_money_is_shown_once_in_every_scope_and_reserved_in_none(again: str) -> None:
     queue = QueueStory()
 
     queue.asks(0, **DEAR)
+    if again:
+        queue.asks(1, again, **DEAR)
 
-    held = reserved(queue.engine, 0)
-    assert (held["chain"], held["session"], held["day"]) == (2.0, 2.0, 0.0)
+    assert pending(queue.engine, 1) == EVERYWHERE
+    assert not any(reserved(queue.engine, 1).values())
+    restored = Engine.restore(queue.engine.save()())
+    assert pending(restored, 1) == EVERYWHERE
+    assert not any(reserved(restored, 1).values())
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -71,26 +87,19 @@ def test_what_will_not_be_done_gives_its_money_back(end) -> None:
     end(queue, asked.request_id)
 
     assert not any(reserved(queue.engine, 0).values())
+    assert not pending(queue.engine, 0)
     assert queue.engine.guards.safe_mode.status("code", 2.0).state is State.READY
 
 
-def test_a_repeat_that_joins_sets_nothing_aside() -> None:
-    queue = QueueStory()
-    queue.asks(0, **DEAR)
-
-    queue.asks(1, "p2", **DEAR)
-
-    assert reserved(queue.engine, 1)["chain"] == 2.0
-
-
-def test_what_is_pending_counts_against_a_chain_that_has_little_left() -> None:
+def test_what_was_spent_while_an_action_was_pending_may_leave_no_room_for_it() -> None:
     queue = QueueStory(Policy(budget=BudgetConfig(chain_usd=3.0)))
-    queue.asks(0, **DEAR)
+    asked = queue.asks(0, **DEAR)
+    assert queue.proposes(propose(1, id="p2", cost_usd=2.0, chain="c1")).allowed
 
-    other = queue.proposes(propose(1, id="p2", cost_usd=2.0, chain="c1"))
+    queue.answers(2, asked.request_id, waits=True)
 
-    assert not other.allowed
-    assert other.triggered_rules == ("budget.chain",)
+    held = queue.asks(3, **DEAR)
+    assert (held.decision, held.cause) == ("block", "budget")
 
 
 def test_an_approved_action_is_under_way_once_it_is_begun_and_not_before() -> None:
@@ -180,3 +189,13 @@ def test_what_follows_is_never_written_down_and_the_same_on_replay() -> None:
 
 def replayed_actors(queue: QueueStory) -> dict[str, bytes]:
     return queue.replayed().save()().actors
+
+
+def test_pending_money_of_a_name_that_is_forgotten_is_not_spent() -> None:
+    queue = QueueStory()
+    queue.asks(0, **DEAR)
+
+    queue.happens(NameForgotten(at=at(1), t=1.0, agent="code"))
+
+    day = next(queue.engine.guards.budget.standings(at(1)))
+    assert (day.spent, pending(queue.engine, 1)) == (0, {})

@@ -144,6 +144,7 @@ def test_status_shows_what_the_fleet_spent_today_and_who_matters_most() -> None:
         "reserved": 0.5,
         "limit": 50.0,
         "raised": 0.0,
+        "pending": 0.0,
     }
     assert view["warn_ratio"] == 0.8
     assert [row["agent"] for row in view["foremost"]] == ["code", "ops"]
@@ -163,6 +164,7 @@ def test_status_says_by_whom_and_why_those_paused_longest_are() -> None:
         "by": "alice",
         "reason": "lunch",
         "since": "2026-03-01T12:00:00Z",
+        "request": None,
     }
     assert (len(view["pauses"]), len(view["paused"])) == (MAX_SHOWN, MAX_SHOWN + 1)
 

@@ -10,7 +10,7 @@ from safetyd.core.text.time_words import duration
 
 View = Mapping[str, Any]
 
-_AMOUNTS: Final = ("spent", "set aside", "limit", "used")
+_AMOUNTS: Final = ("spent", "reserved", "pending", "limit", "used")
 
 
 def money(view: View) -> str:
@@ -32,7 +32,10 @@ def money(view: View) -> str:
 def _today(view: View) -> Iterator[tuple[str, str]]:
     today, projection = view["today"], view["projection"]
     yield "spent", _of_limit(today)
-    yield "set aside", f"{usd(today['reserved'])} for actions under way"
+    yield "reserved", f"{usd(today['reserved'])} for actions under way"
+    yield "pending", f"{usd(today['pending'])} for actions that need approval; counts nowhere yet"
+    if bought := view["purchases"]["spent"] + view["purchases"]["reserved"]:
+        yield "purchases", f"{usd(bought)}, apart from model spending"
     lately = f"in the last {duration(projection['over_s'])}"
     yield "rate", f"{usd(projection['per_hour'])} an hour, {lately}"
     yield "by the end", f"{usd(projection['at_midnight'])} at this rate, at {day_end(view['at'])}"
@@ -53,8 +56,8 @@ def _of_limit(budget: View) -> str:
 def _row(row: View) -> tuple[str, ...]:
     limit, used = row["limit"], row["spent"] + row["reserved"]
     share = f"{100 * used / limit:.0f} %" if limit else "-"
-    amounts = (usd(row["spent"]), usd(row["reserved"]), "none" if limit is None else usd(limit))
-    return (plain(row["id"]) or "-", *amounts, share)
+    amounts = (usd(row["spent"]), usd(row["reserved"]), usd(row["pending"]))
+    return (plain(row["id"]) or "-", *amounts, "none" if limit is None else usd(limit), share)
 
 
 def usd(amount: float) -> str:

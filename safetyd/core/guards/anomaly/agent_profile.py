@@ -5,6 +5,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from safetyd.core.action_types import PURCHASES
 from safetyd.core.events.decision_events import Decided, Proposed, Settled
 from safetyd.core.guards.anomaly.baselines import Baseline, EwmaLatency, Outlier, Sample
 from safetyd.core.guards.anomaly.findings import (
@@ -290,7 +291,12 @@ def _looked(
 
 
 def _usd(event: Settled) -> float | None:
-    """Return the larger of what an outcome says that it cost and what its tokens cost."""
+    """Return the larger of what an outcome says that it cost and what its tokens cost.
+
+    A price is no such cost: a person approves each.
+    """
+    if event.type in PURCHASES:
+        return None if event.priced_nano is None else event.priced_nano / NANO
     if event.priced_nano is None:
         return event.cost_usd
     return max(event.priced_nano / NANO, event.cost_usd or 0.0)

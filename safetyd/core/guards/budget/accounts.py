@@ -81,6 +81,11 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     payer: Payer
     session_over: bool = False
 
+    @property
+    def pending(self) -> bool:
+        """Whether a person has yet to approve it: then it counts in no account."""
+        return self.day == NO_DAY.number
+
 
 class AccountBooks(msgspec.Struct):
     """The accounts of one agent."""

@@ -5,6 +5,7 @@ from datetime import date
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.guards.budget.accounts import (
@@ -18,6 +19,7 @@ from safetyd.core.guards.budget.accounts import (
     AccountBooks,
     Day,
     Payer,
+    Reservation,
     found,
     found_chain,
     fullest,
@@ -35,6 +37,7 @@ NO_SHARES: Final[Shares] = (0, 0)
 class LedgerState(msgspec.Struct):
     day: Day = msgspec.field(default_factory=Day)
     agents: dict[str, AccountBooks] = {}
+    purchases: "LedgerState | UnsetType" = UNSET  # unset until something is bought
 
 
 class Balances:
@@ -122,6 +125,8 @@ class Balances:
         books = self._state.agents.get(event.agent)
         return books is None or event.id not in books.reservations
 
-    def holds(self, agent: str, id_: str) -> bool:
-        """Say whether money is set aside for a proposal."""
-        return id_ in self._state.agents.get(agent, NO_BOOKS).reservations
+    def pending(self, agent: str | None = None) -> Iterator[Reservation]:
+        """Yield the money of each action, or of an agent's, that waits for approval."""
+        agents = self._state.agents
+        for books in agents.values() if agent is None else (agents.get(agent, NO_BOOKS),):
+            yield from (held for held in books.reservations.values() if held.pending)

@@ -1,4 +1,4 @@
-"""Budgets: what a proposal may cost is set aside when it is allowed, and settled by its outcome.
+"""Budgets: what a proposal may cost is reserved when it is allowed, and settled by its outcome.
 
 Each scope (chain, session, day, and per day agent and model) refuses what does not fit beside all
 that is spent and set aside in it. So however many actions are under way at once, what was allowed
@@ -6,11 +6,14 @@ never exceeds a limit by its estimates, and what was spent never becomes less.
 
 What a party reports beyond what was set aside is everybody's up to its share. Names without a key
 can be made up, so of theirs everything counts against one share as soon as others have keys.
+
+Money of an action that waits for approval counts nowhere. Prices of purchases have accounts of
+their own with the same limits; beyond these a purchase needs approval and is never blocked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -23,8 +26,17 @@ from safetyd.core.events.guard_events import BudgetRaised, NameForgotten, Paused
 from safetyd.core.events.request_events import Dropped
 from safetyd.core.guards.budget.accounts import NOTHING, Account, Payer
 from safetyd.core.guards.budget.balances import NO_SHARES, Limits, Shares
+from safetyd.core.guards.budget.costs import MODEL_TYPES, costs, estimates
 from safetyd.core.guards.budget.ledger import Ledger
-from safetyd.core.guards.budget.limits import SCOPES, ProjectLimits, Scope, Spend, Standing
+from safetyd.core.guards.budget.limits import (
+    SCOPES,
+    PendingSums,
+    ProjectLimits,
+    Scope,
+    Spend,
+    Standing,
+)
+from safetyd.core.guards.budget.purchases import PURCHASE_RULE, Purchases
 from safetyd.core.guards.projects import ProjectConfig, Usd
 from safetyd.core.messages.money import nano
 from safetyd.core.messages.proposal import Proposal
@@ -32,8 +44,6 @@ from safetyd.core.messages.verdict import ALLOW, ALLOWED, ASK, Verdict, all_of, 
 from safetyd.core.party import KEYLESS, Others
 
 Counted = Proposed | Decided | Settled
-
-_PAID: Final = frozenset({"model_call", "dispatch", "purchase"})  # types that need money
 
 
 class BudgetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,6 +87,7 @@ class Budget(Guard):
         self._warn_ratio = config.warn_ratio
         self._default = nano(config.default_cost_usd)
         self._ledger = Ledger()
+        self._purchases = Purchases()
         self.hears = hearing(
             on(Decided, self._decided),
             later(self._decided),
@@ -90,31 +101,22 @@ class Budget(Guard):
         )
 
     def check(self, proposed: Proposed, kind: Kind) -> Verdict:
-        need = self._estimate(proposed)
+        need, price = estimates(proposed, kind.type, self._default)
         limits = self._own.get(proposed.agent, self._limits)
         if proposed.proposal.project is not None:
             limits = self._limits_of(proposed)
         shares = self._shares_of(keyless=proposed.keyless)
-        if self._affords(proposed, limits, shares, need):
-            return ALLOWED
-        if not need and _is_free(proposed.proposal, kind):
+        within = limits
+        affords = self._affords(proposed, within, shares, need)
+        if not affords and not need and _is_free(proposed.proposal, kind):
             chain, session, *_ = limits
-            limits, shares = (chain, session, 0, 0, 0), NO_SHARES
-            if self._affords(proposed, limits, shares, need):
-                return ALLOWED
-        return self._refusal(proposed, limits, shares, need)
-
-    def check_again(self, proposed: Proposed, kind: Kind) -> Verdict:
-        """Look at the day alone: chain and session have had the money set aside since."""
-        if not self._ledger.balances.holds(proposed.agent, proposed.id):
-            return self.check(proposed, kind)
-        _, _, *of_day = self._limits_of(proposed)
-        day, agent, model = of_day
-        need, limits = self._estimate(proposed), (0, 0, day, agent, model)
-        shares = self._shares_of(keyless=proposed.keyless)
-        if self._affords(proposed, limits, shares, need):
+            within, shares = (chain, session, 0, 0, 0), NO_SHARES
+            affords = self._affords(proposed, within, shares, need)
+        if not affords:
+            return self._refusal(proposed, within, shares, need)
+        if not price:
             return ALLOWED
-        return self._refusal(proposed, limits, shares, need)
+        return self._purchases.check(proposed, _payer(proposed), limits, price)
 
     def now(self, decided: Decided, moment: Moment) -> str:
         shares = self._shares_of(keyless=decided.keyless)
@@ -123,11 +125,8 @@ class Budget(Guard):
 
     def standings(self, at: datetime) -> Iterator[Standing]:
         """Yield every budget that was touched, today's first."""
-        number = at.toordinal()
-        day, name = (
-            self._ledger.balances.day(number),
-            self._ledger.balances.date(number).isoformat(),
-        )
+        number, balances = at.toordinal(), self._ledger.balances
+        day, name = balances.day(number), balances.date(number).isoformat()
         _, _, of_day, of_agent, _ = self._limits
         yield Standing("day", name, None, day.total, of_day)
         for agent, account in day.agents.items():
@@ -190,17 +189,20 @@ class Budget(Guard):
             for (session, model), spent in books.lines.items():
                 yield Spend(agent, session, model, spent)
 
+    def bought_today(self, at: datetime) -> Standing:
+        """Return what was bought today, by all agents, against the limit of the day."""
+        return self._purchases.today(at, self._limits[2])
+
+    def pending(self, agent: str | None = None) -> PendingSums:
+        """Return what actions, or an agent's, that wait for approval would cost."""
+        return PendingSums(self._ledger.balances.pending(agent))
+
     def save(self) -> Callable[[], bytes]:
-        return self._ledger.save()
+        return self._ledger.save(self._purchases.ledger.state)
 
     def load(self, saved: bytes) -> None:
         self._ledger.load(saved)
-
-    def _estimate(self, event: Proposed | Decided) -> int:
-        said_usd, priced_nano = event.proposal.cost_usd, event.priced_nano
-        if said_usd is None and priced_nano is None:
-            return self._default
-        return larger_cost(said_usd, priced_nano, self._default)
+        self._purchases.ledger = Ledger(self._ledger.state.purchases or None)
 
     def _affords(self, proposed: Proposed, limits: Limits, shares: Shares, need: int) -> bool:
         if not self._ledger.balances.affords(proposed, limits, need):
@@ -218,21 +220,24 @@ class Budget(Guard):
     def _decided(self, event: Decided) -> Sequence[Event]:
         if event.verdicts and event.stranger:
             return ()  # what may not be known gets no accounts
-        need, allowed = self._estimate(event), event.decision is ALLOW
-        if allowed and not need and self._ledger.balances.is_free(event):
+        need, price = estimates(event, event.type, self._default)
+        allowed = event.decision is ALLOW
+        if allowed and not need and not price and self._ledger.balances.is_free(event):
             return ()
         payer = _payer(event)
         self._ledger.begin(event.at.toordinal())
         if allowed:
             self._ledger.release_pending(event.agent, event.id)
             self._ledger.reserve(payer, event.id, need, event.t)
+            if price:
+                self._purchases.reserve(event, payer, price)
             shares = self._shares_of(keyless=event.keyless)
             return self._warnings(payer, event, need, shares)
         for verdict in event.verdicts:
-            if verdict.guard == self.name:
+            if verdict.guard == self.name and verdict.rule != PURCHASE_RULE:
                 return self._refused(event, {verdict.rule, *verdict.also}, need)
-        if need and event.asks is not None and not event.asks.joins:
-            self._ledger.reserve(payer, event.id, need, event.t, pending=True)
+        if need + price and event.asks is not None and not event.asks.joins:
+            self._ledger.reserve(payer, event.id, need + price, event.t, pending=True)
             return ()
         self._ledger.hear(payer, event.t)
         return ()
@@ -259,7 +264,10 @@ class Budget(Guard):
         shares = self._shares_of(keyless=event.keyless)
         ledger.hear(payer, event.t)
         held = ledger.release(event.agent, event.id or "")
-        cost = larger_cost(event.cost_usd, event.priced_nano, held.nano if held else 0)
+        bought = self._purchases.ledger.release(event.agent, event.id or "")
+        cost, price = costs(event, held.nano if held else 0, bought.nano if bought else 0)
+        if price or bought:
+            self._purchases.spend(event, payer, bought, price)
         if held is None or not held.nano:  # without a reservation it is today's money
             ledger.spend_unreserved(payer, cost, event.t, shares)
         else:
@@ -272,12 +280,15 @@ class Budget(Guard):
     def _overdue(self, event: Overdue) -> None:
         for id_ in event.ids:
             self._ledger.spend_reserved(event.agent, id_)
+            self._purchases.ledger.spend_reserved(event.agent, id_)
 
     def _closed(self, event: SessionClosed) -> None:
         self._ledger.close(event.agent, event.session)
+        self._purchases.ledger.close(event.agent, event.session)
 
     def _forgotten(self, event: NameForgotten) -> None:
         self._ledger.forget(event.agent)
+        self._purchases.ledger.forget(event.agent)
 
     def _unpaused(self, event: Unpaused) -> None:
         """Let the session that people were asked about spend as much again, if they approved it."""
@@ -377,15 +388,8 @@ def _of_party(
 
 
 def _is_free(proposal: Proposal, kind: Kind) -> bool:
-    """Say whether an action whose estimate is nothing needs no money."""
-    return proposal.model is proposal.provider is None and kind.type not in _PAID
-
-
-def larger_cost(said_usd: float | None, priced_nano: int | None, neither: int) -> int:
-    """Return the larger of what the agent says and what its tokens cost, as far as given."""
-    if said_usd is None:
-        return neither if priced_nano is None else priced_nano
-    return max(nano(said_usd), priced_nano or 0)
+    """Say whether an action whose estimate is nothing needs no model money."""
+    return proposal.model is proposal.provider is None and kind.type not in MODEL_TYPES
 
 
 def _paused(cause: Decided, reason: str) -> Paused:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from safetyd.core.guards.budget.accounts import (
     MAX_MODELS,
@@ -32,21 +33,21 @@ class Ledger:
     Days are numbered; one that is over is never gone back to.
     """
 
-    def __init__(self) -> None:
-        self._state = LedgerState()
-        self.balances = Balances(self._state)
+    def __init__(self, state: LedgerState | None = None) -> None:
+        self.state = state or LedgerState()
+        self.balances = Balances(self.state)
 
     def begin(self, number: int) -> None:
         """Begin a day, unless it or a later one has begun."""
-        if number > self._state.day.number:
-            self._state.day = Day(number)
+        if number > self.state.day.number:
+            self.state.day = Day(number)
 
     def open(self, payer: Payer, t: float) -> Payer:
         """Make sure that every account exists; return the names that they go by."""
-        books = self._state.agents.get(payer.agent)
+        books = self.state.agents.get(payer.agent)
         if books is None:
-            books = self._state.agents[payer.agent] = AccountBooks()
-        day = self._state.day
+            books = self.state.agents[payer.agent] = AccountBooks()
+        day = self.state.day
         if payer.agent not in day.agents:
             day.agents[payer.agent] = Account()
         heard = Payer(
@@ -61,35 +62,34 @@ class Ledger:
 
     def hear(self, payer: Payer, t: float) -> None:
         """Note that a chain is in use."""
-        books = self._state.agents.get(payer.agent)
+        books = self.state.agents.get(payer.agent)
         if books is not None and payer.chain is not None:
             opened_chain(books.chains, payer.chain, t)
 
     def release_pending(self, agent: str, id_: str) -> None:
-        """Give back what was set aside while people were asked."""
-        held = self._state.agents.get(agent, NO_BOOKS).reservations.get(id_)
-        if held is not None and held.day == NO_DAY.number:
+        """Forget what an action would cost that no longer waits for approval."""
+        held = self.state.agents.get(agent, NO_BOOKS).reservations.get(id_)
+        if held is not None and held.pending:
             self.release(agent, id_)
 
     def reserve(
         self, payer: Payer, id_: str, nano: int, t: float, *, pending: bool = False
     ) -> None:
-        """Set money aside. What the same id held before may have been used, so it is spent.
+        """Reserve money. What the same id held before may have been used, so it is spent.
 
-        While people are asked, the day has none of it: one question must not use up the money
-        of all.
+        Pending money is only remembered: no account counts it before a person approves.
         """
         heard = self.open(payer, t)  # first, or a chain whose last reservation this is is forgotten
         self.spend_reserved(payer.agent, id_)
-        day = NO_DAY.number if pending else self._state.day.number
+        day = NO_DAY.number if pending else self.state.day.number
         held = Reservation(nano, day, heard)
-        self._state.agents[payer.agent].reservations[id_] = held
+        self.state.agents[payer.agent].reservations[id_] = held
         for account in self._accounts(held):
             account.reserve(nano)
 
     def release(self, agent: str, id_: str) -> Reservation | None:
         """Give back what was set aside, and return what that was."""
-        held = self._state.agents.get(agent, NO_BOOKS).reservations.pop(id_, None)
+        held = self.state.agents.get(agent, NO_BOOKS).reservations.pop(id_, None)
         if held is not None:
             for account in self._accounts(held):
                 account.release(held.nano)
@@ -102,28 +102,28 @@ class Ledger:
         """
         for account in self._own(held):
             account.spend(nano)
-        if held.day == self._state.day.number:
+        if held.day == self.state.day.number:
             self._spend_common(held.payer, min(nano, held.nano), max(nano - held.nano, 0), shares)
         if nano:
             payer = held.payer
-            self._state.agents[payer.agent].note(payer.session, payer.model or "", nano)
+            self.state.agents[payer.agent].note(payer.session, payer.model or "", nano)
 
     def spend_reserved(self, agent: str, id_: str) -> None:
         """Take what was set aside as used, all of it."""
         held = self.release(agent, id_)
-        if held is not None:
+        if held is not None and not held.pending:
             self.spend(held, held.nano, NO_SHARES)
 
     def spend_unreserved(self, payer: Payer, nano: int, t: float, shares: Shares) -> None:
-        known = self._state.agents
+        known = self.state.agents
         if payer.keyless and payer.agent not in known and len(known) >= MAX_AGENTS:
             self._spend_common(Payer(payer.agent, keyless=True), 0, nano, shares)
             return
-        self.spend(Reservation(0, self._state.day.number, self.open(payer, t)), nano, shares)
+        self.spend(Reservation(0, self.state.day.number, self.open(payer, t)), nano, shares)
 
     def lift(self, scope: str, name: str, nano: int) -> None:
         """Permit so much more until the day is over; a party's is taken from no other."""
-        day = self._state.day
+        day = self.state.day
         if scope == "model":
             day.models[opened(day.models, name, MAX_MODELS)].permit(nano)
             return
@@ -137,12 +137,12 @@ class Ledger:
         """Return the reservation with the model of its outcome, if it had none of its own."""
         if model is None or held.payer.model is not None:
             return held
-        key = opened(self._state.day.models, model, MAX_MODELS)
+        key = opened(self.state.day.models, model, MAX_MODELS)
         return msgspec.structs.replace(held, payer=msgspec.structs.replace(held.payer, model=key))
 
     def close(self, agent: str, session: str) -> None:
         """Forget a session's account; what is set aside for it stays in the others."""
-        books = self._state.agents.get(agent, NO_BOOKS)
+        books = self.state.agents.get(agent, NO_BOOKS)
         if books.sessions.pop(session, None) is None:
             return
         if books.asked == session:
@@ -153,23 +153,38 @@ class Ledger:
 
     def forget(self, agent: str) -> None:
         """Forget an agent's own accounts; what was set aside for it is spent."""
-        for id_ in tuple(self._state.agents.get(agent, NO_BOOKS).reservations):
+        for id_ in tuple(self.state.agents.get(agent, NO_BOOKS).reservations):
             self.spend_reserved(agent, id_)
-        self._state.agents.pop(agent, None)
-        self._state.day.agents.pop(agent, None)
+        self.state.agents.pop(agent, None)
+        self.state.day.agents.pop(agent, None)
 
-    def save(self) -> Callable[[], bytes]:
-        saved = msgspec.msgpack.encode(self._state)
+    def save(self, bought: LedgerState) -> Callable[[], bytes]:
+        """Freeze the state, with that of purchases if there are any."""
+        self.state.purchases = bought if bought.day.number else UNSET
+        # Saved accounts of chains and sessions count pending money as reserved, as they always did.
+        before: list[tuple[Account, int]] = []
+        for held in self.balances.pending():
+            for account in self._own(held):
+                before.append((account, account.reserved))
+                account.reserve(held.nano)
+        saved = msgspec.msgpack.encode(self.state)
+        for account, reserved in reversed(before):
+            account.reserved = reserved
         return lambda: saved
 
     def load(self, saved: bytes) -> None:
-        self._state = msgspec.msgpack.decode(saved, type=LedgerState)
-        self.balances = Balances(self._state)
+        self.state = msgspec.msgpack.decode(saved, type=LedgerState)
+        self.balances = Balances(self.state)
+        for held in self.balances.pending():
+            for account in self._own(held):
+                account.release(held.nano)
 
     def _accounts(self, held: Reservation) -> Iterator[Account]:
-        """Yield every account that money is set aside in."""
+        """Yield every account that money is reserved in."""
+        if held.pending:
+            return
         yield from self._own(held)
-        payer, day = held.payer, self._state.day
+        payer, day = held.payer, self.state.day
         if held.day == day.number:
             yield day.total
             if payer.model is not None:
@@ -182,8 +197,8 @@ class Ledger:
 
     def _own(self, held: Reservation) -> Iterator[Account]:
         """Yield the accounts that are its agent's alone."""
-        payer, day = held.payer, self._state.day
-        books = self._state.agents[payer.agent]
+        payer, day = held.payer, self.state.day
+        books = self.state.agents[payer.agent]
         if payer.chain in books.chains:
             yield books.chains[payer.chain]
         if not held.session_over:
@@ -197,7 +212,7 @@ class Ledger:
         What it has no room for stays in the agent's own accounts: nobody else can be made to pay
         it, and people can add to a share without knowing how much was made up.
         """
-        day, part = self._state.day, self._open_part(payer)
+        day, part = self.state.day, self._open_part(payer)
         shared = [(day.total, part.total, shares[0])]
         if payer.model is not None:
             shared.append((day.models[payer.model], part.models[payer.model], shares[1]))
@@ -209,9 +224,9 @@ class Ledger:
             all_.spend(reserved + more)
 
     def _open_part(self, payer: Payer) -> Part:
-        part = self._state.day.parts.get(payer.party)
+        part = self.state.day.parts.get(payer.party)
         if part is None:
-            part = self._state.day.parts[payer.party] = Part()
+            part = self.state.day.parts[payer.party] = Part()
         if payer.model is not None and payer.model not in part.models:
             part.models[payer.model] = Account()
         return part

@@ -1,11 +1,12 @@
 """The limits on the accounts that a proposal counts in, how each stands, and what is said of it."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import BudgetMarked
-from safetyd.core.guards.budget.accounts import Account
+from safetyd.core.guards.budget.accounts import Account, Reservation
 from safetyd.core.guards.budget.balances import Limits
 from safetyd.core.guards.projects import ProjectConfig, ProjectSettings, sides
 from safetyd.core.messages.money import cents_down, cents_up, dollars, nano, usd
@@ -122,6 +123,31 @@ class Standing(NamedTuple):
             estimate=usd(need),
             agent=self.agent,
         )
+
+
+class PendingSums:
+    """What actions that wait for approval would cost, by the scopes that they would count in."""
+
+    def __init__(self, pending: Iterable[Reservation]) -> None:
+        self._sums: Counter[tuple[Scope, str, str | None]] = Counter()
+        for held in pending:
+            payer, over = held.payer, held.session_over
+            agent = payer.agent
+            self._sums["day", "", None] += held.nano
+            self._sums["agent", agent, agent] += held.nano
+            others: tuple[tuple[Scope, str | None, str | None], ...] = (
+                ("session", None if over else payer.session, agent),
+                ("chain", payer.chain, agent),
+                ("model", payer.model, None),
+                ("keyless", "" if payer.keyless else None, None),
+            )
+            for scope, id_, whose in others:
+                if id_ is not None:
+                    self._sums[scope, id_, whose] += held.nano
+
+    def of(self, standing: Standing) -> int:
+        id_ = "" if standing.scope == "day" else standing.id
+        return self._sums[standing.scope, id_, standing.agent]
 
 
 class Spend(NamedTuple):

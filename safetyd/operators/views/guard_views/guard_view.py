@@ -11,7 +11,7 @@ import msgspec
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
-from safetyd.core.guards.budget.limits import Scope, Spend, Standing
+from safetyd.core.guards.budget.limits import PendingSums, Scope, Spend, Standing
 from safetyd.core.messages.money import usd
 from safetyd.core.messages.proposal import Reversibility, Risk, Tier
 from safetyd.core.similar_types import like
@@ -30,7 +30,10 @@ _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """US dollars; a limit of null is none. `raised` is what people have added to it."""
+    """US dollars; a limit of null is none. `raised` is what people have added to it.
+
+    `pending` is what actions that wait for approval would cost. It counts against no limit.
+    """
 
     scope: Scope
     id: str
@@ -39,6 +42,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     reserved: float
     limit: float | None
     raised: float
+    pending: float = 0.0
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,17 +91,18 @@ class TypesAnswer(Done, frozen=True, kw_only=True):
 def budgets(engine: Engine, moment: Moment) -> BudgetsAnswer:
     """Return what is spent and set aside, and on what it was spent."""
     standings = list(engine.guards.budget.standings(moment.at))
+    pending = engine.guards.budget.pending()
     spending = list(engine.guards.budget.spending())
     most_used = heapq.nlargest(MAX_ROWS, standings, key=lambda s: s.account.used)
     dearest = heapq.nlargest(MAX_ROWS, spending, key=lambda spend: spend.spent)
     half = PAGE_BYTES // 2
-    rows = fitting(map(budget, most_used), half)
+    rows = fitting((budget(one, pending) for one in most_used), half)
     spent = fitting(map(_spending, dearest), half)
     left_out = len(standings) + len(spending) - len(rows) - len(spent)
     return BudgetsAnswer(ok=True, budgets=rows, spending=spent, left_out=left_out)
 
 
-def budget(standing: Standing) -> Budget:
+def budget(standing: Standing, pending: PendingSums) -> Budget:
     return Budget(
         scope=standing.scope,
         id=standing.id,
@@ -106,6 +111,7 @@ def budget(standing: Standing) -> Budget:
         reserved=usd(standing.reserved),
         limit=usd(standing.limit) if standing.base else None,
         raised=usd(standing.account.raised),
+        pending=usd(pending.of(standing)),
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
-from safetyd.core.guards.budget.limits import Standing
+from safetyd.core.guards.budget.limits import PendingSums, Standing
 from safetyd.core.messages.money import usd
 from safetyd.core.reporting.day_spending import QUARTER_S
 from safetyd.operators.replies import Done
@@ -21,6 +21,7 @@ DAY_S: Final = 86_400
 RECENT: Final = 4  # whole quarters of an hour, and the one that has begun
 MAX_ROWS: Final = 100  # of agents, of models and of sessions
 ROWS_BYTES: Final = PAGE_BYTES // 4
+NONE_PENDING: Final = PendingSums(())
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +41,14 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 class MoneyAnswer(Done, frozen=True, kw_only=True):
     """Amounts are US dollars, and the day is UTC's.
 
+    `purchases` are prices, which are not model spending and count in no other amount but `pending`.
     `series` has what was spent by the end of each `bucket_s` seconds since midnight; the last of
     these have just begun. Agents, models and live sessions are those that used most.
     """
 
     at: datetime
     today: Budget
+    purchases: Budget
     keyless: Budget | None  # of agents without a key, once others have one
     bucket_s: int
     series: tuple[float, ...]
@@ -64,20 +67,23 @@ def money(engine: Engine, moment: Moment) -> Generator[None, Moment, MoneyAnswer
         if number % SLICE == 0:
             moment = yield
         day, *others = guard.of_agent(name, moment.at)
-        agents += _used([day])
-        sessions += _used(one for one in others if one.scope == "session")
-    models = _used(guard.of_models(moment.at))
+        pending = guard.pending(name)
+        agents += _used([day], pending)
+        sessions += _used((one for one in others if one.scope == "session"), pending)
+    pending = guard.pending()
+    models = _used(guard.of_models(moment.at), pending)
     rows: list[tuple[Budget, ...]] = []
     for found in (agents, models, sessions):
         moment = yield
-        rows.append(_most_used(found))
+        rows.append(_most_used(found, pending))
     today = next(guard.standings(moment.at))
     series = engine.records.spending.series(moment.at)
     return MoneyAnswer(
         ok=True,
         at=moment.at,
-        today=budget(today),
-        keyless=_keyless(engine, moment),
+        today=budget(today, pending),
+        purchases=budget(guard.bought_today(moment.at), NONE_PENDING),
+        keyless=_keyless(engine, moment, pending),
         bucket_s=QUARTER_S,
         series=tuple(map(usd, series)),
         projection=_projection(series, today, moment.at),
@@ -88,18 +94,18 @@ def money(engine: Engine, moment: Moment) -> Generator[None, Moment, MoneyAnswer
     )
 
 
-def _used(standings: Iterable[Standing]) -> list[Standing]:
-    return [standing for standing in standings if standing.account.used]
+def _used(standings: Iterable[Standing], pending: PendingSums) -> list[Standing]:
+    return [one for one in standings if one.account.used or pending.of(one)]
 
 
-def _most_used(standings: Sequence[Standing]) -> tuple[Budget, ...]:
-    most = heapq.nlargest(MAX_ROWS, standings, key=lambda standing: standing.account.used)
-    return fitting(map(budget, most), ROWS_BYTES)
+def _most_used(standings: Sequence[Standing], pending: PendingSums) -> tuple[Budget, ...]:
+    most = heapq.nlargest(MAX_ROWS, standings, key=lambda one: (one.account.used, pending.of(one)))
+    return fitting((budget(one, pending) for one in most), ROWS_BYTES)
 
 
-def _keyless(engine: Engine, moment: Moment) -> Budget | None:
+def _keyless(engine: Engine, moment: Moment, pending: PendingSums) -> Budget | None:
     found = engine.guards.budget.raisable("keyless", "", moment.at)
-    return budget(found[0]) if found else None
+    return budget(found[0], pending) if found else None
 
 
 def _projection(series: Sequence[int], today: Standing, at: datetime) -> Projection:

@@ -49,23 +49,24 @@ def worked() -> Engine:
 def test_money_says_what_is_spent_whether_it_lasts_and_on_what():
     told = money(answered(asked_money(worked(), NOW))).splitlines()
 
-    assert told[:6] == [
+    assert told[:7] == [
         "Money today, which is a day of UTC:",
         "  spent       $2.00 of $50.00",
-        "  set aside   $0.50 for actions under way",
+        "  reserved    $0.50 for actions under way",
+        "  pending     $0.00 for actions that need approval; counts nowhere yet",
         "  rate        $1.97 an hour, in the last 1 h",
         "  by the end  $25.57 at this rate, at 2026-03-02 00:00:00Z",
         "  keyless     $0.00 of $25.00, by all agents without a key",
     ]
-    assert told[7:] == [
-        "AGENT  SPENT  SET ASIDE  LIMIT  USED",
-        "code   $2.00  $0.50      none   -",
+    assert told[8:] == [
+        "AGENT  SPENT  RESERVED  PENDING  LIMIT  USED",
+        "code   $2.00  $0.50     $0.00    none   -",
         "",
-        "MODEL  SPENT  SET ASIDE  LIMIT  USED",
-        "o4     $2.00  $0.50      none   -",
+        "MODEL  SPENT  RESERVED  PENDING  LIMIT  USED",
+        "o4     $2.00  $0.50     $0.00    none   -",
         "",
-        "AGENT  SESSION  SPENT  SET ASIDE  LIMIT   USED",
-        "code   s1       $2.00  $0.50      $10.00  25 %",
+        "AGENT  SESSION  SPENT  RESERVED  PENDING  LIMIT   USED",
+        "code   s1       $2.00  $0.50     $0.00    $10.00  25 %",
     ]
 
 

@@ -23,7 +23,7 @@ def test_budgets_show_dollars_and_the_fullest_first() -> None:
     view = plain(budgets(engine, Moment(at(3), 3.0)))
 
     day = {"scope": "day", "id": "2026-03-01", "agent": None}
-    amounts = {"spent": 0.25, "reserved": 0.5, "limit": 50.0, "raised": 0.0}
+    amounts = {"spent": 0.25, "reserved": 0.5, "limit": 50.0, "raised": 0.0, "pending": 0.0}
     assert view["budgets"][0] == {**day, **amounts}
     assert {(b["scope"], b["limit"]) for b in view["budgets"]} >= {("agent", None)}
     assert view["spending"] == [{"agent": "code", "session": "", "model": "m", "spent": 0.25}]

@@ -1,0 +1,122 @@
+"""Purchases count apart from model spending, against the same limits, and are never blocked."""
+
+from typing import Any, Final
+
+import pytest
+
+from safetyd.core.engine.engine import Engine
+from safetyd.core.events.decision_events import Overdue
+from safetyd.core.events.guard_events import NameForgotten
+from safetyd.core.guards.budget.budget import BudgetConfig
+from safetyd.core.messages.money import usd
+from safetyd.core.policy import Policy
+from tests.core.guards.budget.budget_rig import MIDNIGHT, BudgetRig, cost, priced
+from tests.story import ask, at, propose
+
+BUY: Final[dict[str, Any]] = {"type": "purchase"}
+
+
+def bought(shop: BudgetRig, t: float = 0) -> tuple[float, float]:
+    """Return what was bought today and what is reserved for it, in dollars."""
+    today = shop.budget.bought_today(at(t))
+    return usd(today.spent), usd(today.reserved)
+
+
+@pytest.mark.parametrize(
+    ("limits", "fields", "whose"),
+    [
+        ({"chain_usd": 10}, {"chain": "c"}, "of the chain would come to $12.00, more than $10.00"),
+        ({"session_usd": 10}, {}, "of the session would come to $12.00, more than $10.00"),
+        ({"day_usd": 10}, {"session": None}, "today would come to $12.00, more than $10.00"),
+        ({"agent_usd": 10}, {}, "of the agent would come to $12.00, more than $10.00"),
+    ],
+    ids=["chain", "session", "day", "agent"],
+)
+def test_a_purchase_above_a_limit_needs_approval_and_pauses_nobody(limits, fields, whose) -> None:
+    shop = BudgetRig(BudgetConfig(**{"chain_usd": 0, "session_usd": 0, "day_usd": 0, **limits}))
+    assert shop.buys(0, 6.0, **BUY, **fields).allowed
+
+    asked = shop.buys(1, 6.0, **BUY, **fields)
+
+    assert (asked.decision, asked.cause) == ("require_confirmation", "budget")
+    assert asked.triggered_rules == ("budget.purchase",)
+    assert whose in asked.reason
+    assert shop.engine.guards.pause.agents == ()
+    assert shop.buys(2, 4.0, **BUY, **fields).allowed
+
+
+def test_prices_and_tokens_of_one_action_count_apart() -> None:
+    shop = BudgetRig()
+    ask(shop.engine, priced(propose(0, id="b", cost_usd=4.0, model="o4", **BUY), 250_000_000))
+    assert bought(shop) == (0.0, 4.0)
+    assert shop.reserved("day") == 0.25
+
+    shop.play(cost(1, "b", 5.0, priced_nano=500_000_000))
+
+    assert bought(shop) == (5.0, 0.0)
+    assert (shop.spent("day"), shop.reserved("day")) == (0.5, 0.0)
+    assert shop.spent("model", "o4") == 0.5
+
+
+def test_an_outcome_that_names_no_price_cost_what_was_expected() -> None:
+    shop = BudgetRig()
+    shop.buys(0, 4.0, id="b", **BUY)
+
+    shop.play(cost(1, "b"))
+
+    assert bought(shop) == (4.0, 0.0)
+
+
+def test_a_price_that_only_the_outcome_names_is_counted() -> None:
+    shop = BudgetRig()
+    shop.buys(0, id="b", **BUY)
+
+    shop.play(cost(1, "b", 4.0))
+
+    assert bought(shop) == (4.0, 0.0)
+
+
+def test_a_purchase_of_which_nothing_was_heard_counts_as_bought() -> None:
+    shop = BudgetRig()
+    shop.buys(0, 4.0, id="b", **BUY)
+    shop.buys(0, 3.0, id="c", agent="ops", **BUY)
+
+    shop.play(Overdue(at=at(1), t=1.0, agent="code", ids=("b",)))
+    shop.play(NameForgotten(at=at(2), t=2.0, agent="ops"))
+
+    assert bought(shop) == (7.0, 0.0)
+
+
+def test_the_limit_of_the_day_is_another_tomorrow() -> None:
+    shop = BudgetRig(BudgetConfig(day_usd=10, session_usd=0))
+    assert shop.buys(0, 10.0, **BUY).allowed
+    assert not shop.buys(1, 1.0, **BUY).allowed
+
+    assert shop.buys(MIDNIGHT, 10.0, **BUY).allowed
+
+
+def test_what_was_bought_outlives_a_restart() -> None:
+    engine = Engine(Policy())
+    shop = BudgetRig()
+    shop.buys(0, 4.0, **BUY)
+
+    engine.guards.budget.load(shop.budget.save()())
+
+    assert engine.guards.budget.bought_today(at(0)).reserved == 4_000_000_000
+
+
+def test_a_purchase_in_a_session_whose_model_money_is_used_up_waits_as_everything_does() -> None:
+    shop = BudgetRig(BudgetConfig(session_usd=10, day_usd=10))
+    shop.buys(0, 10.0, type="model_call")
+
+    asked = shop.buys(1, 1.0, **BUY)
+
+    assert asked.triggered_rules[0] == "budget.session"
+
+
+def test_a_purchase_needs_no_model_money_of_a_day_that_is_used_up() -> None:
+    shop = BudgetRig(BudgetConfig(session_usd=0, day_usd=10))
+    shop.buys(0, 10.0, type="model_call")
+
+    assert shop.buys(1, 10.0, **BUY).allowed
+    assert shop.buys(2, 1.0, **BUY).triggered_rules == ("budget.purchase",)

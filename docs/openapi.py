@@ -5,6 +5,7 @@ Examples are what a daemon answered: `python -m tests.http_examples` asks one an
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +15,15 @@ from docs.components import Json, schemas_of
 from docs.exchanges import EXCHANGES
 from docs.messages import MESSAGES
 from safetyd import __version__
+from safetyd.agents.claims import Claim, ClaimResult
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.guards.safe_mode import SafeModeStatus
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.telemetry import Noted, Outcome
 from safetyd.operators.commands import ExitCommand
 from safetyd.operators.replies import Refusal
+from safetyd.web.v1.agent_routes import CLAIM, HELD_S, OUTCOME, PROPOSE, WAIT, WaitQuestion
 from safetyd.web.v1.event_socket import SEQ_HEADER, FeedQuestion
 from safetyd.web.v1.openapi_file import CONTENT_TYPE
 from safetyd.web.v1.question_routes import PATHS
@@ -29,11 +35,13 @@ SAFE_MODE: Final = "/api/agent/safe-mode"
 FEED: Final = "/api/feed"
 
 DESCRIPTION: Final = """\
-JSON for programs of the local operator: all that can be asked on the bus, and safe mode. This
-document is written by docs/generate.py from the structs that the daemon answers with.
+JSON for agents, which propose actions, and for programs of the local operator: all that can be
+asked on the bus, and safe mode. This document is written by docs/generate.py from the structs that
+the daemon answers with.
 
-Everything needs the bearer of the local operator, which is in keys/operator.token of the data
-directory. Browsers are refused what they ask for pages of other sites. Times are RFC 3339. Answers
+Agents need their own token, which `safetyd agent add NAME --token` prints once. Everything else
+needs the bearer of the local operator, which is in keys/operator.token of the data directory.
+Browsers are refused what they ask for pages of other sites. Times are RFC 3339. Answers
 have at most 240 KiB; where `more` follow, ask again `after` the last one. Fields may be added.
 """
 FOLLOWING: Final = f"""\
@@ -54,6 +62,8 @@ PARAMETERS: Final[Mapping[str, str]] = {
     "last": "The agent whose last decision it is about.",
     "limit": "At most so many.",
     "ref": "Only what tells of this request or note.",
+    "request": "The `request_id` of a pending decision.",
+    "timeout_s": "For so many seconds at most.",
     "state": "Only messages of which this became.",
 }
 RESPONSES: Final[Mapping[int, str]] = {
@@ -67,7 +77,25 @@ RESPONSES: Final[Mapping[int, str]] = {
     429: "Too much is asked, by this operator or by all; try again later.",
     503: "The daemon cannot answer now; the error says why.",
 }
+AGENTS: Final[Mapping[int, str]] = {
+    400: "The message is malformed; the answer says how. Do not act.",
+    401: "The token is missing or wrong.",
+    403: "The token is for another agent, or a browser asks for a page of another site.",
+    404: "The agent has no such request.",
+    410: "The request has ended and its answer is not remembered; propose again.",
+    429: "The agent sends more than is taken in; the header says when to try again. Do not act.",
+    503: "Nothing can be decided or recorded now. Do not act.",
+}
 RETRIED: Final = frozenset({429, 503})
+
+
+RETRY_HEADER: Final[Json] = {
+    "Retry-After": {"description": "In so many seconds.", "schema": {"type": "integer"}}
+}
+OF_AGENT: Final[Mapping[str, Json]] = {
+    "agent": {"description": "The agent that the token belongs to."},
+    "id": {"description": "The id of the proposal."},
+}
 
 
 class Problem(msgspec.Struct):
@@ -118,13 +146,16 @@ def openapi() -> Json:
     examples = recorded().examples
     answers = [MESSAGES[f"query_{path.command}_reply"] for path in PATHS.values()]
     others = (Refusal, Problem, SafeModeStatus, SafeModeHeld, ExitCommand, SafetyEvent)
-    kinds: dict[type[msgspec.Struct], None] = dict.fromkeys([*answers, *others])
+    of_agents = (Proposal, Decision, Claim, ClaimResult, Outcome, Noted)
+    kinds: dict[type[msgspec.Struct], None] = dict.fromkeys([*answers, *others, *of_agents])
     references, schemas = schemas_of(kinds, IN_DOCUMENT)
     named = dict(zip(kinds, references, strict=True))
     # Who asks of one agent is not told of others.
     of_one = schemas[SafeModeStatus.__name__]
     of_one["required"] = [name for name in of_one["required"] if name != "agents"]
     _number(schemas[SafetyEvent.__name__])
+    del schemas[Proposal.__name__]["properties"]["extra"]
+    _of_address(schemas[Outcome.__name__])
     pages = Pages(named, examples)
     return {
         "openapi": "3.1.0",
@@ -136,11 +167,19 @@ def openapi() -> Json:
         },
         "servers": [{"url": "http://127.0.0.1:8787", "description": "As it is unless configured."}],
         "security": [{"bearer": []}],
-        "paths": {**dict(pages.questions()), **pages.safe_mode(), **pages.others()},
+        "paths": {
+            **pages.agents(),
+            **dict(pages.questions()),
+            **pages.safe_mode(),
+            **pages.others(),
+        },
         "components": {
             "schemas": schemas,
             "responses": {f"Status{status}": pages.response(status) for status in RESPONSES},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "agent_token": {"type": "http", "scheme": "bearer"},
+            },
         },
     }
 
@@ -171,6 +210,85 @@ class Pages:
                     }
                 },
             )
+
+    def agents(self) -> Json:
+        """Return what agents reach with their token."""
+        either = (400, 401, 403, 429, 503)
+        held = f"A `pending` decision is answered after at most {HELD_S:g} s of waiting."
+        return {
+            PROPOSE: {
+                "post": {
+                    **self._sent(PROPOSE, Proposal, Decision, either),
+                    "operationId": "propose",
+                    "summary": "Ask whether an action may be taken.",
+                    "description": "Every decision is answered with 200, also a block. Act only "
+                    f"if `decision` is `allow`. With `wait`, a person's answer is awaited. {held}",
+                }
+            },
+            WAIT: {
+                "get": {
+                    "operationId": "wait",
+                    "summary": "Wait for the answer to a request of the agent.",
+                    "description": "The decision is still `pending` if nobody answers within "
+                    "`timeout_s`; then wait again. An approval is used up by the first answer.",
+                    "security": [{"agent_token": []}],
+                    "parameters": list(_parameters(WaitQuestion, WAIT)),
+                    "responses": self._to_agents(WAIT, Decision, (*either, 404, 410)),
+                }
+            },
+            CLAIM: {
+                "post": {
+                    **self._sent(CLAIM, Claim, ClaimResult, either),
+                    "operationId": "claim",
+                    "summary": "Claim an approved action whose decision has `claim_required`.",
+                    "description": "Begin the action only if `granted` is true.",
+                }
+            },
+            OUTCOME: {
+                "post": {
+                    **self._sent(OUTCOME, Outcome, Noted, either),
+                    "operationId": "outcome",
+                    "summary": "Report how an allowed action went.",
+                    "description": "`ok` is false only if the action could not be carried out.",
+                }
+            },
+        }
+
+    def _sent(
+        self,
+        path: str,
+        says: type[msgspec.Struct],
+        answer: type[msgspec.Struct],
+        wrong: Iterable[int],
+    ) -> Json:
+        """Return the security, parameters, body and responses of what an agent sends."""
+        (name,) = re.findall(r"{(\w+)}", path)
+        text = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
+        bodies = [e.body for e in self._examples if e.path == path and e.status == HTTPStatus.OK]
+        said = {f"example{number}": {"value": body} for number, body in enumerate(bodies, 1)}
+        return {
+            "security": [{"agent_token": []}],
+            "parameters": [{**_parameter(name, text, "path", required=True), **OF_AGENT[name]}],
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": self._named[says], "examples": said}},
+            },
+            "responses": self._to_agents(path, answer, wrong),
+        }
+
+    def _to_agents(self, path: str, answer: type[msgspec.Struct], wrong: Iterable[int]) -> Json:
+        """Return the responses; what is refused is a refusal, or the answer's own shape."""
+        responses = self._responses(path, answer, ())
+        for status in wrong:
+            shapes = [self._named[Refusal], self._named[answer]]
+            response: Json = {"description": AGENTS[status]}
+            if status in RETRIED:
+                response["headers"] = RETRY_HEADER
+            examples = self._of(path, status)
+            shown = {"examples": examples} if examples else {}
+            response["content"] = {"application/json": {"schema": {"anyOf": shapes}, **shown}}
+            responses[str(status)] = response
+        return responses
 
     def safe_mode(self) -> Json:
         agent = _parameter("agent", {"type": "string"}, where="query", required=False)
@@ -232,8 +350,7 @@ class Pages:
         kind = OF_STATUS.get(status, kind)
         response: Json = {"description": RESPONSES[status]}
         if status in RETRIED:
-            seconds = {"description": "In so many seconds.", "schema": {"type": "integer"}}
-            response["headers"] = {"Retry-After": seconds}
+            response["headers"] = RETRY_HEADER
         response["content"] = self._content(kind, examples or {})
         return response
 
@@ -262,6 +379,13 @@ class Pages:
             f"example{number}": {"summary": example.request_line, "value": example.answer}
             for number, example in enumerate(found, 1)
         }
+
+
+def _of_address(outcome: Json) -> None:
+    """Leave out what the address says already."""
+    for name in ("type", "id"):
+        del outcome["properties"][name]
+    outcome["required"] = ["ok"]
 
 
 def _number(event: Json) -> None:

@@ -15,9 +15,11 @@ import msgspec
 
 from docs.openapi import EXAMPLES, FEED, PREFIX, SAFE_MODE, Example, ExampleRecord
 from safetyd.client import SyncSafety
+from safetyd.web.v1.agent_routes import CLAIM, OUTCOME, PROPOSE, WAIT
 from safetyd.web.v1.question_routes import PATHS
 from tests.conftest import RunningDaemon
 from tests.journeys.agents import until
+from tests.journeys.http_agent import HttpAgent
 
 CONFIG: Final = """
 [notifications]
@@ -31,6 +33,9 @@ port = 0
 """
 PATIENCE_S: Final = 60.0
 SHOWN_ROWS: Final = 2
+SHOP: Final = "shop"  # the agent that speaks over HTTP
+TOKEN_FILE: Final = "shop-token"  # where its token is during a test
+BY_AGENT: Final = tuple(path.partition("{")[0] for path in (PROPOSE, WAIT, CLAIM, OUTCOME))
 REQUEST: Final = "{request}"  # stands for the id of the request that waits
 COMMIT: Final = "{change}"  # stands for the commit after an action
 PROJECT: Final = """
@@ -91,9 +96,14 @@ def bearer(daemon: RunningDaemon) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+def _agent_token(daemon: RunningDaemon) -> dict[str, str]:
+    return {"Authorization": f"Bearer {(daemon.directory / TOKEN_FILE).read_text()}"}
+
+
 def fetch(daemon: RunningDaemon, target: str, data: bytes | None = None) -> Fetched:
     """Ask with GET or, with data, POST."""
-    request = urllib.request.Request(daemon.endpoint.web + target, data, bearer(daemon))
+    sent = _agent_token(daemon) if target.startswith(BY_AGENT) else bearer(daemon)
+    request = urllib.request.Request(daemon.endpoint.web + target, data, sent)
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return Fetched(response.status, response.headers.get_content_type(), response.read())
@@ -122,11 +132,11 @@ def play(daemon: RunningDaemon) -> Played:
         read = code.propose("read_file", paths=["src/app.py"], id="read-1")
         code.report(read.id, ok=True)
         code.propose("run_shell", text="rm -rf /", id="clean-1")
-    with SyncSafety("shop", url=daemon.endpoint.bus) as shop:
-        waiting = shop.propose("click", text="Submit order", id="order-1")
-    assert waiting.request_id
+    shop = HttpAgent(daemon, SHOP)
+    (daemon.directory / TOKEN_FILE).write_text(shop.token)
+    asked = shop.propose(type="click", text="Submit order", id="order-1").content
     until(lambda: _commits(daemon))
-    return Played(waiting.request_id, _commits(daemon)[0]["commit"])
+    return Played(asked["request_id"], _commits(daemon)[0]["commit"])
 
 
 def _commits(daemon: RunningDaemon) -> list[dict[str, Any]]:
@@ -142,6 +152,14 @@ def requests(played: Played) -> Iterator[Example]:
             yield _asked(path, path)
         for rest in ASKED.get(below, ()):
             yield _asked(path, start + _filled(rest, played))
+    read = {"type": "read_file", "text": "cart.py", "id": "read-2"}
+    yield _asked(PROPOSE, PROPOSE.format(agent=SHOP), read)
+    yield _asked(PROPOSE, PROPOSE.format(agent=SHOP), {"text": "no type"})
+    yield _asked(PROPOSE, PROPOSE.format(agent="code"), read)
+    yield _asked(WAIT, f"{WAIT.format(request=played.request)}?timeout_s=0")
+    yield _asked(WAIT, f"{WAIT.format(request='req_000000000000')}?timeout_s=0")
+    yield _asked(CLAIM, CLAIM.format(agent=SHOP), {"id": "order-1", "digest": "sha256:0"})
+    yield _asked(OUTCOME, OUTCOME.format(id="read-2"), {"ok": True, "latency_ms": 12})
     yield _asked(FEED, f"{FEED}?after=0")
     yield _asked(FEED, f"{FEED}?after=1&agent=shop&event_type=PERMISSION_REQUESTED")
     yield _asked(SAFE_MODE, f"{SAFE_MODE}?agent=code")

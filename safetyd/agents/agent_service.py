@@ -22,7 +22,7 @@ from safetyd.agents.permissions import (
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Refusals, refusal
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry, shown
-from safetyd.bus.publisher import Publisher
+from safetyd.bus.publisher import Replies
 from safetyd.clock import Clock, uptime
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Reported, Withheld
@@ -49,7 +49,7 @@ class AgentService:
 
     def __init__(  # noqa: PLR0913 - the parts of the daemon that a proposal meets
         self,
-        publisher: Publisher,
+        publisher: Replies,
         mailbox: Mailbox,
         settings: AgentSettings,
         stop_flag: StopFlag,
@@ -94,7 +94,7 @@ class AgentService:
 
     def telemetry(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         name, agent = _sender(subject)
-        refused = self._not_now(agent, name, payload)
+        refused = self.not_now(agent, name, payload)
         if refused:
             self._not_noted(agent, reply, *refused)
             return
@@ -129,7 +129,7 @@ class AgentService:
                 self._withhold(envelope, "late", "writing the decision down took too long")
                 return
         if decision.status == "pending" and self._holds(envelope):
-            envelope.publisher.decide(b"", decision)
+            envelope.publisher.defer(envelope.reply, decision)
         elif envelope.permission:
             envelope.publisher.decide(b"", decision)
             envelope.publisher.answer(envelope.reply, result(decision, envelope.request))
@@ -140,7 +140,7 @@ class AgentService:
     def permission(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Take a permission ask, or a question about the agent's own requests."""
         name, agent = _sender(subject)
-        if refused := self._not_now(agent, name, payload):
+        if refused := self.not_now(agent, name, payload):
             self._not_permitted(agent, reply, *refused)
             return
         try:
@@ -152,12 +152,12 @@ class AgentService:
         except Malformed as exc:
             self._not_permitted(agent, reply, "malformed", str(exc))
             return
-        self._put(agent, reply, proposal, digest, len(payload), permission=True)
+        self.put(agent, reply, proposal, digest, len(payload), permission=True)
 
     def claim(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Grant what a person approved to the first who is about to do it."""
         name, agent = _sender(subject)
-        refused = self._not_now(agent, name, payload)
+        refused = self.not_now(agent, name, payload)
         try:
             wanted = None if refused else read_claim(payload)
         except Malformed as exc:
@@ -214,9 +214,9 @@ class AgentService:
             if wait > 0:
                 self._too_fast(agent, reply, payload, wait, "dry_run")
                 return
-        self._put(agent, reply, proposal, digest, len(payload))
+        self.put(agent, reply, proposal, digest, len(payload))
 
-    def _put(
+    def put(
         self,
         agent: str,
         reply: bytes,
@@ -267,7 +267,7 @@ class AgentService:
             return "unavailable", "more proposals wait than can be decided; try again soon"
         return None
 
-    def _not_now(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
+    def not_now(self, agent: str, name: str, payload: bytes) -> tuple[Cause, str] | None:
         """Return why nothing but a proposal can be taken in now."""
         wait = self._wait(agent, payload, uptime())
         if wait > 0:

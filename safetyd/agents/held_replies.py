@@ -8,7 +8,7 @@ import msgspec
 
 from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
 from safetyd.agents.emergency_stop import StopFlag
-from safetyd.bus.publisher import Publisher
+from safetyd.bus.publisher import Publisher, Replies
 from safetyd.core.approvals.final_decisions import Conclusion
 from safetyd.core.approvals.request import Request
 from safetyd.core.guards.stop import describe
@@ -23,7 +23,7 @@ Shape = Callable[[Decision, Request | None], object]
 class HeldReply(NamedTuple):
     """A reply that waits: with the Decision itself, or with what `shape` makes of it."""
 
-    publisher: Publisher
+    publisher: Replies
     reply: bytes
     shape: Shape | None = None
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from safetyd.agents.pricing import PriceList
-from safetyd.bus.publisher import Publisher
+from safetyd.bus.publisher import Replies
 from safetyd.clock import uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
@@ -39,7 +39,7 @@ class ProposalEnvelope:
         proposal: Proposal,
         digest: str,
         reply: bytes,
-        publisher: Publisher,
+        publisher: Replies,
         sent: Callable[["ProposalEnvelope", bool], None],
         *,
         prices: PriceList,

@@ -28,6 +28,7 @@ Role = Literal["agents", "operators", "observers"]
 LOCAL_OPERATOR: Final = "local"
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 OLD: Final = ".old.json"
+TOKENS: Final = ".tokens.json"  # of an agent: see agent_tokens.py
 _NEXT: Final = ".next.nk"
 
 _is_seed = re.compile(r"SU[A-Z2-7]{56}\Z").match
@@ -127,12 +128,13 @@ class Keyring:
         another = f"`safetyd {_group(role)} rotate {name}` makes another"
         return f"{name} already has a key: {where}; {another}"
 
-    def revoke(self, role: Role, name: str) -> None:
-        """End every key of a name."""
+    def revoke(self, role: Role, name: str, *, tokens: bool = True) -> None:
+        """End every key of a name and, unless told otherwise, its tokens."""
         path = self.seed_of(role, name)
-        _check_known(path, role, name)
-        with self._alone():
-            for suffix in (OLD, _NEXT, ".pub", ".nk"):
+        if not path.with_suffix(TOKENS).exists():
+            _check_known(path, role, name)
+        with locked(self._directory):
+            for suffix in (OLD, _NEXT, ".pub", ".nk", *((TOKENS,) if tokens else ())):
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
     def rotate(self, role: Role, name: str, *, now: datetime, until: datetime) -> Rotation:
@@ -144,7 +146,7 @@ class Keyring:
         seed = self.seed_of(role, name)
         if seed != self.operator:
             _check_known(seed, role, name)
-        with self._alone():
+        with locked(self._directory):
             _finish(seed)
             before = self._contents(seed)
             old_keys = tuple(_ending(public_key(seed), old_keys_in(seed), now, until))
@@ -159,7 +161,7 @@ class Keyring:
 
     def undo(self, rotation: Rotation) -> None:
         """Put every file back as it was before a rotation that nobody takes on."""
-        with self._alone():
+        with locked(self._directory):
             for path, content in rotation.before.items():
                 if content is None:
                     path.unlink(missing_ok=True)
@@ -168,7 +170,7 @@ class Keyring:
 
     def end_old_keys(self, role: Role, name: str) -> None:
         """Let only the newest key of a name be trusted."""
-        with self._alone():
+        with locked(self._directory):
             self.seed_of(role, name).with_suffix(OLD).unlink(missing_ok=True)
 
     def settle(self, now: datetime) -> None:
@@ -177,7 +179,7 @@ class Keyring:
         While somebody else changes keys it is left to them.
         """
         try:
-            with self._alone(wait=False):
+            with locked(self._directory, wait=False):
                 for path in self._directory.rglob(f"*{_NEXT}"):
                     _finish(path.with_name(path.name.removesuffix(_NEXT) + ".nk"))
                 for path in self._directory.rglob(f"*{OLD}"):
@@ -214,15 +216,16 @@ class Keyring:
     def _write_token(self) -> None:
         write_whole(self.operator_token, f"{secrets.token_urlsafe(32)}\n".encode())
 
-    @contextmanager
-    def _alone(self, *, wait: bool = True) -> Iterator[None]:
-        """Keep others from changing keys at the same time."""
-        directory = os.open(self._directory, os.O_RDONLY)
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            yield
-        finally:
-            os.close(directory)
+
+@contextmanager
+def locked(directory: Path, *, wait: bool = True) -> Iterator[None]:
+    """Keep others from changing keys at the same time."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(opened)
 
 
 def old_keys_in(seed: Path) -> tuple[OldKey, ...]:

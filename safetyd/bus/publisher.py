@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -26,6 +26,20 @@ def _fitting(answer: bytes) -> bytes:
         return answer
     error = f"the answer has {len(answer)} bytes; at most {MAX_ANSWER_BYTES} can be sent"
     return _encode({"ok": False, "error": error, "code": "too_large"})
+
+
+class Replies(Protocol):
+    """How an agent's messages are answered; `reply` is the address of the sender."""
+
+    def decide(self, reply: bytes, decision: Decision) -> None: ...
+
+    def defer(self, reply: bytes, decision: Decision) -> None: ...
+
+    def reply(self, reply: bytes, decision: Decision) -> None: ...
+
+    def answer(self, reply: bytes, content: object) -> None: ...
+
+    def soon(self) -> None: ...
 
 
 class Publisher:
@@ -54,6 +68,10 @@ class Publisher:
         self._waiting += (b"PUB ", subject, size, payload, b"\r\n")
         if reply.startswith(IMPORTED_REPLY):
             self._waiting += (b"PUB ", reply, size, payload, b"\r\n")
+
+    def defer(self, reply: bytes, decision: Decision) -> None:  # noqa: ARG002
+        """Publish a pending decision whose reply follows when the request has ended."""
+        self.decide(b"", decision)
 
     def reply(self, reply: bytes, decision: Decision) -> None:
         """Answer a proposal whose decision was published before."""

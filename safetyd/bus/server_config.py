@@ -10,6 +10,7 @@ from typing import Final, Self
 
 import msgspec
 
+from safetyd.bus.agent_tokens import Hashes
 from safetyd.bus.keyring import OldKey, OldKeys, Role
 from safetyd.bus.subjects import AGENT_VERBS, OPERATOR_VERBS, Subjects
 
@@ -43,6 +44,7 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     shut: frozenset[str] = frozenset()  # people who may not ask now
     shut_agents: frozenset[str] = frozenset()  # those with a key who are not let in now
     door_open: bool = True  # False: agents without a key are known, but not let in now
+    tokens: Mapping[str, Hashes] = {}  # of agents over HTTP; the server does not know them
 
     def newest(self, role: Role) -> Mapping[str, str]:
         by_name: Mapping[str, str] = getattr(self, role)

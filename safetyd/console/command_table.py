@@ -56,6 +56,9 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
             "subcommands.propose_action",
             "Propose the action that stands as JSON on standard input.",
         ),
+        "outcome": CommandEntry(
+            "subcommands.propose_action", "Report how an allowed action of an agent went."
+        ),
     },
     "Requests": {
         "list": CommandEntry(

@@ -12,7 +12,6 @@ import anyio
 import anyio.abc
 
 from safetyd import __version__, host
-from safetyd.agents.agent_service import AgentService
 from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.agents.held_replies import HeldReplies
 from safetyd.agents.rollback_notices import RollbackNotices
@@ -22,6 +21,7 @@ from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import pub
 from safetyd.bus.publisher import Publisher
 from safetyd.bus.supervisor import Supervisor
+from safetyd.daemon.agent_access import AgentAccess, AgentParts
 from safetyd.daemon.disk_space import DiskSpace
 from safetyd.daemon.health import Health
 from safetyd.daemon.health_report import HealthReport, Written
@@ -200,6 +200,7 @@ class App:
 
     async def start(self, tasks: anyio.abc.TaskGroup, url: str) -> host.Endpoint:
         """Begin to serve; return where everything is once the bus has been heard."""
+        agents = AgentAccess(self._of, self._agent_parts(), self._agent_publishers)
         self._access = OperatorAccess(
             self._of,
             ServingParts(
@@ -210,6 +211,7 @@ class App:
                 self.health,
                 self._recent,
                 self._displaced_perhaps,
+                agents.web,
             ),
             self._around,
             tasks,
@@ -218,9 +220,9 @@ class App:
         self._start_tasks(tasks)
         with self._of.connections.needed():
             await self._hear_operators()
-            await self._hear_agents(self._of.connections.agents, keyless=False)
+            await agents.hear(self._of.connections.agents, keyless=False)
             if self._of.connections.open is not None:
-                await self._hear_agents(self._of.connections.open, keyless=True)
+                await agents.hear(self._of.connections.open, keyless=True)
             await self._access.site.start()
             await self._of.connections.first_canaries()
         self.health.begin()
@@ -313,28 +315,15 @@ class App:
             await client.handle(f"$SRV.{verb}", micro.answer)
             await client.handle(f"$SRV.{verb}.safetyd", micro.answer)
 
-    async def _hear_agents(self, connection: Connection, *, keyless: bool) -> None:
-        of = self._of
-        name = of.subjects.keyless if keyless else of.subjects.of
-        service = AgentService(
-            self._agent_publishers[keyless],
-            of.mailbox,
-            of.settings,
+    def _agent_parts(self) -> AgentParts:
+        return AgentParts(
             self._stop_flag,
-            of.refusals,
             self._metrics,
-            answers=self._held,
-            commits=self._history.commits,
-            clock=of.clock,
-            keyless=keyless,
-            problem=self.health.not_ready,
-            boot_id=of.boot_id,
+            self._held,
+            self._history.commits,
+            self.health.not_ready,
+            self._displaced_perhaps,
         )
-        client = connection.client
-        await client.handle(name("propose", "*"), service.propose)
-        await client.handle(name("telemetry", "*"), service.telemetry)
-        await client.handle(name("permission", "*"), service.permission)
-        await client.handle(name("claim", "*"), service.claim)
 
     def _around(self, web: WebAccess) -> Surroundings:
         return Surroundings(

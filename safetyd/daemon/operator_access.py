@@ -24,6 +24,7 @@ from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.loopback import fresh_name
 from safetyd.web.operator_gateway import OperatorGateway
 from safetyd.web.site import Site
+from safetyd.web.v1.agent_routes import AgentRoutes
 from safetyd.web.v1.event_socket import EventSocket
 from safetyd.web.v1.question_routes import QuestionRoutes
 
@@ -38,6 +39,7 @@ class ServingParts(NamedTuple):
     health: Health
     recent: RecentEvents
     displaced: Callable[[], bool]
+    agents: AgentRoutes
 
 
 class OperatorAccess:
@@ -82,8 +84,8 @@ class OperatorAccess:
             of.clock,
             directory=of.data_dir,
             api=(questions.routes, feed.routes),
-            room=self.room.routes,
-            guest=self.room.guest,
+            room=(*self.room.routes, parts.agents.routes),
+            guest=lambda request: self.room.guest(request) or parts.agents.guest(request),
             serves=self.sessions.serves,
             waits=parts.held.waits,
             alive=parts.health.problem,

@@ -31,6 +31,7 @@ END_S: Final = 1.0  # from one look for old keys that have ended to the next
 # What is written down of a refusal; a line of the journal is not endless.
 SHOWN_ERRORS: Final = 20
 SHOWN_CHARS: Final = 500
+_TOKEN: Final = "token "  # noqa: S105 - before what people see of its hash
 
 Key = tuple[Role, str, str]  # with whose it is
 
@@ -198,12 +199,19 @@ def _named(users: Users) -> dict[Key, str]:
         for role in ROLES
         for name, key in users.newest(role).items()
     }
-    return old | newest
+    tokens: dict[Key, str] = {
+        ("agents", name, _TOKEN + one.shown): f"agent {name} {_TOKEN}{one.shown}"
+        for name, hashes in users.tokens.items()
+        for one in hashes
+    }
+    return old | newest | tokens
 
 
 def _after(users: Users, key: Key) -> str:
     """Say which keys a new one follows, as long as they are trusted."""
-    role, name, _ = key
+    role, name, public = key
+    if public.startswith(_TOKEN):
+        return ""
     followed = [old for whose, old in users.old_keys.get(role, ()) if whose == name]
     return "".join(f" after {old.public}, which ends {in_utc(old.until)}" for old in followed[:1])
 

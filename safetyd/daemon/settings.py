@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from safetyd.agents.intake import BOUNDS, Intake
 from safetyd.agents.pricing import price_list
+from safetyd.bus.agent_tokens import AgentTokens, TokenBook
 from safetyd.bus.flood_gate import FloodGate, KeylessGate
 from safetyd.bus.keyring import ROLES, Keyring, public_key, seed_in
 from safetyd.bus.question_limits import QuestionLimits
@@ -117,6 +118,7 @@ class Settings:
         self.keyless_gate = KeylessGate()
         self.question_limits = QuestionLimits()
         self.flood_gate = FloodGate(BOUNDS)  # of agents with a key
+        self.tokens = TokenBook()
         self._keyed: frozenset[str] = frozenset()
         self._operators: frozenset[str] = frozenset()
         self._observers: frozenset[str] = frozenset()
@@ -139,10 +141,11 @@ class Settings:
 
     @property
     def keys(self) -> int:
-        """Return how many agents have a key."""
+        """Return how many agents have a key or a token."""
         return len(self._keyed)
 
     def has_key(self, agent: str) -> bool:
+        """Return True if the name may be used only with its key or token."""
         return agent in self._keyed
 
     def role_of(self, name: str) -> PersonRole | None:
@@ -168,6 +171,7 @@ class Settings:
         agents = dict(self.keyring.public("agents"))
         operators = dict(self.keyring.public("operators"))
         observers = dict(self.keyring.public("observers"))
+        tokens = AgentTokens(self.data_dir / "keys").hashes()
         self._operators, self._observers = frozenset(operators), frozenset(observers)
         users = Users(
             daemon=public_key(self.keyring.daemon),
@@ -179,8 +183,10 @@ class Settings:
             door_open=self.keyless_gate.open,
             shut=self.question_limits.flood_gate.shut,
             shut_agents=self.flood_gate.shut,
+            tokens=tokens,
         )
-        self._keyed = frozenset(agents)
+        self.tokens.take_on(tokens, now)
+        self._keyed = frozenset(agents) | self.tokens.agents
         self._names = {key: name for role in ROLES for name, key in users.trusted(role)}
         return users
 

@@ -24,9 +24,9 @@ from safetyd.operators.commands import CommandRefused, ExitCommand, check_kernel
 from safetyd.operators.replies import Refusal
 from safetyd.web.engine_gateway import Ask, EngineGateway, Unanswered
 from safetyd.web.http_server import Routes
+from safetyd.web.v1.http_refusals import CHALLENGE
 
 BODY_S: Final = 5.0
-CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -13,6 +13,7 @@ from safetyd.bus.keyring import (
     KeyUnusable,
     OldKey,
     Role,
+    locked,
     public_key,
     seed_in,
 )
@@ -371,7 +372,7 @@ def test_who_changes_keys_is_not_disturbed(keyring: Keyring) -> None:
     keyring.add("agents", "code")
     keyring.rotate("agents", "code", now=NOW, until=NOW + HOUR)
 
-    with keyring._alone():
+    with locked(keyring._directory):
         Keyring(keyring.daemon.parent).settle(NOW + HOUR)
         assert list(keyring.daemon.parent.rglob("*.old.json"))
     keyring.settle(NOW + HOUR)

@@ -12,6 +12,10 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from docs.generate import DOCS
 from docs.openapi import Example, recorded
+from safetyd.web.v1.agent_replies import HttpReplies
+from safetyd.web.v1.agent_routes import AgentRoutes
+from safetyd.web.v1.request_waits import RequestWaits
+from tests.agents.test_agent_service import Counter
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.http_examples import CONFIG, Played, ask, fetch, play
 from tests.web.v1.question_site import question_site
@@ -176,13 +180,24 @@ async def test_what_is_served_is_documented_and_the_other_way_round(tmp_path: Pa
     async with question_site(tmp_path) as site:
         app = web.Application()
         site.api.routes(app)
+        agent_routes(tmp_path / "agents").routes(app)
         served = {
             (route.method, route.resource.canonical)
             for route in app.router.routes()
-            if route.resource is not None and route.method != "HEAD"
+            if route.resource is not None and route.method not in {"HEAD", "*"}
         }
 
     assert {(method, path) for method, path, _ in operations()} == served
+
+
+def agent_routes(directory: Path) -> AgentRoutes:
+    """Return what serves agents, for its paths alone."""
+    counter = Counter(directory)
+    replies = HttpReplies(counter.captured.publisher)
+    waits = RequestWaits(replies, counter.mailbox, counter.service)
+    return AgentRoutes(
+        counter.service, replies, waits, agent_of=str, shut=frozenset, problem=str, muted=bool
+    )
 
 
 def answers_json(operation: dict[str, Any]) -> bool:
@@ -227,7 +242,9 @@ def test_every_documented_example_is_answered_so(
 ) -> None:
     record = recorded()
     (body,) = {
-        tuple((e.body or {}).items()) for e in record.examples if e.request_line == example.line
+        tuple((e.body or {}).items())
+        for e in record.examples
+        if (e.request_line, e.status) == (example.line, example.status)
     }
     line = example.line.replace(record.request, played.request)
     method, target = line.replace(record.commit, played.commit).split(" ")

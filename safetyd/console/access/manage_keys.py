@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 import click
 
+from safetyd.bus.agent_tokens import AgentTokens
 from safetyd.bus.keyring import (
     LOCAL_OPERATOR,
     KeyExists,
@@ -20,6 +21,7 @@ from safetyd.bus.keyring import (
 )
 from safetyd.clock import Clock
 from safetyd.console.access.key_rotation import OVERLAP, Terms, rotated, rotation_terms
+from safetyd.console.access.manage_tokens import add_token, rotate_token
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location, endpoint, look_into, make_private
 from safetyd.console.operator_connection import Reply, connected
@@ -59,9 +61,13 @@ def agent() -> None:
 
 @agent.command("add")
 @click.argument("name")
+@click.option("--token", is_flag=True, help="Create a token for HTTP instead, and print it once.")
 @reaches_daemon
-def agent_add(location: Location, name: str) -> None:
-    """Make a key for an agent and say how it is used."""
+def agent_add(location: Location, name: str, *, token: bool) -> None:
+    """Create a key for an agent and print how to use it."""
+    if token:
+        add_token(location, name)
+        return
     seed = _add(location, "agents", name)
     click.echo(f"An agent that already runs as {name} without this key is cut off.")
     click.echo("\nIn the agent's shell:\n")
@@ -77,18 +83,28 @@ def agent_add(location: Location, name: str) -> None:
 @json_option
 @reaches_daemon
 def agent_list(location: Location, *, as_json: bool) -> None:
-    """List the agents that have a key."""
-    rows = _rows(location, "agents")
+    """List the agents that have a key or a token."""
+    rows = _with_tokens(location, _rows(location, "agents"))
     _show("agents", rows, as_json=as_json)
 
 
 @agent.command("rotate")
+@click.option("--token", is_flag=True, help="Replace its token for HTTP instead.")
 @rotates
 def agent_rotate(
-    location: Location, name: str, overlap: str | None, *, at_once: bool, as_json: bool
+    location: Location,
+    name: str,
+    overlap: str | None,
+    *,
+    at_once: bool,
+    as_json: bool,
+    token: bool,
 ) -> None:
     """Give an agent a new key; the old one is trusted for a while."""
     terms = rotation_terms("agents", name, overlap, at_once=at_once)
+    if token:
+        rotate_token(location, terms, as_json=as_json)
+        return
     _rotate(location, terms, as_json=as_json)
 
 
@@ -96,7 +112,7 @@ def agent_rotate(
 @click.argument("name")
 @reaches_daemon
 def agent_revoke(location: Location, name: str) -> None:
-    """Take an agent's keys away; its connections end."""
+    """Revoke the keys and tokens of an agent; its connections end."""
     _revoke(location, "agents", name)
     click.echo("Where bus.open_agents is on, anybody may use the name without a key now.")
 
@@ -192,7 +208,7 @@ def _add(location: Location, role: Role, name: str) -> Path:
     try:
         lines = _reload(location, f"{name} may use it now.", f"{name} may use it")
     except Failure as exc:
-        keyring.revoke(role, name)
+        keyring.revoke(role, name, tokens=False)
         raise Failure(f"{name} gets no key: the daemon refuses: {exc.message}", exc.code) from exc
     click.echo("\n".join((f"{name} has a key: {seed}", *lines)))
     return seed
@@ -330,6 +346,20 @@ def _rows(location: Location, role: Role) -> list[Row]:
             "old_keys": tuple(key for whose, key in old if whose == name),
         }
         for name, public in found
+    ]
+
+
+def _with_tokens(location: Location, rows: list[Row]) -> list[Row]:
+    """Add who has a token, also those who have no key."""
+    try:
+        tokens = AgentTokens(location.keys).hashes()
+    except (OSError, KeyUnusable) as exc:
+        raise Failure(f"the tokens cannot be read: {exc}", "no_key") from exc
+    keyed = {row["name"]: row for row in rows}
+    without: Row = {"public": "", "seed_here": False, "old_keys": ()}
+    return [
+        {"name": name, **without, **keyed.get(name, {}), "token": name in tokens}
+        for name in sorted(keyed.keys() | tokens.keys())
     ]
 
 

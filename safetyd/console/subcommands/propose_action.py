@@ -1,4 +1,4 @@
-"""`check` and `propose`: what an agent would be told. Both speak as the agent.
+"""`check`, `propose` and `outcome`: commands that speak as an agent.
 
 Fields that safetyd does not know are kept and shown, but judged by no guard; the command says so.
 """
@@ -19,8 +19,17 @@ from safetyd.client.arguments import Options
 from safetyd.client.draft import Draft, new_id
 from safetyd.client.encoding import check as read
 from safetyd.client.encoding import encode
-from safetyd.client.exceptions import Malformed
-from safetyd.console.failure import BLOCKED, NEEDS_PERSON, NOT_REACHABLE, USAGE, Failure
+from safetyd.client.exceptions import Down, Malformed
+from safetyd.client.outcome_queue import tell
+from safetyd.console.failure import (
+    BLOCKED,
+    NEEDS_PERSON,
+    NOT_REACHABLE,
+    USAGE,
+    Failure,
+    NotReachable,
+    WrongUsage,
+)
 from safetyd.console.locations import KEY_VARIABLE, Location
 from safetyd.console.operator_connection import query
 from safetyd.console.options import json_option, reaches_daemon
@@ -36,7 +45,7 @@ from safetyd.core.messages.proposal import (
     shortest,
     without_nulls,
 )
-from safetyd.core.messages.telemetry import Unreported
+from safetyd.core.messages.telemetry import Noted, Outcome, Unreported
 
 DEADLINE_S: Final = 5.0
 PERSON_S: Final = 3600.0
@@ -70,16 +79,9 @@ def _struct(kind: object) -> type[msgspec.Struct] | None:
     return next(kinds, None)
 
 
-class _AgentThenType(click.Command):
-    """A command whose TYPE can only follow an AGENT."""
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return ["[OPTIONS]", "[AGENT [TYPE]]"]
-
-
-@click.command(cls=_AgentThenType)
-@click.argument("agent", default="unknown")
-@click.argument("kind", metavar="TYPE", default="unknown")
+@click.command()
+@click.argument("agent")
+@click.argument("kind", metavar="TYPE")
 @click.option("--text", default="", help="Exactly what would be executed, typed or sent.")
 @click.option("--path", "paths", multiple=True, help="A file it touches; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Only look: nothing is consumed, nobody is asked.")
@@ -100,7 +102,7 @@ def check(  # noqa: PLR0913 - the options of a command
     """Ask, as an agent, whether an action may run.
 
     This is a real proposal: it counts, and may ask a person. It is over when it is answered: no
-    outcome follows. AGENT and TYPE are `unknown` if not given.
+    outcome follows.
     """
     said: dict[str, object] = {"type": kind, "text": text, "paths": paths}
     said |= {"dry_run": dry_run, "wait": wait}
@@ -115,31 +117,82 @@ def check(  # noqa: PLR0913 - the options of a command
 
 @click.command()
 @click.argument("agent", default="unknown")
+@click.option(
+    "--outcome-follows", is_flag=True, help="You will report the result with `safetyd outcome`."
+)
 @json_option
 @reaches_daemon
-def propose(location: Location, agent: str, *, as_json: bool) -> int:
+def propose(location: Location, agent: str, *, outcome_follows: bool, as_json: bool) -> int:
     """Propose the action that stands as JSON on standard input.
 
-    Prints the Decision as JSON, on one line with --json. It is over when it is answered: no
-    outcome follows.
+    Prints the Decision as JSON, on one line with --json. It is over when it is answered, unless
+    --outcome-follows is given.
     """
     fields = _stdin()
     for note in unknown_fields(fields):
         click.echo(f"safetyd: {note}", err=True)
-    answer = _ask(location, agent, fields)
+    answer = _ask(location, agent, fields, outcome_follows=outcome_follows)
     click.echo(document(_told(answer), indent=None if as_json else 2))
     return _exit_code(answer)
+
+
+@click.command()
+@click.argument("agent")
+@click.argument("id_", metavar="ID")
+@click.argument("result", type=click.Choice(["ok", "error"]))
+@click.option("--error", default="", help="What went wrong.")
+@click.option("--exit-code", type=int, help="The exit code of a command that ran.")
+@click.option("--cost-usd", type=float, help="What it cost, in US dollars.")
+@click.option("--latency-ms", type=float, help="How long it took, in milliseconds.")
+@json_option
+@reaches_daemon
+def outcome(
+    location: Location, agent: str, id_: str, result: str, *, as_json: bool, **given: object
+) -> int:
+    """Report how an allowed action of an agent went.
+
+    ID is the id of the Decision. The result is `error` only if the action could not be carried
+    out: a command that ran and failed is `ok --exit-code 1`.
+    """
+    _check_name(agent)
+    exit_code = given.pop("exit_code")
+    details = {} if exit_code is None else {"details": {"exit_code": exit_code}}
+    said = {name: value for name, value in given.items() if value not in {None, ""}} | details
+    payload = encode({"type": "outcome", "id": id_, "ok": result == "ok", **said})
+    try:
+        read(payload, Outcome)
+    except Malformed as exc:
+        raise WrongUsage(str(exc)) from exc
+    noted = anyio.run(_report, agent, _options(location, agent), payload)
+    if not noted.ok:
+        raise Failure(f"the outcome was not recorded: {noted.error}", noted.code or "failed")
+    click.echo(document({"ok": True}) if as_json else f"Recorded: {id_} of {agent}: {result}.")
+    return 0
+
+
+async def _report(agent: str, where: Options, payload: bytes) -> Noted:
+    async with _Speaker(agent, **where) as speaker:
+        return await speaker.report_payload(payload)
 
 
 class _Speaker(Safety):
     """A client that sends proposals as they were written, unknown fields and all."""
 
-    async def put(self, said: Draft) -> Decision:
-        """Ask, and leave no action under way: nobody hears from here what becomes of it."""
+    async def put(self, said: Draft, *, outcome_follows: bool) -> Decision:
+        """Propose, and say that no outcome comes unless one will be reported."""
         answer = await self._put(said)
-        if answer.allowed:
+        if answer.allowed and not outcome_follows:
             await self._tell(Unreported(id=answer.id))
         return answer
+
+    async def report_payload(self, payload: bytes) -> Noted:
+        """Send an outcome and return whether the daemon has recorded it."""
+        if self._open is None:
+            raise AssertionError("a speaker is opened before it speaks")
+        try:
+            return await tell(self._open.link, payload, DEADLINE_S)
+        except Down as down:
+            raise NotReachable(str(down)) from down
 
     async def _put(self, said: Draft) -> Decision:
         patience_s = DEADLINE_S
@@ -166,19 +219,30 @@ def _way_out(location: Location, answer: Decision) -> list[str]:
     return [way_out(row) for row in own if row["remedy"]]
 
 
-def _ask(location: Location, agent: str, fields: dict[str, object]) -> Decision:
+def _check_name(agent: str) -> None:
     if not is_token(agent):
         raise click.UsageError(f"{agent!r} is no agent's name: use 1 to 64 of A-Z a-z 0-9 _ -")
-    said = _draft(agent, fields)
+
+
+def _options(location: Location, agent: str) -> Options:
+    """Return where the daemon is and the key of the agent."""
     key_file = location.agent_key(agent)
     os.environ.pop(KEY_VARIABLE, None)  # the client would take an operator's for the agent's
-    where = Options(
+    return Options(
         url=location.given, key_file=key_file, data_dir=location.data_dir, prefix=location.prefix
     )
 
+
+def _ask(
+    location: Location, agent: str, fields: dict[str, object], *, outcome_follows: bool = False
+) -> Decision:
+    _check_name(agent)
+    said = _draft(agent, fields)
+    where = _options(location, agent)
+
     async def ask() -> Decision:
         async with _Speaker(agent, **where) as speaker:
-            return await speaker.put(said)
+            return await speaker.put(said, outcome_follows=outcome_follows)
 
     return anyio.run(ask)
 

@@ -1,5 +1,5 @@
-"""What programs of the local operator may see, as JSON: every question, and the feed of events.
+"""The JSON API below /api/v1/: questions of the local operator, the event feed, and agents.
 
-The daemon joins `QuestionRoutes` and `EventSocket` to the site, which lets nobody in without the
-operator's bearer; openapi.yaml is generated from `PATHS`.
+The daemon joins `QuestionRoutes` and `EventSocket` to the site behind the operator's bearer, and
+`AgentRoutes` behind the tokens of agents. openapi.yaml is generated from the same tables.
 """

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -15,8 +16,11 @@ from safetyd.web.http_server import of_another_page
 NOT_STORED: Final = {"Cache-Control": "no-store"}
 STATUSES: Final[Mapping[str, int]] = {
     "invalid": 400,
+    "no_token": 401,
+    "other_agent": 403,
     "other_site": 403,
     "not_found": 404,
+    "method_not_allowed": 405,
     "gone": 410,
     "upgrade_required": 426,
     "rate_limit": 429,
@@ -26,6 +30,7 @@ STATUSES: Final[Mapping[str, int]] = {
 }
 OTHERS: Final = 400  # what is refused for another reason
 LEAST_S: Final = 1
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="safetyd"'}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -35,13 +40,17 @@ _encode = msgspec.json.Encoder().encode
 class HttpRefusal(Exception):
     """Nothing is answered but why not."""
 
-    def __init__(self, code: str, error: str) -> None:
+    def __init__(self, code: str, error: str, wait_s: float | None = None) -> None:
         super().__init__(error)
         self.refusal = refused(code, error)
+        if wait_s is not None:
+            self.refusal = msgspec.structs.replace(self.refusal, retry_after_s=wait_s)
 
 
 def refusal_response(refusal: Refusal) -> web.Response:
-    return json_response(_encode(refusal), status_of(refusal.code), retry_after(refusal))
+    status = status_of(refusal.code)
+    challenge = CHALLENGE if status == HTTPStatus.UNAUTHORIZED else {}
+    return json_response(_encode(refusal), status, {**retry_after(refusal), **challenge})
 
 
 def json_response(

@@ -269,6 +269,7 @@ def test_a_key_that_is_rotated_twice_leaves_two_old_ones_and_now_ends_them(daemo
         "public": ended["public"],
         "seed_here": True,
         "old_keys": [],
+        "token": False,
     }
     assert (ended["old_keys"], ended["in_force"]) == ([], True)
     until(lambda: told(daemon, "check", "again", "read_file").returncode == 0)

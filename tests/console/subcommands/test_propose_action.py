@@ -4,8 +4,11 @@ import re
 import pytest
 
 from safetyd.client import SyncSafety
+from safetyd.core.events.decision_events import Decided, Refused, Settled
+from safetyd.core.events.event import Event
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
+from tests.journeys.audit_record import events
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +63,40 @@ def test_check_says_waiting_when_a_person_is_needed(daemon):
     assert re.match(r"  `safetyd show req_[0-9a-f]{12}` has ", said.stdout.splitlines()[1])
 
 
-def test_agent_and_type_are_unknown_if_not_given(daemon):
-    answer = json.loads(told(daemon, "check", "--json").stdout)
+@pytest.mark.parametrize("arguments", [(), ("somebody",)])
+def test_check_without_agent_and_type_proposes_nothing(daemon, arguments):
+    before = daemon_record(daemon)
 
-    assert answer["agent"] == "unknown"
+    said = told(daemon, "check", *arguments)
+
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "Usage: safetyd check [OPTIONS] AGENT TYPE" in said.stderr
+    assert daemon_record(daemon) == before
+
+
+def daemon_record(daemon: RunningDaemon) -> list[Event]:
+    return [e for e in events(daemon.data_dir) if isinstance(e, Decided | Refused)]
+
+
+def test_what_was_proposed_with_the_command_is_reported_with_one(daemon):
+    proposal = json.dumps({"type": "read_file", "text": "log", "id": "tests-1"})
+    assert told(daemon, "propose", "tester", "--outcome-follows", stdin=proposal).returncode == 0
+    said = told(
+        daemon, "outcome", "tester", "tests-1", "ok", "--exit-code", "1", "--cost-usd", "0.5"
+    )
+
+    (settled,) = [
+        e for e in events(daemon.data_dir) if isinstance(e, Settled) and e.id == "tests-1"
+    ]
+    assert (said.returncode, said.stdout) == (0, "Recorded: tests-1 of tester: ok.\n")
+    assert (settled.agent, settled.ok, settled.cost_usd) == ("tester", True, 0.5)
+
+
+def test_an_outcome_that_cannot_be_recorded_is_an_error(daemon, tmp_path):
+    assert told(daemon, "outcome", "tester", "no id", "ok").returncode == 2
+    assert told(daemon, "outcome", "tester", "t1", "maybe").returncode == 2
+    assert told(daemon, "outcome", "tester", "t1", "ok", "--cost-usd", "-1").returncode == 2
+    assert here("outcome", "a", "t1", "ok", SAFETYD_DATA_DIR=str(tmp_path)).returncode == 4
 
 
 def test_a_dry_run_leaves_no_trace_of_an_agent(daemon):
@@ -154,19 +187,15 @@ def test_a_malformed_proposal_is_blocked(daemon, proposal):
     assert json.loads(said.stdout)["cause"] == "malformed"
 
 
-def test_type_comes_after_agent_in_the_usage():
-    assert "check [OPTIONS] [AGENT [TYPE]]\n" in here("check", "--help").stdout
-
-
 def test_an_address_that_is_none_is_wrong_usage(tmp_path):
-    said = here("check", "--url", "localhost:4222", SAFETYD_DATA_DIR=str(tmp_path))
+    said = here("check", "a", "b", "--url", "localhost:4222", SAFETYD_DATA_DIR=str(tmp_path))
 
     assert said.returncode == 2
     assert "one looks like nats://127.0.0.1:4222" in said.stderr
 
 
 def test_a_name_that_cannot_stand_in_a_subject_is_wrong_usage(daemon):
-    assert told(daemon, "check", "a.b").returncode == 2
+    assert told(daemon, "check", "a.b", "read_file").returncode == 2
 
 
 def test_an_agent_with_a_key_speaks_with_it(daemon):

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from safetyd.core.approvals import request_index
 from safetyd.bus.codec import read_telemetry
+from safetyd.core.approvals import request_index
 from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Reported, SessionClosed, Transcribed

@@ -1,0 +1,234 @@
+"""Agents over HTTP: propose, claim, report an outcome, wait for an answer.
+
+Messages take the same path as on the bus, so the same limits and rules apply. An agent is known by
+its token; nobody can propose without one.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Final
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from safetyd.agents.agent_service import AgentService
+from safetyd.agents.claims import ClaimResult
+from safetyd.bus.codec import Malformed, read_object
+from safetyd.bus.flood_gate import SHUT_S
+from safetyd.core.messages.decision import Decision
+from safetyd.core.messages.proposal import MAX_MESSAGE_BYTES
+from safetyd.core.messages.telemetry import Noted
+from safetyd.operators.replies import refused
+from safetyd.web.v1.agent_replies import HttpReplies
+from safetyd.web.v1.http_refusals import (
+    LEAST_S,
+    HttpRefusal,
+    json_response,
+    refusal_response,
+    refuse_other_sites,
+    status_of,
+)
+from safetyd.web.v1.query_parameters import read_parameters
+from safetyd.web.v1.request_waits import NoRequest, RequestWaits
+
+PROPOSE: Final = "/api/v1/propose/{agent}"
+CLAIM: Final = "/api/v1/claim/{agent}"
+OUTCOME: Final = "/api/v1/outcome/{id}"
+WAIT: Final = "/api/v1/wait/{request}"
+BODY_S: Final = 5.0
+PATIENCE_S: Final = 5.0
+HELD_S: Final = 30.0
+MAX_HELD_S: Final = 60.0
+MAX_AT_ONCE: Final = 32  # requests of one agent, as many as a key has connections on the bus
+# What answers a proposal without being a decision of the guards, by its rule.
+REFUSED: Final[Mapping[str, int]] = {
+    "intake.malformed": 400,
+    "intake.agent": 429,
+    "dry_run.agent": 429,
+    "intake.unavailable": 503,
+}
+NOT_TAKEN: Final = frozenset({"malformed", "rate_limit", "unavailable"})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class WaitQuestion(msgspec.Struct, kw_only=True):
+    """Which request, and for how many seconds an answer is awaited."""
+
+    request: str
+    timeout_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_HELD_S)] = HELD_S
+
+
+Handler = Callable[[web.Request, str], Awaitable[web.Response]]
+Send = Callable[[bytes], None]  # is given the address of the reply
+
+
+class AgentRoutes:
+    """`agent_of` returns whose token it is given, `shut` who floods; `muted` as for a publisher."""
+
+    def __init__(  # noqa: PLR0913 - each is another part of the daemon
+        self,
+        service: AgentService,
+        replies: HttpReplies,
+        waits: RequestWaits,
+        *,
+        agent_of: Callable[[str], str],
+        shut: Callable[[], frozenset[str]],
+        problem: Callable[[], str],
+        muted: Callable[[], bool],
+    ) -> None:
+        self._service = service
+        self._replies = replies
+        self._waits = waits
+        self._agent_of = agent_of
+        self._shut = shut
+        self._problem = problem
+        self._muted = muted
+        self._at_once: Counter[str] = Counter()
+
+    def routes(self, app: web.Application) -> None:
+        """Add the paths; they lead past the check for the operator's bearer."""
+        for method, path, handler in (
+            ("POST", PROPOSE, self._propose),
+            ("POST", CLAIM, self._claim),
+            ("POST", OUTCOME, self._outcome),
+            ("GET", WAIT, self._wait),
+        ):
+            resource = app.router.add_resource(path)
+            resource.add_route(method, self._for_agent(handler))
+            resource.add_route("*", _wrong_method(method))
+
+    def guest(self, request: web.Request) -> str:
+        """Return the agent of a request with a token: it has turns of its own."""
+        agent = self._agent(request)
+        return f"agent {agent}" if agent else ""
+
+    def _for_agent(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answered(request: web.Request) -> web.Response:
+            try:
+                agent = self._admitted(request)
+            except HttpRefusal as exc:
+                return refusal_response(exc.refusal)
+            self._at_once[agent] += 1
+            try:
+                return await handler(request, agent)
+            except HttpRefusal as exc:
+                return refusal_response(exc.refusal)
+            finally:
+                self._at_once[agent] -= 1
+
+        return answered
+
+    def _agent(self, request: web.Request) -> str:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        return self._agent_of(token.strip()) if scheme.lower() == "bearer" else ""
+
+    def _admitted(self, request: web.Request) -> str:
+        """Return who speaks, or refuse the request."""
+        refuse_other_sites(request)
+        agent = self._agent(request)
+        if not agent:
+            make = "`safetyd agent add NAME --token` makes one"
+            raise HttpRefusal("no_token", f"a valid agent token is needed; {make}")
+        named = request.match_info.get("agent", agent)
+        if named != agent:
+            raise HttpRefusal("other_agent", f"this token is for {agent}, not for {named!r}")
+        if agent in self._shut():
+            error = f"{agent} sent far more than its limits and is shut out; try again later"
+            raise HttpRefusal("rate_limit", error, SHUT_S)
+        if self._at_once[agent] >= MAX_AT_ONCE:
+            error = f"{MAX_AT_ONCE} requests of {agent} are being answered already"
+            raise HttpRefusal("rate_limit", error)
+        return agent
+
+    async def _propose(self, request: web.Request, agent: str) -> web.Response:
+        body = await _body(request)
+        return await self._answer(lambda reply: self._service.propose(_subject(agent), reply, body))
+
+    async def _claim(self, request: web.Request, agent: str) -> web.Response:
+        body = await _body(request)
+        return await self._answer(lambda reply: self._service.claim(_subject(agent), reply, body))
+
+    async def _outcome(self, request: web.Request, agent: str) -> web.Response:
+        body = _outcome_of(request.match_info["id"], await _body(request))
+        return await self._answer(
+            lambda reply: self._service.telemetry(_subject(agent), reply, body)
+        )
+
+    async def _wait(self, request: web.Request, agent: str) -> web.Response:
+        asked = read_parameters(WaitQuestion, request)
+        return await self._answer(
+            lambda reply: self._waits.wait(agent, asked.request, reply), asked.timeout_s
+        )
+
+    async def _answer(self, send: Send, held_s: float = HELD_S) -> web.Response:
+        """Send a message and return its answer, unless another daemon may write the journal."""
+        with self._replies.awaited() as reply:
+            send(reply.address)
+            answer = await reply.wait(PATIENCE_S, held_s)
+        if self._muted():
+            raise HttpRefusal("unavailable", "another daemon may write the journal by now")
+        if answer is None:
+            reason = self._problem() or f"no answer came within {PATIENCE_S:g} s"
+            raise HttpRefusal("unavailable", f"{reason}; send the same id again")
+        return _response(answer)
+
+
+def _subject(agent: str) -> bytes:
+    return b"http." + agent.encode()
+
+
+async def _body(request: web.Request) -> bytes:
+    """Return the body, or enough of it to be refused as too long."""
+    body = bytearray()
+    try:
+        with anyio.fail_after(BODY_S):
+            while len(body) <= MAX_MESSAGE_BYTES and (chunk := await request.content.readany()):
+                body += chunk
+    except (TimeoutError, ConnectionError):
+        raise HttpRefusal("invalid", f"the body did not arrive within {BODY_S:g} s") from None
+    return bytes(body)
+
+
+def _outcome_of(id_: str, body: bytes) -> bytes:
+    """Return the telemetry message: the body, with the type and the id from the address."""
+    try:
+        fields = read_object(body)
+    except Malformed:
+        return body  # it is refused as on the bus
+    about = {"type": "outcome", "id": id_}
+    for name, value in about.items():
+        if fields.get(name, value) != value:
+            error = f"{name} is {fields[name]!r} in the body; leave it out or send {value!r}"
+            raise HttpRefusal("invalid", error)
+    missing = _encode({name: about[name] for name in about if name not in fields})
+    more = b"," if fields and missing != b"{}" else b""
+    return missing[:-1] + more + body[body.index(b"{") + 1 :]
+
+
+def _response(answer: object) -> web.Response:
+    match answer:
+        case NoRequest():
+            return refusal_response(refused(answer.code, answer.error))
+        case Decision(seq=None, triggered_rules=(rule, *_)):
+            return _with_status(answer, REFUSED.get(rule, 200), answer.retry_after_s)
+        case Noted(code=str(cause)) | ClaimResult(cause=cause) if cause in NOT_TAKEN:
+            return _with_status(answer, status_of(cause))
+    return _with_status(answer, 200)
+
+
+def _with_status(answer: object, status: int, wait_s: float | None = None) -> web.Response:
+    retried = status in {429, 503}
+    seconds = max(math.ceil(wait_s or 0), LEAST_S)
+    return json_response(_encode(answer), status, {"Retry-After": str(seconds)} if retried else {})
+
+
+def _wrong_method(method: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def refuse(_request: web.Request) -> web.Response:
+        response = refusal_response(refused("method_not_allowed", f"send {method}"))
+        response.headers["Allow"] = method
+        return response
+
+    return refuse

@@ -1,22 +1,38 @@
-"""Every command and program in the README is run, and says what the README says it does."""
+"""Every command and program in the README is run, and does what the README says.
 
+This holds with the defaults and with the configuration that `safetyd init` writes.
+"""
+
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from safetyd.core.events.request_events import Claimed
 from tests.checkout import ROOT
 from tests.conftest import RunningDaemon, StartDaemon, environment
+from tests.console.console_rig import here
+from tests.journeys.asking_agent import review, waiting
+from tests.journeys.audit_record import events
+from tests.journeys.http_agent import new_token
 
 README = (ROOT / "README.md").read_text()
+MAX_WORDS: Final = 1500
 BLOCK = re.compile(r"(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<kind>\w*)\n(?P<body>.*?)```", re.DOTALL)
 
-COMMANDS = [m for m in BLOCK.finditer(README) if m["kind"] == "sh" and m["note"] != "daemon"]
-PROGRAMS = [m for m in BLOCK.finditer(README) if m["kind"] == "python"]
+BLOCKS = list(BLOCK.finditer(README))
+COMMANDS = [
+    m for m in BLOCKS if m["kind"] == "sh" and m["note"] not in {"daemon", "http", "install"}
+]
+[PROGRAM] = (m["body"] for m in BLOCKS if m["kind"] == "python")
+[OVER_HTTP] = (m["body"] for m in BLOCKS if m["note"] == "http")
+[GATE] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/client.md").read_text(), re.DOTALL)
 
 
 def promised_output(command: re.Match[str]) -> str:
@@ -25,17 +41,26 @@ def promised_output(command: re.Match[str]) -> str:
     return following["body"].strip() if following and not following["kind"] else ""
 
 
-@pytest.fixture(scope="module")
-def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
-    return start_module_daemon()
+@pytest.fixture(scope="module", params=["defaults", "init"])
+def daemon(
+    request: pytest.FixtureRequest,
+    start_module_daemon: StartDaemon,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunningDaemon:
+    if request.param == "defaults":
+        return start_module_daemon()
+    written = tmp_path_factory.mktemp("init") / "safetyd.toml"
+    assert here("init", "--yes", str(written)).returncode == 0
+    assert 'profile = "coding"' in written.read_text()
+    return start_module_daemon(written.read_text())
 
 
-def run(daemon: RunningDaemon, *command: str) -> subprocess.CompletedProcess[str]:
+def run(daemon: RunningDaemon, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         command,
         cwd=ROOT,
-        env=environment(SAFETYD_DATA_DIR=str(daemon.data_dir), PATH=path),
+        env=environment(SAFETYD_DATA_DIR=str(daemon.data_dir), PATH=path, **variables),
         capture_output=True,
         text=True,
         check=False,
@@ -43,27 +68,55 @@ def run(daemon: RunningDaemon, *command: str) -> subprocess.CompletedProcess[str
     )
 
 
+def bash(daemon: RunningDaemon, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return run(daemon, shutil.which("bash") or "bash", "-ec", script, **variables)
+
+
+def test_the_program_runs_and_pushes_only_what_it_has_claimed(daemon: RunningDaemon) -> None:
+    first = run(daemon, sys.executable, "-c", PROGRAM)
+    (asked,) = waiting(daemon)
+    assert review(daemon, "approve", asked["id"], digest=asked["digest"])["ok"]
+    second = run(daemon, sys.executable, "-c", PROGRAM)
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "this line does not run" not in first.stdout
+    assert f"needs approval: {asked['id']}" in first.stdout
+    assert "pushing\n" in second.stdout
+    claims = [event for event in events(daemon.data_dir) if isinstance(event, Claimed)]
+    assert [claim.request_id for claim in claims] == [asked["id"]]
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda m: m["body"].splitlines()[-1])
 def test_command_does_what_the_readme_says(daemon: RunningDaemon, command: re.Match[str]) -> None:
-    body = command["body"].replace(". .venv/bin/activate\n", "")
     expected = int(command["note"].split()[-1]) if command["note"] else 0
 
-    done = run(daemon, shutil.which("bash") or "bash", "-ec", body)
+    done = bash(daemon, command["body"])
 
     assert done.returncode == expected, done.stdout + done.stderr
     assert promised_output(command) in done.stdout
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=["agent", "gate"])
-def test_program_runs(daemon: RunningDaemon, program: re.Match[str]) -> None:
-    done = run(daemon, sys.executable, "-c", program["body"])
+def test_the_commands_for_http_propose_and_report(daemon: RunningDaemon) -> None:
+    token = new_token(daemon, "rotate", "nightly")
+    script = OVER_HTTP.replace("http://127.0.0.1:8787", daemon.endpoint.web)
 
-    assert done.returncode == 0, done.stderr
-    assert "this line does not run" not in done.stdout
+    done = bash(daemon, re.sub(r"^export .*\n", "", script), SAFETYD_TOKEN=token)
+
+    decision, noted = map(json.loads, done.stdout.splitlines())
+    assert (decision["decision"], noted) == ("allow", {"ok": True})
+
+
+def test_the_gate_runs_without_a_daemon() -> None:
+    done = subprocess.run([sys.executable, "-c", GATE], cwd=ROOT, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout.split()[0]) == (0, b"SafetyDecision.REQUIRE_CONFIRMATION")
 
 
 def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README)
+    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
+        assert [link for link in links if not (document.parent / link).exists()] == [], document
 
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+
+def test_it_is_read_in_five_minutes() -> None:
+    assert len(README.split()) <= MAX_WORDS

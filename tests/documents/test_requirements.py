@@ -6,7 +6,7 @@ from safetyd.core.guards.gate import safety_gate
 from tests.checkout import ROOT
 from tests.requirements import Mark, Requirement, marks, missing, requirements, tell, unknown
 
-README = ROOT / "README.md"
+PROMISES = ROOT / "docs" / "promises.md"
 LISTED = {
     "S1.1": Requirement("S1.1", "A", done=True),
     "S1.2": Requirement("S1.2", "B", done=False),
@@ -80,7 +80,7 @@ def test_what_should_not_be_is_a_failure(
 
 @pytest.mark.req("S4.27")
 def test_documents_say_what_the_gate_cannot_do() -> None:
-    said = " ".join(README.read_text().split())
+    said = " ".join(PROMISES.read_text().split())
 
     assert "Rules about text can be evaded" in said
     assert "they know words, not meanings, and do not look at screens" in said

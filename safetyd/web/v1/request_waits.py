@@ -1,7 +1,7 @@
 """Waiting for the answer to a request by its id, without sending the proposal again."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,9 @@ from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.journal.mailbox import Mailbox, QuestionEnvelope
+from safetyd.operators.replies import INTERNAL_ERROR
+
+_FAILED: Final = (INTERNAL_ERROR.code, INTERNAL_ERROR.error)
 
 
 class NoRequest(NamedTuple):
@@ -39,7 +42,8 @@ class RequestWaits:
             self._replies.answer(reply, NoRequest(*refused))
             return
         find = partial(_find, agent, request_id)
-        self._mailbox.put(QuestionEnvelope(find, partial(self._found, agent, reply)))
+        failed = partial(self._replies.answer, reply, NoRequest(*_FAILED))
+        self._mailbox.put(QuestionEnvelope(find, partial(self._found, agent, reply), failed))
 
     def _found(self, agent: str, reply: bytes, found: object) -> None:
         if isinstance(found, Decided):

@@ -42,32 +42,9 @@ class FileRestore:
         self._top = os.fsencode(top)
         self.done = 0  # files that are removed or written
 
-    def may_write(self, path: bytes) -> bool:
-        """Return whether a path stays in the folder and out of a repository.
-
-        Trees may be an agent's. `.GIT` is a name like any other, unless the disk ignores case.
-        """
-        names = path.split(b"/")
-        if any(name in _NO_FILES for name in names):
-            return False
-        alike = (at for at, name in enumerate(names) if name.lower() == b".git")
-        return not any(self._ignores_case(b"/".join(names[:at])) for at in alike)
-
-    def _ignores_case(self, folder: bytes) -> bool:
-        """Return whether two names that differ by case are one; True if nothing there tells."""
-        while True:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                listed = set(os.listdir(self._full(folder)))  # noqa: PTH208 - bytes
-                for name in listed:
-                    if (other := name.swapcase()) != name and other not in listed:
-                        return self._mode(os.path.join(folder, other)) is not None  # noqa: PTH118
-            if not folder:
-                return True
-            folder = folder.rpartition(b"/")[0]
-
     def check(self, changes: Sequence[Change]) -> None:
         """Refuse if something is in the way that the commit of before does not have."""
-        if elsewhere := [change.path for change in changes if not self.may_write(change.path)]:
+        if elsewhere := [change.path for change in changes if not may_write(change.path)]:
             raise HistoryError(f"nothing was changed: {named(elsewhere)} is no path of files")
         going = {change.path for change in changes if change.old is not None}
         found = [
@@ -229,6 +206,14 @@ def stored(git: Git) -> Iterator[Fill]:
             answers.read(1)
 
         yield fill
+
+
+def may_write(path: bytes) -> bool:
+    """Return whether a path stays in the folder and out of a repository: trees may be an agent's.
+
+    Some disks ignore case, so what only looks like a repository counts as one.
+    """
+    return all(name.lower() not in _NO_FILES for name in path.split(b"/"))
 
 
 def _above(path: bytes) -> list[bytes]:

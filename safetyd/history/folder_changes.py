@@ -54,8 +54,7 @@ class IndexedFolder:
         if _CLOSED in others.said:
             said = others.said.decode(errors="replace").strip().splitlines()[0]
             raise HistoryError(f"{said}; let safetyd's user read it, or have git ignore it")
-        # A folder at the end of a listing is a repository of its own, and keeps its own history.
-        new = [path for path in others.out.split(b"\0") if path and not path.endswith(b"/")]
+        new = (path for path in others.out.split(b"\0")[:-1] if not _left_out(path))
         found = [*filter(None, differing.split(b"\0")), *new]
         return self._sorted_out([path for path in found if select is None or select(path)])
 
@@ -76,8 +75,7 @@ class IndexedFolder:
         """Yield what is in the folder and not in the index, and why; folders end with a slash."""
         listing = ("ls-files", "-z", "--others", "--exclude-standard")
         for path in self.git.read(*listing, *self._within).split(b"\0")[:-1]:
-            nested = path.endswith(b"/")
-            yield path, "is a repository of its own" if nested else "was not in the history"
+            yield path, _left_out(path) or "was not in the history"
         ignored = self.git.read(*listing, "--ignored", "--directory", *self._within)
         for path in ignored.split(b"\0")[:-1]:
             yield path, "is ignored by git"
@@ -157,6 +155,15 @@ class IndexedFolder:
                 mode = 0
             known[folder] = above = above and stat.S_ISDIR(mode)
         return above
+
+
+def _left_out(path: bytes) -> str:
+    """Say why a path that git lists is in no commit, or nothing."""
+    if path.endswith(b"/"):
+        return "is a repository of its own"  # and keeps its own history
+    if any(name.lower() == b".git" for name in path.split(b"/")):
+        return "has a name that git does not take"
+    return ""
 
 
 def tree_changes(git: Git, old: str, new: str, *, counted: bool = True) -> list[Change]:

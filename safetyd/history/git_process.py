@@ -9,16 +9,21 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import IO, Final, NamedTuple
 
-from safetyd.history.history_records import HistoryError
+from safetyd.history.history_records import HistoryError, named
 
 OLDEST: Final = (2, 34)  # repack --geometric, GIT_CONFIG_GLOBAL
 PATIENCE_S: Final = 300.0  # for one command: the first commit reads everything
+SUSPICIOUS_S: Final = 1.0  # after which pipes are looked for that git may wait for
+WITH_PIPES_S: Final = 20.0  # for one command where there are some
+_POLL_S: Final = 0.02
 _SAID: Final = 300  # characters of what git said, in an error
 
 _ARMOUR: Final = (
@@ -79,8 +84,9 @@ class Git:
     def run(self, *arguments: str, stdin: bytes = b"", codes: tuple[int, ...] = (0,)) -> Done:
         """Run a command to its end; `codes` are those with which it may end."""
         with self._started(arguments) as process:
+            top = self._variables.get("GIT_WORK_TREE", "")
             try:
-                out, said = process.communicate(stdin, PATIENCE_S)
+                out, said = _finished(process, stdin, top)
             except subprocess.TimeoutExpired:
                 raise HistoryError(
                     f"git {arguments[0]} took more than {PATIENCE_S:g} s in {self.folder}"
@@ -164,6 +170,44 @@ def version_problem() -> str:
         have = found[0].decode().removeprefix("git version ")
         return f"git {have} is too old; install git {_dotted(OLDEST)} or newer"
     return ""
+
+
+def _finished(process: subprocess.Popen[bytes], stdin: bytes, top: str) -> tuple[bytes, bytes]:
+    """Return what a command writes; let go of it if it opened a pipe of the folder."""
+    patience = monotonic() + PATIENCE_S
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.communicate(stdin, SUSPICIOUS_S if top else PATIENCE_S)
+    pipes = list(_pipes(top)) if top else []
+    if pipes:
+        patience = monotonic() + WITH_PIPES_S
+    while monotonic() < patience:
+        for pipe in pipes:
+            _let_go(pipe)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=_POLL_S if pipes else patience - monotonic())
+    if pipes:
+        raise HistoryError(f"{named(pipes)} is a pipe, which git cannot read; remove it")
+    raise subprocess.TimeoutExpired(process.args, PATIENCE_S)
+
+
+def _pipes(top: str) -> Iterator[bytes]:
+    """Yield the pipes of a folder whose names git reads, such as `.gitignore`."""
+    folders = [os.fsencode(top)]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name.startswith(b".git") and stat.S_ISFIFO(
+                    entry.stat(follow_symlinks=False).st_mode
+                ):
+                    yield entry.path
+
+
+def _let_go(pipe: bytes) -> None:
+    """End the waiting of whoever opened a pipe to read it: it is empty."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
 
 
 def _failure(command: str, code: int, said: bytes) -> GitFailed:

@@ -21,7 +21,7 @@ from safetyd.core.messages.rollback import RollbackKind
 from safetyd.history import commit_reading, rollback_plan
 from safetyd.history.branch_commits import BranchCommits, BranchWork
 from safetyd.history.commit_writing import StatePaths
-from safetyd.history.file_restore import FileRestore, stored
+from safetyd.history.file_restore import FileRestore, may_write, stored
 from safetyd.history.git_process import Git, version_problem
 from safetyd.history.history_records import (
     Change,
@@ -179,8 +179,8 @@ class ProjectHistory:
             kept = work.keep(_found_before(order))
             restore = FileRestore(work.layout.top)
             planned = self._plan(work, kind, (kept, target), narrowed)
-            changes = [change for change in planned if restore.may_write(change.path)]
-            skipped = [change.path for change in planned if not restore.may_write(change.path)]
+            changes = [change for change in planned if may_write(change.path)]
+            skipped = [change.path for change in planned if not may_write(change.path)]
             made: CommitMade | None = None
             if changes or (kind == "hard" and kept != target):
                 self._check(work, restore, changes)

@@ -1,6 +1,7 @@
 """The history of a project knows who changed what: an agent, a human, or a rollback."""
 
 import json
+import os
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from tests.journeys.people import Listener, query
 
 pytestmark = pytest.mark.journey
 
-NAMES: Final = ("edited", "created", "shell", "undone", "robot", "newest")
+NAMES: Final = ("edited", "created", "shell", "undone", "robot", "newest", "planted")
 
 
 class Work:
@@ -176,3 +177,27 @@ def test_going_to_the_newest_commit_changes_nothing_and_is_no_rollback(work: Wor
     assert "use --revert" in said
     assert work.recorded("rolled_back", "newest") == []
     project.writes("n2", "two\n")  # nobody is paused
+
+
+def test_planted_names_do_not_take_the_way_back_away_and_are_listed(work: Work) -> None:
+    project = work.project("planted")
+    project.writes("l1", "good\n")
+    good = project.commits(1)[0]["commit"]
+    (project.root / "inner/.git/objects").mkdir(parents=True)
+    (project.root / "inner/.git/refs").mkdir()
+    (project.root / "inner/.git/HEAD").write_text("ref: refs/heads/main\n")
+    (project.root / "src").mkdir()
+    os.mkfifo(project.root / "src/.gitignore")
+    (project.root / ".GIT").touch()
+    (project.root / ".gitignore").write_text("hidden\n")
+    (project.root / "hidden").write_text("hidden\n")
+    project.writes("l2", "bad\n")
+    project.commits(2)
+
+    said = work.rollback(good, "--soft")
+
+    assert project.file.read_text() == "good\n"
+    left = said.split("Not in the history, so left as they are:\n")[1]
+    assert "  .GIT has a name that git does not take\n" in left
+    assert "  hidden " in left
+    assert "  inner/ is a repository of its own\n" in left

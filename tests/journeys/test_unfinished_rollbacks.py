@@ -130,3 +130,66 @@ def test_a_rollback_during_which_the_daemon_ends_is_noticed_at_once_and_shown_af
     assert daemon.safetyd(*command.split()[1:]).returncode == 0
     assert project.file.read_text() == "one\n"
     project.writes("p3", "three\n")  # nobody is paused any more
+
+
+def test_a_history_that_fails_is_shown_by_status_and_a_folder_that_became_a_link_by_doctor(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "shop").mkdir()
+    daemon = start_daemon(CONFIG + PROJECT.format(name="shop", root=tmp_path))
+    project = Project(daemon, tmp_path, "shop")
+    project.writes("p1", "one\n")
+    project.commits(1)
+    assert "All is well" in daemon.safetyd("status").stdout
+
+    project.root.rename(tmp_path / "elsewhere")
+    project.root.symlink_to(tmp_path / "elsewhere")
+    with Listener(daemon) as person:
+        project.writes("p2", "two\n")
+        person.hear("COMMIT_FAILED", project.agent)
+
+    status = daemon.safetyd("status").stdout
+    assert "All is well" not in status
+    assert f"NOT COMMITTED: project shop: {project.root} is a link now" in status
+    doctor = daemon.safetyd("doctor", "--config", str(daemon.config_path))
+    assert f"projects.shop.history: {project.root} is a link now" in doctor.stdout
+
+    project.root.unlink()
+    (tmp_path / "elsewhere").rename(project.root)
+    project.writes("p3", "three\n")
+    project.commits(2)
+    assert "All is well" in daemon.safetyd("status").stdout
+
+
+INNER: Final = """
+[projects.docs]
+root = "{root}/shop/docs"
+agents = ["writer"]
+"""
+
+
+def test_agents_of_a_project_within_are_paused_and_told_and_two_histories_are_refused(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "shop/docs").mkdir(parents=True)
+    config = CONFIG + PROJECT.format(name="shop", root=tmp_path) + INNER.format(root=tmp_path)
+    daemon = start_daemon(config)
+    project = Project(daemon, tmp_path, "shop")
+    project.writes("p1", "one\n", path="docs/intro")
+    first = project.commits(1)[0]["commit"]
+    project.writes("p2", "two\n", path="docs/intro")
+    project.commits(2)
+    with Listener(daemon) as person:
+        done = daemon.safetyd("rollback", first, "--soft", "--reason", "wrong way")
+        person.hear("AGENT_PAUSED", "writer")
+        told = person.hear("ROLLED_BACK", None)
+
+    assert done.returncode == 0, done.stderr
+    assert told["metadata"]["agents"] == "shop-coder writer"
+    written = daemon.config_path.read_text()
+    daemon.config_path.write_text(
+        written.replace('["writer"]\n', '["writer"]\nhistory = "shadow"\n')
+    )
+    refused = daemon.safetyd("config", "check", str(daemon.config_path))
+    assert refused.returncode != 0
+    assert "projects.shop.root and projects.docs.root overlap" in refused.stdout + refused.stderr

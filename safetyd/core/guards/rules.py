@@ -48,7 +48,8 @@ PROTECTED: Final = (
     *("**/.devcontainer/**",),
     # git, and what runs its hooks
     *("**/.git/hooks/**", "**/.git/config", "**/.git/config.worktree"),
-    *("**/.git/info/attributes", "**/.git/modules/**/hooks/**", "**/.git/modules/**/config"),
+    *("**/.git/info/attributes", "**/.git/info/exclude"),
+    *("**/.git/modules/**/hooks/**", "**/.git/modules/**/config"),
     *("**/.husky/**", "**/.githooks/**", "**/.gitconfig", "**/.config/git/**"),
     *("/etc/gitconfig", "**/lefthook.yml", "**/.pre-commit-config.yaml"),
     # what runs on servers that build

@@ -55,22 +55,23 @@
   document.addEventListener("htmx:afterSwap", title);
 
   // Where the stream is not to be had, the page is asked for instead.
-  const poll = async () => {
-    if (Date.now() - heard < FRESH_MS || document.hidden) return;
+  const poll = async (lost) => {
+    if ((!lost && Date.now() - heard < FRESH_MS) || document.hidden) return;
     const before = heard;
-    const signal = AbortSignal.timeout(POLL_MS - 1000); // what hangs must not take connections from STOP
+    const signal = AbortSignal.timeout?.(POLL_MS - 1000); // what hangs must not take connections from STOP
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (heard !== before) return; // the stream is back, and what it says is newer
       signedOut = answer.status === 401 || (answer.ok && !page.getElementById("bar"));
-      if (signedOut || !answer.ok) return;
+      if (signedOut || !answer.ok) throw new Error("not live");
       for (const part of page.querySelectorAll("#bar, #main")) put(part.id, part.innerHTML);
       fresh(POLL_MS + 1000);
     } catch { lasts = 0; /* it is grey */ }
   };
   setInterval(show, 500);
   setInterval(poll, POLL_MS);
+  document.addEventListener("safetyd:lost", poll);
 
   // What permits something needs what this origin alone keeps.
   document.addEventListener("htmx:configRequest", (event) => {

@@ -14,14 +14,14 @@
     answer.status === 401 ? "you are signed out" : said?.why || `the answer makes no sense (HTTP ${answer.status})`;
   const post = async (form) => {
     const body = new URLSearchParams(new FormData(form));
-    const signal = AbortSignal.timeout(ANSWERED_MS);
+    const signal = AbortSignal.timeout?.(ANSWERED_MS);
     const headers = { Accept: "application/json" };
     let answer, said;
     try {
       answer = await fetch("/stop", { method: "POST", body, headers, signal, keepalive: true });
-      said = await answer.json().catch((error) => { if (signal.aborted) throw error; });
+      said = await answer.json().catch((error) => { if (signal?.aborted) throw error; });
     } catch {
-      return signal.aborted ? `no answer came within ${ANSWERED_MS / 1000} s` : "safetyd cannot be reached";
+      return signal?.aborted ? `no answer came within ${ANSWERED_MS / 1000} s` : "safetyd cannot be reached";
     }
     if (!answer.ok || !said?.done) return problem(answer, said);
     say(said.said, "done");
@@ -29,9 +29,9 @@
     return "";
   };
   const send = async (form) => {
-    form.closest("details").open = false; // it would cover the note
+    form.parentElement?.removeAttribute("open"); // it would cover the note
     say("Stopping…", "");
-    const failure = await post(form);
+    const failure = await post(form).catch(String);
     if (failure) say(`NOT STOPPED: ${failure}. Type \`safetyd stop\` at a terminal.`, "failed");
   };
   const summary = (event) => event.target.closest?.("details.stop > summary");
@@ -48,7 +48,8 @@
     held = element;
     held.classList.add("held");
     fired = false;
-    timer = setTimeout(() => { end(); fired = true; send(formOf(element)); }, HELD_MS);
+    const form = formOf(element); // which is sent even if the bar changes meanwhile
+    timer = setTimeout(() => { end(); fired = true; send(form); }, HELD_MS);
   });
   document.addEventListener("pointermove", ({ clientX: x, clientY: y }) => {
     const box = held?.getBoundingClientRect();

@@ -18,6 +18,7 @@
     opened.addEventListener("open", () => { wait = RETRY_MS; });
     opened.addEventListener("message", (event) => { if (socket === opened) received(event); });
     opened.addEventListener("close", () => {
+      if (socket === opened) tell("safetyd:lost");
       setTimeout(() => { if (socket === opened) open(document.getElementById("room")); }, wait);
       wait = Math.min(2 * wait, RETRY_MOST_MS);
     });

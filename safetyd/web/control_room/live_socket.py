@@ -16,7 +16,7 @@ from safetyd.web.control_room.room_rendering import personal_bytes
 
 BEAT_S: Final = 1.0
 HEARTBEAT_S: Final = 20.0
-CLOSE_S: Final = 2.0
+CLOSE_S: Final = 0.1  # to send that it ends; a listener that stops does not read the reply
 MAX_HEARD_BYTES: Final = 1024
 
 

@@ -69,7 +69,7 @@ class Commands:
             if name not in scope.called:
                 self._function(name, [], None, scope.copy())
         defined = self._statements.defined
-        while unread := defined.keys() - self._entered:
+        while defined and (unread := defined.keys() - self._entered):
             for each in [each for each in defined if each in unread]:
                 function = defined[each]
                 inner = function.scope.copy()
@@ -119,9 +119,10 @@ class Commands:
 
     def run(self, command: Command, scope: Scope) -> Flow:
         found = len(self._trace.findings)
-        stdin = self._input(command, scope)
-        command = command._replace(stdin=stdin)
-        self._assign(command, scope)
+        if command.redirects:
+            command = command._replace(stdin=self._input(command, scope))
+        if command.assignments or not command.words or command.words[0].text in _DECLARING:
+            self._assign(command, scope)
         if not command.words:
             flow = command.stdin or NOTHING
         elif not command.assignments or command.words[0].text in _DECLARING:
@@ -129,7 +130,8 @@ class Commands:
         else:
             with scope.assigned(command.assignments):
                 flow = self._called(command, scope)
-        flow = self._redirect(command, flow, scope)
+        if command.redirects:
+            flow = self._redirect(command, flow, scope)
         if self._trace.is_top:
             self._trace.blanks += shape.blanks(command, self._trace.findings[found:], scope.project)
         return flow
@@ -141,10 +143,10 @@ class Commands:
     def _input(self, command: Command, scope: Scope) -> Flow | None:
         """Return what a command reads, after its redirections."""
         stdin = command.stdin
+        inv = self._invocation(command, scope)
         for redirect in command.redirects:
             if redirect.operator != "<" or redirect.descriptor not in {"", "0"}:
                 continue
-            inv = self._invocation(command, scope)
             inv.reads(redirect.target)
             where = scope.place(redirect.target.text)
             if not redirect.target.known:
@@ -159,6 +161,7 @@ class Commands:
 
     def _redirect(self, command: Command, flow: Flow, scope: Scope) -> Flow:
         """Say which files a command writes; what it prints is theirs then."""
+        inv = self._invocation(command, scope, ">")
         for redirect in command.redirects:
             target = redirect.target
             if redirect.operator not in _WRITING or not target.text:
@@ -167,7 +170,7 @@ class Commands:
                 continue
             where = scope.place(target.text)
             before = scope.files.get(where.path) if ">>" in redirect.operator else None
-            self._invocation(command, scope, ">").writes(target)
+            inv.writes(target)
             if redirect.descriptor in {"", "1", "&"}:
                 if where.kind != places.STREAM and target.fixed:
                     scope.files[where.path] = followed(before or NOTHING, flow)

@@ -17,6 +17,8 @@ PARTS: Final = {
     "assignments": ("X=1;", "ls"),
     "words": ("", "ls"),
     "redirections": ("> x ", "ls"),
+    "redirections between words": ("a > x b ", ""),
+    "input between words": ("a < x b ", ""),
     "comments": ("# c\n", "ls"),
     "here-documents": ("cat <<E\nx\nE\n", "ls"),
     "substitutions": ("$(ls)", ""),

@@ -96,7 +96,7 @@ def _names(node: Node) -> Iterator[str]:
     if node.type == "variable_assignment":
         yield _said(node.children[0]).partition("[")[0]
     elif node.type == "command":
-        words = _said(node).split()
+        words = _said(node).split() or [""]  # nothing but blanks of Unicode
         yield words[0]
         if words[0] in _READING:
             yield from _names_in(" ".join(words[1:]))

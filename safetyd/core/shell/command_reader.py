@@ -13,7 +13,7 @@ from safetyd.core.shell.programs import Row, digest, shipped
 from safetyd.core.shell.reading import REVERSIBILITY, Effect
 
 if TYPE_CHECKING:
-    from safetyd.core.shell.judge import Reading  # which imports a parser, so it is done late
+    from safetyd.core.shell.judge import Reading  # see CommandReader.__init__
 
 MAX_REMEMBERED: Final = 512
 
@@ -51,7 +51,14 @@ class CommandReader:
         how: ShellReading = "judge",
     ) -> None:
         self.kinds = kinds
-        self._table = None if how == "patterns" else shipped().with_rows(config.programs)
+        self._table = None
+        if how != "patterns":
+            # The parser and the readers are slow to import: here, so that only processes that read
+            # commands import them, and not during a decision.
+            from safetyd.core.shell.judge import read  # noqa: PLC0415
+
+            self._judge = read
+            self._table = shipped().with_rows(config.programs)
         self._projects = projects
         self._remembered: dict[tuple[str, str | None, str | None], Reading] = {}
 
@@ -95,9 +102,7 @@ class CommandReader:
         return replace(proposal, text=self.reading(proposal).shape)
 
     def _read(self, proposal: Proposal) -> "Reading":
-        from safetyd.core.shell.judge import read  # noqa: PLC0415 - the import of its parser is slow
-
         assert self._table is not None  # noqa: S101 - `reads` was asked first
         known = self._projects.get(proposal.project or "") or CheckedProject()
         project = project_of(known.root, proposal.cwd or "")
-        return read(proposal.text, self._table, project, known.checks)
+        return self._judge(proposal.text, self._table, project, known.checks)

@@ -1,6 +1,6 @@
 """One program on its way to be judged: what its reader may ask, and what it says it found."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from safetyd.core.shell import places
@@ -10,6 +10,8 @@ from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, PROJECT, Flow, Word, least_trusted
 
 MAX_NAME: Final = 60
+
+_UNKNOWN: Final = Flow(None, COMMAND)
 
 _OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
 
@@ -36,7 +38,7 @@ class Invocation:
         self.scope = scope
         self.runner = runner
         self.named = call.name  # with its verb, once that is known
-        self.output = Flow(None, COMMAND)
+        self.output = _UNKNOWN
         self._trace = trace
         self._said: str | None = None  # what findings share is made once
 
@@ -84,9 +86,11 @@ class Invocation:
 
     def reads(self, *words: Word) -> None:
         """Say that files are read; whether they are secret is not decided here."""
-        names = dict.fromkeys(name for word in words for name in _names_in(word.text))
-        touches = tuple(self._touch(name, Access.READ) for name in names)
-        if touches:
+        names: dict[str, None] = {}
+        for word in words:
+            _name_files(word.text, names)
+        if names:
+            touches = tuple([self._touch(name, Access.READ) for name in names])
             self.found(Effect.READ, "reads files", touches=touches)
 
     def writes(self, word: Word, what: str = "writes") -> None:
@@ -210,13 +214,13 @@ def _acting(words: Sequence[Word]) -> str:
     return " ".join([w.text for w in words if not (w.quoted and " " in w.text)])
 
 
-def _names_in(text: str) -> Iterator[str]:
-    """Yield what may be the name of a file in a word: `--file=x`, `@x` and `host:x` hold one."""
+def _name_files(text: str, names: dict[str, None]) -> None:
+    """Add what may be the name of a file in a word: `--file=x`, `@x` and `host:x` hold one."""
     if not text.startswith("-"):
-        yield text
+        names[text] = None
     for sign in "=@:":
         if sign in text:
-            yield text.rpartition(sign)[2]
+            names[text.rpartition(sign)[2]] = None
 
 
 def changed(flow: Flow) -> Flow:

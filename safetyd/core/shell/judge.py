@@ -16,6 +16,7 @@ from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.tree.syntax import Unreadable
 
 NOWHERE: Final = Project()
+_NONE: Final[frozenset[tuple[str, ...]]] = frozenset()
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -46,7 +47,7 @@ def read(
     trace = Trace(text)
     try:
         syntax.check(text)
-        declared = frozenset(tuple(check.split()) for check in checks)
+        declared = frozenset([tuple(check.split()) for check in checks]) if checks else _NONE
         Commands(table, READERS, trace, declared).read(text, Scope(project))
     except Unreadable as exc:
         trace.findings.append(_unreadable(text, str(exc)))

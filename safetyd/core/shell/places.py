@@ -97,13 +97,19 @@ def place(word: str, cwd: str | None, project: Project) -> Place:
         return Place(word, STREAM)
     if word.startswith(HOLE):
         return Place(word, UNKNOWN)
-    path = word if word[0] in "/~" else posixpath.join(cwd or "", word)
-    path = _normal(path)
+    path = _normal(word if word[0] in "/~" or not cwd else f"{cwd}/{word}")
     if path.startswith("//"):
         path = path[1:]
     if cwd is None and word[0] not in "/~":
         return Place(path, UNKNOWN)
     return Place(path, _kind(path, project))
+
+
+def lies_inside(path: str, project: Project) -> bool:
+    """Say whether the path of a place lies in the project."""
+    if not path or path == "-" or path.startswith(HOLE):
+        return False
+    return _kind(path, project) == INSIDE
 
 
 def _normal(path: str) -> str:

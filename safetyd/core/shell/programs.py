@@ -8,6 +8,7 @@ import functools
 import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
+from copy import copy
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Annotated, Final, Literal
@@ -114,13 +115,21 @@ class Program:
         self.uses = sorted(uses, key=lambda use: use.specific, reverse=True)
         self.by_options = [use for use in self.uses if not use.words]
         self.has_verbs = len(self.by_options) < len(self.uses)
-        firsts = {use.words[0] for use in self.uses if use.words and "*" not in use.words[0]}
-        self._by_verb = {first: self._beginning(first) for first in firsts}
-        self._otherwise = self._beginning("")
+        self._by_verb: dict[str, list[Use]] = {}
+        self._otherwise: list[Use] = []  # those that may fit any verb
+        for use in self.uses:
+            if use.words and "*" not in use.words[0]:
+                self._by_verb.setdefault(use.words[0], list(self._otherwise)).append(use)
+            else:
+                self._otherwise.append(use)
+                for uses in self._by_verb.values():
+                    uses.append(use)
 
-    def _beginning(self, first: str) -> list[Use]:
-        uses = self.uses
-        return [u for u in uses if not u.words or u.words[0] == first or "*" in u.words[0]]
+    def named(self, name: str) -> "Program":
+        """Return the same program by another name."""
+        other = copy(self)
+        other.name = name
+        return other
 
     def uses_of(self, verb: str) -> list[Use]:
         """Return the uses that may fit a verb, the most specific first."""
@@ -135,26 +144,29 @@ class Program:
 class Table:
     """All programs that are known."""
 
-    def __init__(self, rows: Mapping[str, Row], lists: Mapping[str, frozenset[str]]) -> None:
-        self._rows = rows
-        self._programs: dict[str, Program] = {}  # those that were looked for: the rest may wait
+    def __init__(
+        self, programs: Mapping[str, Program], lists: Mapping[str, frozenset[str]]
+    ) -> None:
+        self._programs = programs
         self.lists = lists
 
     def find(self, name: str) -> Program | None:
-        return self._programs.get(name) or self._made(_known_as(name, self._rows))
+        """Return a program: `python3.12` and `clang-format-18` are listed without a version."""
+        if found := self._programs.get(name):
+            return found
+        if found := self._programs.get(name.rstrip("0123456789.").rstrip("-")):
+            return found
+        # By letters that only look so.
+        return self._programs.get(OWN_PROGRAM) if normalised(name) == OWN_PROGRAM else None
 
     def names(self) -> list[str]:
-        return sorted(self._rows)
+        return sorted(self._programs)
 
     def with_rows(self, rows: Mapping[str, Row]) -> "Table":
-        return Table({**self._rows, **rows}, self.lists) if rows else self
-
-    def _made(self, name: str | None) -> Program | None:
-        if name is None:
-            return None
-        made = self._programs.get(name) or Program(name, self._rows[name])
-        self._programs[name] = made
-        return made
+        if not rows:
+            return self
+        added = {name: Program(name, row) for name, row in rows.items()}
+        return Table({**self._programs, **added}, self.lists)
 
 
 class ShippedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,8 +183,11 @@ class Shipped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def shipped() -> Table:
     """Return the table that safetyd comes with."""
     shipped = shipped_rows()
-    rows = {name: row for row in shipped.programs for name in row.names}
-    return Table(rows, {name: frozenset(listed) for name, listed in shipped.lists.items()})
+    programs: dict[str, Program] = {}
+    for row in shipped.programs:
+        made = Program(row.names[0], row)
+        programs |= {name: made.named(name) for name in row.names}
+    return Table(programs, {name: frozenset(listed) for name, listed in shipped.lists.items()})
 
 
 @functools.cache
@@ -222,12 +237,3 @@ def _uses(row: Row, effect: Effect) -> Iterator[Use]:
 
 def matches(pattern: str, word: str) -> bool:
     return pattern == word or ("*" in pattern and fnmatchcase(word, pattern))
-
-
-def _known_as(name: str, rows: Mapping[str, Row]) -> str | None:
-    """Return the name in the table: `python3.12` and `clang-format-18` stand there without one."""
-    bare = name.rstrip("0123456789.").rstrip("-")
-    if name in rows or bare in rows:
-        return name if name in rows else bare
-    # By letters that only look so.
-    return OWN_PROGRAM if normalised(name) == OWN_PROGRAM else None

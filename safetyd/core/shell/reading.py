@@ -25,16 +25,10 @@ class Effect(enum.StrEnum):
 
     __hash__ = str.__hash__
 
-    @property
-    def passes(self) -> bool:
-        return self is Effect.READ or self is Effect.WORK
+    def __init__(self, name: str) -> None:
+        self.passes = name in {"read", "work"}
+        self.rank = len(type(self).__members__)  # of those before it
 
-    @property
-    def rank(self) -> int:
-        return _RANK[self]
-
-
-_RANK: Final = {effect: rank for rank, effect in enumerate(Effect)}
 
 REVERSIBILITY: Final[dict[Effect, Reversibility]] = {
     Effect.READ: "read_only",

@@ -20,6 +20,7 @@ WHY: Final = {
     Effect.SECRETS: "shows secrets",
 }
 
+_UNKNOWN: Final = Flow(None, COMMAND)
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # Programs that read a file as others run it.
 _UNREAD: Final = (".jsx", ".tsx", ".vue", ".svelte")  # languages that nobody reads here
@@ -181,9 +182,15 @@ def _runs_elsewhere(inv: Invocation, verbs: int) -> None:
 
 def printed(inv: Invocation) -> Flow:
     """Return what a program prints, by its row."""
+    if inv.stdin is None and not inv.scope.files and not inv.call.program.row.output:
+        return _UNKNOWN
+    return _printed(inv)
+
+
+def _printed(inv: Invocation) -> Flow:
     call, row = inv.call, inv.call.program.row
-    given = inv.stdin
-    held = [inv.scope.files.get(inv.scope.place(word.text).path) for word in call.arguments]
+    given, files = inv.stdin, inv.scope.files
+    held = [files.get(inv.scope.place(word.text).path) for word in call.arguments if files]
     flows = [flow for flow in (given, *held) if flow is not None]
     origins = [COMMAND, *(flow.origin for flow in flows)]
     if row.output == "network":

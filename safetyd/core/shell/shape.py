@@ -41,15 +41,22 @@ def blanks(command: Command, found: Sequence[Finding], project: Project) -> Iter
     """Yield what may differ in a simple command that stands in the text itself."""
     if not command.words or not all(finding.effect in _OPEN for finding in found):
         return
-    touches = [touch for finding in found for touch in finding.touches]
-    if any(touch.access is Access.DELETE for touch in touches):
+    if len(command.words) == 1:
         return
-    known = all(finding.passes for finding in found)
-    files = {touch.given: touch.path for touch in touches}
+    files: dict[str, str] = {}
+    known = True
+    for finding in found:
+        known = known and finding.passes
+        for touch in finding.touches:
+            if touch.access is Access.DELETE:
+                return
+            files[touch.given] = touch.path
+    first, second = command.words[:2]
+    commits = first.text == "git" and second.text in _OF_MESSAGES
     before = ""
     for word in command.words[1:]:
         if word.inner >= 0 and (
-            kind := _message(word, before, command)
+            kind := (MESSAGE if commits and before in _MESSAGES and word.quoted else "")
             or _number(word, known=known)
             or _path(word, files.get(word.text), project)
         ):
@@ -59,6 +66,8 @@ def blanks(command: Command, found: Sequence[Finding], project: Project) -> Iter
 
 def filled(text: str, listed: Sequence[Blank]) -> str:
     """Return a text with its blanks."""
+    if not listed and text.isascii():
+        return text
     written, at, parts = text.encode("utf-8", "replace"), 0, list[str]()
     for blank in sorted(set(listed)):
         if blank.start < at:
@@ -81,12 +90,6 @@ def pattern(shape: str) -> str:
     return f"(?-i)^{''.join(_PATTERNS.get(part) or literally(part) for part in parts)}$"
 
 
-def _message(word: Word, before: str, command: Command) -> str:
-    first, second = (*(word.text for word in command.words[:2]), "")[:2]
-    commits = first == "git" and second in _OF_MESSAGES
-    return MESSAGE if commits and before in _MESSAGES and word.quoted else ""
-
-
 def _number(word: Word, *, known: bool) -> str:
     return NUMBER if known and word.text.isascii() and word.text.isdecimal() else ""
 
@@ -94,7 +97,7 @@ def _number(word: Word, *, known: bool) -> str:
 def _path(word: Word, path: str | None, project: Project) -> str:
     """Say whether a word is a file of the project, and plainly no other thing."""
     text = word.text
-    if path is None or word.quoted or not word.fixed or set(text) & _OTHER:
+    if path is None or word.quoted or not word.fixed or not _OTHER.isdisjoint(text):
         return ""
     plain = "/" in text or "." in text[1:]
-    return PATH if plain and places.place(path, "", project).kind == places.INSIDE else ""
+    return PATH if plain and places.lies_inside(path, project) else ""

@@ -63,8 +63,9 @@ class Statements:
         at, words = 0, []
         for word in given:
             at = text.index(word, at)
-            words.append(Word(word, at, at + len(word), inner=at))
-            at += len(word)
+            end = at + len(word)
+            words.append(Word(word, at, end, KNOWN, False, False, at))  # noqa: FBT003 - it is quicker
+            at = end
         self._trace.count()
         return self._run(Command(words, [], [], stdin, words[0].start, at), scope)
 

@@ -61,7 +61,7 @@ def test_what_stops_says_why(text: str, why: str) -> None:
             "trap 'ls' EXIT; X=1",
         ),
         *("case x in a) ls ;; esac", 'echo "\\$x"', "ls -la # all", "env", "env A=1", "echo ''"),
-        *("echo {é,ÿ} {a日,b}", "echo '日本' 東京"),
+        *("echo {é,ÿ} {a日,b}", "echo '日本' 東京", f"echo '{'日本' * 200}'"),
     ],
 )
 def test_what_works_in_the_project_passes(text: str) -> None:

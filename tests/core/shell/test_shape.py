@@ -41,6 +41,7 @@ def shape(text: str, root: str = "") -> str:
         ("gh pr create -m 'a b'", "gh pr create -m 'a b'"),
         ("sh -c 'acmectl lint src/a.py'", "sh -c 'acmectl lint src/a.py'"),
         ("acmectl lint 'src", "acmectl lint 'src"),
+        ("cat ./-", "cat ./-"),
     ],
 )
 def test_a_command_has_this_shape(command: str, words: str) -> None:

@@ -67,6 +67,7 @@ from safetyd.core.events.request_events import (
     Cancelled,
     Claimed,
     Deferred,
+    DenialLifted,
     EscalationDenied,
     Expired,
     Granted,
@@ -189,6 +190,7 @@ def _of_people() -> Iterator[Event]:
     yield Cancelled(by="alice", via="cli", **about)
     yield Superseded(agent="a", by_id="p2", **about)
     yield Deferred(by="alice", until=at(2), **about)
+    yield DenialLifted(agent="a", by="alice", **about)
     yield Claimed(agent="a", id="p1", claimant="worker-1", **about)
     yield Lapsed(request_ids=("req_1",), **when)
     yield EscalationDenied(agent="a", source="anomaly", why="denied", **about)

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from safetyd.core.events.decision_events import Asking, Decided, Proposed, Using
 from safetyd.core.messages.decision import Decision, Opinion
-from safetyd.core.messages.verdict import ALLOWED, Severity, Verdict, strictest
+from safetyd.core.messages.verdict import ALLOWED, Cause, Severity, Verdict, strictest
 
 MAX_ANSWERS: Final = 100_000
 GENERATION: Final = 2_000
@@ -25,10 +25,14 @@ _MESSAGES: Final = {
     ),
     Severity.BLOCK: "This is not permitted. Do not act and do not try another way.",
 }
-_LOOP: Final = (
-    "You have done this before in the same state. Do not do it again: try something that you have "
-    "not tried yet, or say that you are stuck."
-)
+DENIED: Final = "A person said no. Do not act and do not try another way."
+_BY_CAUSE: Final[dict[Cause, str]] = {
+    "loop": (
+        "You have done this before in the same state. Do not do it again: try something that you "
+        "have not tried yet, or say that you are stuck."
+    ),
+    "human_denied": DENIED,
+}
 
 _decode_generations = msgspec.msgpack.Decoder(list[bytes]).decode
 _decode_answers = msgspec.msgpack.Decoder(list[Decision]).decode
@@ -136,7 +140,7 @@ class DecisionCache:
             reversibility=decided.reversibility,
             retry_after_s=headline.retry_after_s,
             limit_id=headline.limit_id,
-            agent_message=_LOOP if headline.cause == "loop" else _MESSAGES[decided.decision],
+            agent_message=_BY_CAUSE.get(headline.cause) or _MESSAGES[decided.decision],
             digest=decided.digest,
             expires_at=expires_at,
             mode=self._mode,

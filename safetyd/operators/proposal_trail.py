@@ -18,6 +18,7 @@ from safetyd.core.events.request_events import (
     Cancelled,
     Claimed,
     Deferred,
+    DenialLifted,
     Expired,
     GrantUsed,
     Lapsed,
@@ -38,6 +39,7 @@ StepKind = Literal[
     "told",
     "not_told",
     "deferred",
+    "lifted",
     "answered",
     "held_back",
     "cancelled",
@@ -178,6 +180,8 @@ class Trail:
                 part = not self._requests.isdisjoint(event.request_ids)
             case Answered() | Released() | Cancelled() | Deferred() | Superseded() | Claimed():
                 part = event.request_id in self._requests
+            case DenialLifted():
+                part = event.request_id in self._requests
         return part
 
     def _is_of(self, agent: str | None, id_: str | None) -> bool:
@@ -252,6 +256,8 @@ def _of_request(event: Event) -> Step | None:
             step = _step(event, "held_back", text=strictest(event.verdicts).rule)
         case Deferred():
             step = _step(event, "deferred", by=event.by, text=event.until.isoformat())
+        case DenialLifted():
+            step = _step(event, "lifted", by=event.by)
         case Cancelled():
             step = _step(event, "cancelled", by=event.by, via=event.via, text=event.reason)
         case Superseded():

@@ -17,7 +17,7 @@ from safetyd.core.approvals.request import MAX_ASKED_S, Request, State
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
-from safetyd.core.events.request_events import Cancelled, Deferred, Granted
+from safetyd.core.events.request_events import Cancelled, Deferred, DenialLifted, Granted
 from safetyd.core.messages.verdict import strictest
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.grant_commands import RequestGrantTerms, from_request
@@ -50,6 +50,7 @@ class ApproveCommand(msgspec.Struct, kw_only=True):
 class DenyCommand(msgspec.Struct, kw_only=True):
     ids: Ids
     reason: Words = ""
+    once: bool = False  # the agent may ask for the same again; lifts a denial of before
     via: Via = "cli"
 
 
@@ -193,6 +194,10 @@ class Review:
                     at=at, t=t, request_id=request.id, by=self._by, via=command.via
                 )
                 return ended(request, moment) or cancelled
+            case DenyCommand(once=True) if request.denied_until is not None:
+                return DenialLifted(
+                    at=at, t=t, request_id=request.id, agent=request.agent, by=self._by
+                )
             case _:
                 ways, waits = engine.approve_via(request), self._waits(request)
                 return taken(request, _given(command, self._by), moment, ways, waits=waits)
@@ -219,7 +224,8 @@ def _given(command: ApproveCommand | DenyCommand, by: str) -> Given:
     if isinstance(command, ApproveCommand):
         words, digest = command.message, command.digest
         return Given(answer="approved", by=by, via=command.via, words=words, digest=digest)
-    return Given(answer="denied", by=by, via=command.via, words=command.reason)
+    words, once = command.reason, command.once
+    return Given(answer="denied", by=by, via=command.via, words=words, once=once)
 
 
 def _refusal(request: Request, why: NotTaken | str) -> ReviewResult:

@@ -251,3 +251,39 @@ def test_hundreds_are_answered_at_once_though_no_batch_could_hold_them(
         assert asker.propose("again", text="git push 299")["cause"] == "human_approved"
     assert len([e for e in events(daemon.data_dir) if isinstance(e, Answered)]) == len(ids)
     assert_verifies(daemon)
+
+
+def test_a_denial_is_remembered_for_the_same_action_until_it_is_lifted(
+    start_daemon: StartDaemon,
+) -> None:
+    daemon = start_daemon(UNLIMITED)
+    with Asker(daemon) as asker:
+        asked = asker.propose("p1")
+        review(daemon, "deny", asked["request_id"], reason="not on a Friday")
+        again = asker.propose("p2", rationale="please")
+        assert (again["decision"], again["cause"]) == ("block", "human_denied")
+        assert "not on a Friday" in again["reason"]
+        assert again["status"] == "final"
+        other = asker.propose("p3", text="git push origin other")
+        assert other["status"] == "pending", "it is another action"
+
+    killed(daemon)
+
+    with Asker(daemon) as asker:
+        assert asker.propose("p4")["cause"] == "human_denied"
+        assert len(waiting(daemon)) == 1
+        explained = daemon.safetyd("explain", "p4").stdout
+        assert "not on a Friday" in explained
+        assert asked["request_id"] in explained
+        assert "denied without asking until" in daemon.safetyd("show", asked["request_id"]).stdout
+
+        lifted = daemon.safetyd("deny", asked["request_id"], "--once")
+        assert lifted.returncode == 0, lifted.stderr
+        third = asker.propose("p5")
+        assert third["status"] == "pending"
+        assert daemon.safetyd("deny", third["request_id"], "--once").returncode == 0
+        fourth = asker.propose("p6")
+        assert fourth["status"] == "pending"
+        review(daemon, "approve", fourth["request_id"])
+        assert asker.propose("p7")["decision"] == "allow"
+    assert_verifies(daemon)

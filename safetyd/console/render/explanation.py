@@ -31,6 +31,7 @@ _STEPS: Final = {
     "told": "a message went",
     "not_told": "no message went",
     "deferred": "put off",
+    "lifted": "denial lifted",
     "answered": "answered",
     "held_back": "held back after the answer",
     "cancelled": "withdrawn",

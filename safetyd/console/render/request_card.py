@@ -154,6 +154,9 @@ def _end(view: Row) -> Iterator[str]:
         yield f"The approval was used by {plain(view['used'])}."
     elif view["valid_until"]:
         yield f"The approval may be used once, until {when(view['valid_until'])}."
+    elif view.get("denied_until"):
+        yield f"The same is denied without asking until {when(view['denied_until'])}."
+        yield f"`safetyd deny {plain(view['id'])} --once` lets the agent ask again."
 
 
 def _text(facts: RequestFacts) -> AgentWords:

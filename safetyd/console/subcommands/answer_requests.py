@@ -89,18 +89,24 @@ def approve(  # noqa: PLR0913
 @click.option("--agent", metavar="A", help="All that this agent asks, after showing how much.")
 @click.option("--yes", is_flag=True, help="Deny all of an agent without asking you.")
 @click.option("--reason", default="", help="Why; the agent is told.")
+@click.option("--once", is_flag=True, help="Let the agent ask for the same again at once.")
 @json_option
 @reaches_daemon
-def deny(
+def deny(  # noqa: PLR0913
     location: Location,
     ids: Sequence[str],
     agent: str | None,
     reason: str,
     *,
     yes: bool,
+    once: bool,
     as_json: bool,
 ) -> int:
-    """Say no. What was asked does not happen."""
+    """Say no. What was asked does not happen.
+
+    For a day the same action is denied without asking you. With --once the agent may ask for it
+    again; after a denial, `safetyd deny ID --once` lifts it.
+    """
     if bool(ids) is (agent is not None):
         raise WrongUsage("give the IDs of requests, or all of an agent with --agent")
     if agent is not None:
@@ -109,8 +115,9 @@ def deny(
         if not rows or not (yes or _confirmed(len(rows))):
             return BLOCKED if rows else 0
         ids = [row["id"] for row in rows]
-    fields = {"ids": ids, "reason": reason}
-    return _answer(location, "deny", fields, lambda _: "denied", as_json=as_json)
+    fields = {"ids": ids, "reason": reason, "once": once}
+    said = "denied, once" if once else "denied; the same is denied for a day without asking"
+    return _answer(location, "deny", fields, lambda _: said, as_json=as_json)
 
 
 @click.command()

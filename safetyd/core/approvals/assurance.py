@@ -36,6 +36,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     assurance: str = ""
     delivery: str = ""
     peer: str = ""
+    once: bool = False  # a denial that is not remembered
 
 
 class NotTaken(NamedTuple):
@@ -76,6 +77,7 @@ def taken(
         assurance=given.assurance,
         delivery=given.delivery,
         peer=given.peer,
+        once=given.once,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from safetyd.core.approvals.request import Request, State
+from safetyd.core.decision_cache import DENIED
 from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import Released
 from safetyd.core.messages.decision import Decision
@@ -19,7 +20,7 @@ CAUSES: Final[dict[State, Cause]] = {
 }
 _MESSAGES: Final[dict[State, str]] = {
     "approved": "A person approved this, once.",
-    "denied": "A person said no. Do not act and do not try another way.",
+    "denied": DENIED,
     "expired": (
         "Nobody answered in time, which is neither a yes nor a no. Do not act; you may ask again."
     ),

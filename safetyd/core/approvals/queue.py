@@ -32,6 +32,7 @@ from safetyd.core.events.request_events import (
     Cancelled,
     Claimed,
     Deferred,
+    DenialLifted,
     Dropped,
     EscalationDenied,
     Expired,
@@ -63,6 +64,7 @@ class Approvals(Actor):
             on(Paused, self._paused),
             on(Unpaused, self._unpaused),
             on(Deferred, self._deferred),
+            on(DenialLifted, self._lifted),
             on(Expired, self._expired),
             on(Cancelled, self._cancelled),
             on(Superseded, self._superseded),
@@ -120,6 +122,11 @@ class Approvals(Actor):
         """Return the open request that asks for all that a proposal would do."""
         found = self._index.same_action(proposed.agent, action)
         return next((r for r in found if r.pending and r.covers(action, proposed)), None)
+
+    def denied(self, proposed: Proposed, action: bytes) -> Request | None:
+        """Return the denial that answers a proposal, if a person denied the same within a day."""
+        last = self._index.last_answer(proposed.agent, action)
+        return last if last is not None and last.denies(proposed) else None
 
     def save(self) -> Callable[[], bytes]:
         return self._index.save()
@@ -185,7 +192,7 @@ class Approvals(Actor):
             ends = {"valid_until": until, "ends_t": steady(until, event)}
             request = self._change(request, state="approved", answer=answer, **ends)
             return self._approved(event, request)
-        request = self._change(request, state="denied", answer=answer)
+        request = self._change(request, state="denied", answer=answer, once=event.once)
         return (_dropped(event, request), *_stays(event, request))
 
     def _approved(self, event: Answered, request: Request) -> Sequence[Event]:
@@ -248,6 +255,11 @@ class Approvals(Actor):
             deadline += longer
             ends_t = None if ends_t is None else ends_t + longer.total_seconds()
         self._change(request, deadline=deadline, ends_t=ends_t, until=event.until)
+
+    def _lifted(self, event: DenialLifted) -> None:
+        request = self._index.find(event.request_id)
+        if request is not None and request.state == "denied":
+            self._change(request, once=True)
 
     def _expired(self, event: Expired) -> Sequence[Event]:
         answer = Answer(by="safetyd", via="time", at=event.at)

@@ -30,6 +30,7 @@ UNPAUSE: Final = "unpause"  # what people are asked when an anomaly paused an ag
 MAX_JOINED: Final = 64  # ids of repeats that are told the end; of more only the number is known
 URGENT_WAIT_S: Final = 900.0
 MAX_ASKED_S: Final = 30 * 86_400.0
+DENIED_FOR: Final = timedelta(days=1)  # the same action is not asked for again
 
 Minutes = Annotated[float, Meta(ge=0, le=525_600)]
 Pending = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -95,6 +96,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     ends_t: float | None = None  # the steady second at which its time is over
     opened: str = ""  # the id that asked first, if another proposal has taken it over
     change: KeptChange | None = None  # what the action changed, if that was committed
+    once: bool = False  # denied: the agent may ask for the same again
 
     @property
     def agent(self) -> str:
@@ -170,6 +172,24 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
             said = event.answer, event.by, event.via
             return said == (self.state, answer.by, answer.via)
         return self.state == _ENDS.get(type(event))
+
+    @property
+    def denied_until(self) -> datetime | None:
+        """Until when the same action is denied without asking, if it is.
+
+        A denial of more money, or of an end to a pause, says nothing of the action.
+        """
+        if self.state != "denied" or self.answer is None or self.once or self.pauses:
+            return None
+        return self.answer.at + DENIED_FOR
+
+    def denies(self, proposed: Proposed) -> bool:
+        """Say whether a proposal of the same action is denied: one that costs less is not."""
+        until, asked = self.denied_until, self.asked
+        if until is None or not until - 2 * DENIED_FOR < proposed.at < until:
+            return False
+        same = asked.keyless == proposed.keyless
+        return same and no_dearer(proposed.proposal, asked.proposal)
 
     def covers(self, action: bytes, proposed: Proposed) -> bool:
         """Say whether a proposal is what the person saw, or was asked to permit beforehand."""

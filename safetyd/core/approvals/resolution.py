@@ -100,6 +100,9 @@ class RequestResolution:
         known = self._approvals.joinable(proposed, action)
         if known is not None:
             return Involved(verdicts, _joining(known, proposed, self._deadline(proposed)))
+        denied = self._approvals.denied(proposed, action)
+        if denied is not None:
+            return Involved((*verdicts, _denial(denied)))
         return self._ask(proposed, kind, verdicts, request_id(proposed.agent, proposed.id, seq))
 
     def _ask(
@@ -183,6 +186,22 @@ def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, .
         verdict
         for verdict in verdicts
         if verdict.decision is not ASK or not {verdict.rule, *verdict.also} <= shown
+    )
+
+
+def _denial(denied: Request) -> Verdict:
+    """Return what a person said of the same action before."""
+    answer = denied.answer
+    if answer is None:
+        raise AssertionError("only what was answered can be denied")
+    words = f": {answer.words}" if answer.words else ""
+    return Verdict(
+        "approvals",
+        BLOCK,
+        "approvals.denied",
+        f"{answer.by} denied the same at {answer.at:%H:%M}Z ({denied.id}){words}",
+        cause="human_denied",
+        remedy=f"once an operator approves it again, after `safetyd deny {denied.id} --once`",
     )
 
 

@@ -67,6 +67,7 @@ from safetyd.core.events.request_events import (
     Cancelled,
     Claimed,
     Deferred,
+    DenialLifted,
     EscalationDenied,
     Expired,
     Granted,
@@ -110,6 +111,7 @@ AnyEvent = (
     | Cancelled
     | Claimed
     | Deferred
+    | DenialLifted
     | Expired
     | Lapsed
     | Released

@@ -30,6 +30,7 @@ class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
     assurance: str = ""  # by link: what showed that it is this person: button, code or device
     delivery: str = ""  # the message that the link or code was in
     peer: str = ""  # the address and browser that it came from
+    once: bool = False  # denied: the agent may ask for the same again at once
 
 
 class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
@@ -86,6 +87,14 @@ class Deferred(Event, kw_only=True, tag="deferred"):
     request_id: str
     by: str
     until: datetime
+
+
+class DenialLifted(Event, kw_only=True, tag="denial_lifted"):
+    """A person lets an agent ask again for what was denied."""
+
+    request_id: str
+    agent: str
+    by: str
 
 
 class Claimed(Event, kw_only=True, tag="claimed"):

@@ -24,6 +24,7 @@ from safetyd.core.events.request_events import (
     Cancelled,
     Claimed,
     Deferred,
+    DenialLifted,
     Granted,
     Superseded,
 )
@@ -74,6 +75,7 @@ class Simulation:
                 _of(Answered, self._answered),
                 _of(Cancelled, self._ended),
                 _of(Deferred, self._ended),
+                _of(DenialLifted, self._lifted),
                 _of(Claimed, self._claimed),
                 _of(Granted, self._granted),
                 _of(Told, self._told),
@@ -186,6 +188,7 @@ class Simulation:
             assurance=past.assurance,
             delivery=past.delivery and self._deliveries.find(past.delivery),
             peer=past.peer,
+            once=past.once,
         )
         ways = self._engine.approve_via(request)
         answer = taken(request, given, moment, ways, waits=past.waits)
@@ -300,6 +303,12 @@ class Simulation:
     def _ended(self, event: Cancelled | Deferred) -> Event | None:
         request = self._answers.find(event.request_id)
         if request is None or not request.pending:
+            return None
+        return msgspec.structs.replace(event, request_id=request.id)
+
+    def _lifted(self, event: DenialLifted) -> Event | None:
+        request = self._answers.find(event.request_id)
+        if request is None or request.state != "denied":
             return None
         return msgspec.structs.replace(event, request_id=request.id)
 

@@ -131,6 +131,7 @@ class RequestCard(RequestRow, frozen=True, kw_only=True):
     resolved: tuple[str, ...]  # where its paths lead, if elsewhere than they say
     answer: Answer | None
     valid_until: datetime | None
+    denied_until: datetime | None  # the same action is denied without asking
     used: str
     claimant: str | None
     before: tuple[RequestEnded, ...]
@@ -197,6 +198,7 @@ def card(engine: Engine, moment: Moment, known: Request) -> RequestCard:
         resolved=asked.resolved,
         answer=known.answer,
         valid_until=known.valid_until,
+        denied_until=known.denied_until,
         used=known.used,
         claimant=known.claimant,
         before=tuple(map(_ended, _same_kind(engine, known))),

@@ -16,6 +16,7 @@ from safetyd.core.events.request_events import (
     Allowed,
     Cancelled,
     Deferred,
+    DenialLifted,
     Dropped,
     Expired,
     Lapsed,
@@ -645,3 +646,52 @@ def test_who_waited_for_the_approval_has_its_change_kept_too() -> None:
     queue.happens(committed(6))
 
     assert queue.request(asked.request_id).change == KeptChange("shop", "4f2a")
+
+
+def denied(queue: QueueStory, t: float = 0, **fields: Any) -> str:
+    request_id = queue.asks(t, **fields).request_id or ""
+    queue.answers(t + 1, request_id, "denied")
+    return request_id
+
+
+@pytest.mark.parametrize(
+    ("t", "fields"),
+    [
+        (DAY_S + 1, {}),
+        (2, {"cost_usd": 3.0}),
+        (2, {"keyless": True}),
+        (2, {"agent": "ops"}),
+    ],
+    ids=["a day later", "at a lower price", "by a namesake without a key", "by another agent"],
+)
+def test_a_denial_answers_nothing_else(t: float, fields: dict[str, Any]) -> None:
+    queue = QueueStory()
+    denied(queue, cost_usd=5.0)
+    assert queue.asks(min(t, DAY_S), "again", cost_usd=5.0).cause == "human_denied"
+
+    assert queue.asks(t, "p2", **{"cost_usd": 5.0, **fields}).status == "pending"
+
+
+def test_a_dearer_repeat_of_what_was_denied_is_denied() -> None:
+    queue = QueueStory()
+    denied(queue, cost_usd=5.0)
+
+    assert queue.asks(2, "p2", cost_usd=6.0).cause == "human_denied"
+
+
+def test_an_approval_takes_the_place_of_an_older_denial() -> None:
+    queue = QueueStory()
+    denied(queue, cost_usd=5.0)
+    cheaper = queue.asks(2, "p2", cost_usd=3.0)
+    queue.answers(3, cheaper.request_id, "approved")
+
+    assert queue.asks(4, "p3", cost_usd=5.0).status == "pending"
+
+
+def test_a_denial_that_was_lifted_or_is_unknown_is_not_lifted_again() -> None:
+    queue = QueueStory()
+    request_id = denied(queue)
+    for known in (request_id, request_id, "req_unknown"):
+        queue.happens(DenialLifted(at=at(2), t=2.0, request_id=known, agent="code", by="alice"))
+
+    assert queue.asks(3, "p2").status == "pending"

@@ -30,6 +30,7 @@ CAUSES = {
     *("SafeModeEntered", "SafeModeExited", "BudgetRaised", "PersonSeen", "Forgotten"),
     *("KeysChanged", "Configured", "ConfigRejected", "ClockStepped", "AuditRecovered"),
     *("DiskMoved", "Answered", "Cancelled", "Claimed", "Deferred", "Granted", "GrantRevoked"),
+    "DenialLifted",
     *("Told", "NotTold", "Unparked", "ChannelMoved", "Announced", "LinkRevoked"),
     *("Committed", "CommitFailed", "RolledBack", "RollbackFailed", "SnapshotTaken"),
     *("SnapshotMissed", "WeekArchived", "ArchiveFailed", "BackupMade"),

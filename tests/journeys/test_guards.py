@@ -396,3 +396,16 @@ def test_what_people_hear_is_in_the_audit_log_whose_every_line_fits_the_schema(
     [kept] = [line for line in lines if line.get("id") == heard["id"]]
     assert {name: kept[name] for name in heard} == heard
     assert_verifies(daemon)
+
+
+def test_edits_with_different_diffs_in_one_window_are_no_loop(agents: Agents) -> None:
+    editor = agents("editor")
+
+    def edits(diff: str) -> Decision:
+        seen = {"window_title": "app.py - Editor", "app_name": "Editor"}
+        return editor.propose(
+            "edit_file", paths=["app.py"], context={"diff": diff}, observation=seen
+        )
+
+    assert all(edits(f"-{n}\n+{n + 1}\n").allowed for n in range(6))
+    assert [edits("-5\n+6\n").cause for _ in range(2)][-1] == "loop"

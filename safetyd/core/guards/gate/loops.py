@@ -6,7 +6,8 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from safetyd.core.messages.proposal import Observation, Proposal, Target
+from safetyd.core.messages.binding import diff_of
+from safetyd.core.messages.proposal import Observation, Proposal
 
 # Per agent: the episodes that may be live, as many sessions that have none, and the implicit one.
 MAX_EPISODES: Final = 129
@@ -116,7 +117,7 @@ def visit_of(agent: str, kind: str, proposal: Proposal, text: str) -> Visit | No
     state = state_hash(proposal.observation) if proposal.observation else ""
     if not state:
         return None
-    signature = _signature(state, kind, proposal.target, text)
+    signature = _signature(state, kind, text, proposal)
     session = proposal.session or None
     episode = _session_key(session)
     if proposal.episode is not None:
@@ -132,8 +133,13 @@ def state_hash(observation: Observation) -> str:
     return _short_hash("|".join(parts).encode("utf-8", "replace")) if any(parts) else ""
 
 
-def _signature(state: str, kind: str, target: Target | None, text: str) -> str:
-    return _short_hash(_encode((state, kind, target, text)))
+def _signature(state: str, kind: str, text: str, proposal: Proposal) -> str:
+    """Name what is tried; another change of files, or of other files, is something new."""
+    done = (state, kind, proposal.target, text)
+    diff = None if proposal.context is None else diff_of(proposal)
+    if diff is None and not proposal.paths:
+        return _short_hash(_encode(done))
+    return _short_hash(_encode((*done, proposal.paths, diff)))
 
 
 def _short_hash(data: bytes) -> str:

@@ -46,6 +46,19 @@ def test_ten_fields_of_one_form_are_not_a_loop() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "change",
+    [lambda n: {"context": {"diff": f"+{n}"}}, lambda n: {"paths": (f"{n}.py",)}],
+    ids=["diff", "path"],
+)
+def test_another_change_of_files_in_one_window_is_something_new(change) -> None:
+    agent = GateRig()
+
+    assert all(agent.asks("edit_file", observation=HOME, **change(n)) is ALLOWED for n in range(6))
+    assert agent.asks("edit_file", observation=HOME, **change(5)) is ALLOWED
+    assert agent.asks("edit_file", observation=HOME, **change(5)).rule == "gate.loop"
+
+
 def test_something_new_sets_all_visits_back() -> None:
     agent = GateRig()
     agent.asks(observation=HOME)

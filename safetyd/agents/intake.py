@@ -48,9 +48,11 @@ class Intake:
         self._keyless: dict[str, Allowance] = {}
         self._all_keyless = TokenBucket()
         self._dry_runs: dict[str, TokenBucket] = {}
+        self.heard = 0  # messages that came, admitted or not
 
     def admit(self, agent: str, size: int, t: float, *, keyless: bool) -> float:
         """Take what a message costs and return 0.0, or return the seconds until it would fit."""
+        self.heard += 1
         messages = self._messages
         if not messages.per_s:
             return 0.0

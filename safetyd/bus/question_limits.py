@@ -1,6 +1,8 @@
-"""How much people may ask: each a share of the daemon's time, and who floods is shut out.
+"""How many queries operators and observers may send.
 
-What a question takes is measured, so a large daemon answers fewer of them and never decides less.
+While agents keep the daemon busy, each of them has a share of its time, and what a query takes is
+measured. On a quiet daemon only the number of waiting queries is limited. A client that floods is
+shut out.
 """
 
 from collections.abc import Callable
@@ -16,6 +18,10 @@ LEAST_S: Final = 0.0002  # to read a question and to send its answer
 MAX_WAITING: Final = 16  # questions of one person
 MAX_WAITING_OF_ALL: Final = 64  # at a quarter of a megabyte each
 BUSY_S: Final = 0.2
+LOADED_PER_S: Final = 20.0  # messages of agents; with fewer, queries take nothing from them
+SAMPLE_S: Final = 0.25  # over which they are counted at least
+# A stop and `deny --agent` need these answers, so operators always get them.
+PROTECTING: Final = frozenset({"status", "agents", "pending"})
 BOUNDS: Final = FloodBounds(
     flood=1000.0,
     per_s=100.0,
@@ -40,20 +46,38 @@ class AskerShare(TokenBucket):
 
 
 class QuestionLimits:
-    """Who may ask now, and who floods."""
+    """Decide who may send a query now, and notice floods.
 
-    def __init__(self, now: Callable[[], float] = uptime) -> None:
+    `heard` counts messages of agents; without it there is always load. `is_operator` says who may
+    protect as well as look.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float] = uptime,
+        heard: Callable[[], int] | None = None,
+        is_operator: Callable[[str], bool] = lambda _name: False,
+    ) -> None:
         self._now = now
+        self._heard = heard
+        self._is_operator = is_operator
+        self._loaded = heard is None
+        self._sampled = (now(), heard() if heard else 0)
         self._known: dict[str, AskerShare] = {}
         self._waiting = 0
         self.flood_gate = FloodGate(BOUNDS, now)
 
-    def admit(self, name: str, size: int) -> float:
-        """Return 0.0 if a question may be put, or the seconds until one may."""
+    def admit(self, name: str, size: int, command: Callable[[], object] = lambda: None) -> float:
+        """Return 0.0 if a query may be sent, or the seconds until one may.
+
+        `command` reads what is asked, which is only done if it matters.
+        """
         share = self._share(name)
+        if share.tokens <= 0.0 and not self._under_load():
+            share.tokens = LEAST_S
         if share.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_OF_ALL:
             wait = BUSY_S
-        elif share.tokens <= 0.0:
+        elif share.tokens <= 0.0 and not self._protects(name, command):
             wait = _WORK.wait_s(share.tokens, LEAST_S)
         else:
             share.tokens -= LEAST_S
@@ -73,6 +97,21 @@ class QuestionLimits:
     def charge(self, name: str, seconds: float) -> None:
         """Take off what answering has taken so far."""
         self._share(name).tokens -= seconds
+
+    def _under_load(self) -> bool:
+        """Return whether agents sent much since the last sample, or within it."""
+        if self._heard is None:
+            return True
+        since, before = self._sampled
+        now = self._now()
+        if now - since >= SAMPLE_S:
+            heard = self._heard()
+            self._loaded = heard - before >= LOADED_PER_S * (now - since)
+            self._sampled = now, heard
+        return self._loaded
+
+    def _protects(self, name: str, command: Callable[[], object]) -> bool:
+        return self._is_operator(name) and command() in PROTECTING
 
     def _share(self, name: str) -> AskerShare:
         if name not in self._known and len(self._known) >= MAX_KNOWN:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
+import click
 import msgspec
 
 from safetyd.bus.keyring import KeyUnusable, seed_in
@@ -13,22 +14,33 @@ from safetyd.bus.nats_client import HardenedClient, NatsError, NoRespondersError
 from safetyd.bus.subjects import Subjects
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
+from safetyd.operators.replies import too_many
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
 LONG_S: Final = 60.0  # for an answer: meanwhile the daemon is looked for
 LOOK_S: Final = 2.0
 CLOSE_S: Final = 1.0
+RETRY_S: Final = 20.0  # that a command waits in all for queries that were refused
+AGAIN_S: Final = 0.5  # after a refusal that does not say when
 
 Reply = dict[str, Any]
 
 _read = msgspec.json.Decoder(Reply).decode
 
 
-class OperatorConnection:
-    """One connection under one name. Everything raises `Failure` and nothing else."""
+def _echo(line: str) -> None:
+    click.echo(line, err=True)
 
-    def __init__(self, location: Location) -> None:
+
+class OperatorConnection:
+    """One connection under one name. Everything raises `Failure` and nothing else.
+
+    Queries that are refused for a short time are sent again; `announce` gets a line about it.
+    """
+
+    def __init__(self, location: Location, announce: Callable[[str], None] = _echo) -> None:
+        self._announce = announce
         self._client = HardenedClient(lambda _exc: self.lost.set())
         self._subjects = Subjects(location.prefix)
         self._key_file = location.seed
@@ -98,12 +110,24 @@ class OperatorConnection:
         subject = self._subjects.of(verb, self.name)
         answer: Reply | None = None
         with anyio.CancelScope() as self._asking:
-            answer = await self._answer(subject, payload, patience_s)
+            answer = await self._unlimited(subject, payload, patience_s)
         if answer is None:
             raise Failure(f"the bus does not let {self.name} do that: {self._complaint}", "refused")
         if not answer.get("ok"):
             raise Failure(str(answer.get("error", answer)), str(answer.get("code", "failed")))
         return answer
+
+    async def _unlimited(self, subject: str, payload: bytes, patience_s: float) -> Reply:
+        """Return the answer; wait and ask again while the daemon has no time for it."""
+        waited = 0.0
+        while True:
+            answer = await self._answer(subject, payload, patience_s)
+            wait = float(answer.get("retry_after_s", AGAIN_S))
+            waited += wait
+            if answer.get("code") != "rate_limit" or waited > RETRY_S:
+                return answer
+            self._announce(f"{too_many(self.name)} Retrying in {wait:.1f} s …")
+            await anyio.sleep(wait)
 
     async def _answer(self, subject: str, payload: bytes, patience_s: float) -> Reply:
         try:
@@ -191,8 +215,10 @@ class OperatorConnection:
 
 
 @asynccontextmanager
-async def connected(location: Location) -> AsyncIterator[OperatorConnection]:
-    operator = await _through(location)
+async def connected(
+    location: Location, announce: Callable[[str], None] = _echo
+) -> AsyncIterator[OperatorConnection]:
+    operator = await _through(location, announce)
     try:
         yield operator
     finally:
@@ -227,14 +253,14 @@ def _given(fields: Reply) -> Reply:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-async def _through(location: Location) -> OperatorConnection:
+async def _through(location: Location, announce: Callable[[str], None]) -> OperatorConnection:
     """Connect. A server that hangs up may have said why too late to be heard, so ask once more."""
-    operator = OperatorConnection(location)
+    operator = OperatorConnection(location, announce)
     try:
         await operator.connect()
     except NotReachable as exc:
         if "reset by peer" not in str(exc).lower():
             raise
-        operator = OperatorConnection(location)
+        operator = OperatorConnection(location, announce)
         await operator.connect()
     return operator

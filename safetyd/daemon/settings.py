@@ -116,7 +116,10 @@ class Settings:
         self.path = path and path.absolute()  # for those who look from elsewhere
         self.policy = policy_of(config, data_dir, self.path)
         self.keyless_gate = KeylessGate()
-        self.question_limits = QuestionLimits()
+        self.question_limits = QuestionLimits(
+            heard=lambda: self.intake.heard,
+            is_operator=lambda name: self.role_of(name) == "operator",
+        )
         self.flood_gate = FloodGate(BOUNDS)  # of agents with a key
         self.tokens = TokenBook()
         self._keyed: frozenset[str] = frozenset()

@@ -40,7 +40,7 @@ class OperatorService:
     def query(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Answer a question, after whatever changes something and within the asker's share."""
         by, told = _by(subject), partial(self._publisher.answer, reply)
-        wait = self._question_limits.admit(by, len(payload))
+        wait = self._question_limits.admit(by, len(payload), lambda: _command(payload))
         if wait > 0:
             self._too_often(by, reply, wait)
             return
@@ -62,6 +62,14 @@ class OperatorService:
 
     def _no(self, reply: bytes, code: str, error: str) -> None:
         self._publisher.answer(reply, refused(code, error))
+
+
+def _command(payload: bytes) -> object:
+    """Return the name of a query, None if it cannot be read."""
+    try:
+        return read_command(payload)["command"]
+    except Malformed:
+        return None
 
 
 def _by(subject: bytes) -> str:

@@ -23,7 +23,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     agents: tuple[str, ...] | UnsetType = UNSET  # that are in safe mode: one must be named
     cooldown_remaining_ms: int | UnsetType = UNSET  # until safe mode is left without force
-    retry_after_s: float | UnsetType = UNSET  # of who asks too often
+    retry_after_s: float | UnsetType = UNSET  # of a client that sends too many queries
 
 
 Reply = Done | Refusal
@@ -39,7 +39,11 @@ def refused(code: str, error: str) -> Refusal:
     return Refusal(ok=False, error=error, code=code)
 
 
+def too_many(by: str) -> str:
+    return f'Too many queries from operator "{by}".'
+
+
 def too_often(by: str, wait: float) -> Refusal:
-    """Say when somebody who asks more than is answered may ask again."""
-    error = f"{by} asks more than is answered; try again in {wait:.1f} s"
+    """Say that somebody sends too many queries, and when the next is answered."""
+    error = f"{too_many(by)} Try again in {wait:.1f} s."
     return Refusal(ok=False, error=error, code="rate_limit", retry_after_s=round(wait, 3))

@@ -10,6 +10,7 @@ import msgspec
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.operators.command_runner import CommandRunner, Told
 from safetyd.operators.commands import CommandRefused
+from safetyd.operators.replies import too_many
 from safetyd.web.engine_gateway import EngineGateway, NotBegun, Unanswered
 
 ANSWERED_S: Final = 2.5  # by then the daemon knows that its journal is stuck
@@ -37,10 +38,10 @@ class OperatorGateway:
     async def ask(self, by: str, command: str, **fields: object) -> Answer:
         """Return the answer to a question, once the share of who asks has room for it."""
         waited = 0.0
-        while (wait := self._limits.admit(by, 0)) > 0:
+        while (wait := self._limits.admit(by, 0, lambda: command)) > 0:
             waited += wait
             if waited > ANSWERED_S:
-                raise Unanswered(f"{by} asks more than is answered; try again in {wait:.1f} s")
+                raise Unanswered(f"{too_many(by)} Try again in {wait:.1f} s")
             await anyio.sleep(wait)
         return await self._heard(self._runner.question, by, {"command": command, **fields})
 

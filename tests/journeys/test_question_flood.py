@@ -1,14 +1,18 @@
 """Questions without end from somebody who may only look, and what the others notice of them."""
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import pytest
 
 from safetyd.bus.keyring import Keyring
 from tests.bus.peer import Peer, Refused
 from tests.conftest import UNLIMITED, RunningDaemon, StartDaemon
+from tests.console.console_rig import told
 from tests.journeys.agents import until
 from tests.journeys.flood_round import (
     FLOOD_S,
@@ -26,6 +30,8 @@ from tests.journeys.proposer import NAMES, Proposer, introduce
 pytestmark = [pytest.mark.alone, pytest.mark.journey]
 
 AGAIN_S: Final = 1.0
+ASKED: Final = 40
+RETRIED_S: Final = 1.0  # in which a command is begun
 MAX_GROWTH_BYTES: Final = 100 * MB
 
 
@@ -74,6 +80,42 @@ def is_answered(url: str, key: Path) -> bool:
         except AssertionError:
             return False
     return bool(answer.payload and answer.fields["ok"])
+
+
+def test_an_operator_is_limited_only_while_agents_keep_the_daemon_busy(
+    daemon: RunningDaemon,
+) -> None:
+    url, keys = daemon.endpoint.bus, daemon.data_dir / "keys"
+    with (
+        Peer(url, keys / "operator.nk", "_INBOX.op.local") as peer,
+        Proposer(url, keys / "agents" / "code.nk") as proposer,
+        ThreadPoolExecutor() as threads,
+    ):
+
+        def ask(command: str) -> dict[str, Any]:
+            asked = msgspec.json.encode({"command": command})
+            return peer.ask("safety.v1.query.local", asked).fields
+
+        assert all(ask("agents")["ok"] for _ in range(ASKED))
+        assert ask("limits")["ok"]
+
+        over = threading.Event()
+        busy = threads.submit(proposing, proposer, over)
+        until(lambda: ask("limits").get("retry_after_s", 0.0) > RETRIED_S or not ask("agents"))
+        said = told(daemon, "limits")
+        denied = told(daemon, "deny", "--agent", "code", "--yes")
+        over.set()
+        busy.result()
+
+    assert said.returncode == 0
+    assert 'Too many queries from operator "local". Retrying in ' in said.stderr
+    assert "Too many" not in denied.stderr
+    assert denied.returncode == 0
+
+
+def proposing(proposer: Proposer, over: threading.Event) -> None:
+    while not over.is_set():
+        proposer.propose(0.25)
 
 
 def test_operator_who_floods_can_still_command(daemon: RunningDaemon) -> None:

@@ -387,14 +387,18 @@ async def test_agents_are_listed(rig: OperatorRig) -> None:
     assert [a["agent"] for a in (await rig.answer())["agents"]] == ["code"]
 
 
-async def test_who_asks_too_much_is_told_when_to_ask_again(rig: OperatorRig) -> None:
+async def test_who_asks_too_much_is_told_when_to_ask_again(
+    rig: OperatorRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safetyd.bus.question_limits.SAMPLE_S", 0.0)
     rig.settings.question_limits.charge("alice", SAVED_S + 0.1)
+    rig.settings.intake.heard += 1_000_000  # agents keep it busy
 
-    rig.query("status")
+    rig.query("limits")
     answer = await rig.answer()
 
     assert (answer["ok"], answer["code"]) == (False, "rate_limit")
-    assert answer["error"].startswith("alice asks more than is answered; try again in ")
+    assert answer["error"].startswith('Too many queries from operator "alice". Try again in ')
     assert answer["retry_after_s"] == pytest.approx(2.0, abs=0.2)
 
 

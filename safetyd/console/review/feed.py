@@ -26,6 +26,10 @@ _NEWS: Final = (b'"PERMISSION_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
 _STANDING: Final = (b'"EMERGENCY_', b'"SAFE_MODE_', b'"AGENT_PAUSED"', b'"AGENT_RESUMED"')
 
 
+def _unsaid(_line: str) -> None:
+    """Print nothing, since the screen is taken."""
+
+
 class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
     """The queue as it was last told of; `trouble` says why it may be otherwise by now."""
 
@@ -55,7 +59,7 @@ class RequestFeed:
         """Tell of the queue whenever it changes, until cancelled."""
         while True:
             try:
-                async with connected(self._location) as self._operator:
+                async with connected(self._location, _unsaid) as self._operator:
                     await self._greet()
                     await self._follow(self._operator)
             except Failure as exc:

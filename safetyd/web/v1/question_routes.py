@@ -117,7 +117,7 @@ class QuestionRoutes:
         refuse_other_sites(request)
         fields = fields_of(question, request)
         by = LOCAL_OPERATOR
-        wait = self._question_limits.admit(by, len(request.path_qs))
+        wait = self._question_limits.admit(by, len(request.path_qs), lambda: question.command)
         if wait > 0:
             return refusal_response(too_often(by, wait))
         put = partial(self._runner.question, by, fields)

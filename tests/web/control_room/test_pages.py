@@ -331,7 +331,7 @@ async def test_who_asks_too_much_is_told_to_wait_and_can_stop(
     page = await alice.get("/")
     done = await alice.post("/stop")
 
-    assert "alice asks more than is answered; try again in " in page.main
+    assert "Too many queries from operator &#34;alice&#34;. Try again in " in page.main
     assert "/stop" in page.forms
     assert done.note == "Everything is stopped."
 

@@ -13,38 +13,47 @@ from safetyd.core.events.decision_events import Decided, Refused
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.messages.verdict import Severity, strictest
+from safetyd.core.reporting.severity import LEVELS, Level, severity_of
 
 ALLOWS_S: Final = 1.0
 
 # What is told of by these has no line of its own.
-_LEVELS: Final[Mapping[str, int]] = {
-    "AGENT_PAUSED": logging.WARNING,
-    "AGENT_RESUMED": logging.INFO,
-    "BUDGET_RAISED": logging.INFO,
-    "CHANNEL_DOWN": logging.ERROR,
-    "CHANNEL_UP": logging.INFO,
-    "ANOMALY_DETECTED": logging.WARNING,
-    "CIRCUIT_RESET": logging.INFO,
-    "CIRCUIT_TRIPPED": logging.WARNING,
-    "CLOCK_STEPPED": logging.INFO,
-    "ARCHIVE_FAILED": logging.ERROR,
-    "COMMIT_FAILED": logging.ERROR,
-    "CONFIG_REJECTED": logging.INFO,
-    "CONFIG_RELOADED": logging.INFO,
-    "COST_BUDGET_EXCEEDED": logging.WARNING,
-    "COST_WARNING": logging.WARNING,
-    "DISK_FILLING": logging.WARNING,
-    "DISK_HAS_ROOM": logging.INFO,
-    "DISK_NEARLY_FULL": logging.ERROR,
-    "KEYS_CHANGED": logging.INFO,
-    "NOTIFICATION_FAILED": logging.ERROR,
-    "OUTCOME_UNKNOWN": logging.INFO,
-    "ROLLBACK_FAILED": logging.ERROR,
-    "ROLLBACK_OFFERED": logging.WARNING,
-    "ROLLED_BACK": logging.WARNING,
-    "SAFE_MODE_ENTERED": logging.WARNING,
-    "SAFE_MODE_EXITED": logging.INFO,
-    "SNAPSHOT_MISSING": logging.ERROR,
+_LOGGED: Final = frozenset(
+    {
+        "AGENT_PAUSED",
+        "AGENT_RESUMED",
+        "BUDGET_RAISED",
+        "CHANNEL_DOWN",
+        "CHANNEL_UP",
+        "ANOMALY_DETECTED",
+        "CIRCUIT_RESET",
+        "CIRCUIT_TRIPPED",
+        "CLOCK_STEPPED",
+        "ARCHIVE_FAILED",
+        "COMMIT_FAILED",
+        "CONFIG_REJECTED",
+        "CONFIG_RELOADED",
+        "COST_BUDGET_EXCEEDED",
+        "COST_WARNING",
+        "DISK_FILLING",
+        "DISK_HAS_ROOM",
+        "DISK_NEARLY_FULL",
+        "KEYS_CHANGED",
+        "NOTIFICATION_FAILED",
+        "OUTCOME_UNKNOWN",
+        "ROLLBACK_FAILED",
+        "ROLLBACK_OFFERED",
+        "ROLLED_BACK",
+        "SAFE_MODE_ENTERED",
+        "SAFE_MODE_EXITED",
+        "SNAPSHOT_MISSING",
+    }
+)
+_LEVELS: Final[Mapping[Level, int]] = {
+    "low": logging.INFO,
+    "medium": logging.WARNING,
+    "high": logging.ERROR,
+    "critical": logging.ERROR,
 }
 _TOLD: Final = frozenset({Refused, Resumed, SafetyEvent, Stopped})
 
@@ -140,15 +149,14 @@ def _happened(event: Event) -> None:
         case Refused():
             log.info("refused agent=%s cause=%s count=%d", event.agent, event.cause, event.count)
         case Stopped():
-            log.warning("stopped by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
+            level = _LEVELS[LEVELS["EMERGENCY_STOP"]]
+            log.log(level, "stopped by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
         case Resumed():
-            log.warning("resumed by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
-        case SafetyEvent() if event.event_type in _LEVELS:
-            log.log(_level(event), "%s%s: %r", event.event_type, _facts(event), event.reason)
-
-
-def _level(event: SafetyEvent) -> int:
-    return logging.INFO if event.metadata.get("severity") == "low" else _LEVELS[event.event_type]
+            level = _LEVELS[LEVELS["EMERGENCY_RESUME"]]
+            log.log(level, "resumed by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
+        case SafetyEvent() if event.event_type in _LOGGED:
+            level = _LEVELS[severity_of(event)]
+            log.log(level, "%s%s: %r", event.event_type, _facts(event), event.reason)
 
 
 def _facts(event: SafetyEvent) -> str:

@@ -58,7 +58,7 @@ def test_lines_have_a_time_where_nobody_else_adds_it(
 
     EventLog().observe([stop(0)])
 
-    assert re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING safetyd: ", said(capsys)[0])
+    assert re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ERROR   safetyd: ", said(capsys)[0])
 
 
 def test_allow_of_low_risk_is_not_worth_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +84,7 @@ def test_stop_and_resume_are_warnings(capsys: pytest.CaptureFixture[str]) -> Non
     EventLog().observe(play(Engine(Policy()), stop(0), resume(1)))
 
     assert said(capsys) == [
-        "WARNING safetyd: stopped by='alice' agent=None reason='drill'",
+        "ERROR   safetyd: stopped by='alice' agent=None reason='drill'",
         "WARNING safetyd: resumed by='alice' agent=None reason=''",
     ]
 
@@ -95,7 +95,7 @@ def test_clock_steps_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     EventLog().observe(play(Engine(Policy()), ClockStepped(at=at(0), t=0, seconds=-60.0)))
 
     assert said(capsys) == [
-        "INFO    safetyd: CLOCK_STEPPED seconds=-60.0: 'the wall clock stepped by -60.0 s'"
+        "WARNING safetyd: CLOCK_STEPPED seconds=-60.0: 'the wall clock stepped by -60.0 s'"
     ]
 
 
@@ -108,7 +108,7 @@ WHEN: dict[str, Any] = {"at": at(0), "t": 0.0}
     [
         (
             Paused(agent="code", source="operator", by="alice", reason="lunch", **WHEN),
-            "WARNING safetyd: AGENT_PAUSED agent=code source='operator' by='alice': 'lunch'",
+            "ERROR   safetyd: AGENT_PAUSED agent=code source='operator' by='alice': 'lunch'",
         ),
         (
             Unpaused(agent="code", sources=("operator",), by="alice", **WHEN),
@@ -116,7 +116,7 @@ WHEN: dict[str, Any] = {"at": at(0), "t": 0.0}
         ),
         (
             SafeModeEntered(by="safetyd", reason="3 agents", **WHEN),
-            "WARNING safetyd: SAFE_MODE_ENTERED by='safetyd' errors=0: '3 agents'",
+            "ERROR   safetyd: SAFE_MODE_ENTERED by='safetyd' errors=0: '3 agents'",
         ),
         (
             SafeModeExited(agent="code", by="alice", forced=True, reason="fixed", **WHEN),
@@ -162,7 +162,7 @@ def test_what_holds_an_agent_back_is_one_line(
 @pytest.mark.req("S2.36")
 @pytest.mark.req("S2.37")
 @pytest.mark.parametrize(
-    ("severity", "level"), [("low", "INFO   "), ("medium", "WARNING"), ("high", "WARNING")]
+    ("severity", "level"), [("low", "INFO   "), ("medium", "WARNING"), ("high", "ERROR  ")]
 )
 def test_anomaly_of_any_severity_is_logged(
     severity: Any, level: str, capsys: pytest.CaptureFixture[str]

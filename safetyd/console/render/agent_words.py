@@ -5,17 +5,15 @@ below the text.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from safetyd.console.line_folding import BEGINS, barred
+from safetyd.core.text.diff_lines import diff_lines
 from safetyd.core.text.visible_text import visible
 
 Pieces = Sequence[
     tuple[str, bool]
 ]  # of a text, and of each whether it is a part that does not pass
-
-_KINDS: Final = (("@@", "hunk"), ("diff --", "file"), ("+", "added"), ("-", "removed"))
 
 
 class CardMark(NamedTuple):
@@ -76,14 +74,6 @@ def _on_row(parts: Sequence[tuple[int, int]], at: int, length: int) -> Iterator[
 
 
 def _kinds(diff: AgentWords) -> list[str]:
-    """Return what each line of a diff does; two names of a file follow each other."""
-    lines = [line[0][0] for line in diff.lines]
-    kinds = [_kind(line) for line in lines]
-    for at, (old, new) in enumerate(pairwise(lines)):
-        if old.startswith("--- ") and new.startswith("+++ "):
-            kinds[at : at + 2] = ["file", "file"]
-    return kinds
-
-
-def _kind(line: str) -> str:
-    return next((kind for begin, kind in _KINDS if line.startswith(begin)), "")
+    """Return what each line of a diff does."""
+    text = "\n".join("".join(piece for piece, _ in line) for line in diff.lines)
+    return ["" if line.kind == "same" else line.kind for line in diff_lines(text)]

@@ -1,5 +1,7 @@
 """The lines of a diff, and of each what it does. Where it is shown, that has a colour."""
 
+import re
+from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from safetyd.core.text.patches import read_patch
@@ -15,6 +17,7 @@ _KINDS: Final[dict[str, DiffKind]] = {
     "Index:": "file",
 }
 _BEGINS: Final = tuple(_KINDS)
+_hunk = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@").match
 
 
 class DiffLine(NamedTuple):
@@ -32,7 +35,29 @@ def holds_diff(text: str) -> bool:
 def diff_lines(text: str) -> tuple[DiffLine, ...]:
     """Return all lines of a text that is a diff; joined by line ends they are the text."""
     lines = text.split("\n")
-    return tuple(DiffLine(_kind(lines, at), line) for at, line in enumerate(lines))
+    return tuple(map(DiffLine, _kinds(lines), lines))
+
+
+def _kinds(lines: list[str]) -> Iterator[DiffKind]:
+    """Yield what each line does; within a hunk its first sign says it, whatever follows."""
+    old = new = 0  # lines that the hunk still has
+    for at, line in enumerate(lines):
+        sign = line[:1]
+        if sign == "-" and old > 0:
+            old -= 1
+            yield "removed"
+        elif sign == "+" and new > 0:
+            new -= 1
+            yield "added"
+        elif sign in {"", " "} and old > 0 and new > 0:
+            old, new = old - 1, new - 1
+            yield "same"
+        else:
+            if found := _hunk(line):
+                old, new = (int(count or 1) for count in found.groups())
+            elif sign != "\\":
+                old = new = 0
+            yield _kind(lines, at)
 
 
 def _kind(lines: list[str], at: int) -> DiffKind:

@@ -15,6 +15,7 @@ from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
 from safetyd.core.messages.proposal import Risk
 from safetyd.core.messages.verdict import Cause, Severity, strictest
+from safetyd.core.reporting.severity import Level, severity_of
 from safetyd.journal.audit_reading import (
     DECIDED,
     SAFETY_EVENT,
@@ -31,7 +32,6 @@ ROW_CHARS: Final = 200  # of a text that is only one of many
 MESSAGE_CHARS: Final = 500
 
 What = Literal["decisions", "events", "all"]
-Level = Literal["low", "medium", "high", "critical"]
 
 _BEGINNINGS: Final[dict[What, tuple[bytes, ...]]] = {
     "decisions": (DECIDED,),
@@ -39,26 +39,6 @@ _BEGINNINGS: Final[dict[What, tuple[bytes, ...]]] = {
     "all": (DECIDED, SAFETY_EVENT),
 }
 
-# How much an event matters that does not say so itself; any other is low.
-_LEVELS: Final[dict[str, Level]] = {
-    "EMERGENCY_STOP": "critical",
-    "SAFE_MODE_ENTERED": "high",
-    "COST_BUDGET_EXCEEDED": "high",
-    "AGENT_PAUSED": "high",
-    "CHANNEL_DOWN": "high",
-    "NOTIFICATION_FAILED": "high",
-    "ESCALATION_DENIED": "high",
-    "MODE_VIOLATION": "high",
-    "CIRCUIT_TRIPPED": "medium",
-    "COST_WARNING": "medium",
-    "CONFIG_REJECTED": "medium",
-    "ACTION_BLOCKED": "medium",
-    "RATE_LIMIT_BLOCK": "medium",
-    "PERMISSION_EXPIRED": "medium",
-    "KEYS_CHANGED": "medium",
-    "CLOCK_STEPPED": "medium",
-    "EMERGENCY_RESUME": "medium",
-}
 _INTAKE: Final = "intake."  # how the names of rules begin that refuse what is never decided
 
 
@@ -364,7 +344,7 @@ def _event_row(event: SafetyEvent) -> EventRow:
         at=event.at,
         type=event.event_type,
         agent=event.agent_id,
-        severity=_level(event),
+        severity=severity_of(event),
         message=_message(event)[:MESSAGE_CHARS],
         by=_text(facts.get("by")),
         rule=_text(facts.get("rule")),
@@ -373,13 +353,6 @@ def _event_row(event: SafetyEvent) -> EventRow:
         project=_text(facts.get("project")) if "commit" in facts else UNSET,
         commit=_text(facts.get("commit")),
     )
-
-
-def _level(event: SafetyEvent) -> Level:
-    match event.metadata.get("severity"):
-        case "low" | "medium" | "high" | "critical" as level:
-            return level
-    return _LEVELS.get(event.event_type, "low")
 
 
 def _message(event: SafetyEvent) -> str:

@@ -42,3 +42,24 @@ def test_lines_together_are_the_text(text: str) -> None:
 )
 def test_a_text_that_only_has_signs_is_no_diff(text: str, *, holds: bool) -> None:
     assert holds_diff(text) is holds
+
+
+def test_a_line_within_a_hunk_is_no_name_of_a_file() -> None:
+    begin, end = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n x\n", "\n@@ -9 +9 @@\n-a\n+b"
+    removed = f"{begin}--- DROP TABLE users\n+++ GRANT ALL{end}"
+    added = f"{begin}+++ GRANT ALL\n--- DROP TABLE users{end}"
+
+    kinds = [[line.kind for line in diff_lines(text)] for text in (removed, added)]
+
+    names = ["file", "file", "hunk"]
+    assert kinds[0] == [*names, "same", "removed", "added", "hunk", "removed", "added"]
+    assert kinds[1] == [*names, "same", "added", "removed", "hunk", "removed", "added"]
+
+
+def test_a_diff_of_several_files_names_each() -> None:
+    kinds = [
+        line.kind
+        for line in diff_lines("--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n--- b\n+++ b\n@@ -1 +1 @@")
+    ]
+
+    assert kinds == ["file", "file", "hunk", "removed", "added", "file", "file", "hunk"]

@@ -1,9 +1,12 @@
 """JSON schemas of structs, with times marked as such."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
+import msgspec.inspect as mi
+
+from docs.field_docs import described
 
 Json = dict[str, Any]
 
@@ -40,12 +43,40 @@ def schemas_of(
     kinds: Iterable[type[msgspec.Struct]], ref_template: str = IN_SCHEMA
 ) -> tuple[list[Json], dict[str, Json]]:
     """Return a reference to each, and all that is referred to by its name."""
+    kinds = list(kinds)
     references, parts = msgspec.json.schema_components(kinds, ref_template=ref_template)
-    for part in parts.values():
+    structs = {struct.__name__: struct for struct in structs_in(kinds)}
+    for title, part in parts.items():
         for name, field in part.get("properties", {}).items():
             if name in TIMES:
                 _mark_time(field)
+            if said := described(title, structs.get(title), name):
+                field["description"] = said
     return list(references), parts
+
+
+def structs_in(kinds: Iterable[type[msgspec.Struct]]) -> frozenset[type]:
+    """Return every struct that messages are made of."""
+    found: dict[type, mi.StructType] = {}
+    todo: list[mi.Type] = list(mi.multi_type_info(kinds))
+    for kind in todo:
+        if not isinstance(kind, mi.StructType):
+            todo += _inner(kind)
+        elif kind.cls not in found:
+            found[kind.cls] = kind
+            todo += [field.type for field in kind.fields]
+    return frozenset(found)
+
+
+def _inner(kind: mi.Type) -> Iterator[mi.Type]:
+    """Yield the types that a type has in it."""
+    for name in kind.__struct_fields__:
+        value = getattr(kind, name)
+        yield from (
+            one
+            for one in (value if isinstance(value, tuple) else (value,))
+            if isinstance(one, mi.Type)
+        )
 
 
 def _mark_time(field: Json) -> None:

@@ -17,6 +17,8 @@ import yaml
 
 from docs.components import Json, schemas_of
 from docs.exchanges import EXCHANGES, Exchange
+from docs.field_docs import described
+from docs.field_tables import with_tables
 from docs.messages import MESSAGES, TELEMETRY
 from docs.openapi import openapi
 from safetyd import __version__
@@ -101,6 +103,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     schemas = {name: message_schema(name) for name in MESSAGES} | {"audit_line": audit_line()}
     for name, schema in schemas.items():
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=2) + "\n"
+    protocol = DOCS / "protocol.md"
+    yield protocol, with_tables(protocol.read_text(), schemas)
     yield completion.TABLE, completion.table(commands)
     yield (
         DOCS / "asyncapi.yaml",
@@ -165,7 +169,9 @@ def audit_line() -> Json:
     _, parts = schemas_of(kinds)
     for kind in kinds:
         event = parts[kind.__name__]
-        event["properties"]["hash"] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+        said = described(kind.__name__, None, "hash")
+        hashed = {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": said}
+        event["properties"]["hash"] = hashed
         event["required"] = [*event["required"], "hash"]
     lines = [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds]
     return _headed("audit_line", {"title": "AuditLine", "oneOf": lines}, parts)
@@ -175,8 +181,8 @@ def _allow_nulls(part: Json) -> None:
     for name in part["properties"].keys() - set(part["required"]):
         field = part["properties"][name]
         if "anyOf" not in field and "null" not in field.get("type", ()):
-            default = {"default": field.pop("default")}
-            part["properties"][name] = {"anyOf": [field, {"type": "null"}], **default}
+            said = {key: field.pop(key) for key in ("default", "description") if key in field}
+            part["properties"][name] = {"anyOf": [field, {"type": "null"}], **said}
 
 
 def _headed(name: str, schema: Json, parts: dict[str, Json]) -> Json:

@@ -18,17 +18,17 @@ Word = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class Claim(msgspec.Struct, kw_only=True):
-    id: Word
-    digest: Word
-    claimant: Word | None = None
+    id: Word  # The id of the approved proposal.
+    digest: Word  # The digest of its decision.
+    claimant: Word | None = None  # Your name; the same claimant is granted the claim again.
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the action may be done now, by this claimant and nobody else."""
 
-    granted: bool
-    cause: ClaimCause
-    reason: str
+    granted: bool  # True: you, and nobody else, may act now.
+    cause: ClaimCause  # The kind of reason, for programs.
+    reason: str  # Why it was not granted.
 
 
 _GRANTED: Final = ClaimResult(granted=True, cause="human_approved", reason="")

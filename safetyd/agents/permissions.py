@@ -21,28 +21,30 @@ MAX_OPEN: Final = 200  # of an agent's own requests, in one answer
 class PermissionAsk(msgspec.Struct, kw_only=True):
     """Either an ask, with `action`, or a question about what concerns the agent itself."""
 
+    # The type of action to ask a person about.
     action: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
-    id: Token | None = None
-    description: Prose = ""
-    rationale: Prose = ""
-    urgency: Urgency = "normal"
-    wait: bool = False
-    context: Json = None
+    id: Token | None = None  # Your id for the ask.
+    description: Prose = ""  # What the action does, in words for a person.
+    rationale: Prose = ""  # Why the action is needed.
+    urgency: Urgency = "normal"  # How urgently a person must answer.
+    wait: bool = False  # True: the reply comes when the request has ended.
+    context: Json = None  # What would be done, under the names of a proposal.
+    # For how many minutes the request stays open.
     timeout_minutes: Annotated[float, Meta(ge=0)] | None = None
-    request_id: str | None = None
-    open: bool = False
-    rollbacks: bool = False
+    request_id: str | None = None  # A question: the state of this request of yours.
+    open: bool = False  # A question: your requests that are pending, or approved and unused.
+    rollbacks: bool = False  # A question: the last rollback of each of your projects.
 
 
 class OwnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of an agent's own requests."""
 
-    request_id: str
-    action: str
-    status: State
-    expires_at: datetime | None
-    message: str = ""
-    reason: str = ""
+    request_id: str  # The request.
+    action: str  # The type of action.
+    status: State  # The state of the request.
+    expires_at: datetime | None  # When it ends.
+    message: str = ""  # The approver's words.
+    reason: str = ""  # Why it was not approved.
 
 
 class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,15 +53,15 @@ class PermissionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     To `rollbacks`, the last one of each project in which the agent works, the oldest first.
     """
 
-    approved: bool | None = None
-    message: str | None = None
-    reason: str | None = None
-    timeout_minutes: float | UnsetType | None = UNSET
-    cause: Cause | None = None
-    queued: bool | None = None
-    request_id: str | None = None
-    requests: tuple[OwnRequest, ...] | None = None
-    rollbacks: tuple[Rollback, ...] | None = None
+    approved: bool | None = None  # True: you may act, once.
+    message: str | None = None  # The approver's words.
+    reason: str | None = None  # Why it was not approved.
+    timeout_minutes: float | UnsetType | None = UNSET  # For how long an answer was awaited.
+    cause: Cause | None = None  # The kind of reason, for programs.
+    queued: bool | None = None  # True: a person has been asked.
+    request_id: str | None = None  # The pending request.
+    requests: tuple[OwnRequest, ...] | None = None  # Your requests, if you asked for them.
+    rollbacks: tuple[Rollback, ...] | None = None  # The rollbacks, if you asked for them.
 
 
 _decode = msgspec.json.Decoder(PermissionAsk).decode

@@ -3,10 +3,11 @@
 `None` says the same as nothing.
 """
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import TypedDict, TypeVar, Unpack, get_args, get_origin
 
 from safetyd.core.messages.proposal import (
     Observation,
@@ -19,6 +20,7 @@ from safetyd.core.messages.proposal import (
 )
 
 Path = str | os.PathLike[str]
+Client = TypeVar("Client")
 
 
 class Options(TypedDict, total=False):
@@ -97,3 +99,22 @@ class OutcomeFields(TypedDict, total=False):
     description: str | None
     details: Mapping[str, object] | None
     at: datetime | None
+
+
+def shows_fields(client: type[Client]) -> type[Client]:
+    """Name every keyword argument in the signatures of a class, for `help` and shells."""
+    for method in vars(client).values():
+        if inspect.isfunction(method):
+            signature = inspect.signature(method)
+            named = [one for given in signature.parameters.values() for one in _named(given)]
+            method.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
+    return client
+
+
+def _named(given: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield a parameter or, for `**fields`, one for each field."""
+    if get_origin(given.annotation) is not Unpack:
+        yield given
+        return
+    for name, kind in get_args(given.annotation)[0].__annotations__.items():
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)

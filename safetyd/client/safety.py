@@ -12,7 +12,7 @@ import anyio
 from msgspec import json
 
 from safetyd.client.agent_connection import AgentConnection
-from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
+from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields, shows_fields
 from safetyd.client.discovery import disabled, find
 from safetyd.client.draft import Draft, draft, draft_ask, new_id
 from safetyd.client.encoding import check, encode
@@ -61,6 +61,7 @@ class _Open(NamedTuple):
     work: asyncio.Task[None]
 
 
+@shows_fields
 class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     """Asks safetyd before an agent acts, and tells it how that went. Use it with `async with`.
 

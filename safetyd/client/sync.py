@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from typing import Any, Final, Self, TypeVar, Unpack
 
-from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields
+from safetyd.client.arguments import AskFields, Options, OutcomeFields, ProposalFields, shows_fields
 from safetyd.client.exceptions import Blocked
 from safetyd.client.guard_scope import Stopwatch, error_of
 from safetyd.client.results import Claim, Denied, OwnRequest, PermissionResult
@@ -28,6 +28,7 @@ class _Closed(Exception):
     """The thread that would do the work is gone."""
 
 
+@shows_fields
 class SyncSafety(TelemetryCalls[bool]):
     """`Safety` for code without an event loop; it keeps one in a thread.
 

@@ -165,8 +165,9 @@ def test_a_published_safety_event_has_exactly_the_fields_of_the_contract():
 
 
 def example(kind: str) -> str:
-    """Return the only block of this kind in docs/protocol.md."""
-    [block] = re.findall(rf"```{kind}\n(.*?)```", (DOCS / "protocol.md").read_text(), re.DOTALL)
+    """Return the first block of this kind about webhooks in docs/protocol.md."""
+    section = (DOCS / "protocol.md").read_text().partition("### Webhook")[2]
+    block, *_ = re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL)
     return str(block)
 
 

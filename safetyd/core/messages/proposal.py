@@ -43,73 +43,81 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class Target(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    label: Line = ""
-    name: Line = ""
-    role: Line = ""
-    app: Line = ""
-    window: Line = ""
-    url: Prose = ""
+    label: Line = ""  # The text on the element.
+    name: Line = ""  # The element's name.
+    role: Line = ""  # What kind of element it is, such as button.
+    app: Line = ""  # The application it is in.
+    window: Line = ""  # The title of the window it is in.
+    url: Prose = ""  # The address it leads to or is on.
 
 
 class Observation(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    window_title: Line = ""
-    app_name: Line = ""
-    url: Prose = ""
-    screen_hash: Line = ""
+    window_title: Line = ""  # The title of the active window.
+    app_name: Line = ""  # The active application.
+    url: Prose = ""  # The address that is open.
+    screen_hash: Line = ""  # A hash of the screen, to recognise it.
 
 
 class Scores(Wire, frozen=True, kw_only=True):
-    strategic_alignment: Score
-    autonomy_appropriateness: Score
-    output_quality: Score
-    resource_efficiency: Score
-    learning_application: Score
+    strategic_alignment: Score  # From 1 to 5: how well it serves the goal.
+    autonomy_appropriateness: Score  # From 1 to 5: how suitable it is without a person.
+    output_quality: Score  # From 1 to 5: how good the result will be.
+    resource_efficiency: Score  # From 1 to 5: how well it uses time and money.
+    learning_application: Score  # From 1 to 5: how well it uses what was learned.
 
 
 class Tokens(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    input: Count = 0
-    output: Count = 0
+    input: Count = 0  # Tokens sent to the model.
+    output: Count = 0  # Tokens received from the model.
 
 
 class Proposal(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """An action that an agent would like to take. Only `type` is required."""
 
+    # The type of action, such as read_file, edit_file, run_shell, push or click.
     type: Annotated[str, Meta(min_length=1, max_length=128)]
+    # Your id for this proposal. The same id and content get the same answer. Made if missing.
     id: Token | None = None
+    # Your name, if you repeat it; it must be the one in the subject or address.
     agent: Token | None = None
-    text: str = ""
-    description: Prose = ""
-    rationale: Prose = ""
-    session: Word | None = None
-    episode: Word | None = None
-    project: Word | None = None
-    chain: Word | None = None
-    task: Word | None = None
-    urgency: Urgency = "normal"
-    wait: bool = False
-    timeout_s: Amount | None = None
+    text: str = ""  # Exactly what will be executed, typed or sent.
+    description: Prose = ""  # What the action does, in words for a person.
+    rationale: Prose = ""  # Why the action is needed, in words for a person.
+    session: Word | None = None  # The session that the action belongs to.
+    episode: Word | None = None  # The part of a session within which loops are counted.
+    project: Word | None = None  # The configured project in which you work.
+    chain: Word | None = None  # The chain of delegated work whose budget pays for the action.
+    task: Word | None = None  # The task that the action belongs to.
+    urgency: Urgency = "normal"  # How urgently a person must answer, if one is asked.
+    wait: bool = False  # True: if a person is asked, the reply comes when the request has ended.
+    timeout_s: Amount | None = None  # For how many seconds a request stays open.
+    # What you know of undoing it; this can only make the verdict stricter.
     reversibility: Reversibility | None = None
-    risk: Risk | None = None
+    risk: Risk | None = None  # What you know of its risk; this can only make the verdict stricter.
+    # How sure you are that the action is right, from 0 to 1.
     confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
-    scores: Scores | None = None
-    target: Target | None = None
-    observation: Observation | None = None
-    model: Word | None = None
-    provider: Word | None = None
-    cloud: bool | None = None
+    scores: Scores | None = None  # A judge's scores of the action.
+    target: Target | None = None  # The element that is clicked or typed into.
+    observation: Observation | None = None  # What is on the screen now, for the detection of loops.
+    model: Word | None = None  # The model that is called.
+    provider: Word | None = None  # The provider of the model.
+    cloud: bool | None = None  # True: the model runs in the cloud.
+    # The service that the action depends on, for its circuit breaker.
     dependency: Word | None = None
-    cost_usd: Cost | None = None
-    tokens: Tokens | None = None
+    cost_usd: Cost | None = None  # What the action costs, in US dollars.
+    tokens: Tokens | None = None  # The tokens that a model call will use.
+    # The files and folders that the action touches.
     paths: Annotated[tuple[Annotated[str, Meta(max_length=4096)], ...], Meta(max_length=1000)] = ()
-    remote: Line | None = None
-    cwd: Line | None = None  # where the relative paths of a command begin
-    context: Json = None
-    rollback: Prose = ""
-    request_id: Word | None = None
-    at: datetime | None = None
+    remote: Line | None = None  # The remote or server that data is sent to.
+    cwd: Line | None = None  # The folder in which the command runs; relative paths begin there.
+    context: Json = None  # Anything else that a person should see, such as diff.
+    rollback: Prose = ""  # How the action can be undone, in words for a person.
+    request_id: Word | None = None  # The approved request that this proposal uses.
+    at: datetime | None = None  # When the proposal was made.
+    # True: only ask for an opinion; nothing is consumed, and nobody is asked.
     dry_run: bool = False
-    supersedes: Token | None = None
-    extra: Json = None  # the fields that safetyd does not know, shown on every card
+    supersedes: Token | None = None  # The id of an earlier proposal that this one replaces.
+    extra: Json = None  # The fields that safetyd does not know, shown on every card.
 
 
 # How a proposal travels and when is not part of what would be done.

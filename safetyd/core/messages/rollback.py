@@ -11,10 +11,10 @@ RollbackKind = Literal["soft", "revert", "hard"]
 class Rollback(msgspec.Struct, frozen=True, kw_only=True):
     """Files of a project were put back; told once, and those that work there read them anew."""
 
-    project: str
-    kind: RollbackKind
-    commit: str
-    files: int
-    agents: tuple[str, ...]
-    reason: str
-    at: datetime
+    project: str  # The project.
+    kind: RollbackKind  # soft changes files only, revert undoes one commit, hard moves the branch.
+    commit: str  # The commit that was restored or undone.
+    files: int  # How many files changed.
+    agents: tuple[str, ...]  # The agents that work in the project.
+    reason: str  # Why, in the words of the person.
+    at: datetime  # When it was done.

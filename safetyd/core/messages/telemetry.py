@@ -26,69 +26,70 @@ class Telemetry(
 class Outcome(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="outcome"):
     """How an allowed action went. `ok` is false when it could not be carried out."""
 
-    ok: bool
-    id: Token | None = None
-    error: Prose = ""
-    latency_ms: Amount | None = None
-    cost_usd: Cost | None = None
-    tokens: Tokens | None = None
-    model: Word | None = None
-    dependency: Word | None = None
-    task: Word | None = None
-    session: Word | None = None
-    files_changed: Count | None = None
-    action_type: Word | None = None
-    description: Prose = ""
-    details: Json = None
-    at: datetime | None = None
+    ok: bool  # False: the action could not be carried out.
+    id: Token | None = None  # The id of the proposal; without one, nobody was asked.
+    error: Prose = ""  # What went wrong.
+    latency_ms: Amount | None = None  # How long the action took, in milliseconds.
+    cost_usd: Cost | None = None  # What it cost, in US dollars.
+    tokens: Tokens | None = None  # The tokens that a model call used.
+    model: Word | None = None  # The model that was called.
+    dependency: Word | None = None  # The service that failed, for its circuit breaker.
+    task: Word | None = None  # The task that the action belongs to.
+    session: Word | None = None  # The session that it belongs to, if it has no proposal.
+    files_changed: Count | None = None  # How many files it changed.
+    action_type: Word | None = None  # The type of action, if it has no proposal.
+    description: Prose = ""  # What was done, in words for a person.
+    details: Json = None  # Anything else, such as exit_code.
+    at: datetime | None = None  # When the action ended.
 
 
 class SessionStarted(Telemetry, frozen=True, kw_only=True, tag="session_started"):
-    session: Word
-    provider: Word | None = None
-    model: Word | None = None
+    session: Word  # The name of the session.
+    provider: Word | None = None  # The provider of its model.
+    model: Word | None = None  # Its model.
 
 
 class SessionEnded(Telemetry, frozen=True, kw_only=True, tag="session_ended"):
-    session: Word
-    scheduled_next: Line | None = None
+    session: Word  # The name of the session.
+    scheduled_next: Line | None = None  # When the next session is planned, in words.
 
 
 class EpisodeEnded(Telemetry, frozen=True, kw_only=True, tag="episode_ended"):
-    episode: Word
+    episode: Word  # The name of the episode.
 
 
 class Iteration(Telemetry, frozen=True, kw_only=True, tag="iteration"):
-    session: Word | None = None
+    session: Word | None = None  # The session that begins another round.
 
 
 class Metrics(Telemetry, frozen=True, kw_only=True, omit_defaults=True, tag="metrics"):
-    iterations_per_hour: Amount | None = None
+    iterations_per_hour: Amount | None = None  # Rounds in the last hour.
+    # Spent on model calls in the last hour, in US dollars.
     api_cost_last_hour: Amount | None = None
-    files_changed_per_commit: Amount | None = None
-    error_rate: Amount | None = None
+    files_changed_per_commit: Amount | None = None  # Files changed in the last commit.
+    error_rate: Amount | None = None  # Share of actions that failed.
 
 
 class Heartbeat(Telemetry, frozen=True, kw_only=True, tag="heartbeat"):
     """I am here; with `stop_epoch`, I know of that stop and hold still."""
 
-    stop_epoch: Count | None = None
+    stop_epoch: Count | None = None  # The stop that the agent knows of and obeys.
 
 
 class Commit(Telemetry, frozen=True, kw_only=True, tag="commit"):
-    ref: Line
-    files_changed: Count | None = None
+    ref: Line  # The commit.
+    files_changed: Count | None = None  # How many files it changed.
 
 
 class Rollback(Telemetry, frozen=True, kw_only=True, tag="rollback"):
-    ref: Line
-    files_changed: Count | None = None
+    ref: Line  # The commit that was restored.
+    files_changed: Count | None = None  # How many files were restored.
 
 
 class Unreported(Telemetry, frozen=True, kw_only=True, tag="unreported"):
     """No outcome of this action will come: who asked cannot know how it goes, or leaves it."""
 
-    id: Token
+    id: Token  # The id of the proposal.
 
 
 AnyTelemetry = (
@@ -108,6 +109,6 @@ AnyTelemetry = (
 class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to telemetry: `ok` means that it is in the journal."""
 
-    ok: bool
-    error: str = ""
-    code: Cause | None = None  # malformed: sending it again is no use
+    ok: bool  # True: the message is in the journal.
+    error: str = ""  # Why it was refused.
+    code: Cause | None = None  # The kind of reason; after malformed, do not send it again.

@@ -51,6 +51,12 @@ class HeldReplies:
         del waiting[:-MAX_HELD]
         return True
 
+    def drop(self, agent: str, id_: str, reply: bytes) -> None:
+        """Forget a reply that nobody waits for any more."""
+        left = [held for held in self._held.pop((agent, id_), []) if held.reply != reply]
+        if left:
+            self._held[agent, id_] = left
+
     def waits(self, request: Request) -> bool:
         """Say whether somebody waits for the first answer to a request."""
         return (request.agent, request.asked.id) in self._held

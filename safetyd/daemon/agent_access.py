@@ -42,6 +42,7 @@ class AgentAccess:
             service,
             replies,
             RequestWaits(replies, of.mailbox, service),
+            parts.held,
             agent_of=lambda token: of.settings.tokens.agent_of(token, of.clock.now().at),
             shut=lambda: of.settings.flood_gate.shut,
             problem=parts.problem,

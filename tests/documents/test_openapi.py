@@ -196,7 +196,14 @@ def agent_routes(directory: Path) -> AgentRoutes:
     replies = HttpReplies(counter.captured.publisher)
     waits = RequestWaits(replies, counter.mailbox, counter.service)
     return AgentRoutes(
-        counter.service, replies, waits, agent_of=str, shut=frozenset, problem=str, muted=bool
+        counter.service,
+        replies,
+        waits,
+        counter.answers,
+        agent_of=str,
+        shut=frozenset,
+        problem=str,
+        muted=bool,
     )
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from safetyd.core.events.decision_events import Decided, Refused, Reported
+from safetyd.core.events.request_events import Released
 from safetyd.core.messages.telemetry import Outcome
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import told
@@ -119,12 +120,19 @@ def test_an_approval_that_nobody_awaited_is_found_later_unless_all_is_stopped(
 ) -> None:
     agent = HttpAgent(daemon, "patient")
     asked = agent.propose(**PUSH, id="push-1").content
+    assert agent.wait(asked["request_id"], 0).content["status"] == "pending"
     assert review(daemon, "approve", asked["request_id"], digest=asked["digest"])["ok"]
     control(daemon, "stop", agent="patient")
     stopped = agent.wait(asked["request_id"], 0)
     control(daemon, "resume", agent="patient")
     allowed = agent.wait(asked["request_id"], 0)
 
+    (released,) = [
+        event
+        for event in events(daemon.data_dir)
+        if isinstance(event, Released) and event.agent == "patient"
+    ]
+    assert not released.waits, "the agent no longer waited for the answer"
     assert (stopped.status, stopped.content["cause"]) == (200, "stopped")
     assert (allowed.status, allowed.content["cause"]) == (200, "human_approved")
 

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from safetyd.agents.agent_service import AgentService
 from safetyd.agents.claims import ClaimResult
+from safetyd.agents.held_replies import HeldReplies
 from safetyd.bus.codec import Malformed, read_object
 from safetyd.bus.flood_gate import SHUT_S
 from safetyd.core.messages.decision import Decision
@@ -73,6 +74,7 @@ class AgentRoutes:
         service: AgentService,
         replies: HttpReplies,
         waits: RequestWaits,
+        held: HeldReplies,
         *,
         agent_of: Callable[[str], str],
         shut: Callable[[], frozenset[str]],
@@ -82,6 +84,7 @@ class AgentRoutes:
         self._service = service
         self._replies = replies
         self._waits = waits
+        self._held = held
         self._agent_of = agent_of
         self._shut = shut
         self._problem = problem
@@ -168,6 +171,8 @@ class AgentRoutes:
         with self._replies.awaited() as reply:
             send(reply.address)
             answer = await reply.wait(PATIENCE_S, held_s)
+        if isinstance(answer, Decision) and answer.status == "pending":
+            self._held.drop(answer.agent, answer.id, reply.address)
         if self._muted():
             raise HttpRefusal("unavailable", "another daemon may write the journal by now")
         if answer is None:

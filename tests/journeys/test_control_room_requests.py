@@ -11,8 +11,9 @@ from playwright.async_api import Browser, Page, expect
 from safetyd.client import Denied, SyncSafety
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import Asker, Reply, review, waiting
-from tests.journeys.control_room import Room, cut_stream
+from tests.journeys.control_room import Room
 from tests.journeys.people import query
+from tests.journeys.room_reader import deafen
 
 pytestmark = pytest.mark.journey
 
@@ -301,7 +302,7 @@ async def test_set_that_changed_meanwhile_is_not_answered(
     ids = [agent.asks() for _ in range(2)]
 
     async with room.visit(f"/answers?id={ids[0]}&id={ids[1]}") as page:
-        await cut_stream(page)
+        await deafen(page)
         review(daemon, "deny", ids[0], reason="no")
         await page.click("text=Approve these 2")
         await noted(page, "this is not the set that was shown")
@@ -317,7 +318,7 @@ async def test_second_of_two_people_sees_who_was_first(
 
     async with room.visit(path) as one, room.visit(path) as other:
         for page in (one, other):
-            await cut_stream(page)
+            await deafen(page)
         async with anyio.create_task_group() as both:
             both.start_soon(one.click, "button[value=approve]")
             both.start_soon(other.click, "button[value=deny]")

@@ -85,4 +85,6 @@ def test_every_field_of_every_schema_has_a_description() -> None:
         schema = json.loads(path.read_text())
         for part in (schema, *schema.get("$defs", {}).values()):
             for name, field in part.get("properties", {}).items():
-                assert field.get("description"), (path.name, part.get("title"), name)
+                where = f"{part.get('title')}.{name} in {path.name}"
+                how = "add a comment beside the field, or a line to docs/field_glossary.toml"
+                assert field.get("description"), f"{where} has no description: {how}"

@@ -33,6 +33,7 @@ CAUSES = {
     "DenialLifted",
     *("Told", "NotTold", "Unparked", "ChannelMoved", "Announced", "LinkRevoked"),
     *("Committed", "CommitFailed", "RolledBack", "RollbackFailed", "SnapshotTaken"),
+    *("RollbackBegun", "RollbackCancelled"),
     *("SnapshotMissed", "WeekArchived", "ArchiveFailed", "BackupMade"),
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from safetyd.core.shell.judge import Reading  # see CommandReader.__init__
 
 MAX_REMEMBERED: Final = 512
+MAX_LETTERS: Final = 256 * 1024  # of their texts; a reading may be a hundred times as large
 
 READ: Final = frozenset({"run_shell", "run_tests"})  # types whose text is a command
 
@@ -61,6 +62,7 @@ class CommandReader:
             self._table = shipped().with_rows(config.programs)
         self._projects = projects
         self._remembered: dict[tuple[str, str | None, str | None], Reading] = {}
+        self._letters = 0  # in the texts of these
 
     def reads(self, kind: Kind, proposal: Proposal) -> bool:
         """Say whether the text of a proposal is a command that is read."""
@@ -71,9 +73,12 @@ class CommandReader:
         known = self._remembered.get(key)
         if known is None:
             known = self._read(proposal)
-            if len(self._remembered) >= MAX_REMEMBERED:
-                del self._remembered[next(iter(self._remembered))]
             self._remembered[key] = known
+            self._letters += len(proposal.text)
+            while len(self._remembered) > MAX_REMEMBERED or self._letters > MAX_LETTERS:
+                oldest = next(iter(self._remembered))
+                del self._remembered[oldest]
+                self._letters -= len(oldest[0])
         return known
 
     def kind(self, proposal: Proposal) -> Kind:

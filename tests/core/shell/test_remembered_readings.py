@@ -1,0 +1,39 @@
+"""Readings are remembered by text, folder and project, and only so many."""
+
+import pytest
+
+from safetyd.core.action_types import Kinds
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.policy import Policy
+from safetyd.core.shell.command_reader import MAX_LETTERS, MAX_REMEMBERED, CommandReader
+
+
+@pytest.fixture
+def reader() -> CommandReader:
+    policy = Policy()
+    return policy.reader(Kinds(policy.types, policy.profile))
+
+
+def command(text: str, cwd: str | None = None) -> Proposal:
+    return Proposal(type="run_shell", text=text, cwd=cwd)
+
+
+def test_a_command_is_read_once_for_each_folder(reader: CommandReader) -> None:
+    first = reader.reading(command("cat a.txt", "/srv/a"))
+
+    assert reader.reading(command("cat a.txt", "/srv/a")) is first
+    assert reader.reading(command("cat a.txt", "/srv/b")) != first
+
+
+@pytest.mark.parametrize(
+    ("many", "letters"), [(MAX_REMEMBERED, 10), (20, MAX_LETTERS // 20), (1, MAX_LETTERS)]
+)
+def test_new_readings_take_the_place_of_old_ones(
+    reader: CommandReader, many: int, letters: int
+) -> None:
+    first = reader.reading(command("ls"))
+    for number in range(many):
+        reader.reading(command(f"echo {number:0{letters}}"))
+
+    again = reader.reading(command("ls"))
+    assert (again == first, again is first) == (True, False)

@@ -67,7 +67,7 @@ class Call:
 
     def has(self, *names: str) -> bool:
         """Say whether any of some options is given, also by the beginning of its name."""
-        return any(
+        return bool(self.options) and any(
             _means(given, name.partition("=")[0]) and _may_be(value, name)
             for given, value in self.options
             for name in names
@@ -75,6 +75,8 @@ class Call:
 
     def has_surely(self, name: str) -> bool:
         """Say whether an option is given and holds, as `--dry-run` without `=false` does."""
+        if not self.options:
+            return False
         option, equals, wanted = name.partition("=")
         said = (wanted,) if equals else ("true",)
         free = not equals and option in self.program.valued  # any value will do

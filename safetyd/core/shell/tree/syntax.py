@@ -3,7 +3,6 @@
 import re
 import threading
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Final
 
 import tree_sitter_bash
@@ -121,9 +120,11 @@ def _check_effort(text: bytes) -> None:
 
 def check_apart(nodes: Iterable[Node]) -> None:
     """Refuse words that touch one another: they are one, which the tree divided."""
-    for node, following in pairwise(nodes):
-        if node.end_byte == following.start_byte and following.type not in REDIRECTS:
+    end = -1
+    for node in nodes:
+        if node.start_byte == end and node.type not in REDIRECTS:
             raise Unreadable("cannot be read: it has an expansion in an unusual place")
+        end = node.end_byte
 
 
 def _check_comment(node: Node, text: bytes) -> None:

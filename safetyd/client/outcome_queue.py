@@ -23,6 +23,7 @@ from safetyd.core.messages.telemetry import Noted, Outcome
 CAPACITY: Final = 1024
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 1.0
+LONGEST_FLUSH_S: Final = 1.0  # that a proposal waits for the outcomes before it
 _CLOSED: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 _log = logging.getLogger("safetyd.client")
@@ -67,12 +68,22 @@ class OutcomeQueue:
         self._deadline_s = deadline_s
         self._entry, self._exit = anyio.create_memory_object_stream[bytes](CAPACITY)
         self.undelivered = 0  # of those that were taken
+        self._delivered = 0
+        self._troubled = False  # the last attempt failed
+        self._attempted = anyio.Event()
 
     async def put(self, outcome: bytes) -> bool:
         """Take an outcome for delivery; return false if there was no room within the deadline."""
         taken = await self._taken(outcome)
         self.undelivered += taken
         return taken
+
+    async def flush(self) -> None:
+        """Wait until the outcomes taken so far are delivered, or it is plain that they are not."""
+        wanted = self._delivered + self.undelivered
+        with anyio.move_on_after(LONGEST_FLUSH_S):
+            while self._delivered < wanted and not self._troubled:
+                await self._attempted.wait()
 
     def close(self) -> None:
         """Take no more; `run` ends when what is there has been delivered."""
@@ -83,6 +94,8 @@ class OutcomeQueue:
             async for outcome in self._exit:
                 await self._deliver(outcome)
                 self.undelivered -= 1
+                self._delivered += 1
+                self._note(troubled=False)
 
     async def _taken(self, outcome: bytes) -> bool:
         with anyio.move_on_after(self._deadline_s), suppress(*_CLOSED):
@@ -97,10 +110,16 @@ class OutcomeQueue:
         pause_s = FIRST_PAUSE_S
         level = logging.WARNING
         while (trouble := await self._trouble(outcome)) is not None:
+            self._note(troubled=True)
             _log.log(level, "an outcome is not acknowledged yet: %s", trouble)
             level = logging.DEBUG
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _note(self, *, troubled: bool) -> None:
+        attempted, self._attempted = self._attempted, anyio.Event()
+        self._troubled = troubled
+        attempted.set()
 
     async def _trouble(self, outcome: bytes) -> str | None:
         try:

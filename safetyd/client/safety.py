@@ -360,6 +360,8 @@ class Safety(TelemetryCalls[Coroutine[Any, Any, bool]]):
     async def _ask(self, said: Draft, ends: float) -> Decision:
         if self._open is None:
             return said.refused("unavailable", NOT_OPEN)
+        # A guard that counts errors must know of this agent's before it judges what comes next.
+        await self._open.outbox.flush()
         asking = ProposalExchange(self._open.link, said)
         try:
             decision = await asking.answer(ends - anyio.current_time())

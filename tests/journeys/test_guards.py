@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import anyio
 import pytest
 from jsonschema import Draft202012Validator
 
 from docs.generate import DOCS
-from safetyd.client import Decision, Severity, SyncSafety
+from safetyd.client import Blocked, Decision, Safety, Severity, SyncSafety
 from safetyd.journal.audit import files
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.journeys.asking_agent import review
@@ -409,3 +410,24 @@ def test_edits_with_different_diffs_in_one_window_are_no_loop(agents: Agents) ->
 
     assert all(edits(f"-{n}\n+{n + 1}\n").allowed for n in range(6))
     assert [edits("-5\n+6\n").cause for _ in range(2)][-1] == "loop"
+
+
+def test_a_tight_loop_that_always_fails_runs_three_bodies(daemon: RunningDaemon) -> None:
+    bodies = 0
+
+    async def fails_again_and_again() -> Blocked:
+        nonlocal bodies
+        async with Safety("clumsy", data_dir=daemon.data_dir) as safety:
+            while True:
+                try:
+                    async with safety.guard("write_log", text=f"line {bodies}"):
+                        bodies += 1
+                        raise OSError("it broke")  # noqa: TRY301
+                except OSError:
+                    continue
+                except Blocked as blocked:
+                    return blocked
+
+    blocked = anyio.run(fails_again_and_again)
+
+    assert (bodies, blocked.decision.cause) == (3, "safe_mode")

@@ -431,3 +431,15 @@ def test_a_tight_loop_that_always_fails_runs_three_bodies(daemon: RunningDaemon)
     blocked = anyio.run(fails_again_and_again)
 
     assert (bodies, blocked.decision.cause) == (3, "safe_mode")
+
+
+def test_a_click_that_buys_needs_approval_and_one_that_shows_does_not(agents: Agents) -> None:
+    shopper = agents("shopper")
+
+    def clicks(label: str) -> str:
+        return shopper.propose("click", target={"label": label}).decision
+
+    labels = ("Place your order", "Subscribe and save", "Cancel order", "Publish review")
+    assert {clicks(label) for label in labels} == {"require_confirmation"}
+    assert {clicks(label) for label in ("Show order", "Cancel", "Next")} == {"allow"}
+    assert shopper.propose("git_commit", text="checkout: step 40").allowed

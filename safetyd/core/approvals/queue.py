@@ -10,6 +10,7 @@ from safetyd.core.action_types import Kind
 from safetyd.core.actor import Actor, hearing, on
 from safetyd.core.approvals.pending_limits import passed
 from safetyd.core.approvals.request import (
+    DENIED_FOR,
     MAX_JOINED,
     UNPAUSE,
     Answer,
@@ -40,6 +41,7 @@ from safetyd.core.events.request_events import (
     Released,
     Superseded,
 )
+from safetyd.core.messages.binding import no_dearer
 from safetyd.core.messages.verdict import ALLOW, Verdict
 
 MAX_PER_TICK: Final = 64
@@ -125,8 +127,8 @@ class Approvals(Actor):
 
     def denied(self, proposed: Proposed, action: bytes) -> Request | None:
         """Return the denial that answers a proposal, if a person denied the same within a day."""
-        last = self._index.last_answer(proposed.agent, action)
-        return last if last is not None and last.denies(proposed) else None
+        last = self._index.last_answers.get((proposed.agent, action))
+        return last if last is not None and _denies(last, proposed) else None
 
     def save(self) -> Callable[[], bytes]:
         return self._index.save()
@@ -340,6 +342,15 @@ def _may_use(proposed: Proposed, action: bytes, request: Request) -> bool:
     # Whoever takes a name whose key was revoked does not take what was approved for it.
     same = request.asked.keyless or not proposed.keyless
     return request.unused and in_time and same and request.covers(action, proposed)
+
+
+def _denies(request: Request, proposed: Proposed) -> bool:
+    """Say whether a proposal of the same action is denied: one that costs less is not."""
+    until, asked = request.denied_until, request.asked
+    if until is None or not until - 2 * DENIED_FOR < proposed.at < until:
+        return False
+    same = asked.keyless == proposed.keyless
+    return same and no_dearer(proposed.proposal, asked.proposal)
 
 
 def _allowed(cause: Event, request: Request) -> Allowed:

@@ -183,14 +183,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
             return None
         return self.answer.at + DENIED_FOR
 
-    def denies(self, proposed: Proposed) -> bool:
-        """Say whether a proposal of the same action is denied: one that costs less is not."""
-        until, asked = self.denied_until, self.asked
-        if until is None or not until - 2 * DENIED_FOR < proposed.at < until:
-            return False
-        same = asked.keyless == proposed.keyless
-        return same and no_dearer(proposed.proposal, asked.proposal)
-
     def covers(self, action: bytes, proposed: Proposed) -> bool:
         """Say whether a proposal is what the person saw, or was asked to permit beforehand."""
         seen, proposal = self.asked.proposal, proposed.proposal

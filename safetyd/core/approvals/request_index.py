@@ -62,7 +62,7 @@ class RequestIndex:
         self._unused_of: dict[str, dict[str, None]] = {}
         self._of_action: dict[tuple[str, bytes], tuple[str, ...]] = {}
         self._of_proposal: dict[tuple[str, str], str] = {}
-        self._last_answer: dict[tuple[str, bytes], str] = {}  # approved or denied, by action
+        self.last_answers: dict[tuple[str, bytes], Request] = {}  # approved or denied, by action
         self._ends: list[tuple[datetime, str]] = []
 
     def find(self, request_id: str) -> Request | None:
@@ -115,11 +115,6 @@ class RequestIndex:
         """Yield what is pending or approved and unused for the same action, the newest first."""
         return (self._requests[id_] for id_ in reversed(self._of_action.get((agent, action), ())))
 
-    def last_answer(self, agent: str, action: bytes) -> Request | None:
-        """Return the request for an action that a person approved or denied last."""
-        id_ = self._last_answer.get((agent, action))
-        return None if id_ is None else self._requests[id_]
-
     def put(self, request: Request) -> None:
         """Add a request, or replace what is known of it."""
         before = self._requests.get(request.id)
@@ -129,9 +124,9 @@ class RequestIndex:
         elif before.state != request.state or before.unused != request.unused:
             self._move(before, request)
         if request.state in {"approved", "denied"}:
-            last = self.last_answer(request.agent, request.action)
+            last = self.last_answers.get((request.agent, request.action))
             if last is None or _answered(last) <= _answered(request):
-                self._last_answer[request.agent, request.action] = request.id
+                self.last_answers[request.agent, request.action] = request
         if request.ends is not None and (before is None or before.ends != request.ends):
             heapq.heappush(self._ends, (request.ends, request.id))
 
@@ -230,8 +225,9 @@ class RequestIndex:
     def _forget(self, id_: str) -> None:
         del self._closed[id_]
         request = self._requests.pop(id_)
-        if self._last_answer.get((request.agent, request.action)) == id_:
-            del self._last_answer[request.agent, request.action]
+        last = self.last_answers.get((request.agent, request.action))
+        if last is not None and last.id == id_:
+            del self.last_answers[request.agent, request.action]
         for known in request.ids:
             self._of_proposal.pop((request.agent, known), None)
 

@@ -355,13 +355,13 @@ def test_a_rule_that_is_lifted_leaves_what_the_table_says() -> None:
 
 
 def test_a_lifted_rule_is_lifted_in_a_project_as_well_and_others_of_it_are_not() -> None:
-    tighter = ProjectGate(blocklist_patterns=("wipe", *shipped.BLOCKLIST))
+    tighter = ProjectGate(blocklist_patterns=("scrub", *shipped.BLOCKLIST))
     queue = QueueStory(Policy(projects={"shop": ProjectConfig(gate=tighter)}))
     queue.happens(granted(rules=(RESET,), text="."))
 
     assert queue.proposes(resets(1, "p1", project="shop")).allowed
-    wiped = queue.proposes(resets(2, "p2", project="shop", text="reset and wipe"))
-    assert wiped.triggered_rules == ("gate.blocklist:custom_1",)
+    scrubbed = queue.proposes(resets(2, "p2", project="shop", text="reset and scrub"))
+    assert scrubbed.triggered_rules == ("gate.blocklist:custom_1",)
 
 
 def test_a_grant_made_from_a_request_lifts_what_was_shown_in_its_project() -> None:

@@ -180,6 +180,6 @@ def test_the_gate_knows_words_and_not_their_meaning() -> None:
     engine = Engine(Policy())
 
     blocked = ask(engine, propose(0, id="p1", type="click", target=Target(label="Delete all")))
-    passed = ask(engine, propose(1, id="p2", type="click", target=Target(label="Erase all")))
+    passed = ask(engine, propose(1, id="p2", type="click", target=Target(label="Get rid of all")))
 
     assert (blocked.allowed, passed.allowed) == (False, True)

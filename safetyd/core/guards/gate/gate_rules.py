@@ -1,5 +1,6 @@
 """The steps of the gate, without memory."""
 
+import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -9,6 +10,7 @@ import msgspec
 from safetyd.core.action_types import GUI, Kind
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.guards.gate import default_patterns
+from safetyd.core.guards.gate.button_patterns import BUTTONS, CLICKS
 from safetyd.core.guards.gate.command_rules import CommandRules
 from safetyd.core.guards.gate.gate_config import ConfidenceConfig, GateConfig
 from safetyd.core.guards.gate.steps import (
@@ -31,6 +33,8 @@ from safetyd.core.text.folding import forms, prepare
 from safetyd.core.text.patterns import AnyPattern, PatternSet, Sieve, named
 
 NONE: Final[AbstractSet[str]] = frozenset()
+_BUTTONS: Final = Watch("gate.irreversible", "Irreversible: the label matches", BUTTONS)
+_COMPOUND: Final = re.compile(r"(?<!\S)--?\w+(?:-\w+)+")
 _BARE: Final = frozenset(word.pattern for word in default_patterns.BARE_WORDS)
 _SHIPPED: Final = frozenset(
     known.pattern
@@ -127,6 +131,7 @@ class Rules:
         return (
             visits < self._config.loop_threshold
             and kind.type != "type"
+            and (kind.type not in CLICKS or not _BUTTONS.found(said))
             and not self._expectations
             and not self._unsure(proposal, kind)
             and all(map(str.isascii, said))
@@ -172,7 +177,11 @@ class Rules:
             found += self._blocklist.found(target_words(proposal))
         if not self._coding and self._commands is not None:
             findings = self._commands.reader.reading(proposal).findings
-            acting = [finding.said for finding in findings if finding.effect is not Effect.READ]
+            acting = [
+                _without_compounds(finding.said)
+                for finding in findings
+                if finding.effect is not Effect.READ
+            ]
             found += self._blocklist.found(tuple(dict.fromkeys(acting)))
         return list(dict.fromkeys(found))
 
@@ -181,7 +190,7 @@ class Rules:
     ) -> Sequence[str]:
         if kind.read_only or kind.prose:
             return ()
-        return target_words(proposal) if self._is_command(kind) else said
+        return said if kind.acts and not self._is_command(kind) else target_words(proposal)
 
     def _looped(self, visits: int) -> list[Verdict]:
         if visits < self._config.loop_threshold:
@@ -216,7 +225,10 @@ class Rules:
         if kind.read_only or kind.type == "type":
             return []
         if not self._is_command(kind):
-            return self._irreversible.found(said)
+            # Text that is only stored, or told to a model, commits nothing.
+            stored = not kind.acts and not kind.prose
+            found = self._irreversible.found(target_words(proposal) if stored else said)
+            return found + _BUTTONS.found(said) if kind.type in CLICKS else found
         if proposal.target is None:
             return self._shell.found(said)
         command = self._shell.found(text_words(proposal))
@@ -271,6 +283,11 @@ def _kind(decided: Decided) -> Kind:
         decided.risk,
         known="classify.unknown_type" not in rules,
     )
+
+
+def _without_compounds(command: str) -> str:
+    """Return a command without options such as `--delete-emptydir-data`, whose parts do nothing."""
+    return _COMPOUND.sub(" ", command)
 
 
 def _added(listed: Sequence[AnyPattern]) -> frozenset[str]:

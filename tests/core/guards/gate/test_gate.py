@@ -111,13 +111,13 @@ def test_an_operator_may_say_what_a_match_means() -> None:
 
 def test_a_blocklist_match_that_only_asks_does_not_hide_a_block() -> None:
     config = GateConfig(
-        blocklist_patterns=(PatternConfig(name="wipe", pattern="wipe", then=Severity.ASK),),
+        blocklist_patterns=(PatternConfig(name="scrub", pattern="scrub", then=Severity.ASK),),
         loop_threshold=1,
     )
 
-    verdict = GateRig(config).looks(text="wipe", observation=HOME)
+    verdict = GateRig(config).looks(text="scrub", observation=HOME)
 
-    assert rules(verdict) == ("gate.loop", "gate.blocklist:wipe")
+    assert rules(verdict) == ("gate.loop", "gate.blocklist:scrub")
 
 
 @pytest.mark.req("S4.14")

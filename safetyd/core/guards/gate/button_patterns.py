@@ -1,0 +1,85 @@
+"""Labels of buttons that commit: to buy, subscribe, cancel, publish, transfer, sign or erase.
+
+A label begins with its verb, or has it behind another ("Review and place order", "Tap to buy").
+Words elsewhere in it only name things: "Show order", "Where to buy", "Manage subscription".
+"""
+
+from typing import Final
+
+from safetyd.core.text.patterns import PatternConfig
+
+CLICKS: Final = frozenset({"click", "key", "drag"})
+
+_LEAD: Final = (
+    r"(?:^|[^\w\s]\s*|\b(?:and|then|yes|ok|okay|please)\s+"
+    r"|\b(?:swipe|slide|tap|click|press|hold)\s+to\s+"
+    r"|\b(?:click|tap|press|hit|push|select|choose)\s+(?:on\s+)?(?:the\s+)?"
+    r"|^[$€£]?\s?[\d.,]+\s*[$€£]?\s+)"
+)
+_THE: Final = r"(?:\s+(?:your|my|this|the|an?|all|entire|whole|current|existing))*"
+_END: Final = r"\W*$"
+_BOUGHT: Final = r"(?:order|purchase|payment|booking|reservation|bid|bet|trade)"
+_LASTING: Final = (
+    r"(?:orders?|items?|subscriptions?|membership|plan|bookings?|reservations?|appointments?|trip"
+    r"|ride|flight|tickets?|policy|contract|accounts?|service|auto-?renewal|trial|delivery"
+    r"|shipment|events?|meetings?|donation)"
+)
+
+
+def _labels(**patterns: str) -> tuple[PatternConfig, ...]:
+    return tuple(
+        PatternConfig(name=name, pattern=f"{_LEAD}(?:{pattern})")
+        for name, pattern in patterns.items()
+    )
+
+
+BUTTONS: Final = _labels(
+    buy=(
+        r"(?:buy|pre-?order|donate)\b|rent\s+(?:now|it|this|hd|uhd|4k|movie|for|from)\b|bid\s+now\b"
+        rf"|check\s+out(?:\s+(?:now|securely|with\s+\w+))?{_END}"
+    ),
+    order=(
+        rf"(?:place|complete|finish|finali[sz]e){_THE}\s+{_BOUGHT}\b|order{_END}"
+        r"|order\s+(?:now|again|it|this|and|with)\b|re-?order\s+(?:now|items?|this)\b"
+    ),
+    book=(
+        r"(?:book|reserve)\s+(?:now|it|this|your|my|an?|the|and|for|instantly"
+        rf"|room|flight|table|tickets?|seats?|stay|trip|appointment)\b|reserve{_END}"
+    ),
+    upgrade=(
+        rf"(?:upgrade|renew)(?:\s+(?:now|to|and|for|plan|account|your|my|membership|subscription)\b"
+        rf"|{_END})|(?:top\s+up|add\s+(?:funds|money|credits?))\b"
+    ),
+    subscribe=(
+        r"(?:re-?)?subscribe\b"
+        rf"|(?:start|begin|activate|try|get|claim){_THE}(?:\s+[\w-]+){{0,3}}"
+        r"\s+(?:trial|subscription|membership)\b"
+        r"|join\s+(?:prime|premium|plus|pro)\b|become\s+a\s+(?:member|patron|sponsor|subscriber)\b"
+    ),
+    unsubscribe=r"unsubscribe\b|opt\s+out\b",
+    cancel=(
+        rf"(?:cancel|terminate|end|close|deactivate|downgrade|return|refund){_THE}\s+{_LASTING}\b"
+        r"|request\s+(?:an?\s+)?(?:refund|cancellation)\b"
+    ),
+    publish=(
+        r"(?:publish|unpublish|republish|tweet|retweet|repost)\b|go\s+live\b"
+        rf"|(?:post|share)(?:\s+(?:now|it|publicly)|{_THE}\s+(?:review|comment|reply|answer|update"
+        rf"|status|question|story|video|photo|post))\b|post{_END}"
+        r"|(?:squash\s+and\s+|rebase\s+and\s+)?merge\s+(?:pull\s+request|branch|now)\b"
+        rf"|deploy(?:\s+(?:now|to|site|changes|production)\b|{_END})"
+        r"|launch\s+(?:campaign|ads?|now)\b"
+    ),
+    transfer=(
+        rf"(?:transfer|withdraw)(?:\s+(?:now|money|funds|cash|balance|all|to|[$€£\d])|{_END})"
+        r"|(?:wire|deposit|invest|sell|swap|release)\s+(?:now|money|funds|cash|all|shares?|stocks?"
+        r"|payment|[$€£\d])|cash\s+out\b"
+    ),
+    sign=(
+        rf"(?:e-?sign|sign){_THE}\s+(?:contract|agreement|document|lease|and\s+\w+)\b"
+        rf"|accept{_THE}\s+(?:offer|quote|bid|contract|agreement|order|proposal|terms)\b"
+    ),
+    erase=(
+        r"(?:erase|wipe|purge|discard)\b|empty\s+(?:the\s+)?(?:trash|(?:recycle\s+)?bin|spam)\b"
+        r"|clear\s+(?:all\s+)?(?:data|history|everything|storage|browsing\s+data)\b"
+    ),
+)

@@ -49,6 +49,13 @@ class Room(NamedTuple):
     total_files: int  # 0: it has no such limit
 
 
+class Spare(NamedTuple):
+    """How much may be written to a disk before only its reserve is left."""
+
+    bytes: float
+    files: float
+
+
 class AlreadyRunning(Exception):
     """Another daemon uses the data directory."""
 

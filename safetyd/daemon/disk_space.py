@@ -19,7 +19,7 @@ from safetyd.clock import uptime
 from safetyd.core.events.daemon_events import DiskLevel, DiskMoved, DiskUse
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness
-from safetyd.host import START_BYTES, START_FILES, Room, room
+from safetyd.host import START_BYTES, START_FILES, Room, Spare, room
 
 LOOK_S: Final = 1.0
 MEASURE_S: Final = 300.0  # a session leaves a file, so there may be many
@@ -39,6 +39,8 @@ PARTS: Final = {
     "checkpoints": "checkpoints",
     "snapshots": "snapshots",
     "archives": "archives",
+    "history": "history",
+    "reports": "reports",
 }
 OTHER: Final = "other"
 LEVELS: Final[tuple[DiskLevel, ...]] = ("good", "warn", "critical")
@@ -80,6 +82,16 @@ def wanted(config: DiskConfig, found: Room, level: DiskLevel) -> Wanted:
         max(min(bytes_, ample * GIB), min(least, 2 * bytes_), START_BYTES),
         max(min(share * found.total_files, files), START_FILES) if found.total_files else 0,
     )
+
+
+def spare(config: DiskConfig, directory: Path) -> Spare:
+    """Return how much may be written to the disk of a directory before it is nearly full.
+
+    Only the journal and the audit files may use the rest.
+    """
+    found = room(directory)
+    reserve = wanted(config, found, "critical")
+    return Spare(found.bytes - reserve.bytes, found.files - reserve.files)
 
 
 def judge(config: DiskConfig, found: Room, before: DiskLevel) -> DiskLevel:

@@ -7,6 +7,7 @@ import anyio.abc
 
 from safetyd.agents.emergency_stop import EmergencyStop
 from safetyd.agents.held_replies import HeldReplies
+from safetyd.daemon.disk_space import spare
 from safetyd.daemon.health import Health
 from safetyd.daemon.resources import Resources
 from safetyd.monitoring.metrics import Metrics
@@ -105,6 +106,7 @@ def _reports(of: Resources) -> ReportService:
         written=lambda: of.audit.seq,
         delivery=delivery,
         put=of.mailbox.put,
+        spare=lambda directory: spare(of.settings.config.disk, directory),
     )
 
 

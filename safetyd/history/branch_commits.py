@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import IO, Final
 
 from safetyd.history.commit_messages import reference
-from safetyd.history.commit_writing import StatePaths, signed, write_commit
+from safetyd.history.commit_writing import (
+    CommitLimits,
+    Limits,
+    StatePaths,
+    is_noted,
+    signed,
+    write_commit,
+)
 from safetyd.history.file_restore import LINK, Fill, stored
 from safetyd.history.folder_changes import IndexedFolder, Select, tree_changes
 from safetyd.history.git_process import Git
@@ -32,7 +39,10 @@ _CONVERTING: Final = ("text", "eol", "ident", "working-tree-encoding")
 class BranchCommits:
     """The commits that safetyd made on branches of the user's repository."""
 
-    def __init__(self, project: str, root: Path, state: StatePaths, store: Path) -> None:
+    def __init__(
+        self, project: str, root: Path, state: StatePaths, store: Path, limits: Limits
+    ) -> None:
+        self._limits = limits
         self._store = PrivateStore(project, root, "branch", store)
         self._root = root
         self._state = state
@@ -77,7 +87,7 @@ class BranchCommits:
         object_format = user.line("rev-parse", "--show-object-format")
         with self._store.locked(object_format) as git, _index_lock(layout):
             self._store.note_excludes(layout, None)
-            yield BranchWork(self._store.folder, git, layout, self._state)
+            yield BranchWork(self._store.folder, git, layout, self._state, self._limits())
 
     def _repository(self) -> Layout:
         layout = self._store.layout()
@@ -96,7 +106,9 @@ class BranchCommits:
 class BranchWork:
     """What can be done while the store and the index are ours."""
 
-    def __init__(self, store: Path, git: Git, layout: Layout, state: StatePaths) -> None:
+    def __init__(
+        self, store: Path, git: Git, layout: Layout, state: StatePaths, limits: CommitLimits
+    ) -> None:
         self._store = store
         self._state = state
         self.layout = layout
@@ -104,7 +116,7 @@ class BranchWork:
         self._index = store / "index"
         self.git = _with_objects(git, layout)
         looking = self.git.using(GIT_WORK_TREE=str(layout.top), GIT_INDEX_FILE=str(self._index))
-        self.indexed = IndexedFolder(looking, layout.top, layout.within)
+        self.indexed = IndexedFolder(looking, layout.top, layout.within, limits)
 
     def commit(self, order: CommitOrder, select: Select | None = None) -> CommitMade | None:
         """Commit the folder, or what is selected of it, on the current branch.
@@ -117,10 +129,11 @@ class BranchWork:
         tree = self.indexed.tree()
         before = f"{head}^{{tree}}" if head else self.git.line("mktree")
         changes = tree_changes(self.git, before, tree)
-        if not changes:
+        left_out = self.indexed.left_out
+        if not changes and is_noted(self.git, head, order, left_out):
             return None
         state = self._state.cover(changes, self.layout.within)
-        made = write_commit(self.git, order, (tree, head), changes, state=state)
+        made = write_commit(self.git, order, (tree, head), changes, state=state, left_out=left_out)
         self._move(order, (branch, head), made.commit, made.commit)
         return made
 

@@ -26,6 +26,7 @@ _TRAILERS: Final = {
     "Safetyd-Action": "action",
     "Safetyd-Approver": "approver",
     "Safetyd-Target": "target",
+    "Safetyd-Left-Out": "left_out",
 }
 _PREFIXES: Final[Mapping[Why, str]] = {
     "after": "feat:",
@@ -53,6 +54,7 @@ class CommitNote(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     approver: str = ""
     target: str = ""
+    left_out: str = ""
 
     @property
     def author(self) -> Author:

@@ -142,6 +142,7 @@ def _row(commit: ReadCommit, files: int, added: int, removed: int) -> HistoryRow
         added=added,
         removed=removed,
         subject=note.subject,
+        left_out=note.left_out,
     )
 
 

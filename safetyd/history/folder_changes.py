@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from safetyd.history.commit_writing import CommitLimits
 from safetyd.history.git_process import Git, GitFailed
-from safetyd.history.history_records import Change, Entry, HistoryError, named
+from safetyd.history.history_records import Change, Entry, HistoryError, LeftOut, named
 
 REPOSITORY: Final = "160000"  # the mode of a repository within another
 _TRIES: Final = 4  # while files change as they are read
@@ -34,11 +35,14 @@ class FolderChanges(NamedTuple):
 class IndexedFolder:
     """A folder beside an index. `git` has its work tree and that index; `within` narrows it.
 
-    The index is in git's own folder, and nobody else uses it meanwhile.
+    The index is in git's own folder, and nobody else uses it meanwhile. Files beyond the `limits`
+    are `left_out`: the index has them as they were before, or not at all.
     """
 
-    def __init__(self, git: Git, top: Path, within: str) -> None:
+    def __init__(self, git: Git, top: Path, within: str, limits: CommitLimits) -> None:
         self.git = git
+        self._limits = limits
+        self.left_out: list[LeftOut] = []
         self._top = os.fsencode(top)
         self._within = ("--", within) if within else ()
 
@@ -84,7 +88,7 @@ class IndexedFolder:
         """Bring the index up to date with the folder, or with what is selected of it."""
         for left in range(_TRIES, 0, -1):
             try:
-                self._take(self.changes(select))
+                self._take(self._within_limits(self.changes(select)))
             except GitFailed as exc:
                 # A file that became shorter while git read it ends git, which leaves its lock.
                 (self.git.folder / "index.lock").unlink(missing_ok=True)
@@ -99,6 +103,14 @@ class IndexedFolder:
 
     def forget(self, paths: Sequence[bytes]) -> None:
         self._index("--force-remove", paths)
+
+    def _within_limits(self, changes: FolderChanges) -> FolderChanges:
+        self.left_out = []
+        if not changes:
+            return changes
+        self.left_out = self._limits.exceeded(self._top, changes.present, self.git.objects)
+        large = {each.path for each in self.left_out}
+        return FolderChanges([path for path in changes.present if path not in large], changes.gone)
 
     def _take(self, changes: FolderChanges) -> None:
         if changes.gone:

@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from safetyd.core.reporting.disk_words import size as size_words
+
 # Who made the changes of a commit: an agent whose action succeeded or failed, a human (they were
 # found before something else), an operator who rolled back, or safetyd itself.
 Why = Literal["after", "failed", "before", "rollback", "automatic_rollback"]
@@ -49,6 +51,7 @@ class CommitOrder(msgspec.Struct, frozen=True, kw_only=True):
     ticket: str = ""
     approver: str = ""
     target: str = ""  # of a rollback: the commit that it goes back to, or undoes
+    left_out: str = ""  # files that are too large for the commit
 
 
 class CommitMade(NamedTuple):
@@ -58,6 +61,22 @@ class CommitMade(NamedTuple):
     files: int
     added: int
     removed: int
+    left_out: tuple["LeftOut", ...] = ()
+
+
+class LeftOut(NamedTuple):
+    """A file that a commit does not have as it is in the folder, and why."""
+
+    path: bytes
+    size: int
+    reason: str
+
+    @property
+    def why(self) -> str:
+        return f"({size_words(self.size)}): {self.reason}"
+
+    def __str__(self) -> str:
+        return f"{shown(self.path)} {self.why}"
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +95,7 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     added: int
     removed: int
     subject: str
+    left_out: str = ""
 
 
 class FileEffect(msgspec.Struct, frozen=True):

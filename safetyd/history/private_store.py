@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from safetyd.history.commit_writing import CommitLimits
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import HistoryError
 from safetyd.history.repository_layout import Layout, find, small_file
@@ -135,9 +136,14 @@ class PrivateStore:
         content = b"\n".join((own or b"", layout.excludes(), b""))
         _keep(self.folder / "info" / "exclude", content)
 
-    def pack(self, git: Git) -> None:
+    def pack(self, git: Git, limits: CommitLimits) -> None:
         """Begin to put objects together once there are many. Commits do not wait for it."""
         if len(list(self.folder.glob("objects/0?/*"))) * 16 <= _LOOSE:  # a sixteenth of all
+            return
+        objects = self.folder / "objects"
+        size = sum(path.lstat().st_size for path in objects.rglob("*"))
+        if size > limits.spare(objects).bytes:
+            log.warning("%s is not packed: its disk has too little room for a copy", self.folder)
             return
         held = self._pack_lock()
         if held is not None:

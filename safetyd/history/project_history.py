@@ -9,7 +9,7 @@ import re
 import shlex
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -20,7 +20,7 @@ from safetyd.clock import file_time_ns
 from safetyd.core.messages.rollback import RollbackKind
 from safetyd.history import commit_reading, rollback_plan
 from safetyd.history.branch_commits import BranchCommits, BranchWork
-from safetyd.history.commit_writing import StatePaths
+from safetyd.history.commit_writing import CommitLimits, Limits, StatePaths
 from safetyd.history.file_restore import FileRestore, may_write, stored
 from safetyd.history.git_process import Git, version_problem
 from safetyd.history.history_records import (
@@ -69,6 +69,7 @@ class ProjectHistory:
         mode: Literal["shadow", "branch"],
         state_paths: tuple[str, ...],
         store: Path,
+        limits: Limits = CommitLimits,
     ) -> None:
         self._root = root
         self._mode = mode
@@ -76,9 +77,9 @@ class ProjectHistory:
         state = StatePaths(state_paths)
         self._kept: ShadowCommits | BranchCommits
         if mode == "shadow":
-            self._kept = ShadowCommits(project, root, state, store)
+            self._kept = ShadowCommits(project, root, state, store, limits)
         else:
-            self._kept = BranchCommits(project, root, state, store)
+            self._kept = BranchCommits(project, root, state, store, limits)
 
     def problems(self) -> list[str]:
         """Say what keeps the history from working, each with what to do about it."""
@@ -178,18 +179,23 @@ class ProjectHistory:
             narrowed = rollback_plan.below_root(work.layout.root, within, paths)
             kept = work.keep(_found_before(order))
             restore = FileRestore(work.layout.top)
-            planned = self._plan(work, kind, (kept, target), narrowed)
+            left_out = {each.path: each.why for each in work.indexed.left_out}
+            plan = self._plan(work, kind, (kept, target), narrowed)
+            # No commit has these as they are.
+            planned = [change for change in plan if change.path not in left_out]
             changes = [change for change in planned if may_write(change.path)]
             skipped = [change.path for change in planned if not may_write(change.path)]
             made: CommitMade | None = None
             if changes or (kind == "hard" and kept != target):
-                self._check(work, restore, changes)
+                self._check(work, restore, changes, left_out)
                 words = f"{kind} {'of' if kind == 'revert' else 'to'} {target[:12]}"
                 about = replace(order, target=target, description=f"{words}: {order.description}")
                 made = _applied(work, kind, (kept, changes), restore, about)
             below = os.fsencode(within) + b"/" if within else b""
             gone = () if kind == "revert" else rollback_plan.deleted_by(work.git, target, narrowed)
-            left = [*((path, NOT_WRITTEN) for path in skipped), *work.indexed.left_alone()]
+            skips = {**dict.fromkeys(skipped, NOT_WRITTEN), **left_out}
+            others = ((path, why) for path, why in work.indexed.left_alone() if path not in skips)
+            left = [*_lacking(work.git, target), *skips.items(), *others]
             effects = Counter(change.effect for change in changes)
             return RollbackMade(
                 target=target,
@@ -229,9 +235,11 @@ class ProjectHistory:
             )
         return inside
 
-    def _check(self, work: Work, restore: FileRestore, changes: list[Change]) -> None:
+    def _check(
+        self, work: Work, restore: FileRestore, changes: list[Change], left_out: Container[bytes]
+    ) -> None:
         restore.check(changes)
-        since = work.indexed.changes()
+        since = work.indexed.changes(lambda path: path not in left_out)
         if since:
             raise HistoryError(
                 f"nothing was changed: {named([*since.present, *since.gone])} changed meanwhile; "
@@ -308,6 +316,12 @@ class ProjectHistory:
         asked = ("config", "--global", "--get-all", "safe.directory")
         found = listed.run(*asked, codes=(0, 1, 128)).out.decode(errors="replace").splitlines()
         return "*" in found or str(top) in found
+
+
+def _lacking(git: Git, commit: str) -> Iterator[tuple[bytes, str]]:
+    """Yield what a commit says that it left out."""
+    if left_out := next(commit_reading.read_commits(git, [commit])).note.left_out:
+        yield left_out.encode(), f"(left out of {commit[:12]})"
 
 
 def _found_before(order: CommitOrder) -> CommitOrder:

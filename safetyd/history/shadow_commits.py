@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from safetyd.history.commit_messages import reference
-from safetyd.history.commit_writing import StatePaths, write_commit
+from safetyd.history.commit_writing import (
+    CommitLimits,
+    Limits,
+    StatePaths,
+    is_noted,
+    write_commit,
+)
 from safetyd.history.folder_changes import REPOSITORY, IndexedFolder, Select, tree_changes
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import CommitMade, CommitOrder, HistoryError
@@ -23,9 +29,12 @@ _NONE: Final = "0" * 40
 class ShadowCommits:
     """One line of commits for a project; each session's ref is at its newest."""
 
-    def __init__(self, project: str, root: Path, state: StatePaths, store: Path) -> None:
+    def __init__(
+        self, project: str, root: Path, state: StatePaths, store: Path, limits: Limits
+    ) -> None:
         self._store = PrivateStore(project, root, "shadow", store)
         self._state = state
+        self._limits = limits
 
     @property
     def folder(self) -> Path:
@@ -69,7 +78,7 @@ class ShadowCommits:
         with self._store.locked() as git:
             layout = self.layout()
             self._store.note_excludes(layout, self._everywhere)
-            yield ShadowWork(self._store, git, layout, self._state)
+            yield ShadowWork(self._store, git, layout, self._state, self._limits())
 
     @cached_property
     def _everywhere(self) -> Path | None:
@@ -79,15 +88,23 @@ class ShadowCommits:
 class ShadowWork:
     """What can be done while the store is ours."""
 
-    def __init__(self, store: PrivateStore, git: Git, layout: Layout, state: StatePaths) -> None:
+    def __init__(
+        self,
+        store: PrivateStore,
+        git: Git,
+        layout: Layout,
+        state: StatePaths,
+        limits: CommitLimits,
+    ) -> None:
         self._store = store
+        self._limits = limits
         self.git = git
         self._state = state
         self.layout = layout
         looking = git.using(
             GIT_WORK_TREE=str(layout.top), GIT_INDEX_FILE=str(store.folder / "index")
         )
-        self.indexed = IndexedFolder(looking, layout.top, layout.within)
+        self.indexed = IndexedFolder(looking, layout.top, layout.within, limits)
 
     def commit(self, order: CommitOrder, select: Select | None = None) -> CommitMade | None:
         """Keep the folder, or what is selected of it; return None if nothing changed."""
@@ -101,14 +118,17 @@ class ShadowWork:
             self.indexed.forget(inner)
             tree = self.indexed.tree()
             changes = [change for change in changes if change.path not in inner]
-        if not changes:
+        left_out = self.indexed.left_out
+        if not changes and is_noted(self.git, newest, order, left_out):
             return None
         state = self._state.cover(changes, self.layout.within)
-        made = write_commit(self.git, order, (tree, newest), changes, state=state)
+        made = write_commit(
+            self.git, order, (tree, newest), changes, state=state, left_out=left_out
+        )
         refs = f"update {NEWEST} {made.commit} {newest or _NONE}\n"
         refs += f"update {reference(order.agent, order.session)} {made.commit}\n"
         self.git.read("update-ref", "--stdin", stdin=refs.encode())
-        self._store.pack(self.git)
+        self._store.pack(self.git, self._limits)
         return made
 
     def newest(self) -> str:

@@ -10,6 +10,7 @@ Hour = Annotated[
         extra_json_schema={"description": 'a time such as "03:30", or empty'},
     ),
 ]
+Size = Annotated[int, Meta(ge=0, le=1024**5)]
 Folder = Annotated[
     str,
     Meta(
@@ -21,4 +22,6 @@ Folder = Annotated[
 
 class HistoryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     snapshot_at: Hour = ""  # of notifications.timezone; empty: no snapshots
+    max_file_bytes: Size = 256 * 1024**2  # larger files are in no commit
+    max_commit_bytes: Size = 4 * 1024**3  # all changed files of one commit
     archive_dir: Folder = ""  # for weekly archives; empty: `archives` in the data directory

@@ -22,12 +22,14 @@ from safetyd.core.events.history_events import (
     WeekArchived,
 )
 from safetyd.core.reporting.kept_days import MissingSnapshots
+from safetyd.host import Spare
 from safetyd.journal.audit_reading import Rests
+from safetyd.keeping.folder_copy import NoRoom
 from safetyd.keeping.history_config import HistoryConfig
 from safetyd.keeping.retention import ArchiveTry, archive_weeks, let_go, missed_since
 from safetyd.keeping.snapshot_days import due_day, hour_of, today
 from safetyd.keeping.snapshots import SnapshotFacts, Snapshots, StateFolder, Wanted
-from safetyd.keeping.weekly_archives import Archives
+from safetyd.keeping.weekly_archives import CHUNK_BYTES, Archives
 
 LOOK_S: Final = 10.0
 LATE: Final = timedelta(minutes=5)
@@ -46,7 +48,7 @@ class KeeperSources(NamedTuple):
     settings: Callable[[], Path | None]  # the daemon's own file
     folders: Callable[[], Sequence[StateFolder]]
     checkpoint: Callable[[], Awaitable[object]]  # saves all that is known, to be in a snapshot
-    spare: Callable[[], float]  # bytes that may be written before the disk is nearly full
+    spare: Callable[[Path], Spare]  # what may be written to the disk of a directory
     now: Callable[[], datetime]
     missing: Callable[[], MissingSnapshots | None]  # of which people were told
     taken: Callable[[], str]  # the day of the last snapshot, as it is written down
@@ -229,11 +231,12 @@ class _Work(NamedTuple):
         snapshots = Snapshots(self.data_dir, own=(archives.directory,))
         facts = None
         if wanted.day not in snapshots.days():
-            facts = snapshots.take(wanted, spare=self.sources.spare, rest=self._rest)
+            facts = snapshots.take(wanted, spare=self._spare_bytes, rest=self._rest)
         with snapshots.alone(wait=True):
             # Archives first: what is in none stays.
             day = today(wanted.at, zone)
-            tried = tuple(archive_weeks(snapshots, archives, day, self._rest))
+            rest = partial(self._rest_with_room, archives.directory)
+            tried = tuple(archive_weeks(snapshots, archives, day, rest))
             self._let_go(snapshots, archives, day)
         return DoneWork(facts, tried)
 
@@ -243,6 +246,18 @@ class _Work(NamedTuple):
                 log.info("the %s %s was kept long enough and is deleted", item.kind, item.name)
         except OSError as exc:
             log.error("what was kept long enough is not deleted: %s", exc)  # noqa: TRY400 - the cause is in the text
+
+    def _spare_bytes(self) -> float:
+        """Return how much a snapshot may write; less than nothing if it may make no more files."""
+        spare = self.sources.spare(self.data_dir)
+        return spare.bytes if spare.files > 0 else -1.0
+
+    def _rest_with_room(self, directory: Path) -> None:
+        """Rest between two chunks of an archive, or end it before the disk is nearly full."""
+        spare = self.sources.spare(directory)
+        if spare.bytes < CHUNK_BYTES or spare.files <= 0:
+            raise NoRoom(f"the disk of {directory} is nearly full")
+        self._rest()
 
     def _rest(self) -> None:
         if self.ending.is_set():

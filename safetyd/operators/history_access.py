@@ -60,6 +60,7 @@ class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     removed: int
     # Who made the changes. A human's were found before something else: see docs/history.md.
     author: Author = "agent"
+    left_out: str = ""  # files that it lacks because they are too large
 
 
 class CommitsAnswer(Done, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
-from safetyd.host import write_whole
+from safetyd.host import Spare, write_whole
 from safetyd.journal.audit_reading import Rests
 from safetyd.journal.mailbox import Envelope, EventEnvelope
 from safetyd.operators.report_access import ReportDays
@@ -52,12 +52,14 @@ class ReportKeeper:
         now: Callable[[], datetime],
         delivery: Callable[[], ReportDelivery],
         put: Callable[[Envelope], None],
+        spare: Callable[[Path], Spare],
     ) -> None:
         self._directory = directory
         self._reports = reports
         self._now = now
         self._delivery = delivery
         self._put = put
+        self._spare = spare
         self._empty: set[date] = set()  # days on which nothing was recorded
         self._sent: set[date] = set()
 
@@ -84,7 +86,7 @@ class ReportKeeper:
                 continue
             report = await self._of(day)
             if report.events:
-                await anyio.to_thread.run_sync(_write, path, markdown(report))
+                await anyio.to_thread.run_sync(self._write, path, markdown(report).encode())
             else:
                 self._empty.add(day)
 
@@ -110,6 +112,13 @@ class ReportKeeper:
 
     def _path(self, day: date) -> Path:
         return self._directory / f"{day.isoformat()}.md"
+
+    def _write(self, path: Path, text: bytes) -> None:
+        spare = self._spare(self._directory.parent)
+        if spare.bytes < len(text) or spare.files < 1:
+            raise OSError(f"the disk of {self._directory} is nearly full")
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        write_whole(path, text)
 
 
 def announcing(report: DailyReport, reader: str) -> Callable[[Engine, Moment], Event | None]:
@@ -143,8 +152,3 @@ def reader_channels(telling: TellingConfig, reader: str) -> tuple[str, ...]:
     known = [channel for channel in person.channels if channel in telling.channels]
     wordy = [channel for channel in known if telling.channels[channel] in _WORDY]
     return tuple(wordy or known[:1])
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_whole(path, text.encode())

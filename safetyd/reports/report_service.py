@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from safetyd.host import Spare
 from safetyd.journal.mailbox import Envelope
 from safetyd.reports.report_keeper import ReportDelivery, ReportKeeper
 from safetyd.reports.report_maker import ReportMaker
@@ -23,9 +24,10 @@ class ReportService:
         written: Callable[[], int],
         delivery: Callable[[], ReportDelivery],
         put: Callable[[Envelope], None],
+        spare: Callable[[Path], Spare],
     ) -> None:
         self.access = ReportMaker(data_dir / "audit", lambda: now().date(), written)
-        self._keeper = ReportKeeper(data_dir / DIRECTORY, self.access, now, delivery, put)
+        self._keeper = ReportKeeper(data_dir / DIRECTORY, self.access, now, delivery, put, spare)
 
     async def run(self) -> None:
         """Keep and send reports for ever."""

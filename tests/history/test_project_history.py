@@ -42,7 +42,7 @@ def test_a_row_says_which_decision_made_which_change(project: ProjectFolder) -> 
             **about,
         )
     ]
-    assert made[1:] == (2, 3, 1)
+    assert made[1:] == (2, 3, 1, ())
 
 
 def test_rows_are_the_newest_of_an_agent_or_session(project: ProjectFolder) -> None:

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import pytest
 
@@ -20,6 +20,7 @@ from safetyd.client import SyncSafety
 from safetyd.journal.audit import files
 from tests.conftest import LAST_WORD, READY_S, WEB, RunningDaemon, environment, safetyd
 from tests.journeys.agents import PATIENCE_S, UNBOUNDED, Heard, History, crowd, until
+from tests.journeys.asking_agent import Asker
 from tests.journeys.audit_record import assert_recorded, assert_verifies
 from tests.journeys.delivery_targets import Targets
 from tests.journeys.people import Listener, control, query
@@ -307,6 +308,68 @@ def test_a_disk_that_fills_is_named_before_it_is_full_and_when_it_is(
                 filler.unlink()
                 until(lambda: "DISK_HAS_ROOM" in daemon.log())
                 history.until_allowed()
+    finally:
+        daemon.stop()
+
+
+SHOP: Final = """
+profile = "coding"
+[projects.shop]
+root = "{root}"
+agents = ["coder"]
+history = "shadow"
+"""
+
+
+def change(daemon: RunningDaemon, id_: str, *files: Path) -> None:
+    """Let an agent report that it has written files of its project."""
+    with Asker(daemon, "coder") as agent:
+        action = {"type": "edit_file", "paths": [str(files[0])], "text": "x", "id": id_}
+        decision = agent.ask("propose", action)
+        assert decision["decision"] == "allow", decision
+        for file in files:
+            file.write_bytes(os.urandom(64 * MIB) if file.name == "large.bin" else id_.encode())
+        agent.ask("telemetry", {"type": "outcome", "id": id_, "ok": True})
+
+
+def commit_of(daemon: RunningDaemon, id_: str) -> dict[str, Any]:
+    def found() -> list[dict[str, Any]]:
+        rows = query(daemon, "commits", project="shop")["commits"]
+        return [row for row in rows if row["id"] == id_]
+
+    until(lambda: bool(found()))
+    return found()[0]
+
+
+@pytest.mark.journey
+def test_a_file_larger_than_the_disk_is_left_out_of_the_history_and_stops_nobody(
+    small_disk: Path | None,
+) -> None:
+    if small_disk is None:
+        return
+    root = small_disk / "shop"
+    root.mkdir()
+    code, large = root / "cart.py", root / "large.bin"
+    daemon = RunningDaemon(small_disk, SHOP.format(root=root))
+    try:
+        change(daemon, "p1", code)
+        first = commit_of(daemon, "p1")["commit"]
+        change(daemon, "p2", code, large)
+        change(daemon, "p3", code)  # decisions go on
+
+        commit = commit_of(daemon, "p2")
+        assert commit["left_out"].startswith("1 file: large.bin (64.0 MiB): safetyd's disk has ")
+        assert commit["files"] == 1
+        assert "does not have 1 file: large.bin" in daemon.safetyd("history").stdout
+        assert shutil.disk_usage(daemon.data_dir).free > 4.8 * MIB, "the reserve"
+        daemon.restart()
+
+        back = daemon.safetyd("rollback", first, "--soft", "--reason", "too large")
+        assert code.read_bytes() == b"p1"
+        assert "left as they are:\n  large.bin (64.0 MiB): " in back.stdout
+        assert large.stat().st_size == 64 * MIB
+        change(daemon, "p4", code)
+        assert_verifies(daemon)
     finally:
         daemon.stop()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from safetyd.history.commit_writing import CommitLimits
 from safetyd.history.private_store import PrivateStore
 from safetyd.history.project_history import CommitOrder, ProjectHistory
 from safetyd.keeping import history_stores
@@ -97,7 +98,7 @@ def test_nothing_is_packed_while_a_backup_is_written(
 
     with rig.store.locked() as git:
         store = rig.store
-        store.pack(git)
+        store.pack(git, CommitLimits())
         store.finish()
     assert not list(rig.store.folder.glob("objects/??/*"))
 

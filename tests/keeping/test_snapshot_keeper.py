@@ -16,6 +16,7 @@ from safetyd.core.events.history_events import (
     WeekArchived,
 )
 from safetyd.core.reporting.kept_days import KeptDays
+from safetyd.host import Spare
 from safetyd.keeping.history_config import HistoryConfig
 from safetyd.keeping.retention import SNAPSHOT_DAYS
 from safetyd.keeping.snapshot_keeper import AGAIN, GONE, KeeperSources, SnapshotKeeper
@@ -36,6 +37,7 @@ class KeeperRig:
         self.config = HistoryConfig(snapshot_at="03:30")
         self.now = FIRST
         self.room = 2.0**40
+        self.archive_room = 2.0**40
         self.checkpoints = 0
         self.events: list[Event] = []
         self.working = threading.Event()
@@ -71,10 +73,11 @@ class KeeperRig:
     async def _checkpoint(self) -> None:
         self.checkpoints += 1
 
-    def _spare(self) -> float:
+    def _spare(self, directory: Path) -> Spare:
         self.working.set()
         self.go.wait()
-        return self.room
+        room = self.archive_room if directory.name == "archives" else self.room
+        return Spare(room, room)
 
     @property
     def missed(self) -> list[str]:
@@ -265,6 +268,20 @@ async def test_old_snapshots_are_archived_and_let_go(rig: KeeperRig):
     assert sorted(path.name for path in (rig.data_dir / "archives").iterdir()) == [
         f"2026-W{week}.tar.zst" for week in (10, 11)
     ]
+
+
+async def test_no_archive_is_written_to_a_disk_that_is_nearly_full(rig: KeeperRig):
+    rig.archive_room = 1000.0
+    for days in (0, 8):
+        rig.now = FIRST + timedelta(days=days)
+        await rig.keeper.look()
+
+    assert list((rig.data_dir / "archives").iterdir()) == []
+    assert rig.known.unarchived == "2026-W10"
+    rig.archive_room = 2.0**40
+    rig.now += AGAIN
+    await rig.keeper.look()
+    assert rig.known.unarchived == ""
 
 
 async def test_a_disk_for_archives_that_is_not_there_costs_no_snapshot(

@@ -9,6 +9,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Announced, Due
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
+from safetyd.host import Spare
 from safetyd.journal.audit_reading import Rests
 from safetyd.journal.mailbox import Envelope
 from safetyd.operators.report_access import ReportDays
@@ -39,6 +40,7 @@ class KeeperRig:
 
     def __init__(self, data_dir: Path) -> None:
         self.now = NOON
+        self.spare = Spare(1e9, 1e6)
         self.delivery = ReportDelivery("07:00", ())
         self.folder = AuditFolder(data_dir)
         self.directory = data_dir / "reports"
@@ -49,7 +51,12 @@ class KeeperRig:
 
     def restarted(self) -> ReportKeeper:
         return ReportKeeper(
-            self.directory, self.reports, lambda: self.now, lambda: self.delivery, self._put
+            self.directory,
+            self.reports,
+            lambda: self.now,
+            lambda: self.delivery,
+            self._put,
+            lambda _directory: self.spare,
         )
 
     def _today(self) -> date:
@@ -92,6 +99,19 @@ async def test_a_day_is_kept_shortly_after_it_is_over(rig: KeeperRig) -> None:
     assert rig.kept == ["2026-03-01.md"]
     made = rig.reports.of(ReportDays(FIRST, FIRST, SECOND), Rests(0.0))
     assert (rig.directory / "2026-03-01.md").read_text() == markdown(made)
+
+
+async def test_no_report_is_kept_on_a_disk_that_is_nearly_full(
+    rig: KeeperRig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.spare = Spare(-1.0, 1e6)
+    await rig.look(MIDNIGHT + timedelta(minutes=3))
+    assert rig.kept == []
+    assert "is nearly full" in caplog.text
+
+    rig.spare = Spare(1e9, 1e6)
+    await rig.look(MIDNIGHT + timedelta(minutes=4))
+    assert rig.kept == ["2026-03-01.md"]
 
 
 async def test_days_that_were_missed_are_made_up_for(rig: KeeperRig) -> None:
@@ -189,6 +209,7 @@ async def test_a_daemon_keeps_reports_as_soon_as_it_runs(tmp_path: Path) -> None
         written=lambda: 2,
         delivery=lambda: ReportDelivery("07:00", ()),
         put=_nothing_is_put,
+        spare=lambda _directory: Spare(1e9, 1e6),
     )
     file = tmp_path / "reports/2026-03-01.md"
 

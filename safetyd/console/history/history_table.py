@@ -1,7 +1,7 @@
 """Commits as people read them, a line each, and what one changed."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -41,7 +41,14 @@ def commits(answer: Mapping[str, Any], limit: int) -> str:
     rows = [_cells(row) for row in answer["commits"]]
     older = f"The list may go on: add `--before {rows[-1][1]}`."
     return "\n".join(
-        (*problems, table([_HEADING, *rows]), "", HINT, *((older,) if len(rows) >= limit else ()))
+        (
+            *problems,
+            table([_HEADING, *rows]),
+            "",
+            *_left_out(answer["commits"]),
+            HINT,
+            *((older,) if len(rows) >= limit else ()),
+        )
     )
 
 
@@ -76,3 +83,10 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"+{row['added']} -{row['removed']}",
         plain(row["subject"]),
     )
+
+
+def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each commit that lacks files."""
+    for row in rows:
+        if row["left_out"]:
+            yield f"{row['commit'][:12]} does not have {plain(row['left_out'])}"

@@ -42,6 +42,8 @@ class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
     files: int = 0
     added: int = 0  # lines
     removed: int = 0
+    left_out: tuple[str, ...] = ()  # the first files that are too large for it, with the reason
+    left_out_files: int = 0  # how many there are
     within: str = ""  # without a commit of its own: the one made meanwhile, with several changes
 
 

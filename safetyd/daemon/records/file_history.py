@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import anyio
@@ -12,7 +13,9 @@ import anyio.to_thread
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.history_events import CommitDue
 from safetyd.core.version_history import Change
+from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
+from safetyd.history.commit_writing import CommitLimits
 from safetyd.history.service.commit_worker import CommitWorker
 from safetyd.history.service.first_commits import commit_first
 from safetyd.history.service.histories import DIRECTORY, Histories, history_problems
@@ -31,7 +34,9 @@ class FileHistory:
         self._directory = of.data_dir / DIRECTORY
         self._clock = of.clock
         self._settings = of.settings
-        self._histories = histories = Histories(self._directory, engine.policy.projects)
+        self._histories = histories = Histories(
+            self._directory, engine.policy.projects, self._limits
+        )
         self.service = HistoryService(histories, of.mailbox, of.clock)
         self.commits = CommitWorker(
             histories,
@@ -40,6 +45,14 @@ class FileHistory:
             self.service.offered,
             flush,
             engine.records.version_history.due,
+        )
+
+    def _limits(self) -> CommitLimits:
+        config = self._settings.config
+        return CommitLimits(
+            config.history.max_file_bytes,
+            config.history.max_commit_bytes,
+            partial(spare, config.disk),
         )
 
     def awaited(self, agent: str, id_: str) -> CommitDue | None:

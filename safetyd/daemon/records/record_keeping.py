@@ -8,9 +8,8 @@ import anyio.abc
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
 from safetyd.core.reporting.kept_days import MissingSnapshots
-from safetyd.daemon.disk_space import wanted
+from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
-from safetyd.host import room
 from safetyd.journal.compaction import Compaction
 from safetyd.journal.transcript_files import TranscriptFiles
 from safetyd.keeping.snapshot_keeper import KeeperSources, SnapshotKeeper
@@ -36,7 +35,7 @@ class RecordKeeping:
                 settings=lambda: of.settings.path,
                 folders=self._state_folders,
                 checkpoint=lambda: compaction().save(),
-                spare=self._spare,
+                spare=lambda directory: spare(of.settings.config.disk, directory),
                 now=lambda: of.clock.now().at,
                 missing=lambda: engine.records.kept_days.missing,
                 taken=lambda: engine.records.kept_days.taken,
@@ -88,8 +87,3 @@ class RecordKeeping:
             for name, project in self._of.settings.policy.projects.items()
             for path in project.state_paths or ()
         )
-
-    def _spare(self) -> float:
-        """Return how much may be written before the disk is nearly full."""
-        found = room(self._of.data_dir)
-        return found.bytes - wanted(self._of.settings.config.disk, found, "critical").bytes

@@ -16,6 +16,7 @@ from safetyd.core.events.history_events import CommitDue, CommitFailed, Committe
 from safetyd.core.policy import Configured
 from safetyd.core.version_history import Change
 from safetyd.history.project_history import (
+    MOST_NAMED,
     CommitMade,
     CommitOrder,
     HistoryError,
@@ -195,6 +196,8 @@ class CommitWorker:
             log.warning("project %s was not committed: %s", due.project, exc)
             return partial(_failed, due, str(exc), due.seq)
         if made is not None:
+            for each in made.left_out[:MOST_NAMED]:
+                log.warning("project %s: left out of %s: %s", due.project, made.commit[:12], each)
             self._kept[due.project] = KeptUntil(made.commit, self._seen)
             return partial(_committed, due, made, "")
         kept = self._kept.get(due.project)
@@ -280,6 +283,8 @@ def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Mom
         files=found.files,
         added=found.added,
         removed=found.removed,
+        left_out=tuple(map(str, found.left_out[:MOST_NAMED])),
+        left_out_files=len(found.left_out),
         within=within,
     )
 

@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 
 from safetyd.core.guards.projects import COMMIT_DEADLINE_S, ProjectConfig
+from safetyd.history.commit_writing import CommitLimits, Limits
 from safetyd.history.project_history import HistoryError, ProjectHistory
 
 DIRECTORY: Final = "history"  # in the data directory
@@ -24,8 +25,14 @@ class Histories:
     One thing at a time happens to a project: `lock` is taken for it.
     """
 
-    def __init__(self, directory: Path, projects: Mapping[str, ProjectConfig]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        projects: Mapping[str, ProjectConfig],
+        limits: Limits = CommitLimits,
+    ) -> None:
         self._directory = directory
+        self._limits = limits
         self._locks: dict[str, anyio.Lock] = {}
         self.renew(projects)
 
@@ -33,7 +40,8 @@ class Histories:
         """Take on other rules."""
         self._projects = {name: one for name, one in projects.items() if one.committed}
         self._known = {
-            name: history_of(name, one, self._directory) for name, one in self._projects.items()
+            name: history_of(name, one, self._directory, self._limits)
+            for name, one in self._projects.items()
         }
 
     @property
@@ -86,10 +94,12 @@ async def beside(work: Callable[[], Result], *, abandon: bool = False) -> Result
         raise HistoryError(f"its files cannot be dealt with: {exc!r}") from exc
 
 
-def history_of(name: str, project: ProjectConfig, directory: Path) -> ProjectHistory:
+def history_of(
+    name: str, project: ProjectConfig, directory: Path, limits: Limits = CommitLimits
+) -> ProjectHistory:
     mode: Literal["shadow", "branch"] = "branch" if project.history == "branch" else "shadow"
     return ProjectHistory(
-        name, Path(project.root), mode, project.state_paths or (), directory / name
+        name, Path(project.root), mode, project.state_paths or (), directory / name, limits
     )
 
 

@@ -325,4 +325,5 @@ def _row(project: str, row: HistoryRow) -> CommitRow:
         added=row.added,
         removed=row.removed,
         author=row.author,
+        left_out=row.left_out,
     )

@@ -19,6 +19,7 @@ COMMIT = {
     "files": 1,
     "added": 2,
     "removed": 0,
+    "left_out": "",
     "subject": "Write the notes",
 }
 

@@ -100,6 +100,7 @@ class RunningDaemon:
         *,
         wait: bool = True,
         forked: bool = True,
+        user: int | None = None,
     ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
@@ -109,7 +110,8 @@ class RunningDaemon:
         self._variables = dict(variables or {})
         # What Python reads at its own start cannot be given to a fork.
         told_python = MEASURED in os.environ or "PYTHONPATH" in self._variables
-        self._forked = forked and not told_python
+        self._forked = forked and not told_python and user is None
+        self._user = user  # that it runs as, if not as ours
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.launch()
         if wait:
@@ -133,8 +135,11 @@ class RunningDaemon:
         """Return at once, whatever becomes of it."""
         options = ["--config", str(self.config_path), "--data-dir", str(self.data_dir)]
         with self._log.open("ab") as log:
-            start = ForkedProcess if self._forked else _imported
-            self._process = start(("run", *options), log, environment(**self._variables))
+            run, variables = ("run", *options), environment(**self._variables)
+            if self._forked:
+                self._process = ForkedProcess(run, log, variables)
+            else:
+                self._process = _imported(run, log, variables, self._user)
 
     def stop(self) -> int:
         """End it as a service manager would; return its exit code."""
@@ -208,10 +213,13 @@ def safetyd(*arguments: str, stdin: str = "", **variables: str) -> subprocess.Co
 
 
 def _imported(
-    arguments: Sequence[str], log: IO[bytes], variables: Mapping[str, str]
+    arguments: Sequence[str], log: IO[bytes], variables: Mapping[str, str], user: int | None
 ) -> subprocess.Popen[bytes]:
+    # Another user may not be able to read the Python that runs the tests, so it may read all files.
+    reads = [f"--{which}-caps=+dac_read_search" for which in ("inh", "ambient")]
+    other = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *reads]
     return subprocess.Popen(
-        [sys.executable, "-m", "safetyd", *arguments],
+        [*(() if user is None else other), sys.executable, "-m", "safetyd", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=log,

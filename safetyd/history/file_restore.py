@@ -225,9 +225,15 @@ def _above(path: bytes) -> list[bytes]:
 def _make_folder(folder: int, name: bytes) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
+        like = os.fstat(folder)
         if os.geteuid() == 0:  # whoever owns the folder shall own what comes into it
-            like = os.fstat(folder)
             os.chown(name, like.st_uid, like.st_gid, dir_fd=folder, follow_symlinks=False)
+            return
+        made = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            _share(made, like, stat.S_IRWXG)
+        finally:
+            os.close(made)
 
 
 def _write_link(folder: int, fresh: bytes, change: Change, fill: Fill) -> None:
@@ -252,7 +258,25 @@ def _write_file(
             os.fchown(file, like.st_uid, like.st_gid)
         if before is not None:
             os.fchmod(file, _permissions(before.st_mode, program=program))
+        if os.geteuid() != 0:
+            rights = stat.S_IRWXG if program else stat.S_IRGRP | stat.S_IWGRP
+            _share(file, os.fstat(folder), rights)
         fill(change, into)
+
+
+def _share(made: int, folder: os.stat_result, rights: int) -> None:
+    """Let the group do with a new file what it may do in its folder, if that is another user's.
+
+    The new file is ours, and the owner of the folder must be able to go on with it. Where the
+    folder has an access control list, these are the rights of everybody whom that names.
+    """
+    if folder.st_uid == os.geteuid():
+        return
+    with contextlib.suppress(OSError):  # only a member of the group may give it a file
+        os.fchown(made, -1, folder.st_gid)
+    mode = stat.S_IMODE(os.fstat(made).st_mode)
+    if (shared := mode | folder.st_mode & rights) != mode:
+        os.fchmod(made, shared)
 
 
 def _plain_file(folder: int, name: bytes) -> os.stat_result | None:

@@ -5,6 +5,7 @@ Everything blocks: call it in a worker thread. What goes wrong is a `HistoryErro
 
 import contextlib
 import os
+import pwd
 import re
 import shlex
 import stat
@@ -85,7 +86,7 @@ class ProjectHistory:
         """Say what keeps the history from working, each with what to do about it."""
         found = [version_problem(), self._folder_problem()]
         if not any(found):
-            found = [self._repository_problem()]
+            found = [self._repository_problem(), self._write_problem()]
         return list(filter(None, found))
 
     def commit(self, order: CommitOrder, until_ns: int | None = None) -> CommitMade | None:
@@ -248,7 +249,7 @@ class ProjectHistory:
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[Work]:
-        if problem := self._folder_problem():
+        if problem := self._folder_problem() or self._owner_problem():
             raise HistoryError(problem)
         try:
             with self._kept.working() as work:
@@ -301,13 +302,37 @@ class ProjectHistory:
             if self._mode == "shadow":
                 return ""
             return f'{self._root} is in no repository; run git init, or set history = "shadow"'
+        return self._owner_problem()
+
+    def _owner_problem(self) -> str:
+        """Return that a branch of somebody else is not to be committed on, or nothing."""
+        layout = self._kept.layout()
+        if self._mode == "shadow" or layout.git_dir is None:
+            return ""
         owner = layout.git_dir.stat().st_uid
-        if owner != os.geteuid() and not self._trusted(layout.top):
+        if owner == os.geteuid() or self._trusted(layout.top):
+            return ""
+        return (
+            f'{layout.git_dir} belongs to another user ({owner}); set history = "shadow", or '
+            f"git config --global --add safe.directory {layout.top}"
+        )
+
+    def _write_problem(self) -> str:
+        """Return why no rollback can write to the folder, and what to type, or nothing."""
+        root = self._root
+        if os.access(root, os.W_OK | os.X_OK, effective_ids=True):
+            return ""
+        if os.statvfs(root).f_flag & os.ST_RDONLY:
             return (
-                f"{layout.git_dir} belongs to another user ({owner}); run safetyd as that user, or "
-                f"git config --global --add safe.directory {layout.top}"
+                f"{root} is read-only for safetyd, so nothing can be rolled back. Under systemd, "
+                f"run systemctl edit safetyd and add: [Service] ReadWritePaths={root}"
             )
-        return ""
+        us, owner = _user_name(os.geteuid()), _user_name(root.stat().st_uid)
+        rights = f"u:{us}:rwX,d:u:{us}:rwX,d:u:{owner}:rwX"
+        return (
+            f"{root} cannot be written by {us}, so nothing can be rolled back. "
+            f"Run: setfacl -R -m {rights} {shlex.quote(str(root))}"
+        )
 
     def _trusted(self, top: Path) -> bool:
         """Ask git whether its user trusts a repository of somebody else's."""
@@ -316,6 +341,13 @@ class ProjectHistory:
         asked = ("config", "--global", "--get-all", "safe.directory")
         found = listed.run(*asked, codes=(0, 1, 128)).out.decode(errors="replace").splitlines()
         return "*" in found or str(top) in found
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _lacking(git: Git, commit: str) -> Iterator[tuple[bytes, str]]:

@@ -64,6 +64,35 @@ def test_systemd_calls_the_unit_safe(installed: Path):
     assert float(exposure) <= MAX_EXPOSURE, judged.stdout
 
 
+def drop_ins() -> list[str]:
+    """Return the drop-ins of the operations page that open the folder of a project."""
+    page = (SYSTEMD.parent / "docs/operations.md").read_text()
+    return [text for text in re.findall(r"```ini\n(.*?)```", page, re.DOTALL) if "/shop" in text]
+
+
+@pytest.mark.parametrize("drop_in", drop_ins())
+def test_a_documented_drop_in_opens_the_folder_of_a_project_and_nothing_else(
+    installed: Path, drop_in: str
+):
+    folder = installed.with_suffix(".service.d")
+    folder.mkdir()
+    (folder / "projects.conf").write_text(drop_in)
+    verified = analyze("verify", "--man=no", str(installed))
+
+    assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
+    opened = directives(folder / "projects.conf")
+    [path] = opened["ReadWritePaths"]
+    [home] = opened.get("ProtectHome", directives(installed)["ProtectHome"])
+    # systemd makes /home inaccessible or empty, and only a bind mount brings a folder back.
+    assert (home, opened.get("BindPaths")) == (
+        ("tmpfs", [path]) if path.startswith("/home/") else ("yes", None)
+    )
+
+
+def test_the_operations_page_has_drop_ins_for_projects():
+    assert len(drop_ins()) == 2
+
+
 @pytest.mark.parametrize(
     ("directive", "value"),
     [

@@ -224,9 +224,10 @@ def test_a_folder_that_cannot_be_kept_is_named(project: ProjectFolder) -> None:
         )
 
 
-def test_a_folder_of_somebody_else_must_be_trusted(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+def test_a_branch_of_somebody_else_must_be_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    project = ProjectFolder(tmp_path, "branch")
     monkeypatch.setenv("HOME", str(project.top.parent))
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
 

@@ -66,8 +66,17 @@ def _stops(view: Reply) -> Iterator[Finding]:
         yield wrong("stop", f"not acknowledged by {silent}: look after them by hand")
 
 
-def config_given(path: Path | None, data_dir: Path) -> Iterator[Finding]:
-    """Judge a configuration file, if one is known, and what it names of projects."""
+def histories(answer: Reply) -> Iterator[Finding]:
+    """Yield what the daemon itself says of the file history of projects."""
+    for problem in answer["problems"]:
+        yield wrong("history", problem)
+
+
+def config_given(path: Path | None, data_dir: Path | None) -> Iterator[Finding]:
+    """Judge a configuration file, if one is known, and what it names of projects.
+
+    With `data_dir`, also judge whether a daemon of this user could keep their file history.
+    """
     if path is None:
         return
     try:
@@ -81,6 +90,8 @@ def config_given(path: Path | None, data_dir: Path) -> Iterator[Finding]:
         yield note("config", f"{path} has an empty gate.blocklist_patterns: no text is blocked")
     policy = config.policy()
     yield from project_files(policy)
+    if data_dir is None:
+        return
     for problem in history_problems(policy.projects, data_dir / DIRECTORY):
         yield wrong("history", problem)
 

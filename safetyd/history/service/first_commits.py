@@ -34,5 +34,5 @@ async def commit_first(
 
 
 def _begin(history: ProjectHistory, at: datetime) -> None:
-    if not history.problems() and not history.rows(1):
+    if not history.rows(1):
         history.commit(CommitOrder(why="before", at=at, description=WORDS))

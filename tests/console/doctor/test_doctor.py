@@ -367,6 +367,4 @@ def test_a_history_that_cannot_be_kept_is_wrong(daemon, tmp_path):
     said = told(daemon, "doctor")
 
     assert said.returncode == 1
-    assert f"wrong  history        projects.shop.history: {tmp_path}/gone does not exist" in (
-        said.stdout
-    )
+    assert f"wrong  history        shop: {tmp_path}/gone does not exist" in (said.stdout)

@@ -216,6 +216,10 @@ class ChainCheck:
             self.broken = self.broken or str(exc)
             self._go_on(line)
 
+    def skip_to(self, line: bytes) -> None:
+        """Go on with a line after others that were not followed."""
+        self._go_on(line)
+
     def _begin(self, place: str, line: bytes) -> None:
         opened = _opening(place, line)
         link, known = opened.previous.encode(), self._seq

@@ -32,6 +32,7 @@ SAFETY_EVENT: Final = b'{"event":"safety_event",'
 
 _numbered = re.compile(rb'\{"event":"[a-z_]+","seq":(\d+)').match
 _hashed = re.compile(rb',"hash":"([0-9a-f]{64})"}\n?\Z').search
+_steady = re.compile(rb'\{"event":"[a-z_]+","seq":\d+,"at":"[^"]+","t":([0-9.eE+-]+)').match
 _dated = re.compile(rb'\{"event":"[a-z_]+","seq":\d+,"at":"([^".Z]+)([^"]*)').match
 
 
@@ -219,6 +220,12 @@ def time_on(line: bytes) -> datetime | None:
     """Return when the event on a line happened."""
     found = _dated(line)
     return datetime.fromisoformat((found[1] + found[2]).decode()) if found else None
+
+
+def steady_on(line: bytes) -> float | None:
+    """Return the steady second of the event on a line, which no step of the clock changes."""
+    found = _steady(line)
+    return float(found[1]) if found else None
 
 
 def _begins_by(path: Path, seq: int) -> bool:

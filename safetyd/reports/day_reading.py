@@ -4,6 +4,7 @@ Of that week few events matter, and the others are passed over unread. The numbe
 on nothing else, so they are the same whenever they are made, and also once the journal was trimmed.
 """
 
+import math
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -20,6 +21,7 @@ from safetyd.journal.audit_reading import (
     is_before,
     read_event,
     second_of,
+    steady_on,
     time_on,
 )
 
@@ -78,7 +80,9 @@ class DayReading:
         begins = datetime.combine(since, time.min, UTC) - _EAST
         ends = datetime.combine(until, time.min, UTC) + timedelta(days=1) + _WEST + _STEPPED
         self._far, self._near = second_of(begins - WEEK), second_of(begins - _NEAR)
-        self._end = second_of(ends)
+        self._ends_at, self._end = ends, second_of(ends)
+        self._ends_t = math.inf  # the steady second by which the days are over, whatever clocks say
+        self._skipping = False
         self._is_near = self._is_over = False
         self._place: tuple[str, int, int] | None = None  # file, lines and bytes read of it
         self._chain = ChainCheck()
@@ -91,8 +95,13 @@ class DayReading:
 
     @property
     def passed(self) -> bool:
-        """Whether an event of a later day was read, so that the days can change no more."""
+        """Whether the last event read is of a later day; the clock may still be put back."""
         return self.fold.today > self._until
+
+    @property
+    def over(self) -> bool:
+        """Whether everything that belongs to the days was read, so that they change no more."""
+        return self._is_over
 
     def read(self, rests: Rests | None = None, progress: Progress = no_progress) -> None:
         """Read what there is; it is for a worker thread, and rests now and then."""
@@ -151,11 +160,22 @@ class DayReading:
             return
         if self._wanted(line) and (event := read_event(line)) is not None:
             self.fold.fold(event)
-        if not self.passed:
+            if not self.passed:
+                self._ends_t = event.t + (self._ends_at - event.at).total_seconds()
+        if self.passed:
+            self._skipping = True
+        elif self._skipping:
+            self._chain.skip_to(line)
+            self._skipping = False
+        else:
             self._chain.follow(name, number, line)
 
     def _ends(self, line: bytes) -> bool:
-        return self.passed and not is_before(line, self._end)
+        """Return whether the days are over: by the wall clock and, as that may step, in fact."""
+        if not self.passed or is_before(line, self._end):
+            return False
+        steady = steady_on(line)
+        return steady is None or steady >= self._ends_t
 
     def _wanted(self, line: bytes) -> bool:
         """Say whether an event counts, without reading it."""

@@ -6,6 +6,7 @@ which nothing was recorded has none.
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -79,6 +80,7 @@ class ReportKeeper:
 
     async def _keep(self, now: datetime) -> None:
         today = (now - SETTLED).date()
+        await anyio.to_thread.run_sync(self._remove_early, now.date())
         for back in range(DAYS_BACK, 0, -1):
             day = today - timedelta(days=back)
             path = self._path(day)
@@ -112,6 +114,14 @@ class ReportKeeper:
 
     def _path(self, day: date) -> Path:
         return self._directory / f"{day.isoformat()}.md"
+
+    def _remove_early(self, today: date) -> None:
+        """Remove reports of days that are not over: they were made while the clock was ahead."""
+        for path in self._directory.glob("????-??-??.md"):
+            with suppress(ValueError):
+                if date.fromisoformat(path.stem) >= today:
+                    log.warning("%s is made again: its day is not over", path)
+                    path.unlink(missing_ok=True)
 
     def _write(self, path: Path, text: bytes) -> None:
         spare = self._spare(self._directory.parent)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from safetyd.core.daily_report.report_parts import DailyReport
 from safetyd.core.daily_report.shown_numbers import ReportScope, report_of_numbers
@@ -14,6 +14,9 @@ from safetyd.operators.report_access import ReportAnswer, ReportDays, ReportQues
 from safetyd.reports.day_reading import DayReading, Progress, no_progress
 
 KEPT: Final = 32  # reports of days that are over
+GOING_ON: Final = 4  # readings of days to which more may come
+
+Value = TypeVar("Value")
 
 
 class ReportMaker:
@@ -25,7 +28,7 @@ class ReportMaker:
         self._written = written
         self._reading = Lock()  # one at a time: those who ask, and who keeps the files
         self._over: dict[ReportDays, DailyReport] = {}
-        self._running: tuple[ReportDays, DayReading] | None = None  # of the day that goes on
+        self._readings: dict[ReportDays, DayReading] = {}  # that go on where they stopped
         self._newest: tuple[ReportDays, int, DailyReport] | None = None
 
     def find(self, asked: ReportQuestion) -> ReportAnswer | None:
@@ -46,19 +49,16 @@ class ReportMaker:
             seq, reading = self._written(), self._place(days)
             made = report_of(reading, days, rests)
             self._newest = days, seq, made
-            if reading.passed and not days.so_far:
-                self._over[_lasting(days)] = made
-                if len(self._over) > KEPT:
-                    del self._over[next(iter(self._over))]
+            if reading.over and not days.so_far:
+                _put(self._over, _lasting(days), made, KEPT)
+                self._readings.pop(_lasting(days), None)
             return made
 
     def _place(self, days: ReportDays) -> DayReading:
-        """Return what reads: for the day that goes on, it goes on where it stopped."""
-        if self._running is not None and self._running[0] == days:
-            return self._running[1]
-        reading = DayReading(self._audit, days.since, days.until)
-        if days.since == days.until == days.today:
-            self._running = days, reading
+        """Return what reads these days; it goes on where it stopped."""
+        key = _lasting(days)
+        reading = self._readings.pop(key, None) or DayReading(self._audit, days.since, days.until)
+        _put(self._readings, key, reading, GOING_ON)
         return reading
 
 
@@ -77,3 +77,10 @@ def report_of(
 def _lasting(days: ReportDays) -> ReportDays:
     """Return the days by which a report is kept, whichever day it is now."""
     return days._replace(today=date.max)
+
+
+def _put(table: dict[ReportDays, Value], key: ReportDays, value: Value, most: int) -> None:
+    """Put something last into a table, which forgets its first if there are too many."""
+    table[key] = value
+    if len(table) > most:
+        del table[next(iter(table))]

@@ -1,7 +1,9 @@
 """A wall clock that is put back or forward: people are told, and no yes lasts longer."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -113,3 +115,40 @@ def ended(daemon: RunningDaemon, kind: type[Lapsed | Expired | GrantEnded]) -> s
 
 def _ids(event: Lapsed | Expired | GrantEnded) -> tuple[str, ...]:
     return event.grants if isinstance(event, GrantEnded) else event.request_ids
+
+
+def blocked(daemon: RunningDaemon, id_: str) -> None:
+    with Asker(daemon, "code") as agent:
+        asked = {"id": id_, "type": "run_shell", "text": "rm -rf /"}
+        assert agent.ask("propose", asked)["decision"] == "block"
+
+
+@pytest.mark.journey
+def test_a_report_has_all_of_a_day_on_which_the_clock_was_ahead_for_a_while(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    clock = WallClock(tmp_path)
+    clock.step(-5 * DAY)
+    daemon = start_daemon('[notifications]\ntimezone = "UTC"\n', clock.variables)
+    day = str(clock.now().date())
+    blocked(daemon, "p1")
+    clock.step(3 * DAY)
+    blocked(daemon, "p2")
+    ahead = daemon.safetyd("report", "--date", day).stdout
+    assert re.search(r"Actions blocked +1\n", ahead), ahead
+    clock.step(-3 * DAY)
+    blocked(daemon, "p3")
+
+    whole = daemon.safetyd("report", "--date", day).stdout
+    clock.step(5 * DAY)
+    blocked(daemon, "p4")
+    afterwards = daemon.safetyd("report", "--date", day).stdout
+    unknown = daemon.safetyd("report", "--date", str((clock.now() - timedelta(days=1)).date()))
+    daemon.stop()
+    from_files = daemon.safetyd("report", "--date", day).stdout
+
+    for said in (whole, afterwards, from_files):
+        assert re.search(r"Actions blocked +2\n", said), said
+        assert "audit chain" not in said
+    assert unknown.stdout.startswith("UNKNOWN  ")
+    assert "nothing was recorded" in unknown.stdout

@@ -114,6 +114,20 @@ async def test_no_report_is_kept_on_a_disk_that_is_nearly_full(
     assert rig.kept == ["2026-03-01.md"]
 
 
+async def test_a_report_that_was_kept_while_the_clock_was_ahead_is_made_again(
+    rig: KeeperRig,
+) -> None:
+    await rig.look(NOON + timedelta(days=3))
+    early = rig.kept
+    await rig.look(NOON)
+    back = rig.kept
+    await rig.look(MIDNIGHT + timedelta(minutes=3))
+
+    assert early == ["2026-03-01.md", "2026-03-02.md"]
+    assert back == []
+    assert rig.kept == ["2026-03-01.md"]
+
+
 async def test_days_that_were_missed_are_made_up_for(rig: KeeperRig) -> None:
     """But for those on which nothing was recorded, and those too long ago."""
     await rig.look(NOON + timedelta(days=5))

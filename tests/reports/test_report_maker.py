@@ -47,7 +47,9 @@ def test_a_report_of_today_grows_and_is_known_until_something_happens(rig: Repor
 
 def test_what_is_over_is_read_once(rig: ReportRig) -> None:
     """Also without the files it is known, and the same as it was."""
-    rig.folder.write(rich_day())
+    day = rich_day()
+    rig.folder.write(day)
+    rig.folder.write(numbered([anomaly("low", 2 * DAY)], len(day)))
     rig.today = FIRST + timedelta(days=3)
     asked = ReportQuestion(date=FIRST.isoformat())
     made = rig.reports.make(asked, QUICKLY)

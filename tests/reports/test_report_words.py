@@ -88,7 +88,7 @@ def test_a_day_without_events_says_so_in_every_form() -> None:
     empty = report_of_numbers({}, ReportScope(FIRST, FIRST, Policy(), so_far=True))
 
     for said in (markdown(empty), page(empty), note_text(empty)):
-        assert "Nothing was recorded" in said
+        assert "nothing was recorded" in said
     assert "(UTC, so far)" in markdown(empty)
 
 

@@ -1,7 +1,7 @@
 """The rules that give a day its colour, in the order in which people should look at them.
 
 Each says what made it hold and what to do. One RED rule makes a day RED, else one YELLOW rule makes
-it YELLOW.
+it YELLOW. A day of which nothing is known is neither of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ import msgspec
 from safetyd.core.daily_report.day_numbers import DayNumbers, Hold, LastHolds
 from safetyd.core.messages.money import dollars
 
-Colour = Literal["GREEN", "YELLOW", "RED"]
+Colour = Literal["GREEN", "YELLOW", "RED", "UNKNOWN"]
 
 MAX_ERRORS: Final = 0.05
 ENOUGH_OUTCOMES: Final = 20  # of fewer, a single error would be a high rate
@@ -161,6 +161,10 @@ def _snapshot(facts: DayFacts) -> str:
     return f"no snapshot of {', '.join(missing[:SHOWN_DAYS])}{rest}"
 
 
+def _no_record(facts: DayFacts) -> str:
+    return "" if facts.numbers.events else "nothing was recorded"
+
+
 def _still_stopped(facts: DayFacts) -> str:
     """Return what ends a stop, if one still held."""
     numbers = facts.numbers
@@ -267,5 +271,11 @@ RULES: Final = (
         _snapshot,
         "See why: `safetyd decisions --events --text SNAPSHOT_`. "
         "The last day is made up for as soon as it can be.",
+    ),
+    ColourRule(
+        "no_record",
+        "UNKNOWN",
+        _no_record,
+        "Find out whether safetyd did not run, or its audit files are elsewhere.",
     ),
 )

@@ -3,8 +3,8 @@
 However much happened, it has a bound: of long lists the foremost are shown, and the rest by number.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from functools import reduce
 from operator import add
 from typing import Final, NamedTuple
@@ -59,7 +59,7 @@ class ReportScope(NamedTuple):
 
 def report_of_numbers(days: Mapping[date, DayNumbers], scope: ReportScope) -> DailyReport:
     """Return the report of the days from the first to the last of its scope."""
-    wanted = {day: days[day] for day in sorted(days) if scope.since <= day <= scope.until}
+    wanted = dict(_wanted(days, scope))
     numbers = reduce(add, wanted.values(), DayNumbers())
     found = judge(DayFacts(numbers, scope.broken))
     rows: tuple[DayRow, ...] = ()
@@ -86,6 +86,16 @@ def report_of_numbers(days: Mapping[date, DayNumbers], scope: ReportScope) -> Da
         hours=tuple(_hours(numbers)),
         days=rows,
     )
+
+
+def _wanted(
+    days: Mapping[date, DayNumbers], scope: ReportScope
+) -> Iterator[tuple[date, DayNumbers]]:
+    """Yield every day from the first with a record on, also those without one."""
+    day = min((day for day in days if scope.since <= day <= scope.until), default=scope.since)
+    while day <= scope.until:
+        yield day, days.get(day) or DayNumbers()
+        day += timedelta(days=1)
 
 
 def _of_days(

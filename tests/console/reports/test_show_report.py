@@ -110,9 +110,10 @@ def test_words_of_agents_cannot_move_the_cursor() -> None:
 
 
 def test_a_day_without_events_says_so() -> None:
-    assert "Nothing was recorded" in report_text(
-        report_of_numbers({}, ReportScope(FIRST, SECOND, Policy()))
-    )
+    said = report_text(report_of_numbers({}, ReportScope(FIRST, SECOND, Policy())))
+
+    assert said.startswith("UNKNOWN ")
+    assert f"UNKNOWN no record on {FIRST}, {SECOND}" in said
 
 
 def test_at_a_terminal_it_says_how_far_it_is_once_that_takes_long(

@@ -89,7 +89,7 @@ def test_a_rule_holds_alone_and_gives_the_day_its_colour(story: str) -> None:
 
 
 def test_a_broken_audit_chain_alone_makes_a_day_red() -> None:
-    found = judge(DayFacts(DayNumbers(), "audit-00000001.jsonl:3: its hash does not fit"))
+    found = judge(DayFacts(DayNumbers(events=1), "audit-00000001.jsonl:3: its hash does not fit"))
 
     assert [(each.rule, each.colour) for each in found] == [("audit_broken", "RED")]
     assert "audit-00000001.jsonl:3" in found[0].says
@@ -97,8 +97,16 @@ def test_a_broken_audit_chain_alone_makes_a_day_red() -> None:
 
 def test_every_rule_has_a_story_in_which_it_holds_alone() -> None:
     assert {rule.name for rule in RULES} == {name for name, _ in STORIES.values()} | {
-        "audit_broken"
+        "audit_broken",
+        "no_record",
     }
+
+
+def test_a_day_without_any_record_is_unknown_and_not_green() -> None:
+    found = judge(DayFacts(DayNumbers()))
+
+    assert [each.says for each in found] == ["nothing was recorded"]
+    assert colour_of(found) == "UNKNOWN"
 
 
 @pytest.mark.parametrize(

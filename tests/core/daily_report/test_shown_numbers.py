@@ -38,10 +38,10 @@ def report(*events: Event, days: int = 1, **known: object) -> DailyReport:
     return report_of_numbers(fold.days, ReportScope(FIRST, last, **scope))  # type: ignore[arg-type]
 
 
-def test_a_day_without_events_is_green_and_says_nothing() -> None:
+def test_a_day_without_events_is_unknown() -> None:
     made = report()
 
-    assert (made.colour, made.events, made.found, made.calibration) == ("GREEN", 0, (), ())
+    assert (made.colour, made.events, made.calibration) == ("UNKNOWN", 0, ())
     assert made.scores.confidence_percent is None
     assert made.people.average_s is None
 

@@ -134,7 +134,7 @@ async def test_a_stop_of_everybody_comes_before_all_else_and_offers_to_resume(
         ("/breakers", "A proposal that names its <code>dependency</code> gets one"),
         ("/limits", "left of global"),
         ("/anomalies", "Nothing unusual was found"),
-        ("/report", "Nothing was recorded"),
+        ("/report", "nothing was recorded"),
         ("/messages", "safetyd docs notifications"),
         ("/health", "safetyd doctor"),
         ("/stopped", 'Work goes on. <a href="/">'),

@@ -8,7 +8,8 @@ from safetyd.reports.report_sections import days, health, percent, sections, usd
 
 
 def note_title(report: DailyReport) -> str:
-    return f"{report.colour}: daily report of {days(report)}"
+    name = "daily report" if report.since == report.until else "report"
+    return f"{report.colour}: {name} of {days(report)}"
 
 
 def note_text(report: DailyReport) -> str:

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from safetyd.core.daily_report.report_parts import DailyReport
 from safetyd.html_templates import environment, seen
+from safetyd.reports.bar_charts import bar_charts
 from safetyd.reports.report_sections import (
     CALIBRATION,
     calibration_rows,
@@ -27,6 +28,7 @@ def page(report: DailyReport) -> str:
             title=title(report),
             health=health(report),
             sections=sections(report),
+            charts=bar_charts(report),
             questions=questions(report),
             tables=((CALIBRATION, calibration_rows(report)), ("Days", day_rows(report))),
         )

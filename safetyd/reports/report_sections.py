@@ -42,12 +42,18 @@ class QuestionLines(NamedTuple):
 
 
 def title(report: DailyReport) -> str:
-    return f"Safety Net Daily Report - {days(report)}"
+    name = "Daily Report" if report.since == report.until else "Report"
+    return f"Safety Net {name} - {days(report)}"
 
 
 def days(report: DailyReport) -> str:
     said = report.since if report.since == report.until else f"{report.since} to {report.until}"
     return f"{said} ({report.zone}{', so far' if report.so_far else ''})"
+
+
+def of_today(report: DailyReport, name: str) -> str:
+    """Return the name of a number, which says "today" only of the day that goes on."""
+    return f"{name} today" if report.so_far and report.since == report.until else name
 
 
 def health(report: DailyReport) -> str:
@@ -115,10 +121,10 @@ def percent(value: float | None) -> str:
 
 def _limits(report: DailyReport) -> Iterator[tuple[str, str]]:
     part = report.limits
-    yield "Total iterations today", f"{part.iterations:,}"
-    yield "API cost today", usd(part.cost_usd)
+    yield of_today(report, "Total iterations"), f"{part.iterations:,}"
+    yield of_today(report, "API cost"), usd(part.cost_usd)
     if part.bought_usd:
-        yield "Purchases today", usd(part.bought_usd)
+        yield of_today(report, "Purchases"), usd(part.bought_usd)
     left = "no limit"
     if part.budget_left_usd is not None:
         left = f"{usd(part.budget_left_usd)} ({part.budget_left_percent:.0f}%)"
@@ -145,8 +151,8 @@ def _scores(report: DailyReport) -> Iterator[tuple[str, str]]:
 def _versions(report: DailyReport) -> Iterator[tuple[str, str]]:
     part = report.versions
     failed = f" ({part.commits_failed:,} failed)" if part.commits_failed else ""
-    yield "Commits today", f"{part.commits:,}{failed}"
-    yield "Rollbacks today", f"{part.rollbacks:,}"
+    yield of_today(report, "Commits"), f"{part.commits:,}{failed}"
+    yield of_today(report, "Rollbacks"), f"{part.rollbacks:,}"
     yield "State snapshots", f"{part.snapshots}{_in_brackets(part.snapshots_missing)}"
 
 

@@ -1,6 +1,7 @@
 """What an agent changes is committed, seen and brought back, through a whole daemon."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -72,6 +73,10 @@ def shop(start_module_daemon: StartDaemon, tmp_path_factory: pytest.TempPathFact
     return Shop(daemon, root)
 
 
+def _report(daemon: RunningDaemon) -> str:
+    return daemon.safetyd("report").stdout
+
+
 @pytest.mark.req("S2.20")
 @pytest.mark.req("S2.22")
 @pytest.mark.req("S2.47")
@@ -102,6 +107,7 @@ def test_what_an_agent_changed_is_listed_shown_and_brought_back(shop: Shop) -> N
     assert (told["reason"], told["metadata"]["agents"]) == ("wrong way", "shop-coder")
     assert "Paused meanwhile, and told: shop-coder." in done.stdout
 
+    assert re.search(r"RED 1 rollback: \d\d:\d\d shop by local: wrong way\n", _report(daemon))
     undo = done.stdout.split("safetyd rollback ")[1].split()[0]
     again = control(daemon, "rollback", commit=undo, kind="soft", reason="it was right")
     validator("control_rollback_reply", closed=True).validate(again)

@@ -1,5 +1,6 @@
 """A report in each of its forms: Markdown, HTML, and a message."""
 
+import re
 from datetime import date
 from pathlib import Path
 
@@ -102,7 +103,29 @@ def test_several_days_have_a_table() -> None:
 
     assert "| 2026-03-01 | GREEN | 0 | 0 | 0 | $0.00 | - |" in said
     assert "| 2026-03-02 | RED | 0 | 0 | 0 | $0.00 | emergency stop |" in said
-    assert "2026-03-01 to 2026-03-02" in page(several)
+    assert "Safety Net Report - 2026-03-01 to 2026-03-02" in page(several)
+
+
+def test_only_the_day_that_goes_on_is_called_today() -> None:
+    days = {FIRST: DayNumbers(events=1), SECOND: DayNumbers(events=1)}
+    so_far, past, several = (
+        markdown(report_of_numbers(days, ReportScope(since, SECOND, Policy(), so_far=so_far)))
+        for since, so_far in ((SECOND, True), (SECOND, False), (FIRST, True))
+    )
+
+    assert ("API cost today" in so_far, "today" in past, "today" in several) == (True, False, False)
+
+
+def test_a_page_draws_decisions_and_cost_by_the_hour_and_confidence(
+    rich: DailyReport,
+) -> None:
+    drawn = page(rich)
+
+    assert drawn.count("<svg ") == 3
+    assert "Decisions by the hour: " in drawn
+    assert re.search(r'<rect class="blocked" [^>]*><title>13:00 1 blocked</title>', drawn)
+    assert re.search(r'<rect class="cost" [^>]*><title>13:00 \$[0-9.]+ cost</title>', drawn)
+    assert "<script" not in drawn
 
 
 def test_words_of_agents_are_markup_in_no_form() -> None:

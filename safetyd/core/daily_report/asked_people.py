@@ -96,18 +96,20 @@ class AskedPeople:
         self._end(event.request_id, event.at, day)
 
     def look(self, at: datetime, day: DayNumbers) -> None:
-        """Let a day know what waits now."""
+        """Let a day know what waits now, and for how long."""
         day.waiting = Latest(self._open.count(at))
+        oldest = self._open.oldest(at)
+        day.oldest_s = Latest(0 if oldest is None else int((at - oldest.at).total_seconds()))
 
     def _opened(self, id_: str, asked: AskedRequest, day: DayNumbers) -> None:
         self._open.put(id_, asked, asked.at)
         day.opened += 1
-        day.waiting = Latest(self._open.count(asked.at))
+        self.look(asked.at, day)
         _counted(asked, day).asked += 1
 
     def _end(self, id_: str, at: datetime, day: DayNumbers) -> AskedRequest | None:
         asked = self._open.pop(id_, at)
-        day.waiting = Latest(self._open.count(at))
+        self.look(at, day)
         return asked
 
     def _question(self, event: Decided) -> Question:

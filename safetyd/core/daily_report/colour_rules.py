@@ -11,6 +11,7 @@ import msgspec
 
 from safetyd.core.daily_report.day_numbers import DayNumbers, Hold, LastHolds
 from safetyd.core.messages.money import dollars
+from safetyd.core.text.time_words import duration
 
 Colour = Literal["GREEN", "YELLOW", "RED", "UNKNOWN"]
 
@@ -20,6 +21,7 @@ NEARLY_GONE: Final = 0.8
 SHOWN_DAYS: Final = 5
 HOUR_S: Final = 3600
 ALONE_S: Final = 24 * HOUR_S
+OLD_S: Final = 24 * HOUR_S  # for which a request may be pending
 _DAY: Final = "day"  # the budget that all agents share
 
 
@@ -87,7 +89,8 @@ def _anomalies(facts: DayFacts, severity: str) -> str:
     found = facts.numbers.anomalies.get(severity, 0)
     if not found:
         return ""
-    return f"{found} {severity.upper()} {'anomaly' if found == 1 else 'anomalies'}"
+    last = _last(facts.numbers.last_anomalies.get(severity, LastHolds()), found)
+    return f"{found} {severity.upper()} {'anomaly' if found == 1 else 'anomalies'}{last}"
 
 
 def _rollback(facts: DayFacts) -> str:
@@ -97,7 +100,7 @@ def _rollback(facts: DayFacts) -> str:
         return ""
     own = f", {numbers.rollbacks_reported} of them by agents" if numbers.rollbacks_reported else ""
     failed = f", {numbers.rollbacks_failed} of them failed" if numbers.rollbacks_failed else ""
-    return f"{_several(total, 'rollback')}{own}{failed}"
+    return f"{_several(total, 'rollback')}{own}{failed}{_last(numbers.last_rollbacks, total)}"
 
 
 def _budget_gone(facts: DayFacts) -> str:
@@ -122,8 +125,12 @@ def _budget_near(facts: DayFacts) -> str:
 
 
 def _untold(facts: DayFacts) -> str:
-    untold = len(facts.numbers.untold)
-    return f"{_several(untold, 'thing')} could be told to nobody" if untold else ""
+    untold = facts.numbers.untold
+    if not untold:
+        return ""
+    more = f" and {len(untold) - SHOWN_DAYS} more" if len(untold) > SHOWN_DAYS else ""
+    named = f"{', '.join(untold[:SHOWN_DAYS])}{more}"
+    return f"{_several(len(untold), 'thing')} could be told to nobody: {named}"
 
 
 def _audit(facts: DayFacts) -> str:
@@ -150,6 +157,14 @@ def _errors(facts: DayFacts) -> str:
 def _alone(facts: DayFacts) -> str:
     alone_s = facts.numbers.without_person.value
     return f"no person was seen for {alone_s // HOUR_S} h" if alone_s > ALONE_S else ""
+
+
+def _old_requests(facts: DayFacts) -> str:
+    oldest_s = facts.numbers.oldest_s.value or 0
+    if oldest_s <= OLD_S:
+        return ""
+    pending = _several(facts.numbers.waiting.value or 0, "pending request")
+    return f"{pending}, the oldest for {duration(oldest_s)}"
 
 
 def _snapshot(facts: DayFacts) -> str:
@@ -258,6 +273,12 @@ RULES: Final = (
         "YELLOW",
         _budget_near,
         "See who spends it: `safetyd budgets`.",
+    ),
+    ColourRule(
+        "old_requests",
+        "YELLOW",
+        _old_requests,
+        "Answer them: `safetyd list`, or `safetyd review` one after the other.",
     ),
     ColourRule(
         "no_person",

@@ -46,12 +46,12 @@ class Latest(msgspec.Struct, frozen=True):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """A stop or a safe mode that began: when by the clock on the wall, by whom and why."""
+    """A stop, safe mode, rollback or anomaly: when by the clock on the wall, by whom and why."""
 
     at: datetime
     by: str
     reason: str = ""
-    agent: str = ""  # nothing is everybody
+    agent: str = ""  # or project, or dependency; nothing is everybody
 
 
 class LastHolds(msgspec.Struct, frozen=True):
@@ -178,6 +178,7 @@ class DayNumbers(Addable, kw_only=True):
     rollbacks: int = 0
     rollbacks_reported: int = 0
     rollbacks_failed: int = 0
+    last_rollbacks: LastHolds = LastHolds()
     snapshots: dict[str, int] = {}  # by the day that they are of
     snapshots_missed: dict[str, int] = {}
     # Layer 4
@@ -190,11 +191,13 @@ class DayNumbers(Addable, kw_only=True):
     opened: int = 0  # requests
     joined: int = 0  # proposals that asked what was asked already
     waiting: Latest = Latest()  # requests
+    oldest_s: Latest = Latest()  # how long the oldest of them has waited
     without_person: Most = Most()  # seconds
     safe_modes: int = 0
     last_safe_modes: LastHolds = LastHolds()
     # Layer 5
     anomalies: dict[str, int] = {}  # by severity
+    last_anomalies: dict[str, LastHolds] = {}
     patterns: dict[str, Pattern] = {}  # by rule
     # People
     yes: int = 0

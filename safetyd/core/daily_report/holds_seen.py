@@ -22,7 +22,7 @@ class HoldsSeen:
     def stopped(self, event: Stopped, shown: datetime, day: DayNumbers) -> None:
         if not self._begun.find(event.agent, event.at):
             day.stops += 1
-            day.last_stops += _last(event, shown)
+            day.last_stops += last_hold(shown, event.by, event.reason, event.agent)
         source = event.agent, event.source
         if not self._holding.find(source, event.at):
             count(day.stopped, event.agent or "")
@@ -37,11 +37,12 @@ class HoldsSeen:
 
     def safe_mode(self, event: SafeModeEntered, shown: datetime, day: DayNumbers) -> None:
         day.safe_modes += 1
-        day.last_safe_modes += _last(event, shown)
+        day.last_safe_modes += last_hold(shown, event.by, event.reason, event.agent)
 
 
-def _last(event: Stopped | SafeModeEntered, shown: datetime) -> LastHolds:
-    reason = " ".join(event.reason.split())
+def last_hold(shown: datetime, by: str, reason: str, whom: str | None) -> LastHolds:
+    """Return one as the last of several, with the beginning of its reason."""
+    reason = " ".join(reason.split())
     if len(reason) > REASON_CHARS:
         reason = f"{reason[:REASON_CHARS]}…"
-    return LastHolds((Hold(shown, event.by, reason, event.agent or ""),))
+    return LastHolds((Hold(shown, by, reason, whom or ""),))

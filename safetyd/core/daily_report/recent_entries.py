@@ -35,6 +35,10 @@ class RecentEntries(Generic[K, V]):
         self._forget(at)
         return len(self._entries)
 
+    def oldest(self, at: datetime) -> V | None:
+        self._forget(at)
+        return next((value for _, value in self._entries.values()), None)
+
     def _forget(self, at: datetime) -> None:
         """Let go of the oldest; while the clock is put back, of none."""
         entries = self._entries

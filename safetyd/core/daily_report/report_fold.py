@@ -15,13 +15,14 @@ from safetyd.core.daily_report.day_numbers import (
     MILLION,
     DayNumbers,
     HourNumbers,
+    LastHolds,
     Most,
     Pattern,
     Rounds,
     count,
     entry,
 )
-from safetyd.core.daily_report.holds_seen import HoldsSeen
+from safetyd.core.daily_report.holds_seen import HoldsSeen, last_hold
 from safetyd.core.daily_report.messages_told import MessagesTold
 from safetyd.core.daily_report.money_used import MoneyUsed
 from safetyd.core.daily_report.recent_entries import RecentEntries
@@ -114,7 +115,7 @@ class ReportFold:
                 _on(Configured, self._configured),
                 _on(Decided, self._decided),
                 _on(Refused, _refused),
-                _on(Reported, _reported),
+                _on(Reported, self._reported),
                 _on(Settled, self._settled),
                 _on(Overdue, self._overdue),
                 _on(Stopped, self._stopped),
@@ -123,7 +124,7 @@ class ReportFold:
                 _on(Paused, self._paused),
                 _on(BudgetMarked, self._money.marked),
                 _on(BudgetRaised, self._money.raised),
-                _on(AnomalyFound, _found),
+                _on(AnomalyFound, self._found),
                 _on(Answered, self._answered),
                 _on(Released, self._released),
                 _on(Claimed, self._begun),
@@ -137,8 +138,8 @@ class ReportFold:
                 _on(NotTold, self._messages.not_told),
                 _on(Committed, _committed),
                 _on(CommitFailed, _not_committed),
-                _on(RolledBack, _rolled_back),
-                _on(RollbackFailed, _not_rolled_back),
+                _on(RolledBack, self._rolled_back),
+                _on(RollbackFailed, self._not_rolled_back),
                 _on(SnapshotTaken, _snapshot),
                 _on(SnapshotMissed, _no_snapshot),
             )
@@ -282,6 +283,43 @@ class ReportFold:
     def _due(self, event: Due, _day: DayNumbers) -> None:
         self._messages.due(event)
 
+    def _found(self, event: AnomalyFound, day: DayNumbers) -> None:
+        count(day.anomalies, event.severity)
+        pattern = entry(day.patterns, event.rule, Pattern)
+        pattern.count += 1
+        whose = event.agent or event.breaker or ""
+        if whose:
+            count(pattern.agents, whose)
+        shown = event.at.astimezone(self._zone)
+        last = entry(day.last_anomalies, event.severity, LastHolds)
+        day.last_anomalies[event.severity] = last + last_hold(
+            shown, event.rule, event.message, whose
+        )
+
+    def _reported(self, event: Reported, day: DayNumbers) -> None:
+        match event.telemetry:
+            case Iteration():
+                entry(day.rounds, event.agent, Rounds).reported += 1
+            case Commit():
+                day.commits_reported += 1
+            case Rollback(ref=ref):
+                day.rollbacks_reported += 1
+                self._went_back(event, "", (event.agent, f"to {ref}"), day)
+
+    def _rolled_back(self, event: RolledBack, day: DayNumbers) -> None:
+        day.rollbacks += 1
+        self._went_back(event, event.project, (event.by, event.reason), day)
+        _intervened(event, day)
+
+    def _not_rolled_back(self, event: RollbackFailed, day: DayNumbers) -> None:
+        day.rollbacks_failed += 1
+        self._went_back(event, event.project, ("safetyd", f"failed: {event.error}"), day)
+
+    def _went_back(self, event: Event, project: str, by: tuple[str, str], day: DayNumbers) -> None:
+        """Take note of a rollback, by whom and why."""
+        shown = event.at.astimezone(self._zone)
+        day.last_rollbacks += last_hold(shown, *by, project)
+
 
 def _on(kind: type[Kind], act: Callable[[Kind, DayNumbers], None]) -> tuple[type[Event], Act]:
     """Let events of one kind be counted."""
@@ -290,24 +328,6 @@ def _on(kind: type[Kind], act: Callable[[Kind, DayNumbers], None]) -> tuple[type
 
 def _refused(event: Refused, day: DayNumbers) -> None:
     day.refused += event.count
-
-
-def _reported(event: Reported, day: DayNumbers) -> None:
-    match event.telemetry:
-        case Iteration():
-            entry(day.rounds, event.agent, Rounds).reported += 1
-        case Commit():
-            day.commits_reported += 1
-        case Rollback():
-            day.rollbacks_reported += 1
-
-
-def _found(event: AnomalyFound, day: DayNumbers) -> None:
-    count(day.anomalies, event.severity)
-    pattern = entry(day.patterns, event.rule, Pattern)
-    pattern.count += 1
-    if whose := event.agent or event.breaker:
-        count(pattern.agents, whose)
 
 
 def _intervened(event: Granted | GrantRevoked | Cancelled | RolledBack, day: DayNumbers) -> None:
@@ -325,11 +345,6 @@ def _not_committed(_event: CommitFailed, day: DayNumbers) -> None:
     day.commits_failed += 1
 
 
-def _rolled_back(event: RolledBack, day: DayNumbers) -> None:
-    day.rollbacks += 1
-    _intervened(event, day)
-
-
 def _snapshot(event: SnapshotTaken, day: DayNumbers) -> None:
     count(day.snapshots, event.day)
 
@@ -337,7 +352,3 @@ def _snapshot(event: SnapshotTaken, day: DayNumbers) -> None:
 def _no_snapshot(event: SnapshotMissed, day: DayNumbers) -> None:
     for missed in event.each_day():
         count(day.snapshots_missed, missed)
-
-
-def _not_rolled_back(_: RollbackFailed, day: DayNumbers) -> None:
-    day.rollbacks_failed += 1

@@ -43,6 +43,8 @@ SHOWN_AGENTS: Final = 10
 SHOWN_PATTERNS: Final = 10
 SHOWN_NAMES: Final = 5
 HOURS: Final = 24
+# Rules that say who or what, which for several days is said of all together.
+NAMED: Final = frozenset({"emergency_stop", "critical_anomaly", "high_anomaly", "rollback"})
 OTHERS: Final = "all others"
 ALL: Final = "all agents"
 
@@ -107,8 +109,12 @@ def _of_days(
         on = [day.isoformat() for day, held in judged.items() if rule.name in _names(held)]
         if on:
             more = f" and {len(on) - SHOWN_NAMES} more" if len(on) > SHOWN_NAMES else ""
-            says = f"{rule.name.replace('_', ' ')} on {', '.join(on[:SHOWN_NAMES])}{more}"
-            todo = next((held.todo for held in together if held.rule == rule.name), rule.todo)
+            whole = next((held for held in together if held.rule == rule.name), None)
+            days = f"{', '.join(on[:SHOWN_NAMES])}{more}"
+            says = f"{rule.name.replace('_', ' ')} on {days}"
+            if whole and rule.name in NAMED:
+                says = f"{says}: {whole.says}"
+            todo = whole.todo if whole else rule.todo
             found.append(RuleFound(rule=rule.name, colour=rule.colour, says=says, todo=todo))
         found += [held for held in together if held.rule == rule.name == "audit_broken"]
     return tuple(found)

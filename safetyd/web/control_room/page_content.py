@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -198,6 +198,31 @@ async def anomalies(ask: Ask, params: Params) -> Context:
     return {**answer, "charts": charts}
 
 
+class Advice(NamedTuple):
+    """Where the control room shows more about a rule of the report, and what to do there."""
+
+    page: str
+    words: str
+
+
+ADVICE: Final = {
+    "emergency_stop": Advice("/stopped", "See what is stopped, and resume when it is safe"),
+    "critical_anomaly": Advice("/anomalies", "Read what was found before you resume"),
+    "rollback": Advice("/history", "See what was restored, and the commit of what was there"),
+    "budget_gone": Advice("/money", "See who spent it, or raise the budget"),
+    "nobody_told": Advice("/messages", "See which channel failed, fix it and retry"),
+    "audit_broken": Advice("/health", "Compare the audit files with your copy; keep both"),
+    "high_anomaly": Advice("/requests", "Answer the agents that are paused"),
+    "safe_mode": Advice("/safe-mode", "See who is in safe mode"),
+    "error_rate": Advice("/breakers", "See what failed"),
+    "budget_near": Advice("/money", "See who spends it"),
+    "old_requests": Advice("/requests", "Answer the oldest requests"),
+    "no_person": Advice("/feed", "See what was decided meanwhile"),
+    "snapshot_missing": Advice("/health", "See whether the disk has room"),
+    "no_record": Advice("/health", "Find out whether safetyd did not run"),
+}
+
+
 async def report(ask: Ask, params: Params) -> Context:
     """Return a day's report; one that takes long to read is shown once it is there."""
     wanted = {name: params[name] for name in ("date", "since") if params.get(name)}
@@ -209,6 +234,7 @@ async def report(ask: Ask, params: Params) -> Context:
     last = date.fromisoformat(made.until)
     return {
         "report": made,
+        "advice": ADVICE,
         "days": days(made),
         "says": health_of(made),
         "sections": sections(made),

@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 import msgspec
 import pytest
 
@@ -16,13 +18,16 @@ from safetyd.core.events.history_events import (
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.messages.telemetry import Rollback
 from safetyd.core.policy import Policy
+from tests.core.approvals.queue_story import QueueStory
 from tests.core.daily_report.day_events import (
     DAY,
+    FIRST,
     HOUR,
     anomaly,
     blocked,
     configured,
     due,
+    folded,
     happens,
     mark,
     not_told,
@@ -32,6 +37,7 @@ from tests.core.daily_report.day_events import (
 )
 from tests.story import resume, stop
 
+SEVENTH = FIRST + timedelta(days=6)
 TEN_DOLLARS = configured(0.0, Policy(budget=BudgetConfig(day_usd=10.0)))
 
 
@@ -99,6 +105,7 @@ def test_every_rule_has_a_story_in_which_it_holds_alone() -> None:
     assert {rule.name for rule in RULES} == {name for name, _ in STORIES.values()} | {
         "audit_broken",
         "no_record",
+        "old_requests",
     }
 
 
@@ -148,9 +155,34 @@ def test_numbers_are_said_in_words() -> None:
 
     found = {each.rule: each.says for each in judge(DayFacts(numbers(*several, by_agent)))}
 
-    assert found["critical_anomaly"] == "2 CRITICAL anomalies"
-    assert found["rollback"] == "1 rollback, 1 of them by agents"
+    odd = "12:00 by anomaly.x: odd"
+    assert found["critical_anomaly"] == f"2 CRITICAL anomalies: {odd}; {odd}"
+    assert found["rollback"] == "1 rollback, 1 of them by agents: 12:00 by code: to HEAD"
     assert found["safe_mode"] == "safe mode began once: 12:00 by alice"
+
+
+def test_rollbacks_are_told_with_their_project_by_whom_and_why() -> None:
+    back = msgspec.structs.replace(ROLLED_BACK, by="alice", reason="the tests fail")
+    failed = happens(RollbackFailed, HOUR, project="shop", commit="c1", error="no room")
+
+    found = judge(DayFacts(numbers(back, failed)))
+
+    said = "12:00 web by alice: the tests fail; 13:00 shop by safetyd: failed: no room"
+    assert found[0].says == f"2 rollbacks, 1 of them failed: {said}"
+
+
+def test_requests_that_are_pending_for_longer_than_a_day_make_it_yellow() -> None:
+    people = QueueStory()
+    people.asks(1, "q1")
+    people.happens(happens(PersonSeen, 5.2 * DAY, by="alice", how="ack"))
+    people.asks(6 * DAY, "q2", text="git push origin other")
+
+    found = judge(DayFacts(folded(*people.journal, anomaly("low", 6 * DAY + 1)).days[SEVENTH]))
+    first = judge(DayFacts(folded(*people.journal).days[FIRST]))
+
+    assert [(each.rule, each.colour) for each in found] == [("old_requests", "YELLOW")]
+    assert found[0].says == "2 pending requests, the oldest for 6 d"
+    assert first == ()
 
 
 def test_stops_are_told_with_when_by_whom_and_why() -> None:

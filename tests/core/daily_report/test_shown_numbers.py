@@ -137,8 +137,11 @@ def test_several_days_have_a_row_each_and_the_colour_of_the_worst() -> None:
     assert [row.colour for row in made.days] == ["YELLOW", "RED", "GREEN"]
     assert made.colour == "RED"
     assert [(found.rule, found.says) for found in made.found] == [
-        ("emergency_stop", f"emergency stop on {SECOND}"),
-        ("high_anomaly", f"high anomaly on {FIRST}"),
+        (
+            "emergency_stop",
+            f"emergency stop on {SECOND}: 1 emergency stop: 12:00 by alice: drill",
+        ),
+        ("high_anomaly", f"high anomaly on {FIRST}: 1 HIGH anomaly: 12:00 by anomaly.x: odd"),
     ]
     assert made.anomalies.total == 2
 
@@ -153,7 +156,7 @@ def test_of_several_days_the_last_state_says_whether_to_resume() -> None:
 def test_of_many_days_the_first_are_named() -> None:
     made = report(*(stop(n * DAY) for n in range(8)), days=8)
 
-    assert made.found[0].says.endswith(" and 3 more")
+    assert " and 3 more: 8 emergency stops, the last: " in made.found[0].says
 
 
 def test_a_broken_chain_is_told_once_for_several_days() -> None:

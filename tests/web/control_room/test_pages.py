@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from safetyd.bus.question_limits import SAVED_S
+from safetyd.core.daily_report.colour_rules import RULES
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import (
     AnomalyFound,
@@ -16,7 +17,14 @@ from safetyd.core.events.guard_events import (
 )
 from safetyd.core.messages.telemetry import Heartbeat, Outcome
 from safetyd.operators.views.health_view import HealthCheck
-from safetyd.web.control_room.page_content import FED, MOST_AT_ONCE, PAGES, ROWS, set_digest
+from safetyd.web.control_room.page_content import (
+    ADVICE,
+    FED,
+    MOST_AT_ONCE,
+    PAGES,
+    ROWS,
+    set_digest,
+)
 from safetyd.web.control_room.room_pages import MAX_ADDRESS, MAX_FIELDS, RoomPages
 from tests.story import at, report, stop
 from tests.web.control_room.room_site import Browser, RoomSite, addresses, room_site
@@ -381,6 +389,21 @@ async def test_the_report_of_a_day_leads_to_the_days_beside_it(
     assert 'href="/report?date=2026-03-01"' in before.main
     assert "<h2>Days</h2>" in several.main
     assert "is no day" in wrong.text
+
+
+async def test_the_report_leads_to_a_page_for_each_rule_and_to_no_shell_command(
+    site: RoomSite, alice: Browser
+) -> None:
+    much_happens(site)
+    site.wired.passes()
+    page = await alice.get("/report")
+
+    table = page.main.partition("What to do")[2].partition("</table>")[0]
+    assert "safetyd " not in table
+    assert '<a href="/stopped">' in table
+    assert {rule.name for rule in RULES} == set(ADVICE)
+    for advice in ADVICE.values():
+        assert (await alice.get(advice.page)).status == 200
 
 
 async def test_a_report_that_takes_long_is_shown_once_it_is_there(

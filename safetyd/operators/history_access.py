@@ -58,7 +58,7 @@ class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     added: int
     removed: int
-    # Who made the changes. A human's were found before something else: see docs/history.md.
+    # Who made the changes. Changes of a human are those found before another commit.
     author: Author = "agent"
     left_out: str = ""  # files that it lacks because they are too large
 
@@ -132,5 +132,5 @@ class RollbackDone(Done, frozen=True, kw_only=True):
     created: int = 0
     restored: int = 0
     deleted: int = 0
-    left: tuple[LeftAlone, ...] = ()
+    left: tuple[LeftAlone, ...] = ()  # the first files and folders that were not touched
     left_count: int = 0

@@ -15,6 +15,7 @@ from safetyd.core.policy import Configured
 from safetyd.operators.history_access import CommitsQuestion
 from tests.history.service.history_rig import HistoryRig, at_work, project
 from tests.servers import until
+from tests.story import propose
 
 
 @pytest.fixture
@@ -217,3 +218,46 @@ async def test_a_project_that_takes_long_holds_up_no_other(tmp_path: Path) -> No
         (made,) = await rig.sees(Committed)
 
     assert made.project == "notes"
+
+
+async def allowed(rig: HistoryRig, id_: str) -> list[str]:
+    """Let an edit of the cart be allowed; return what the cart holds when the allow leaves."""
+    moment = rig.clock.now()
+    fields: dict[str, Any] = {"type": "edit_file", "paths": (str(rig.cart),), "text": id_}
+    rig.note(rig.engine.decide(propose(moment.t, "code", id_, **fields))[1])
+    left = list[str]()
+    rig.worker.after("code", id_, lambda: left.append(rig.cart.read_text()))
+    await until(lambda: bool(left))
+    return left
+
+
+async def test_an_edit_waits_until_a_humans_version_is_committed_and_a_retry_does_not_look(
+    rig: HistoryRig,
+) -> None:
+    async with at_work(rig):
+        rig.writes("one\n", id_="p1")
+        await rig.sees(Committed, 1)
+        rig.cart.write_text("of a human\n")
+        await allowed(rig, "p2")
+        _, found = await rig.sees(Committed, 2)
+        rig.cart.write_text("begun by the agent\n")
+        await allowed(rig, "p2")  # the answer was lost, and the agent asks again
+        async with rig.histories.lock("shop"):
+            rows = rig.histories.find("shop").rows()
+
+    assert (found.why, found.id, found.due, found.files) == ("before", "p2", 0, 1)
+    assert [row.author for row in rows] == ["human", "agent"]
+
+
+async def test_an_edit_begins_if_a_humans_version_cannot_be_committed_and_people_are_told(
+    rig: HistoryRig,
+) -> None:
+    async with at_work(rig):
+        rig.writes("one\n", id_="p1")
+        await rig.sees(Committed, 1)
+        rig.cart.write_text("of a human\n")
+        shutil.rmtree(rig.directory / "histories" / "shop" / "shop-shadow.git" / "objects")
+        await allowed(rig, "p2")
+        (failed,) = await rig.sees(CommitFailed, 1)
+
+    assert (failed.project, failed.id, failed.due) == ("shop", "p2", 0)

@@ -1,12 +1,31 @@
 """One call of a program: its words taken apart into options and the rest."""
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from safetyd.core.shell.programs import Program, Wraps
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.words import Flow, Word
 
+# Options that have no value, whatever program they are given to.
+_FLAGS: Final = frozenset(
+    {
+        *("--all", "--yes", "--force", "--verbose", "--quiet", "--recursive", "--delete", "--now"),
+        *("--debug", "--wait", "--atomic", "--prune", "--install", "--json", "--silent", "--stats"),
+        *("--volumes", "--purge", "--cascade", "--help", "--diff", "--clean", "--auto-approve"),
+        *("--assume-yes", "--non-interactive", "--stdout", "--version", "--list", "--archive"),
+        *("--compress", "--create-namespace", "--check", "--workspace", "--human-readable"),
+        *("--progress", "--partial", "--snapshot", "--remove-orphans", "--all-namespaces"),
+        *("--ignore-not-found", "--skip-final-snapshot", "--delete-excluded", "--checksum"),
+    }
+)
+_NEGATED: Final = "--no-"
+_PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "database_tool"})
+_HELP: Final = frozenset({"--help", "-h", "-help", "--version"})
+_HELPED_BY_WORD: Final = frozenset({"aws", "ip", "tc", "bridge", "gcloud"})
+_is_verb = re.compile(r"[a-z][a-z0-9:_-]*").fullmatch
 _ABBREVIATED: Final = 5  # characters of a long option, from which its beginning stands for it
 
 
@@ -81,10 +100,28 @@ class Call:
         said = (wanted,) if equals else ("true",)
         free = not equals and option in self.program.valued  # any value will do
         found = [(each, value) for each, value in self.options if _means(each, option)]
-        return bool(found) and all(
+        certain = bool(found) and all(
             HOLE not in each and (free or (not equals if value is None else value.text in said))
             for each, value in found
         )
+        return certain and not self.may_be_value(option)
+
+    def may_be_value(self, said: str) -> bool:
+        """Say whether a word may be the value of an option before it that nobody knows."""
+        known = self.program.valued
+        for before, word in pairwise(self.words):
+            name = before.text
+            if word.text.partition("=")[0] != said or not name.startswith("--"):
+                continue
+            flag = name in _FLAGS or name.startswith(_NEGATED)
+            if not (flag or "=" in name or name in known or self._lists(name)):
+                return True
+        return False
+
+    def _lists(self, option: str) -> bool:
+        """Say whether a row names an option without a value."""
+        uses = self.program.uses
+        return any(option in (*u.options, *u.verb.with_, *u.verb.without) for u in uses)
 
     def values(self, *names: str) -> list[Word]:
         return [
@@ -101,10 +138,20 @@ class Call:
     def asks_help(self) -> bool:
         """Say whether it only tells about itself."""
         if len(self.words) != 1:
-            return False
+            return self._ends_in_help()
         said = self.words[0].text
         short = said == "-v" and self.program.has_verbs  # as of npm; others speak more with it
         return short or said in {"--help", "--version", "-V", "-help", "-version"}
+
+    def _ends_in_help(self) -> bool:
+        """Say whether help on a verb is all that is wanted, as in `terraform destroy -h`."""
+        *verbs, last = [word.text for word in self.words] or [""]
+        row = self.program.row
+        if last == "help" and self.name in _HELPED_BY_WORD:
+            return all(map(_is_verb, verbs))
+        asks = last in _HELP and last not in self.program.valued
+        plain = self.program.has_verbs and row.reader in _PLAIN_READERS and not row.run
+        return asks and plain and all(map(_is_verb, verbs))
 
 
 def _means(given: str, name: str) -> bool:

@@ -13,6 +13,7 @@ MAX_NAME: Final = 60
 
 _UNKNOWN: Final = Flow(None, COMMAND)
 
+_NAMING: Final = frozenset({"ls", "find", "fd", "stat", "du", "wc", "tree", "git"})  # no contents
 _OUT: Final = frozenset({places.OUTSIDE, places.SYSTEM, places.HOME})
 
 
@@ -41,6 +42,11 @@ class Invocation:
         self.output = _UNKNOWN
         self._trace = trace
         self._said: str | None = None  # what findings share is made once
+
+    @property
+    def written(self) -> str:
+        """The command as it stands in the text, cut if it is long."""
+        return self._trace.shown(self.command.start, self.command.end)
 
     @property
     def stdin(self) -> Flow | None:
@@ -89,6 +95,9 @@ class Invocation:
         names: dict[str, None] = {}
         for word in words:
             _name_files(word.text, names)
+        if any(word.globs for word in words) and self.call.name not in _NAMING:
+            # A pattern may stand for the name that is left of it.
+            names |= {n.replace("*", ""): None for n in tuple(names) if "*" in n and n.strip("*./")}
         if names:
             touches = tuple([self._touch(name, Access.READ) for name in names])
             self.found(Effect.READ, "reads files", touches=touches)
@@ -141,7 +150,10 @@ class Invocation:
     def removes(self, path: str) -> None:
         """Say that code deletes a file or a folder."""
         where = self.scope.place(path)
-        if where.kind == places.INSIDE and HOLE not in path and path.strip("./"):
+        names = path.split("/")
+        made = not self.runner.listed("made_again").isdisjoint(names)
+        whole = not made and "." not in names[-1] and where.path not in self.scope.made
+        if where.kind == places.INSIDE and HOLE not in path and path.strip("./") and not whole:
             self.found(
                 Effect.WORK, f"deletes {visible(path)}", touches=(Touch(where.path, Access.DELETE),)
             )

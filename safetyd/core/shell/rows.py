@@ -153,9 +153,10 @@ def _options(inv: Invocation) -> None:
 
 def load(inv: Invocation, word: Word, way: str) -> None:
     """Say what a file does that a program runs; at an address it is a download."""
-    word = word._replace(
-        text=word.text.partition("::")[0]
-    )  # `test_x.py::test_a` names a test in it
+    file, names_test, _ = word.text.partition("::")
+    if names_test:  # `test_x.py::test_a[1]` names a test in it
+        globs = word.globs and not set(file).isdisjoint("*?[")
+        word = word._replace(text=file, globs=globs)
     _, equals, path = word.text.rpartition("=")
     if equals and path[:1] in {"/", "~", "."}:  # `name=path`
         word = word._replace(text=path, inner=-1)

@@ -67,6 +67,9 @@ class Scope:
         self.entered: tuple[str, ...] = ()  # functions that are being read
         self.files: dict[str, Flow] = {}  # what was written, by absolute path; shared with copies
         self.elsewhere = False  # on another machine or in a container
+        self.started: frozenset[str] = frozenset()  # commands in the background, as they stand
+        self.made: frozenset[str] = frozenset()  # folders that surely were not there before
+        self.piped_to: Node | None = None  # the next command of the same pipeline
 
     def copy(self, *, elsewhere: bool = False) -> "Scope":
         other = Scope.__new__(Scope)
@@ -78,6 +81,9 @@ class Scope:
         other.entered = self.entered
         other.files = self.files
         other.elsewhere = self.elsewhere or elsewhere
+        other.made = self.made
+        other.started = self.started
+        other.piped_to = None
         return other
 
     @contextmanager
@@ -96,6 +102,12 @@ class Scope:
                     del self.variables[name]
                 else:
                     self.variables[name] = value
+
+    def ended(self, made: frozenset[str], background: Node | None) -> None:
+        """Forget what a statement made, as it may have failed, and keep what goes on behind it."""
+        self.made = made
+        if background is not None:
+            self.started |= {(background.text or b"").decode("utf-8", "replace")}
 
     def take_over(self, inner: "Scope") -> None:
         """Take over what a function leaves behind.

@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from tree_sitter import Node
@@ -80,7 +81,9 @@ class Statements:
                 if at + 1 < len(nodes):
                     apart = nodes[at + 1].type == "&"
                     syntax.check_apart(each for each in nodes[at : at + 2] if each.is_named)
+                made = scope.made
                 printed.append(self._statement(node, scope.copy() if apart else scope, stdin))
+                scope.ended(made, node if apart else None)
         return together(printed)
 
     def _statement(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -118,6 +121,7 @@ class Statements:
 
     def _doubt(self, nodes: Sequence[Node], scope: Scope, cwd: str | None) -> None:
         """Forget what statements assigned and where they went, as they may not have run."""
+        scope.made = frozenset()
         for node in nodes:
             self._assigned.forget(node, scope)
         if scope.cwd != cwd and (cwd is None or scope.place(cwd or ".").kind != INSIDE):
@@ -171,8 +175,10 @@ class Statements:
         """Read a pipeline; every part of it runs in a shell of its own."""
         stages = [node for node in nodes if node.is_named and node.type not in SILENT]
         flow = stdin
-        for stage in stages:
-            flow = self._statement(stage, scope.copy() if len(stages) > 1 else scope, flow)
+        for stage, following in zip_longest(stages, stages[1:]):
+            inner = scope.copy() if len(stages) > 1 else scope
+            inner.piped_to = following
+            flow = self._statement(stage, inner, flow)
         return flow or NOTHING
 
     def _compound(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
@@ -295,8 +301,11 @@ class Statements:
     def _last_redirected(
         self, node: Node, redirects: Sequence[Node], scope: Scope, stdin: Flow | None
     ) -> Flow:
-        named = [c for c in node.children if c.is_named and c.type not in SILENT]
         piped = node.type == "pipeline"
+        named = [c for c in node.children if c.is_named and c.type not in SILENT]
+        parts = [] if piped else syntax.operands(node)
+        if parts and all(operator != "||" for operator, _ in parts):
+            named = [part for _, part in parts]
         flow, printed = stdin, list[Flow]()
         for child in named:
             inner = scope.copy() if piped else scope

@@ -60,7 +60,7 @@ def test_what_stops_says_why(text: str, why: str) -> None:
             "X='a b '; echo $X.c d$X",
             "trap 'ls' EXIT; X=1",
         ),
-        *("case x in a) ls ;; esac", 'echo "\\$x"', "ls -la # all", "env", "env A=1", "echo ''"),
+        *("case x in a) ls ;; esac", 'echo "\\$x"', "ls -la # all", "env A=1 ls", "echo ''"),
         *("echo {é,ÿ} {a日,b}", "echo '日本' 東京", f"echo '{'日本' * 200}'"),
     ],
 )

@@ -154,6 +154,10 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
         ("os.environ.items", "os.environ.values"),
         (Effect.SECRETS, "shows every variable of the environment"),
     ),
+    **dict.fromkeys(
+        ("torch.hub.load", "torch.hub.load_state_dict_from_url"),
+        (Effect.UNKNOWN, "runs code that it downloads"),
+    ),
     "ensurepip.bootstrap": (Effect.INSTALLS, "installs pip"),
 }
 # Whole modules, for what every call of theirs comes to.

@@ -24,6 +24,7 @@ from safetyd.core.shell.code.python_calls import (
     SUBPROCESS,
     FileParameter,
 )
+from safetyd.core.shell.code.python_services import service_call
 from safetyd.core.shell.code.python_values import (
     Content,
     Dotted,
@@ -140,10 +141,20 @@ class PythonEffects:
         elif found := MODULES.get(head) or MODULES.get(".".join(name.split(".")[:2])):
             self._builder.find(*found)
         elif "." in name:
-            self.method(HOLE, method, given)
+            self._of_service(name, given)
+            self.method(HOLE, method, given, named=True)
 
-    def method(self, path: str, method: str, given: Arguments) -> None:
+    def _of_service(self, name: str, given: Arguments) -> None:
+        if ("trust_remote_code", _TRUE) in given.keywords:
+            self._builder.find(Effect.UNKNOWN, _DOWNLOADED_CODE)
+        first = given.values[0] if given.values else None
+        for found in service_call(name, first if isinstance(first, str) else None):
+            self._builder.find(*found)
+
+    def method(self, path: str, method: str, given: Arguments, *, named: bool = False) -> None:
         """Take note of a call of a method of a path, or of what may be one."""
+        if path == HOLE and not named:
+            self._of_service(f".{method}", given)
         alone = len(given.values) == 1 and not given.keywords
         if method == "open":
             self._open_path(path, given)
@@ -304,6 +315,9 @@ class PythonEffects:
         sends = any(name in BODIES for name, _ in given.keywords)
         if (sends or not asks) and not _is_local(url):
             self._builder.find(Effect.LEAVES, _SENDS)
+        deletes = method == "delete" or text(given.of(0, "method")).upper() == "DELETE"
+        if deletes and _is_local(url):
+            self._builder.find(Effect.IRREVERSIBLE, "deletes something of a service")
 
 
 def _access(mode: Value) -> Access:

@@ -1,6 +1,14 @@
-"""Names of variables of the environment that hold secrets."""
+"""Names of variables of the environment that hold secrets, and secrets in clear text."""
 
+import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
+
+from tree_sitter import Node
+
+from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.words import Word
 
 _SECRET_WORDS: Final = frozenset(
     {"SECRET", "SECRETS", "TOKEN", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "CREDENTIAL"}
@@ -13,3 +21,111 @@ def looks_secret(variable: str) -> bool:
     """Say whether a variable of the environment is named as secrets are."""
     words = set(variable.upper().split("_"))
     return bool(words & _SECRET_WORDS) or ("KEY" in words and bool(words & _KEY_WORDS))
+
+
+# What leaves nothing but names of variables, a count, or variables that hold no secrets.
+_names_only = re.compile(
+    r"cut -d ?['\"]?=['\"]? -f ?1|cut -f ?1 -d ?['\"]?=['\"]?|sed ['\"]?s/=\.\*//['\"]?"
+    r"|awk -F ?['\"]?=['\"]? '\{ ?print \$1;? ?\}'|wc -l|grep -[a-zA-Z]*[cq][a-zA-Z]* .*"
+    r"|grep( -[iE]+)* ['\"]?\^?\(?"
+    r"(PATH|HOME|LANG|LC_|SHELL|TERM|USER|PWD|EDITOR|NODE_ENV|PYTHON|VIRTUAL_ENV|CONDA|JAVA_HOME"
+    r"|GOPATH|GOROOT|GOFLAGS|CARGO_HOME|RUST|NVM|TZ|XDG|DISPLAY|HOSTNAME|PORT|DEBUG|MAKE|LD_)"
+    r"[A-Z_]*=?\)?['\"]?",
+    re.IGNORECASE,
+).fullmatch
+
+
+def shows_names_only(stage: Node | None) -> bool:
+    """Say whether a command that reads all variables shows no value that may be secret."""
+    text = (stage.text or b"").decode("utf-8", "replace") if stage is not None else ""
+    return bool(text) and _names_only(text) is not None
+
+
+# Keys by the form that their makers gave them.
+_key = re.compile(
+    r"(?:AKIA|ASIA)[0-9A-Z]{16}\b|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|glpat-[\w-]{16,}"
+    r"|hf_[A-Za-z0-9]{20,}|sk-(?:proj-|ant-)?[\w-]{20,}|xox[abprs]-[\w-]{10,}|npm_[A-Za-z0-9]{30,}"
+    r"|pypi-[\w-]{20,}|AIza[\w-]{30,}|tskey-[\w-]{6,}|dop_v1_\w{20,}|[rs]k_live_\w{10,}|hvs\.\w{10,}"
+    r"|\Apass:\S{3,}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{6,}\."
+).search
+_in_address = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE).match
+_header = re.compile(
+    r"(?:proxy-)?authorization: *(?:bearer|token|basic) +(\S{8,})|(?:private-token|x-api-key"
+    r"|api-key|x-auth-token|x-vault-token|x-gitlab-token): *(\S{8,})",
+    re.IGNORECASE,
+).match
+_OPTIONS: Final = frozenset(
+    {
+        *("--password", "--passwd", "--pass", "--token", "--api-key", "--apikey", "--api-token"),
+        *("--secret", "--access-token", "--auth-token", "--authkey", "--auth-key", "--secret-key"),
+        *("--access-key", "--registration-token", "--client-secret", "--http-password"),
+        *("--ftp-password", "--proxy-password", "--db-password", "--admin-password"),
+    }
+)
+# Short options with a password, by program; of some the value must stand in the same word.
+_SHORT: Final = {
+    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb"), ("-p", "")),
+    **dict.fromkeys(("redis-cli", "valkey-cli"), ("-a", " ")),
+    **dict.fromkeys(("mongosh", "mongo", "mongodump", "mongoexport", "cqlsh"), ("-p", " ")),
+    **dict.fromkeys(("docker", "podman", "helm", "skopeo", "buildah", "sqlcmd"), ("-p", " ")),
+    **dict.fromkeys(("ldapsearch", "ldapmodify", "ldapadd", "ldapdelete"), ("-w", " ")),
+    **dict.fromkeys(("sshpass",), ("-p", "")),
+    **dict.fromkeys(("openssl",), ("-k", " ")),
+    **dict.fromkeys(("codecov", "twine", "circleci"), ("-t", " ")),
+}
+_SHORTEST: Final = 6  # letters that hold a key
+_LOGINS: Final = frozenset({"docker", "podman", "helm", "skopeo", "buildah"})
+# What developers write where nothing is secret.
+_TRIVIAL: Final = frozenset(
+    {
+        *("", "postgres", "password", "pass", "test", "root", "admin", "secret", "guest", "user"),
+        *("changeme", "dev", "example", "mysql", "redis", "mongo", "minio", "minioadmin", "dummy"),
+        *("fake", "xxx", "foo", "bar", "none", "null", "true", "false", "stdin", "prompt", "local"),
+    }
+)
+
+
+def clear_key(program: str, words: Sequence[Word]) -> bool:
+    """Say whether a key or a password stands in clear text among the words of a program."""
+    return any(_holds_key(program, word) for word in words) or any(
+        _gives_key(program, words, before.text, word.text) for before, word in pairwise(words)
+    )
+
+
+def _holds_key(program: str, word: Word) -> bool:
+    text = word.text
+    if len(text) < _SHORTEST:
+        return False
+    name, equals, value = text.partition("=")
+    if equals and name in _OPTIONS:
+        return _is_secret(value)
+    if "@" in text and (address := _in_address(text)):
+        return _is_secret(address[1])
+    if ":" in text and (header := _header(text)):
+        return _is_secret(header[1] or header[2])
+    option, apart = _SHORT.get(program, ("", " "))
+    if option and not apart and text.startswith(option) and text[1:2] != "-":
+        return _is_secret(text[2:])
+    return HOLE not in text and _key(text) is not None
+
+
+def _gives_key(program: str, words: Sequence[Word], option: str, value: str) -> bool:
+    if option in _OPTIONS:
+        return _is_secret(value) and not value.startswith(("-", "/", "./", "~", "@"))
+    if option in {"-u", "--user"} and program in {"curl", "wget", "http", "https"}:
+        password = value.partition(":")[2]
+        far = any(_is_far(word.text) for word in words)
+        return HOLE not in password and (_is_secret(password) or (far and bool(password)))
+    short, apart = _SHORT.get(program, ("", ""))
+    if not apart or option != short:
+        return False
+    return _is_secret(value) and (program not in _LOGINS or any(w.text == "login" for w in words))
+
+
+def _is_far(text: str) -> bool:
+    _, found, rest = text.partition("://")
+    return bool(found) and not rest.startswith(("localhost", "127.", "[::1]"))
+
+
+def _is_secret(value: str) -> bool:
+    return HOLE not in value and value.lower().strip("'\"") not in _TRIVIAL and value[:1] != "$"

@@ -16,12 +16,14 @@ from safetyd.core.shell.readers.databases import (
 )
 from safetyd.core.shell.readers.deletions import read_rm
 from safetyd.core.shell.readers.downloads import read_curl, read_fetch, read_httpie, read_wget
+from safetyd.core.shell.readers.families import read_family
 from safetyd.core.shell.readers.git_commands import read_git
 from safetyd.core.shell.readers.interpreters import read_deno, read_interpreter
 from safetyd.core.shell.readers.local.archives import read_archiver, read_tar, read_zip
 from safetyd.core.shell.readers.local.conversions import (
     read_exiftool,
     read_ffmpeg,
+    read_openssl,
     read_picture,
     read_ssh_keygen,
 )
@@ -29,6 +31,7 @@ from safetyd.core.shell.readers.local.file_copies import (
     read_dd,
     read_file_copy,
     read_ln,
+    read_mkdir,
     read_rename,
     read_tee,
 )
@@ -82,6 +85,7 @@ from safetyd.core.shell.readers.shell_builtins import (
     read_cd,
     read_command,
     read_echo,
+    read_environment,
     read_eval,
     read_ls,
     read_mktemp,
@@ -114,8 +118,10 @@ READERS: Final[dict[str, Reader]] = {
     "deno": read_deno,
     "docker": read_docker,
     "echo": read_echo,
+    "environment": read_environment,
     "eval": read_eval,
     "exiftool": read_exiftool,
+    "family": read_family,
     "fd": read_fd,
     "fetch": read_fetch,
     "ffmpeg": read_ffmpeg,
@@ -133,10 +139,12 @@ READERS: Final[dict[str, Reader]] = {
     "ln": read_ln,
     "load": read_load,
     "ls": read_ls,
+    "mkdir": read_mkdir,
     "mktemp": read_mktemp,
     "mlr": read_mlr,
     "mongo": read_mongo,
     "nc": read_nc,
+    "openssl": read_openssl,
     "package_runner": read_package_runner,
     "pager": read_pager,
     "parallel": read_parallel,

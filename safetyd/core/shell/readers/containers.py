@@ -9,6 +9,7 @@ from safetyd.core.shell.reading import Access, Effect, Touch
 from safetyd.core.shell.words import COMMAND, Flow, Word
 
 _RUN: Final = frozenset({"run", "exec", "create"})
+_ENDS: Final = frozenset({"kill", "stop", "restart", "pause"})
 _GROUPS: Final = frozenset({"container", "compose"})
 _FLAGS: Final = frozenset(
     {
@@ -52,6 +53,8 @@ def read_docker(inv: Invocation) -> None:
         _copy(inv)
     else:
         rows.apply(inv)
+        if verb in _ENDS and not all(word.known for word in words):
+            inv.found(Effect.IRREVERSIBLE, "ends containers that are not known before it runs")
         for word in inv.call.values("-o", "--output"):
             inv.writes(word._replace(text=word.text.rpartition("dest=")[2], inner=-1))
 

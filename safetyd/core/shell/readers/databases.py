@@ -16,6 +16,7 @@ _TEXTS: Final = {
     "sqlite3": ("-cmd", "--cmd"),
     "duckdb": ("-c", "-s", "-cmd"),
     "clickhouse-client": ("-q", "--query"),
+    "clickhouse-local": ("-q", "--query"),
     "snowsql": ("-q", "--query"),
     "sqlcmd": ("-Q", "-q"),
     "influx": ("-execute", "--execute"),
@@ -47,7 +48,7 @@ def read_sql_client(inv: Invocation) -> None:
     files = call.values(*_FILES.get(name, ("-f", "--file")))
     database, texts = _database(inv, texts)
     for word in texts:
-        _statements(inv, word)
+        _statements(inv, word, scratch=_is_scratch(inv, database))
     for word in files:
         _file(inv, word, database)
     for word in call.values(*call.program.row.writes):
@@ -69,8 +70,16 @@ def _database(inv: Invocation, texts: list[Word]) -> tuple[Word | None, list[Wor
     return (words[0] if words else None), [*texts, *words[1:]]
 
 
-def _statements(inv: Invocation, word: Word) -> None:
-    """Say what statements do that a word holds."""
+def _is_scratch(inv: Invocation, database: Word | None) -> bool:
+    """Say whether a database is in memory or temporary."""
+    if database is None or not database.fixed:
+        return False
+    in_memory = database.text in {":memory:", ""}
+    return in_memory or inv.scope.place(database.text).kind == places.TEMPORARY
+
+
+def _statements(inv: Invocation, word: Word, *, scratch: bool = False) -> None:
+    """Say what statements do that a word holds; a scratch database is nobody's loss."""
     name = inv.call.program.name
     if not word.known:
         why = "runs statements that are not known before it runs"
@@ -79,7 +88,12 @@ def _statements(inv: Invocation, word: Word) -> None:
     kind = sql_type(word.text, program=name)
     code = read_sql(word.text, program=name)
     for effect, why in code.findings:
-        inv.found(effect, f"runs a statement that {why}", type=kind)
+        own = scratch and effect is Effect.IRREVERSIBLE
+        inv.found(
+            Effect.WORK if own else effect,
+            f"runs a statement that {why}",
+            type="" if own else kind,
+        )
     if not code.findings:
         inv.found(Effect.READ, "asks a database", type=kind if kind == "db_read" else "")
     inv.code(code._replace(findings=()), word, name)

@@ -12,6 +12,11 @@ _SYSTEM_FOLDERS: Final = (
     *("/bin/", "/boot/", "/etc/", "/lib/", "/lib64/", "/sbin/", "/sys/", "/proc/", "/dev/"),
     *("/usr/bin/", "/usr/lib/", "/usr/sbin/", "/System/", "/Library/"),
 )
+_OF_FILES: Final = (
+    *(".json", ".lock", ".yml", ".yaml", ".toml", ".txt", ".md", ".log", ".csv", ".html", ".css"),
+    *(".xml", ".cfg", ".ini", ".zip", ".gz", ".tgz", ".png", ".jpg", ".svg", ".pdf", ".out"),
+    *(".py", ".js", ".ts", ".sh", ".c", ".h", ".go", ".rs", ".java", ".rb", ".sql"),
+)
 
 
 def read_rm(inv: Invocation) -> None:
@@ -28,18 +33,18 @@ def read_rm(inv: Invocation) -> None:
         delete(inv, word, recursive=recursive)
 
 
-def delete(inv: Invocation, word: Word, *, recursive: bool) -> None:
-    """Say what deleting a path means."""
+def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes") -> None:
+    """Say what deleting a path means, or moving it away."""
     where = inv.scope.place(word.text)
     touches = (Touch(where.path, Access.DELETE),)
     shown = visible(word.text)
     if where.kind in {places.SYSTEM, places.HOME, places.DISK}:
-        what = {places.HOME: "a home folder", places.DISK: "a disk"}.get(where.kind, "the system")
-        why = f"deletes {shown}, which is {what}"
+        named = {places.HOME: "a home folder", places.DISK: "a disk"}.get(where.kind, "the system")
+        why = f"{what} {shown}, which is {named}"
         inv.found(Effect.IRREVERSIBLE, why, blocks=True, touches=touches)
     elif where.kind == places.OUTSIDE or places.is_all_temporary(where.path):
         blocks = recursive and where.path.startswith(_SYSTEM_FOLDERS)
-        why = f"deletes {shown}, which lies outside the project"
+        why = f"{what} {shown}, which lies outside the project"
         inv.found(
             Effect.IRREVERSIBLE,
             why,
@@ -49,7 +54,7 @@ def delete(inv: Invocation, word: Word, *, recursive: bool) -> None:
             remedy="with a path in the project",
         )
     elif where.kind == places.UNKNOWN or (HOLE in word.text and _all_of(word.text)):
-        why = f"deletes {shown}, and what that is is not known before it runs"
+        why = f"{what} {shown}, and what that is is not known before it runs"
         inv.found(
             Effect.IRREVERSIBLE,
             why,
@@ -57,15 +62,17 @@ def delete(inv: Invocation, word: Word, *, recursive: bool) -> None:
             type="delete_file",
             remedy="with a path in the project that is written out",
         )
+    elif word.fixed and where.path in inv.scope.made:
+        inv.found(Effect.WORK, f"{what} {shown}, which the command itself made", touches=touches)
     elif where.kind == places.TEMPORARY or is_made_again(where.path, inv):
-        inv.found(Effect.WORK, f"deletes {shown}, which is made again", touches=touches)
-    elif recursive or _is_broad(word):
-        why = f"deletes all of {shown}"
+        inv.found(Effect.WORK, f"{what} {shown}, which is made again", touches=touches)
+    elif (recursive and not _is_file(word)) or _is_broad(word):
+        why = f"{what} all of {shown}"
         inv.found(
             Effect.IRREVERSIBLE, why, touches=touches, type="delete_file", remedy="file by file"
         )
     else:
-        inv.found(Effect.WORK, f"deletes {shown}", touches=touches, type="delete_file")
+        inv.found(Effect.WORK, f"{what} {shown}", touches=touches, type="delete_file")
 
 
 def is_made_again(path: str, inv: Invocation) -> bool:
@@ -82,6 +89,11 @@ def is_made_again(path: str, inv: Invocation) -> bool:
 def _all_of(text: str) -> bool:
     """Say whether a path may be anything, if what is not known in it is empty."""
     return not text.replace(HOLE, "").strip("./*")
+
+
+def _is_file(word: Word) -> bool:
+    """Say whether a path is plainly a single file, by the ending of its name."""
+    return word.fixed and word.text.endswith(_OF_FILES)
 
 
 def _is_broad(word: Word) -> bool:

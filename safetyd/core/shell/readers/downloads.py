@@ -3,11 +3,12 @@
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.readers.machines import host, is_local, scheme, tells
+from safetyd.core.shell.readers import local_services
+from safetyd.core.shell.readers.machines import host, is_local, is_metadata, scheme, tells
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, NOTHING, Flow, Word
 
@@ -23,7 +24,17 @@ _DETOURS: Final = (
 )
 _SAID: Final = ("-H", "--header", "-A", "--user-agent", "-e", "--referer", "-b", "--cookie")
 _CREDENTIALS: Final = ("authorization", "token", "key", "auth", "session")
+_UNPACKING: Final = (b"tar ", b"bsdtar ", b"tee ", b"gunzip", b"cpio", b"unzip", b"sudo ", b"dd ")
 _ITEM: Final = re.compile(r"[^=:@/]+(=@|:=@|:=|==|=|@|:)")
+
+
+class Sent(NamedTuple):
+    """What a request gives to whom."""
+
+    method: str = "GET"
+    data: tuple[Word, ...] = ()
+    local: bool = False  # to a service of this machine
+    gives: bool = False
 
 
 def read_curl(inv: Invocation) -> None:
@@ -45,7 +56,11 @@ def read_curl(inv: Invocation) -> None:
     gives |= bool(data) and not (asks and not any(tells(w) or "@" in w.text[:40] for w in data))
     gives |= bool(method) and method[0].text.upper() not in _ASKING
     said = [w for w in call.values(*_SAID) if not _is_credential(w)]
-    _request(inv, urls, gives=gives, local=local, said=said)
+    named = method[0].text.upper() if method else ("POST" if gives else "GET")
+    sent = Sent(named, tuple(data), local=local, gives=gives)
+    _request(inv, urls, sent, said)
+    if call.has("-k", "--insecure", "--proxy-insecure") or _is_open(urls):
+        _unchecked(inv, urls, stored=bool(call.values("-o", "--output")) or call.has("-O"))
     inv.reads(*(_file_of(w) for w in [*data, *call.values(*_SAID)] if "@" in w.text))
     inv.reads(*call.values(*call.program.row.reads))
     _curl_files(inv, urls)
@@ -85,7 +100,11 @@ def read_wget(inv: Invocation) -> None:
     )
     said = [w for w in call.values("--header", "-U", "--user-agent") if tells(w)]
     said = [w for w in said if not _is_credential(w)]
-    _request(inv, urls, gives=gives, local=local, said=said)
+    named = method[0].text.upper() if method else ("POST" if gives else "GET")
+    data = call.values("--post-data", "--body-data")
+    _request(inv, urls, Sent(named, tuple(data), local=local, gives=gives), said)
+    if call.has("--no-check-certificate", "--no-hsts") or _is_open(urls):
+        _unchecked(inv, urls, stored=not call.has_surely("--spider") and not _prints(inv))
     inv.reads(*call.values(*call.program.row.reads))
     if call.has("--config", "--use-askpass"):
         inv.found(Effect.UNKNOWN, "obeys a file or a program that is not looked into")
@@ -123,7 +142,9 @@ def read_fetch(inv: Invocation) -> None:
     outputs = call.values("-o", "--out", "--output")
     for word in outputs or [_named_by(url) for url in call.arguments]:
         _save(inv, _below(folder, word))
-    _request(inv, call.arguments, gives=False, local=False, said=[])
+    _request(inv, call.arguments, Sent(), [])
+    if _is_open(call.arguments):
+        _unchecked(inv, call.arguments, stored=True)
     printed = any(inv.scope.place(word.text).kind == places.STREAM for word in outputs)
     inv.output = Flow(None, NETWORK) if printed else NOTHING
 
@@ -145,7 +166,9 @@ def read_httpie(inv: Invocation) -> None:
     if call.has_surely("--offline"):
         inv.found(Effect.READ, "only shows the request")
     else:
-        _request(inv, [_with_host(word) for word in url], gives=gives, local=local, said=said)
+        named = method.upper() or ("POST" if gives else "GET")
+        sent = Sent(named, tuple(data), local=local, gives=gives)
+        _request(inv, [_with_host(word) for word in url], sent, said)
     inv.reads(*(_file_of(item) for item in data if "@" in item.text))
     outputs = call.values("-o", "--output")
     for word in outputs:
@@ -164,18 +187,20 @@ def _only_told(inv: Invocation) -> bool:
     return False
 
 
-def _request(
-    inv: Invocation, urls: Sequence[Word], *, gives: bool, local: bool, said: Sequence[Word]
-) -> None:
+def _request(inv: Invocation, urls: Sequence[Word], sent: Sent, said: Sequence[Word]) -> None:
     """Say what a request to some addresses does."""
     for url in urls:
         if scheme(url.text) == "file":
             inv.reads(url._replace(text=url.text[len("file://") :]))
     where = visible(host(urls[0].text)) if urls else "another machine"
-    if local:
-        effect = Effect.WORK if gives else Effect.READ
-        inv.found(effect, "asks a service of this machine")
-    elif gives:
+    if any(is_metadata(url.text) for url in urls):
+        why = "asks the cloud for the keys of this machine"
+        inv.found(Effect.SECRETS, why, type="read_credentials")
+    elif sent.local:
+        for url in urls:
+            texts = [word.text for word in sent.data]
+            local_services.request(inv, url.text, sent.method, texts)
+    elif sent.gives:
         remedy = "as a request that only asks" if urls else ""
         inv.found(Effect.LEAVES, f"sends data to {where}", remedy=remedy)
     elif any(tells(word) for word in [*urls, *said]):
@@ -183,6 +208,25 @@ def _request(
         inv.found(Effect.LEAVES, why, remedy="with the address written out")
     else:
         inv.found(Effect.READ, f"fetches from {where}", type="web_fetch")
+
+
+def _is_open(urls: Sequence[Word]) -> bool:
+    """Say whether an address is read without a certificate, so that others may change it."""
+    return any(scheme(url.text) == "http" for url in urls)
+
+
+def _unchecked(inv: Invocation, urls: Sequence[Word], *, stored: bool) -> None:
+    """Say that a file is kept that anybody on the way may have changed."""
+    following = inv.scope.piped_to
+    unpacked = following is not None and (following.text or b"").startswith(_UNPACKING)
+    if (stored or unpacked) and not all(is_local(url.text) for url in urls):
+        why = "keeps a file without checking who sent it"
+        inv.found(Effect.UNKNOWN, why, remedy="over https, with the certificate checked")
+
+
+def _prints(inv: Invocation) -> bool:
+    outputs = inv.call.values("-O", "--output-document")
+    return any(inv.scope.place(word.text).kind == places.STREAM for word in outputs)
 
 
 def _save(inv: Invocation, word: Word) -> None:

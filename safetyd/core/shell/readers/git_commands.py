@@ -85,6 +85,8 @@ _ASKS: Final = frozenset(
         "--name-only",
     ]
 )
+# They change nothing but the files of one copy.
+_OF_FILES: Final = frozenset({"reset", "clean", "checkout", "restore", "switch", "rm"})
 _CHANGING: Final = frozenset({"set", "unset", "rename-section", "remove-section"})
 
 
@@ -97,12 +99,15 @@ def read_git(inv: Invocation) -> None:
     verb = words[0].text
     program = _program(inv.call.program, verb if verb in _VALUED else "")
     inv.call = Call(program, inv.call.name, words, inv.stdin)
-    if len(words) > 1 and words[1].text == "--help":
+    if len(words) > 1 and (words[1].text == "--help" or [w.text for w in words[1:]] == ["-h"]):
         inv.found(Effect.READ, "tells about itself")
         return
     for word in inv.call.arguments[1:]:
         if word.text.startswith(("ext::", "fd::")):
             inv.found(Effect.UNKNOWN, "runs a program to reach the other repository")
+    if verb in _OF_FILES and inv.scope.place(".").kind == places.TEMPORARY:
+        inv.found(Effect.WORK, "changes files of a temporary copy")
+        return
     _VERBS.get(verb, rows.apply)(inv)
 
 
@@ -266,7 +271,10 @@ def _clone(inv: Invocation) -> None:
         inv.reads(words[0])
         name = words[0].text.rstrip("/").rpartition("/")[2].rpartition(":")[2]
         name = name.removesuffix(".git") or "repository"
-        inv.writes(words[1] if len(words) > 1 else words[0]._replace(text=name, inner=-1))
+        target = words[1] if len(words) > 1 else words[0]._replace(text=name, inner=-1)
+        inv.writes(target)
+        if target.fixed:  # it takes no folder that holds anything
+            inv.scope.made |= {inv.scope.place(target.text).path}
 
 
 def _bisect(inv: Invocation) -> None:

@@ -8,11 +8,13 @@ from safetyd.core.shell import places, rows
 from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.code.script_code import read_script
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.readers.machines import is_local
 from safetyd.core.shell.reading import HOLE, Code, Effect
 from safetyd.core.shell.words import DECODED, NETWORK, PROJECT, Flow, Word
 
 _MODULE: Final = "-m"
 _VERBOSE: Final = frozenset({"-v"})  # tells about itself, then runs what it is given
+_SERVES: Final = frozenset({"-S"})
 _TESTS: Final = frozenset({"--test"})
 _PACKAGES: Final = ("npm:", "jsr:")
 # Scripts of a project that are programs of their framework.
@@ -72,7 +74,7 @@ _RUBY: Final = _language(
 _PHP: Final = _language(
     "php",
     "-r -R -B -E --run",
-    "-d -c -z -t --define --php-ini",
+    "-d -c -z -t -S --define --php-ini",
     "-f --file",
     tells="-v -i -m -l --ini --info --modules --syntax-check --rf --rc",
 )
@@ -228,6 +230,8 @@ def run(inv: Invocation, language: Language, words: list[Word]) -> None:
         _arguments(inv, language, given)
     elif language.name == "javascript" and given.has(_TESTS):
         inv.found(Effect.WORK, "runs the project's tests", type="run_tests")
+    elif language.name == "php" and given.has(_SERVES):
+        inv.found(Effect.WORK, "shows the project's pages")
     else:
         _from_input(inv, language)
 
@@ -243,6 +247,13 @@ def _load(inv: Invocation, language: Language, given: Given) -> None:
             _code(inv, language, value._replace(text=f"use {value.text};"))
         elif name in {"-d", "--define"} and language.name == "php":
             inv.found(Effect.UNKNOWN, "sets what PHP loads or may do", remedy="without `-d`")
+        elif name == "-S" and language.name == "php" and not _is_bound(value.text):
+            inv.found(Effect.LEAVES, "opens a port to the files here", type="open_port")
+
+
+def _is_bound(address: str) -> bool:
+    """Say whether a port is opened to this machine alone."""
+    return is_local(address) and not address.startswith(("0.", "[::]", "::"))
 
 
 def _arguments(inv: Invocation, language: Language, given: Given) -> None:

@@ -1,11 +1,14 @@
 """What takes in packages, builds a project or runs others by its settings."""
 
 import copy
+from itertools import pairwise
 from typing import Final
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.readers.families import looks
+from safetyd.core.shell.readers.machines import is_address
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import Word
 
@@ -20,6 +23,18 @@ _JAVA_LOADS: Final = (
     *("-XX:OnOutOfMemoryError", "-XX:Flags", "-XX:VMOptionsFile", "--patch-module", "-J-"),
     "--upgrade-module-path",
 )
+_DRY: Final = {
+    **dict.fromkeys(("make", "gmake"), ("-n", "--dry-run", "--just-print", "--recon")),
+    "just": ("-n", "--dry-run"),
+    "task": ("-n", "--dry", "--dry-run"),
+    "gradle": ("-m", "--dry-run"),
+    "gradlew": ("-m", "--dry-run"),
+    "rake": ("-n", "--dry-run"),
+    "ninja": ("-n",),
+}
+# Verbs of the programs that servers bring along, which only look.
+_ASKS_SERVER: Final = frozenset({"console", "session-id", "who-am-i", "mail"})
+_ADDRESSED: Final = frozenset({"-s", "-auth", "-i", "-user", "-p", "-url", "--url", "--server"})
 _HOMES: Final = frozenset({"HOME", "XDG_CONFIG_HOME", "USERPROFILE"})
 _UNGUARDED: Final = ("disableAllHooks", "features.hooks", "hooks=", "codex_hooks")
 
@@ -87,11 +102,21 @@ def read_goals(inv: Invocation) -> None:
         if value[:1] in {"/", "~", "."} and inv.scope.place(value).kind != places.INSIDE:
             why = f"sets {visible(word.text)}, which lies outside the project"
             inv.found(Effect.UNKNOWN, why, remedy="with a path in the project")
+    if _only_shows(whole):
+        inv.found(Effect.READ, "only shows what it would run")
+        return
     if not whole.arguments:
         rows.apply(inv)
     for goal in whole.arguments:
         inv.call = _with(whole, goal)
         rows.apply(inv)
+
+
+def _only_shows(call: Call) -> bool:
+    """Say whether goals are only listed with what they would run."""
+    dry = any(call.has_surely(option) for option in _DRY.get(call.name, ("--dry-run",)))
+    settings = any("=" in word.text for word in call.arguments) or call.has("-E", "--eval")
+    return dry and not settings and not call.values(*call.program.row.loads)
 
 
 def _with(whole: Call, goal: Word) -> Call:
@@ -131,7 +156,32 @@ def read_java(inv: Invocation) -> None:
             inv.script(path._replace(text=part or ".", inner=-1), f"{call.name} {path.text}")
     if words and words[0].text.endswith(".java"):
         inv.script(words[0], call.name)
-    inv.reads(*words[1:])
+    archive = next(iter(inv.call.values("-jar")), None)
+    given = words if archive is not None else words[1:]
+    if archive is not None:
+        _server_tool(inv, archive, given)
+    inv.reads(*given)
+
+
+def _server_tool(inv: Invocation, archive: Word, words: list[Word]) -> None:
+    """Say what a program in an archive does that belongs to a server."""
+    name = archive.text.rpartition("/")[2].removesuffix(".jar").lower()
+    of_server = any(name.startswith(each) for each in inv.runner.listed("server_clis"))
+    addressed = any(is_address(word.text) for word in words)
+    if not (of_server or addressed or name.endswith(("-cli", "-client", "ctl"))):
+        return
+    verbs = [
+        word
+        for before, word in pairwise([archive, *words])
+        if not word.text.startswith(("-", "@"))
+        and before.text not in _ADDRESSED
+        and not is_address(word.text)
+    ]
+    asks = verbs[:1] and verbs[0].text in _ASKS_SERVER
+    if asks or looks(inv, verbs) or not verbs:
+        inv.found(Effect.READ, "asks a server")
+    else:
+        inv.found(Effect.LEAVES, f"changes a server by {visible(verbs[0].text)}")
 
 
 def read_cargo(inv: Invocation) -> None:

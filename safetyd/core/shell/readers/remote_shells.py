@@ -24,13 +24,18 @@ _LISTENS: Final = re.compile(r"[a-z0-9]+-(listen|recv\w*)(:|$)|ssl-l:|vsock-l", 
 _CONNECTS: Final = re.compile(
     r"(tcp|tcp4|tcp6|udp|udp4|udp6|openssl|ssl|sctp)(-connect)?:([^,]+)", re.IGNORECASE
 )
+_ENDING: Final = frozenset(
+    {"flush_all", "flushall", "flushdb", "shutdown", "delete", "del", "drop", "kill", "quit_all"}
+)
 _PRINTS: Final = re.compile(r"(-|stdio|stdin|stdout|stderr)(,.*)?", re.IGNORECASE)
 
 
 def read_ssh(inv: Invocation) -> None:
     """Read `ssh`: a shell on another machine, whatever it is told there."""
     call = inv.call
-    if not call.arguments and call.has_surely("-Q"):
+    if (not call.arguments and call.has_surely("-Q")) or (
+        call.has_surely("-G") and len(call.arguments) == 1 and not call.values("-o", "-F")
+    ):
         inv.found(Effect.READ, "tells about itself")
         return
     _ssh_options(inv)
@@ -171,8 +176,11 @@ def read_telnet(inv: Invocation) -> None:
 
 
 def _connects(inv: Invocation, address: str) -> None:
+    said = (inv.stdin.text or "").lower().split() if inv.stdin is not None else []
     if is_local(address) and not inv.call.has("-x", "--proxy"):
         inv.found(Effect.WORK, "speaks to a service of this machine")
+        if not _ENDING.isdisjoint(said):
+            inv.found(Effect.IRREVERSIBLE, "deletes what a service of this machine keeps")
     else:
         where = visible(address) or "another machine"
         inv.found(Effect.LEAVES, f"opens a connection to {where}")

@@ -1,14 +1,18 @@
 """What a shell does itself: folders, `eval`, `source`, traps, aliases, and text that is printed."""
 
+import re
 from typing import Final
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.code.secret_names import looks_secret, shows_names_only
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word, least_trusted
 
 _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - a name that stands for what mktemp makes
 _JOB: Final = "$!\n"  # what a file holds in which an agent keeps the number of its server
+_variables = re.compile(r"\$(?:\{(\w+)(?::\d[^}]*)?\}|(\w+))").findall
+_SHOWN: Final = "prints every variable of the environment, and secrets among them"
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
@@ -92,6 +96,8 @@ def read_echo(inv: Invocation) -> None:
     """Read `echo` and `printf`, whose words go on as text."""
     call = inv.call
     inv.found(Effect.READ, "prints text", said="")
+    if any(word.text.startswith(HOLE) and word.origin == COMMAND for word in call.words):
+        _secret_shown(inv)
     texts = [word.text for word in call.words]
     origin = least_trusted([word.origin for word in call.words])
     escapes = call.name == "printf"
@@ -114,6 +120,32 @@ def read_echo(inv: Invocation) -> None:
             inv.output = Flow(None, "decoded")
             return
     inv.output = Flow(said if said.endswith("\n") else f"{said}\n", origin or KNOWN)
+
+
+def _secret_shown(inv: Invocation) -> None:
+    """Say that a variable is printed that is named as secrets are."""
+    for braced, bare in _variables(inv.written):
+        if looks_secret(braced or bare):
+            why = f"prints {braced or bare}, which is named as a secret"
+            inv.found(Effect.SECRETS, why, type="read_credentials")
+
+
+def read_environment(inv: Invocation) -> None:
+    """Read `printenv`, and `set`, `export` and `declare`, which print variables if given none."""
+    call, name = inv.call, inv.call.name
+    given = [word.text for word in call.arguments]
+    if name == "printenv":
+        shows = not given
+    elif name == "set":
+        shows = not call.words
+    else:
+        shows = not given and not inv.command.assignments and not call.has("-f", "-F")
+    if shows and not shows_names_only(inv.scope.piped_to):
+        inv.found(Effect.SECRETS, _SHOWN, type="read_credentials")
+    elif name == "printenv" and any(looks_secret(each) or HOLE in each for each in given):
+        inv.found(Effect.SECRETS, "prints a secret of the environment", type="read_credentials")
+    else:
+        rows.apply(inv)
 
 
 def _formatted(template: str, words: list[str]) -> str:

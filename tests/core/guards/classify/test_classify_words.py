@@ -62,6 +62,61 @@ def test_a_command_that_names_none_passes(text: str) -> None:
     assert CODING.looks("run_shell", text=text) is ALLOWED
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("~/.config/containers/auth.json", "~/.s3cfg", "~/.config/rclone/rclone.conf", "~/.boto"),
+        *("~/.circleci/cli.yml", "~/.config/argocd/config", "~/.jenkins/x", "~/.sentryclirc"),
+        *(
+            "/etc/wireguard/wg0.conf",
+            "client.ovpn",
+            "~/.cargo/credentials.toml",
+            "~/.m2/settings.xml",
+        ),
+        *("~/.gem/credentials", "~/.config/pip/pip.conf", "~/.composer/auth.json", "~/.my.cnf"),
+        *(
+            "~/.vault-token",
+            "~/.terraform.d/credentials.tfrc.json",
+            "~/.oci/config",
+            "~/.kaggle/k.json",
+        ),
+        *(
+            "~/.config/doctl/config.yaml",
+            "~/.databrickscfg",
+            "~/.dbt/profiles.yml",
+            "~/.fly/config.yml",
+        ),
+        *("~/.cache/huggingface/token", "~/.claude/.credentials.json", "~/.codex/auth.json"),
+        *(
+            "~/.thunderbird/x/logins.json",
+            "~/.config/Bitwarden/data.json",
+            "~/.bash_history",
+            ".env*",
+        ),
+        *(
+            "~/.config/sops/age/keys.txt",
+            "keys/store.p12",
+            "/run/secrets/db",
+            "certs/server-key.pem",
+        ),
+    ],
+)
+def test_credential_files_of_tools_are_asked_about(path: str) -> None:
+    assert CODING.looks("run_shell", text=f"cat {path}").rule == SENSITIVE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("cat ~/.ssh/id_ed25519.pub", "cat certs/ca.pem", "cat ~/.ssh/known_hosts"),
+        *("openssl x509 -in certs/leaf.pem -noout -subject", "openssl verify -CAfile a.pem b.pem"),
+        "curl --cacert certs/root.pem https://localhost:8443/health",
+    ],
+)
+def test_public_certificates_and_keys_may_be_read(text: str) -> None:
+    assert CODING.looks("run_shell", text=text) is ALLOWED
+
+
 def test_what_may_be_a_command_is_looked_at_and_other_text_is_not() -> None:
     for type_ in ("run_tests", "key"):
         assert CODING.looks(type_, text="cat .env").rule == SENSITIVE

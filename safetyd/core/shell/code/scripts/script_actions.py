@@ -4,7 +4,12 @@ from collections.abc import Callable
 from typing import Final
 
 from safetyd.core.shell.code.code_builder import CodeBuilder
-from safetyd.core.shell.code.scripts.script_calls import OTHER_MODULES, Does
+from safetyd.core.shell.code.scripts.script_calls import (
+    CLIENTS,
+    CONNECTS,
+    OTHER_MODULES,
+    Does,
+)
 from safetyd.core.shell.code.scripts.script_phrases import Phrases
 from safetyd.core.shell.code.scripts.script_tokens import Token
 from safetyd.core.shell.code.secret_names import looks_secret
@@ -177,6 +182,8 @@ class ScriptActions:
             self._run(module)
         elif found is not None:
             self._find(found, None)
+        elif module.removeprefix("npm:").startswith(CLIENTS) and "/package" not in module:
+            self._find(CONNECTS, None)
 
     def _open(self, _does: Does, given: Arguments) -> None:
         if self._language == "perl":

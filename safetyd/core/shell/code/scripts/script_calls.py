@@ -47,6 +47,7 @@ _CONNECTS: Final = _finding(Effect.LEAVES, "opens a connection to another machin
 _SENDS: Final = _finding(Effect.LEAVES, "sends data to another machine")
 _PORT: Final = _finding(Effect.LEAVES, "opens a port")
 _ENDS: Final = _finding(Effect.IRREVERSIBLE, "ends processes")
+_COPIES: Final = _finding(Effect.UNKNOWN, "starts copies of itself")
 _RIGHTS: Final = _finding(Effect.IRREVERSIBLE, "changes who may use a file")
 _OBJECTS: Final = _finding(Effect.UNKNOWN, "loads stored objects, which may run anything")
 ENVIRONMENT: Final = _finding(Effect.SECRETS, "shows every variable of the environment")
@@ -68,6 +69,22 @@ OTHER_MODULES: Final = {
     **_each(_CONNECTS, "net node:net tls node:tls dgram node:dgram ws socket.io-client ssh2"),
     **_each(Does("find", effect=Effect.UNKNOWN, why="deletes files by a package"), "rimraf del"),
 }
+
+# Beginnings of packages that are clients of services.
+CLIENTS: Final = (
+    *("@aws-sdk/", "aws-sdk", "@google-cloud/", "@azure/", "@octokit/", "octokit", "@slack/"),
+    *(
+        "@kubernetes/",
+        "dockerode",
+        "@elastic/",
+        "kafkajs",
+        "firebase-admin",
+        "nodemailer",
+        "stripe",
+    ),
+    *("twilio", "mongodb", "mongoose", "ioredis", "redis", "mysql2", "@supabase/", "@notionhq/"),
+)
+CONNECTS: Final = _CONNECTS
 
 _JS_RUNS: Final = {
     **_each(SHELL, "exec execSync"),
@@ -154,6 +171,7 @@ NAMES: Final[dict[str, dict[str, Does]]] = {
         **_each(SHELL, "readpipe"),
         **_each(CODE, "eval"),
         **_each(_HIDDEN, "AUTOLOAD syscall dbmopen"),
+        **_each(_COPIES, "fork"),
         **_each(SCRIPT, "do require"),
         **_each(_DELETE_ALL, "unlink rmdir"),
         **_each(_WRITE, "truncate sysopen"),
@@ -168,6 +186,7 @@ NAMES: Final[dict[str, dict[str, Does]]] = {
         "open": OPEN,
     },
     "ruby": {
+        **_each(_COPIES, "fork Process.fork"),
         **_each(SYSTEM, "system exec spawn IO.popen popen PTY.spawn Open3.capture2 Open3.capture3"),
         **_each(SYSTEM, "Open3.capture2e Open3.popen3 Open3.popen2 Open3.popen2e Open3.pipeline"),
         **_each(CODE, "eval"),
@@ -209,6 +228,7 @@ NAMES: Final[dict[str, dict[str, Does]]] = {
         **_each(_READ, "file_get_contents readfile file"),
         **_each(_RIGHTS, "chmod chown chgrp"),
         **_each(_ENDS, "posix_kill"),
+        **_each(_COPIES, "pcntl_fork"),
         **_each(_CONNECTS, "fsockopen pfsockopen stream_socket_client socket_connect ftp_connect"),
         **_each(_CONNECTS, "ssh2_connect curl_exec curl_multi_exec"),
         **_each(_PORT, "stream_socket_server socket_listen"),

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from safetyd.core.shell import rows
+from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import Word
@@ -20,6 +22,8 @@ _FLAGS: Final = frozenset(
 )
 _FILES: Final = frozenset({"-vstats_file", "-passlogfile", "-progress", "-dump_attachment"})
 _sets_tag = re.compile(r"-[\w:#*-]*[+^<-]?=").match
+_PUBLIC: Final = frozenset({"x509", "verify", "crl", "req", "s_client", "pkcs7", "ocsp", "ts"})
+_OF_CERTIFICATES: Final = frozenset({"-in", "-CA", "-CAfile", "-CApath", "-cert", "-certfile"})
 _LOOKS_AT_KEYS: Final = ("-l", "-F", "-B", "-y", "-L", "-Q", "-H")
 
 
@@ -91,3 +95,21 @@ def read_ssh_keygen(inv: Invocation) -> None:
     else:
         remedy = "with `-f` and a path in the project"
         inv.found(Effect.PRIVILEGED, "makes a key in the home folder", remedy=remedy)
+
+
+def read_openssl(inv: Invocation) -> None:
+    """Read `openssl`: of files that it takes for certificates it shows nothing that is secret."""
+    call = inv.call
+    public_key = call.verb in {"pkey", "rsa", "ec"} and call.has_surely("-pubin")
+    if (call.verb not in _PUBLIC and not public_key) or call.has(
+        "-key", "-signkey", "-CAkey", "-newkey"
+    ):
+        rows.apply(inv)
+        return
+    words = [w for w in call.words if w not in call.values(*_OF_CERTIFICATES)]
+    public = [name for name in _OF_CERTIFICATES if call.values(name)]
+    own = Call(call.program, call.name, [w for w in words if w.text not in public], inv.stdin)
+    if call.verb == "verify":
+        own.arguments = own.arguments[:1]
+    inv.call = own
+    rows.apply(inv)

@@ -6,10 +6,12 @@ from typing import Final
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.invocation import Invocation, changed, followed, visible
+from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.reading import HOLE, Access, Effect
 from safetyd.core.shell.words import COMMAND, NOTHING, Flow, Word
 
 _RENAMES: Final = re.compile(r"(s|y|tr)([/,|#!:@])(?:(?!\2).)*\2(?:(?!\2).)*\2[gi]*")
+_SCRATCH: Final = re.compile(r"(?:\./)?\.?(?:tmp|temp|scratch|sandbox)[\w.-]*")
 _TARGET: Final = ("-t", "--target-directory")
 
 
@@ -54,12 +56,21 @@ def _installed(inv: Invocation) -> None:
 def _moved(inv: Invocation, sources: list[Word], targets: list[Word]) -> None:
     """Say what moving takes away; what leaves a folder for nothing is lost."""
     lost = any(inv.scope.place(target.text).kind == places.STREAM for target in targets)
+    away = any(inv.scope.place(target.text).kind != places.INSIDE for target in targets)
     for source in sources:
         where = inv.scope.place(source.text)
         if lost or ".git" in where.path.split("/") or where.path in {"", "."}:
             inv.found(Effect.IRREVERSIBLE, f"moves {visible(source.text)} away")
+        elif away and where.kind == places.INSIDE and not _is_file(source):
+            delete(inv, source, recursive=True, what="moves")
         else:
             inv.changes(source.text, Access.DELETE, "moves")
+
+
+def _is_file(word: Word) -> bool:
+    """Say whether a path is plainly a single file, by the ending of its name."""
+    name = posixpath.basename(word.text)
+    return word.fixed and "." in name[1:] and name.rpartition(".")[2].isalnum()
 
 
 def _carry(inv: Invocation, source: Word, target: Word) -> None:
@@ -69,6 +80,17 @@ def _carry(inv: Invocation, source: Word, target: Word) -> None:
         where = inv.scope.place(target.text).path
         inv.scope.files[where] = known
         inv.scope.files[posixpath.join(where, posixpath.basename(source.text))] = known
+
+
+def read_mkdir(inv: Invocation) -> None:
+    """Read `mkdir`, and remember folders that were not there before."""
+    rows.apply(inv)
+    there = inv.call.has("-p", "--parents")  # it may be: then its name has to say what it is for
+    inv.scope.made |= {
+        inv.scope.place(word.text).path
+        for word in inv.call.arguments
+        if word.fixed and (not there or _SCRATCH.fullmatch(word.text.rstrip("/")))
+    }
 
 
 def read_ln(inv: Invocation) -> None:

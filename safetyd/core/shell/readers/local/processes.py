@@ -9,13 +9,14 @@ from safetyd.core.shell.programs import Wraps
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import Word
 
-_is_job = re.compile(r"%[\w+-]*|\$!|\$\$").fullmatch
+_is_job = re.compile(r"%[\w+%-]*|\$!|\$\$").fullmatch
 _is_signal = re.compile(r"-[A-Za-z0-9]+").fullmatch
 _only_looks = re.compile(
     r"r|run|start|bt|bt full|backtrace|where|q|quit|c|continue|list|l|info [\w ]+"
     r"|thread apply all bt( full)?|set (pagination|confirm) off"
 ).fullmatch
 _LISTS: Final = frozenset({"-l", "-L", "--list", "--table"})
+_MORE: Final = frozenset({"-u", "-U", "--euid", "--uid", "-g", "-P", "-t", "-v", "-s", "-G"})
 _OWN_JOB: Final = "as `kill $!` or `kill %1` of what the command itself started"
 _PROFILES: Final = frozenset({"stat", "record", "trace", "top", "mem", "c2c", "lock"})
 _REPORTS: Final = frozenset({"report", "annotate", "list", "diff", "evlist", "version", "help"})
@@ -58,6 +59,11 @@ def read_kill_by_name(inv: Invocation) -> None:
     texts = {word.text for word in inv.call.words}
     if texts & {"-0", "-l", "--list"} and not texts & {"-9", "-KILL", "-TERM", "-15"}:
         inv.found(Effect.READ, "asks which processes run")
+        return
+    names = [w.text for w in inv.call.arguments if w.fixed]
+    started = inv.scope.started
+    if names and all(any(name in each for each in started) for name in names) and not texts & _MORE:
+        inv.found(Effect.WORK, "ends what the command itself started")
         return
     inv.found(Effect.IRREVERSIBLE, "ends processes by their name, whose ever", remedy=_OWN_JOB)
 

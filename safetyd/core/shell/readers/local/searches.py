@@ -25,6 +25,9 @@ _OR: Final = frozenset({"-o", "-or", ","})
 _NOT: Final = frozenset({"!", "-not"})
 _SETTINGS: Final = frozenset({"-H", "-L", "-P", "-E", "-X", "-x", "-d", "-s", "-D"})
 _LISTS: Final = ("-l", "--files-with-matches", "--files", "-L", "--files-without-match")
+_secret = re.compile(
+    r"passw|secret|token|api.?key|private key|credential|BEGIN .*KEY", re.IGNORECASE
+).search
 _fd_runs = re.compile(r"(?:-[HIaLsipgFl0u1hq]*[xX]|--exec(?:-batch)?(?:=|$))(.*)").fullmatch
 
 
@@ -108,6 +111,10 @@ def read_grep(inv: Invocation) -> None:
     files = call.arguments if given else call.arguments[1:]
     inv.found(Effect.READ, "looks for text", said="")
     inv.reads(*files)
+    sought = call.values("-e", "--regexp") or call.arguments[:1]
+    walks = call.has("-r", "-R", "--recursive") or not call.name.endswith("grep")
+    if walks and any(map(_is_shared, files)) and any(_secret(word.text) for word in sought):
+        inv.found(Effect.SECRETS, "looks for secrets outside the project", type="read_credentials")
     for name, value in call.options:
         if value is not None and name in row.runs:
             inv.shell(value, f"{call.name} {name}")
@@ -116,9 +123,15 @@ def read_grep(inv: Invocation) -> None:
     if not call.has(*_LISTS):
         inv.output = rows.printed(inv)
         return
-    walks = call.has("-r", "-R", "--recursive") or not call.name.endswith("grep")
     names = [f"{word.text.rstrip('/')}/**" if walks else word.text for word in files] or ["./**"]
     inv.output = Flow("".join(f"{name}\n" for name in names), COMMAND)
+
+
+def _is_shared(word: Word) -> bool:
+    """Say whether a folder is one of the system, or of a home."""
+    return (
+        word.text.startswith(("/etc", "/home", "/root", "/Users", "/var", "~")) or word.text == "/"
+    )
 
 
 def _below(roots: Sequence[str], names: Sequence[str]) -> Iterator[str]:

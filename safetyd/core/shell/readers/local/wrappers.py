@@ -29,6 +29,9 @@ def read_sudo(inv: Invocation) -> None:
     if not words and own.has(*_ASKING) and not own.has("-i", "-s", "-b"):
         inv.found(Effect.READ, "asks what it may do")
         return
+    if [word.text for word in inv.call.words] == ["-h"]:
+        inv.found(Effect.READ, "tells about itself")
+        return
     inv.found(Effect.PRIVILEGED, "runs with the rights of another user")
     if own.has("-e", "--edit"):
         for word in words:
@@ -105,7 +108,8 @@ def _with_each(inv: Invocation, words: list[Word], each: str) -> None:
     text = _part_of(HOLE, said).replace("{}", each) if marked else f"{said} {each}"
     if HOLE not in text:
         inv.runner.text(text, words[0]._replace(inner=-1), inv.scope, inv.call.name, None)
-        return
+        if not any(" " in word.text for word in words[1:]):
+            return  # else somebody means the words as they are quoted
     words = [word._replace(text=_part_of(HOLE, word.text), inner=-1) for word in words]
     filled = [_filled(word, "{}", [each], COMMAND) for word in words]
     added = [] if marked else [Word(each, words[0].start, words[-1].end, COMMAND)]

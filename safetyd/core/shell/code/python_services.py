@@ -1,0 +1,128 @@
+"""Clients of services in Python: calls that change what a service keeps, by their names."""
+
+import re
+from typing import Final
+
+from safetyd.core.shell.code.sql_code import read_sql
+from safetyd.core.shell.reading import Effect
+
+Found = tuple[Effect, str]
+
+# Modules that speak to services; what they only ask passes.
+_CLIENTS: Final = frozenset(
+    {
+        *("mlflow", "wandb", "huggingface_hub", "datasets", "transformers", "kaggle", "comet_ml"),
+        *("clearml", "neptune", "feast", "sagemaker", "kubernetes", "docker", "podman", "github"),
+        *(
+            "gitlab",
+            "jenkins",
+            "jenkinsapi",
+            "jira",
+            "atlassian",
+            "notion_client",
+            "googleapiclient",
+        ),
+        *("google", "azure", "msgraph", "digitalocean", "cloudflare", "CloudFlare", "libcloud"),
+        *("openstack", "hvac", "consul", "etcd3", "pika", "kafka", "confluent_kafka", "nats"),
+        *("psycopg2", "psycopg", "asyncpg", "pymysql", "MySQLdb", "mysql", "mariadb", "sqlalchemy"),
+        *(
+            "pyodbc",
+            "oracledb",
+            "cx_Oracle",
+            "snowflake",
+            "clickhouse_connect",
+            "clickhouse_driver",
+        ),
+        *("elasticsearch", "opensearchpy", "influxdb", "influxdb_client", "cassandra", "neo4j"),
+        *("motor", "peewee", "pony", "tortoise", "supabase", "firebase_admin", "pinecone"),
+        *("qdrant_client", "weaviate", "chromadb", "pymilvus", "meilisearch", "algoliasearch"),
+        *("airflow", "prefect", "dagster", "ray", "discord", "telegram", "mastodon", "praw"),
+        *("shopify", "hubspot", "zenpy", "pagerduty", "datadog", "pyairtable", "gspread"),
+        *(
+            "s3fs",
+            "gcsfs",
+            "adlfs",
+            "minio",
+            "dropbox",
+            "pyVmomi",
+            "proxmoxer",
+            "netmiko",
+            "napalm",
+        ),
+        *("pynetbox", "ldap3", "keycloak", "auth0", "okta", "argocd", "dvc", "sqlite3", "duckdb"),
+    }
+)
+_LOCAL: Final = frozenset({"sqlite3", "duckdb"})  # a file of the project, or nothing but memory
+_CHANGING: Final = frozenset(
+    {
+        *("delete", "remove", "drop", "terminate", "destroy", "purge", "truncate", "flush", "wipe"),
+        *("flushall", "flushdb", "upload", "push", "publish", "send", "revoke", "deregister"),
+        *(
+            "unregister",
+            "transition",
+            "patch",
+            "scale",
+            "restart",
+            "stop",
+            "kill",
+            "evict",
+            "reset",
+        ),
+        *("rollback", "cancel", "disable", "archive", "merge", "rm", "clear", "reboot", "shutdown"),
+        *("put", "post", "produce", "grant", "rename", "deploy", "invoke", "trigger"),
+    }
+)
+# Methods that mean the same, whatever they are called on.
+_ALWAYS: Final = frozenset(
+    {
+        *("push_to_hub", "delete_object", "delete_objects", "delete_bucket", "terminate_instances"),
+        *("put_object", "upload_file", "upload_fileobj", "upload_folder", "drop_database"),
+        *(
+            "drop_collection",
+            "delete_many",
+            "flushall",
+            "flushdb",
+            "delete_repo",
+            "delete_namespace",
+        ),
+        *(
+            "delete_experiment",
+            "delete_run",
+            "drop_all",
+            "delete_table",
+            "delete_stack",
+            "delete_index",
+        ),
+    }
+)
+_QUERIES: Final = frozenset(
+    {"execute", "executemany", "executescript", "exec_driver_sql", "command"}
+)
+_TEXTS: Final = frozenset({"sqlalchemy.text", "sqlalchemy.sql.text", "sqlalchemy.DDL"})
+_first = re.compile(r"[A-Z]?[a-z]+").match
+_CHANGES: Final = (Effect.LEAVES, "changes what a service keeps")
+
+
+def service_call(name: str, statement: str | None) -> list[Found]:
+    """Return what a call of a client finds; `statement` is the text that it is given first."""
+    head, _, _ = name.partition(".")
+    method = name.rpartition(".")[2]
+    if name in _TEXTS or (method in _QUERIES and statement is not None):
+        return _statement(statement or "", local=head.partition("(")[0] in _LOCAL)
+    if method == "to_sql":
+        return [(Effect.IRREVERSIBLE, "writes a table of a database")]
+    if method in _ALWAYS:
+        return [_CHANGES]
+    stem = _first(method)
+    changes = stem is not None and stem[0].lower() in _CHANGING
+    return [_CHANGES] if changes and head in _CLIENTS - _LOCAL and head != name else []
+
+
+def _statement(statement: str, *, local: bool) -> list[Found]:
+    """Return what a statement changes; in a file of the project only what takes data away."""
+    if not statement.strip():
+        return []
+    found = read_sql(statement, program="psql").findings
+    if local:
+        found = tuple(each for each in found if each[1].startswith(("drops", "deletes", "empties")))
+    return [(effect, f"runs a statement that {why}") for effect, why in found if "read" not in why]

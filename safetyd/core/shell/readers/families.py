@@ -1,0 +1,106 @@
+"""Tools with many verbs: those that plainly look pass, also where the table does not list them.
+
+A row lists what matters. Every other use is read by its words: `describe` and `list-*` look,
+`delete` and `put-*` change, and the row says what the rest does. A dry run passes.
+"""
+
+import re
+from typing import Final
+
+from safetyd.core.shell import rows
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.programs import matches
+from safetyd.core.shell.reading import Effect
+from safetyd.core.shell.words import Word
+
+MAX_VERBS: Final = 4  # words from the first, among which the verb is looked for
+
+_TRIES: Final = (
+    "--dry-run",
+    "--dryrun",
+    "--dry_run",
+    "--what-if",
+    "--whatif",
+    "--noop",
+    "--preview-only",
+)
+_TRIED: Final = frozenset({"true", "client", "server", "yes", "1"})
+_parts_of = re.compile(r"[-:_.]").split
+
+
+def read_family(inv: Invocation) -> None:
+    """Read a dry run, then what the row lists, then verbs that look."""
+    call = inv.call
+    if _acts_by_options(call) or call.verb in call.program.row.run:
+        rows.apply(inv)
+    elif only_tries(call):
+        _named(inv)
+        inv.found(Effect.READ, "only shows what it would change")
+        inv.reads(*call.values(*call.program.row.reads))
+    elif not _is_listed(call) and looks(inv, call.arguments):
+        _named(inv)
+        inv.found(Effect.READ, "only looks")
+        inv.reads(*call.values(*call.program.row.reads))
+    else:
+        rows.apply(inv)
+
+
+def only_tries(call: Call) -> bool:
+    """Say whether a call only shows what it would do."""
+    for name in _TRIES:
+        values = call.values(name)
+        if values and all(value.text in _TRIED for value in values):
+            return not call.may_be_value(name)
+        if not values and call.has_surely(name):
+            return True
+    return False
+
+
+def looks(inv: Invocation, words: list[Word]) -> bool:
+    """Say whether the verb among the first words of a tool is one that only looks."""
+    listed = inv.runner.listed
+    looking, changing, nouns = listed("looking"), listed("changing"), listed("changing_or_noun")
+    verb, secret, noun = "", False, False
+    for word in words[:MAX_VERBS]:
+        if not word.known or inv.call.may_be_value(word.text):
+            return False
+        parts = _parts_of(word.text.lower())
+        if any(part in changing for part in word.text.lower().split(":")[1:]):
+            return False
+        if noun and parts[0] not in looking:
+            return False
+        noun = not verb and parts[0] in nouns
+        if parts[0] in changing and not noun:
+            return False
+        if not verb and parts[0] in looking:
+            verb = parts[0]
+        secret = secret or not listed("secret_nouns").isdisjoint(parts)
+    return bool(verb) and not noun and (not secret or verb in listed("naming"))
+
+
+def _acts_by_options(call: Call) -> bool:
+    """Say whether options write, load, run or change something, which a row has to judge."""
+    row = call.program.row
+    return bool(call.values(*row.writes, *row.runs, *row.loads)) or any(
+        not use.effect.passes and call.has(*use.options, *use.verb.with_)
+        for use in call.program.by_options
+    )
+
+
+def _is_listed(call: Call) -> bool:
+    """Say whether the row of a program lists the words of a call among what does not pass."""
+    said = [word.text for word in call.arguments]
+    return any(
+        use.words
+        and not use.effect.passes
+        and (use.words[-1] != "*" or use.effect is Effect.SECRETS)
+        and len(use.words) <= len(said)
+        and all(matches(pattern, text) for pattern, text in zip(use.words, said, strict=False))
+        for use in call.program.uses
+    )
+
+
+def _named(inv: Invocation) -> None:
+    if inv.call.arguments and inv.call.arguments[0].known:
+        inv.named = f"{inv.call.name} {inv.call.verb}"

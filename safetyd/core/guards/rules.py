@@ -87,7 +87,8 @@ SENSITIVE: Final = (
     *("**/Library/Application Support/Google/Chrome/**",),
     *("**/Library/Application Support/Firefox/**", "**/Library/Cookies/**"),
     *("**/Library/Safari/**", "**/.msmtprc", "**/.mutt/**", "**/.muttrc", "**/.fetchmailrc"),
-    *("**/.mbsyncrc", "**/.offlineimaprc", "**/.purple/**", "**/.config/Signal/**"),
+    *("**/.mbsyncrc", "**/.offlineimaprc"),
+    *("**/.purple/**", "**/filezilla/*.xml", "**/.config/Signal/**"),
     *("**/.config/Slack/**", "**/.config/discord/**", "**/.bitcoin/**"),
     *("**/.ethereum/keystore/**", "**/wallet.dat", "**/.electrum/**"),
     # what other agents sign in with
@@ -99,7 +100,7 @@ SENSITIVE: Final = (
     *("**/.bash_history", "**/.zsh_history", "**/.python_history", "**/.psql_history"),
     *("**/.mysql_history", "**/.node_repl_history", "**/.rediscli_history", "**/.sqlite_history"),
     *("**/fish_history", "**/.ipython/profile_*/history.sqlite", "**/.lesshst", "/etc/shadow"),
-    *("/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d/**"),
+    *("/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"),
     *("/etc/ssh/*_key", "/proc/**/environ", "/proc/**/mem", "/proc/**/root/**"),
     *("/proc/**/cwd/**", "/proc/**/fd/**", "/run/secrets/**", "/var/run/secrets/**"),
     *("/etc/kubernetes/**", "/var/lib/jenkins/secrets/**"),

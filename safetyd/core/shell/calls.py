@@ -145,7 +145,10 @@ class Call:
 
     def _ends_in_help(self) -> bool:
         """Say whether help on a verb is all that is wanted, as in `terraform destroy -h`."""
-        *verbs, last = [word.text for word in self.words] or [""]
+        last = self.words[-1].text if self.words else ""
+        if last not in _HELP and last != "help":
+            return False
+        verbs = [word.text for word in self.words[:-1]]
         row = self.program.row
         if last == "help" and self.name in _HELPED_BY_WORD:
             return all(map(_is_verb, verbs))

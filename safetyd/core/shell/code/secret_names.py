@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from tree_sitter import Node
@@ -73,7 +72,9 @@ _SHORT: Final = {
     **dict.fromkeys(("openssl",), ("-k", " ")),
     **dict.fromkeys(("codecov", "twine", "circleci"), ("-t", " ")),
 }
+_ASKING: Final = frozenset({"curl", "wget", "http", "https"})
 _SHORTEST: Final = 6  # letters that hold a key
+_LONG: Final = 16  # letters from which a word may be one by its form
 _LOGINS: Final = frozenset({"docker", "podman", "helm", "skopeo", "buildah"})
 # What developers write where nothing is secret.
 _TRIVIAL: Final = frozenset(
@@ -87,13 +88,21 @@ _TRIVIAL: Final = frozenset(
 
 def clear_key(program: str, words: Sequence[Word]) -> bool:
     """Say whether a key or a password stands in clear text among the words of a program."""
-    return any(_holds_key(program, word) for word in words) or any(
-        _gives_key(program, words, before.text, word.text) for before, word in pairwise(words)
-    )
+    named = program in _SHORT or program in _ASKING
+    before = ""
+    for word in words:
+        text = word.text
+        likely = named or len(text) >= _LONG or "=" in text or ":" in text
+        if likely and _holds_key(program, text):
+            return True
+        likely = before[:1] == "-" and (named or before in _OPTIONS)
+        if likely and _gives_key(program, words, before, text):
+            return True
+        before = text
+    return False
 
 
-def _holds_key(program: str, word: Word) -> bool:
-    text = word.text
+def _holds_key(program: str, text: str) -> bool:
     if len(text) < _SHORTEST:
         return False
     name, equals, value = text.partition("=")
@@ -112,7 +121,7 @@ def _holds_key(program: str, word: Word) -> bool:
 def _gives_key(program: str, words: Sequence[Word], option: str, value: str) -> bool:
     if option in _OPTIONS:
         return _is_secret(value) and not value.startswith(("-", "/", "./", "~", "@"))
-    if option in {"-u", "--user"} and program in {"curl", "wget", "http", "https"}:
+    if option in {"-u", "--user"} and program in _ASKING:
         password = value.partition(":")[2]
         far = any(_is_far(word.text) for word in words)
         return HOLE not in password and (_is_secret(password) or (far and bool(password)))

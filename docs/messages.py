@@ -22,6 +22,7 @@ from safetyd.core.policy import Mode, Profile
 from safetyd.operators.command_runner import (
     Reloaded,
     ResetCommand,
+    ResumeCommand,
     ResumeDone,
     SafeModeQuestion,
     StopCommand,
@@ -75,7 +76,7 @@ class ControlStop(StopCommand, tag_field="command", tag="stop"):
     """Nobody may act, or one agent may not. It holds before the answer leaves."""
 
 
-class ControlResume(StopCommand, tag_field="command", tag="resume"):
+class ControlResume(ResumeCommand, tag_field="command", tag="resume"):
     """Clear what operators and anomalies stopped. A stop file stays until it is removed."""
 
 

@@ -189,6 +189,16 @@ class EmergencyStop:
 
         self._mailbox.put(EventEnvelope(made, told))
 
+    def keep_only(
+        self, agent: str, sources: Sequence[str], by: str, reason: str, *, via: str = ""
+    ) -> None:
+        """Stop one agent in the name of the first source; lift stops of other single agents."""
+        if not self.stop_flag.has(sources[0], agent):
+            self.stop(sources[0], by, reason or "everyone else was resumed", agent, via=via)
+        for stop in self.stop_flag.stops:
+            if stop.agent not in {None, agent} and stop.source in sources:
+                self.resume((stop.source,), by, reason, stop.agent, via=via)
+
     def follow(self, events: Sequence[Event]) -> None:
         """Hold what the rules themselves stopped."""
         for event in events:

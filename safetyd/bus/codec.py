@@ -71,6 +71,18 @@ _decode_proposal = msgspec.json.Decoder(Proposal).decode
 _decode_telemetry = msgspec.json.Decoder(AnyTelemetry).decode
 
 
+_KINDS: Final = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "datetime": "a time with its zone",
+}
+_BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+
+
 def choices(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return what to say about the fields that take only certain values."""
     return {
@@ -92,6 +104,25 @@ def in_words(
     return f"{_name(path)}{_is(fields, path)}; {expected[0].lower()}{expected[1:]}"
 
 
+def rejected(error: msgspec.ValidationError) -> str:  # noqa: PLR0911 - one for each kind of mistake
+    """Say in plain words what msgspec found in a command or a query."""
+    expected, path = _SAID.findall(str(error))[0]
+    name = _name(path)
+    if missing := _MISSING.match(expected):
+        return f"{_name(f'{path}.{missing[1]}')} is missing"
+    if wrong := re.match(r"Expected `(\w+)[^`]*`, got `(\w+)", expected):
+        return f"{name} must be {_KINDS.get(wrong[1], wrong[1])}"
+    if bound := re.match(r"Expected `\w+` (>=|<=|>|<) (\S+)", expected):
+        return f"{name} must be {_BOUNDS[bound[1]]} {bound[2]}"
+    if bound := re.match(r"Expected `\w+` of length (>=|<=) (\S+)", expected):
+        return f"{name} must have {_BOUNDS[bound[1]]} {bound[2]} characters or entries"
+    if "regex" in expected and "0-9a-f" in expected:
+        return f"{name} must be 4 to 64 hexadecimal digits"
+    if value := re.match(r"Invalid enum value (.+)", expected):
+        return f"{name} has no value {value[1]}"
+    return f"{name} is not valid"
+
+
 def shown(value: object) -> str:
     """Return a value as JSON, or its beginning."""
     text = canonical(value).decode()
@@ -102,6 +133,8 @@ def _values(kind: mi.Type) -> tuple[str, ...]:
     match kind:
         case mi.LiteralType(values=values):
             return tuple(map(str, values))
+        case mi.EnumType(cls=cls):
+            return tuple(str(each.value) for each in cls)
         case mi.UnionType(types=types):
             return tuple(value for inner in types for value in _values(inner))
     return ()

@@ -13,7 +13,7 @@ import click
 
 from safetyd import __version__
 from safetyd.console.command_table import COMMANDS, GROUPS
-from safetyd.console.failure import BLOCKED, packages_needed, tell
+from safetyd.console.failure import BLOCKED, WrongUsage, packages_needed, tell
 
 COMPLETING: Final = "_SAFETYD_COMPLETE"  # set while a shell asks what could be typed
 
@@ -107,6 +107,7 @@ def run(arguments: Sequence[str]) -> int:
     if COMPLETING in os.environ:
         importlib.import_module("safetyd.console.completion").register()
     try:
+        _check_text(arguments)
         code = commands.main(arguments, prog_name="safetyd", standalone_mode=False)
     except click.ClickException as exc:
         return tell(exc, as_json="--json" in arguments)
@@ -114,6 +115,23 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("Interrupted.", err=True)
         return BLOCKED
     return code or 0
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """Refuse what is not UTF-8: nothing that is sent or shown could hold it."""
+    given = {name: value for name, value in os.environ.items() if name.startswith("SAFETYD_")}
+    for name, value in (*(("argument", each) for each in arguments), *given.items()):
+        if not _is_utf8(value):
+            shown = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            raise WrongUsage(f"{name} {shown!r} is not valid UTF-8")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """Text for a terminal and for programs. What agents wrote can neither move the cursor nor hide."""
 
 import json
+import os
+import shutil
+import sys
 from typing import Final
 
 import msgspec
@@ -8,6 +11,7 @@ import msgspec
 from safetyd.core.text.visible_text import visible
 
 MAX_CHARS: Final = 500
+UNLIMITED: Final = 100_000
 
 
 def plain(text: object, limit: int = MAX_CHARS) -> str:
@@ -17,6 +21,12 @@ def plain(text: object, limit: int = MAX_CHARS) -> str:
     if len(said) <= limit and len(shown) <= limit:
         return shown
     return f"{shown[:limit]}… ({len(said)} characters)"
+
+
+def columns() -> int:
+    """Return how wide the output may be: as the terminal, or without limit if there is none."""
+    unlimited = 0 if "COLUMNS" in os.environ or sys.stdout.isatty() else UNLIMITED
+    return unlimited or shutil.get_terminal_size().columns
 
 
 def several(count: int, noun: str) -> str:

@@ -170,7 +170,7 @@ class Gauges:
         for name, text, values in (
             ("safetyd_error_ratio", "Errors among the last outcomes.", errors),
             ("safetyd_files_per_commit", "Files that the last commit changed.", files),
-            ("safetyd_repeated_action_count", "How often in a row the last action.", repeated),
+            ("safetyd_repeated_actions", "How often in a row the last action.", repeated),
         ):
             yield _family(name, text, _labelled(values), "agent")
 

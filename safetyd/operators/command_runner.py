@@ -88,6 +88,10 @@ class StopCommand(msgspec.Struct):
     via: Via = ""
 
 
+class ResumeCommand(StopCommand):
+    all_except: str | None = None  # this agent stays stopped; everyone else may go on
+
+
 class ResetCommand(msgspec.Struct):
     agent: str
     session: str | None = None
@@ -184,7 +188,7 @@ class CommandRunner:
             case "stop":
                 self._stop(by, _convert(fields, StopCommand), told)
             case "resume":
-                self._resume(by, _convert(fields, StopCommand), told)
+                self._resume(by, _convert(fields, ResumeCommand), told)
             case "reset":
                 self._reset(by, _convert(fields, ResetCommand), told)
             case "reload":
@@ -246,8 +250,13 @@ class CommandRunner:
             await written.wait()
         told(StopDone(ok=True, epoch=epoch, journalled=written.is_set()))
 
-    def _resume(self, by: str, command: StopCommand, told: Told) -> None:
+    def _resume(self, by: str, command: ResumeCommand, told: Told) -> None:
         check_agent(command.agent)
+        if command.all_except is not None:
+            check_agent(command.all_except)
+            self._emergency_stop.keep_only(
+                command.all_except, (OPERATOR, "anomaly"), by, command.reason, via=command.via
+            )
         held = [s for s in self._emergency_stop.stop_flag.stops if s.agent == command.agent]
         sources = [s.source for s in held if s.source in (OPERATOR, "anomaly")]
         left = tuple(s.source for s in held if s.source not in sources)

@@ -1,5 +1,6 @@
 """How people make and revoke grants: by themselves, or with the answer to a request."""
 
+import difflib
 import hashlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -103,7 +104,7 @@ def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
             max_usd=command.max_usd,
             keyed=not engine.keys.keyless(command.agent),
         )
-        for problem in _problems(engine, granted, kind):
+        for problem in (*_of_type(engine, command.type, kind), *_problems(engine, granted, kind)):
             return Carried((), refused("not_grantable", problem))
         return Carried((granted,), GrantMade(ok=True, id=granted.id, until=granted.until))
 
@@ -207,6 +208,15 @@ def _problems(engine: Engine, granted: Granted, kind: Kind | None) -> Iterator[s
     yield from _of_rules(granted)
     yield from _of_time(granted)
     yield from _of_patterns(granted)
+
+
+def _of_type(engine: Engine, named: str | None, kind: Kind | None) -> Iterator[str]:
+    """Refuse a type that nobody knows, with the nearest names: the grant would cover nothing."""
+    if kind is None or kind.known:
+        return
+    near = difflib.get_close_matches(kind.type, sorted(_kinds(engine).known), n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "`safetyd types` lists them."
+    yield f'Unknown action type "{named}". {hint}'
 
 
 def _of_kind(granted: Granted, kind: Kind | None) -> Iterator[str]:

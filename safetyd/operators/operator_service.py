@@ -5,7 +5,7 @@ from functools import partial
 
 import msgspec
 
-from safetyd.bus.codec import Malformed, read_command
+from safetyd.bus.codec import Malformed, read_command, rejected
 from safetyd.bus.publisher import Publisher
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.operators.command_runner import CommandRunner
@@ -56,7 +56,7 @@ class OperatorService:
         except Malformed as exc:
             self._no(reply, "malformed", str(exc))
         except msgspec.ValidationError as exc:
-            self._no(reply, "invalid", str(exc))
+            self._no(reply, "invalid", rejected(exc))
         except CommandRefused as exc:
             self._no(reply, exc.code, str(exc))
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 
+from safetyd.bus.codec import rejected
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.operators.command_runner import CommandRunner, Told
 from safetyd.operators.commands import CommandRefused
@@ -63,7 +64,7 @@ class OperatorGateway:
         try:
             told = await self._gateway.hear(partial(run, by, fields), ANSWERED_S)
         except msgspec.ValidationError as exc:
-            raise CommandRefused("invalid", str(exc)) from None
+            raise CommandRefused("invalid", rejected(exc)) from None
         answer: Answer = msgspec.json.decode(_encode(told))
         if not answer.get("ok"):
             raise CommandRefused(str(answer.get("code", "")), str(answer.get("error", "")))

@@ -225,3 +225,15 @@ def test_a_closed_pipe_is_no_error(arguments, tmp_path):
 
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "given", [("stop", "--reason", b"\xff"), ("config", "check", b"/tmp/\xff")]
+)
+def test_what_is_not_utf_8_is_refused_in_words(given: tuple[str | bytes, ...]) -> None:
+    command = [sys.executable, "-m", "safetyd", *given]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+
+    assert said.returncode == 2
+    assert "is not valid UTF-8" in said.stderr
+    assert "Traceback" not in said.stderr

@@ -20,12 +20,14 @@ NO_METRICS: Final = {
 }
 
 
-def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+def promtool(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
     here = ROOT / ".venv" / "bin" / "promtool"
     command = shutil.which("promtool") or (str(here) if here.exists() else None)
     if command is None:
         pytest.fail("promtool is missing; run: ./tests/system-packages")
-    return subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [command, *arguments], capture_output=True, text=True, check=False, input=typed
+    )
 
 
 def rules() -> list[dict[str, Any]]:
@@ -82,3 +84,16 @@ def test_every_metric_that_an_alert_names_is_exported(start_daemon: StartDaemon)
 
     assert "autonomy_safe_mode_active" in named
     assert named <= exported
+
+
+def test_promtool_finds_nothing_wrong_with_the_metrics(start_daemon: StartDaemon) -> None:
+    daemon = start_daemon()
+    with SyncSafety("code", data_dir=daemon.data_dir) as safety:
+        safety.propose("read_file")
+    with urllib.request.urlopen(f"{daemon.endpoint.web}/metrics") as answer:
+        scraped = answer.read().decode()
+
+    checked = promtool("check", "metrics", typed=scraped)
+
+    assert "safetyd_repeated_actions" in scraped
+    assert checked.returncode == 0, checked.stdout + checked.stderr

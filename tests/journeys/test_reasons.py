@@ -125,14 +125,14 @@ def test_states_tell_no_agent_what_to_type(agent: Peer) -> None:
 
 
 def test_people_are_told_what_to_type(daemon: RunningDaemon, agent: Peer) -> None:
-    proposal, _ = BLOCKS["blocklist"]
+    proposal = {"type": "click", "text": "reset the layout"}
     decision = msgspec.json.decode(proposes(agent, "asker", proposal))
 
     explained = daemon.safetyd("explain", decision["id"]).stdout
 
     said = " ".join(explained.split())
     assert "To be allowed:" in said
-    assert "after `safetyd grant add --agent asker --type run_shell" in said
+    assert "after `safetyd grant add --agent asker --type click" in said
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,8 @@ def test_repeated_actions_are_counted_and_forgotten_with_another_one() -> None:
     same = [propose(n, id=f"p{n}", text="x") for n in range(6)]
     another = propose(6, id="p6", text="y")
 
-    assert told(*same, name="safetyd_repeated_action_count") == {"code": 6}
-    assert told(*same, another, name="safetyd_repeated_action_count") == {"code": 1}
+    assert told(*same, name="safetyd_repeated_actions") == {"code": 6}
+    assert told(*same, another, name="safetyd_repeated_actions") == {"code": 1}
 
 
 @pytest.mark.req("S2.43")

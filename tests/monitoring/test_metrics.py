@@ -51,7 +51,7 @@ CONTRACT = {
     "safetyd_budget_limit_usd": ("gauge", {"scope"}),
     "safetyd_error_ratio": ("gauge", {"agent"}),
     "safetyd_files_per_commit": ("gauge", {"agent"}),
-    "safetyd_repeated_action_count": ("gauge", {"agent"}),
+    "safetyd_repeated_actions": ("gauge", {"agent"}),
     "safetyd_build_info": ("gauge", {"version"}),
 }
 

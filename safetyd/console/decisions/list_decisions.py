@@ -12,7 +12,7 @@ from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render.decision_table import decision_line, decisions
+from safetyd.console.render.decision_table import VERDICTS, decision_line, decisions
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
@@ -33,7 +33,9 @@ Ask = Callable[..., Awaitable[Reply]]
 @click.command("decisions")
 @click.option("--agent", metavar="A", help="Only about this agent.")
 @click.option(
-    "--verdict", type=click.Choice([verdict.value for verdict in Severity]), help="Only this one."
+    "--verdict",
+    type=click.Choice([*VERDICTS, *(verdict.value for verdict in Severity)]),
+    help="Only this one, as the table or as JSON has it.",
 )
 @click.option("--rule", metavar="R", help="Only by this rule, or by rules that begin so.")
 @click.option("--text", metavar="T", help="Only with this in the action or in the reason.")
@@ -64,7 +66,7 @@ def decided(  # noqa: PLR0913 - each narrows down what is shown
     asked = {
         "what": "all" if events else "decisions",
         "agent": agent,
-        "verdict": verdict,
+        "verdict": VERDICTS.get(verdict or "", verdict),
         "rule": rule,
         "text": text,
         "since": since and read_since(since, Clock().now().at).isoformat(),

@@ -1,11 +1,10 @@
 """Decisions and events as people read them, a line each. Words of agents go through `plain`."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from safetyd.console.render.layout import table, when
-from safetyd.console.terminal_text import plain
+from safetyd.console.terminal_text import columns, plain
 from safetyd.operators.views.request_facts import place_of
 
 Row = Mapping[str, Any]
@@ -15,6 +14,7 @@ WHY: Final = "`safetyd explain ID` says why, and what would have let it pass."
 LEAST_CHARS: Final = 24  # of what would be done, however narrow the terminal
 
 _SAID: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
+VERDICTS: Final = {said: verdict for verdict, said in _SAID.items()}  # as people say them
 _HEADING: Final = ("time", "agent", "verdict", "action", "rule", "id")
 _AGENT: Final = 12
 _VERDICT: Final = 8
@@ -24,17 +24,17 @@ def decisions(rows: Sequence[Row], *, more: bool = False) -> str:
     """Return a table, and below it how to see why."""
     if not rows:
         return NONE
-    columns = shutil.get_terminal_size().columns
+    width = columns()
     cells = [_cells(row) for row in rows]
     others = sum(max(len(cell[n]) for cell in (_HEADING, *cells)) + 2 for n in (0, 1, 2, 4, 5))
-    chars = max(LEAST_CHARS, columns - others)
+    chars = max(LEAST_CHARS, width - others)
     heading, *lines = table(
         [_HEADING, *((*c[:3], _cut(c[3], chars), *c[4:]) for c in cells)]
     ).splitlines()
     begin = heading.index(_HEADING[3].upper())
     for place, cell in enumerate(cells):
         if not cell[5]:  # an event has no rule and no id, so its words have more room
-            lines[place] = _cut(f"{lines[place][:begin]}{cell[3]}", max(columns, begin + chars))
+            lines[place] = _cut(f"{lines[place][:begin]}{cell[3]}", max(width, begin + chars))
     notes = ("There are older ones: --limit shows more of them.", WHY) if more else (WHY,)
     return "\n".join((heading, *lines, "", *notes))
 

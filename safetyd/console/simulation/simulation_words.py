@@ -98,6 +98,11 @@ def _difference(each: Difference) -> Iterator[str]:
     yield f"{each.count} {change} ({agents}{more})"
     if each.denied:
         yield f"  {each.denied} of these a person had denied"
+    if each.by_approval:
+        yield (
+            f"  {each.by_approval} of these no rule allows: "
+            "an earlier approval of the same action, unused until then, covers them"
+        )
     yield from map(_example, each.examples)
 
 

@@ -24,25 +24,29 @@ RELOAD_S: Final = 15.0
 @click.command()
 @click.argument("agent")
 @says_why
+@json_option
 @reaches_daemon
-def pause(location: Location, agent: str, reason: str) -> int:
+def pause(location: Location, agent: str, reason: str, *, as_json: bool) -> int:
     """Keep one agent from doing anything, reading included."""
-    _, stranger = anyio.run(_about, location, "pause", agent, reason)
-    click.echo(f"{plain(agent)} is paused.")
-    return _end(stranger, "The pause holds for that name anyway.")
+    reply, stranger = anyio.run(_about, location, "pause", agent, reason)
+    click.echo(document(reply) if as_json else f"{plain(agent)} is paused.")
+    return _end(stranger, "The pause holds for that name anyway.", err=as_json)
 
 
 @click.command()
 @click.argument("agent")
+@json_option
 @reaches_daemon
-def unpause(location: Location, agent: str) -> None:
+def unpause(location: Location, agent: str, *, as_json: bool) -> None:
     """Let an agent go on after a pause.
 
     Every source of the pause is cleared: operators, anomalies, the budget.
     """
     reply, stranger = anyio.run(_about, location, "unpause", agent, "")
     said = guard_tables.unpaused(agent, reply)
-    click.echo(f"{stranger} It was not paused." if stranger and not reply["cleared"] else said)
+    if stranger and not reply["cleared"]:
+        said = f"{stranger} It was not paused."
+    click.echo(document(reply) if as_json else said)
 
 
 @click.command("safe-mode")
@@ -115,14 +119,15 @@ def _exit(reply: Reply, agent: str | None, *, as_json: bool) -> int:
 
 
 @click.command()
+@json_option
 @reaches_daemon
-def ack(location: Location) -> None:
+def ack(location: Location, *, as_json: bool) -> None:
     """Say that a person is there.
 
     What waits for somebody to be seen, as the no_human detector does, begins to wait anew.
     """
-    control(location, "ack")
-    click.echo("Noted: somebody is there.")
+    reply = control(location, "ack")
+    click.echo(document(reply) if as_json else "Noted: somebody is there.")
 
 
 @click.group(invoke_without_command=True)
@@ -203,13 +208,19 @@ def _end(stranger: str, anyway: str, *, err: bool = False) -> int:
 @click.argument("agent")
 @click.option("--session", help="Only in this session.")
 @click.option("--episode", help="Only in this episode.")
+@json_option
 @reaches_daemon
-def reset(location: Location, agent: str, session: str | None, episode: str | None) -> None:
+def reset(
+    location: Location, agent: str, session: str | None, episode: str | None, *, as_json: bool
+) -> None:
     """Forget an agent's loop visits, rounds and cooldowns.
 
     With --session the visits and rounds there and all cooldowns, with --episode only its visits.
     """
-    if stranger := unheard(agent, anyio.run(_reset, location, agent, session, episode)):
+    stranger = unheard(agent, anyio.run(_reset, location, agent, session, episode))
+    if as_json:
+        click.echo(document({"ok": True, "known": not stranger}))
+    elif stranger:
         click.echo(f"{stranger} There was nothing to forget.")
     else:
         what = "loop visits" if episode is not None else "loop visits, rounds and cooldowns"
@@ -225,12 +236,12 @@ async def _reset(
 
 
 @click.command()
+@json_option
 @reaches_daemon
-def reload(location: Location) -> None:
+def reload(location: Location, *, as_json: bool) -> None:
     """Make the daemon read its configuration and keys again.
 
     A file with mistakes is refused whole and the last good one stays.
     """
     reply = control(location, "reload", patience_s=RELOAD_S)
-    for line in ("Reloaded.", *pending(reply)):
-        click.echo(line)
+    click.echo(document(reply) if as_json else "\n".join(("Reloaded.", *pending(reply))))

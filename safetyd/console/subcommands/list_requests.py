@@ -1,6 +1,5 @@
 """`list`, `show` and `log`: what waits for a person, and how it ended."""
 
-import shutil
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -13,7 +12,7 @@ from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.request_card import card
 from safetyd.console.render.request_tables import history, queue
-from safetyd.console.terminal_text import document
+from safetyd.console.terminal_text import columns, document
 
 MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files have them all
 
@@ -45,7 +44,7 @@ def show(location: Location, id_: str, *, as_json: bool) -> None:
         click.echo(document(query(location, "request", id=id_)))
         return
     shown = anyio.run(_request, location, id_)
-    click.echo(card(shown, shutil.get_terminal_size().columns))
+    click.echo(card(shown, columns()))
 
 
 @click.command()

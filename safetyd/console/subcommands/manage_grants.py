@@ -39,8 +39,17 @@ def grant() -> None:
 @click.option("--for", "for_", required=True, metavar="2h", help="How long, at most.")
 @click.option("--max-usd", type=click.FloatRange(min=0), help="What all of it may cost.")
 @click.option("--reason", required=True, help="Why; it is recorded.")
+@json_option
 @reaches_daemon
-def grant_add(location: Location, agent: str, type_: str | None, for_: str, **terms: object) -> int:
+def grant_add(
+    location: Location,
+    agent: str,
+    type_: str | None,
+    for_: str,
+    *,
+    as_json: bool,
+    **terms: object,
+) -> int:
     """Permit a kind of action for a while, without asking each time.
 
     A grant lifts what the type of an action is asked about. With --rule it lifts that rule of
@@ -54,11 +63,14 @@ def grant_add(location: Location, agent: str, type_: str | None, for_: str, **te
         _add, location, {**terms, "agent": agent, "type": type_, "until": ends}
     )
     uses = several(int(str(terms["uses"])), "use")
-    click.echo(f"{plain(reply['id'])}: {uses} for {plain(agent)} until {when(reply['until'])}.")
-    click.echo(f"It ends at once with `safetyd grant revoke {plain(reply['id'])}`.")
+    if as_json:
+        click.echo(document(reply))
+    else:
+        click.echo(f"{plain(reply['id'])}: {uses} for {plain(agent)} until {when(reply['until'])}.")
+        click.echo(f"It ends at once with `safetyd grant revoke {plain(reply['id'])}`.")
     if not stranger:
         return 0
-    click.echo(f"{stranger} The grant holds for that name anyway.")
+    click.echo(f"{stranger} The grant holds for that name anyway.", err=as_json)
     return BLOCKED
 
 
@@ -72,11 +84,13 @@ async def _add(location: Location, fields: Reply) -> tuple[Reply, str]:
 @grant.command("revoke")
 @click.argument("id_", metavar="ID")
 @click.option("--reason", default="", help="Why; it is recorded.")
+@json_option
 @reaches_daemon
-def grant_revoke(location: Location, id_: str, reason: str) -> None:
+def grant_revoke(location: Location, id_: str, reason: str, *, as_json: bool) -> None:
     """End a grant at once."""
     reply = control(location, "grant_revoke", id=id_, reason=reason)
-    click.echo(f"{plain(id_)} is revoked; {several(reply['left'], 'use')} had been left.")
+    said = f"{plain(id_)} is revoked; {several(reply['left'], 'use')} had been left."
+    click.echo(document(reply) if as_json else said)
 
 
 @click.command()

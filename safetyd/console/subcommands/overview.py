@@ -23,7 +23,7 @@ from safetyd.console.render.status_page import status as shown
 from safetyd.console.terminal_text import document, plain
 
 RUN_S: Final = 5.0
-LATEST: Final = 10  # decisions and events of one agent
+LATEST: Final = 100  # decisions and events of one agent, of which alike ones are one line
 
 
 @click.command()

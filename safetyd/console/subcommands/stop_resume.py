@@ -19,13 +19,13 @@ import msgspec
 from safetyd.clock import Clock
 from safetyd.console import stop_file
 from safetyd.console.agent_list import busy, everybody, still_open, unheard
-from safetyd.console.failure import BLOCKED, Failure, NotReachable
+from safetyd.console.failure import BLOCKED, Failure, NotReachable, WrongUsage
 from safetyd.console.locations import Location, make_private, running
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
-from safetyd.console.options import reaches_daemon, says_why
+from safetyd.console.options import json_option, reaches_daemon, says_why
 from safetyd.console.render.layout import indented, names
 from safetyd.console.stop_file import View, told_of
-from safetyd.console.terminal_text import plain
+from safetyd.console.terminal_text import document, plain
 
 WAIT_S: Final = 5.0
 LOOK_S: Final = 0.1
@@ -43,12 +43,22 @@ class StopHeard(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @says_why
 @click.option("--agent", metavar="A", help="Stop this agent only; no file is written.")
+@json_option
 @reaches_daemon
-def stop(location: Location, reason: str, agent: str | None) -> int:
+def stop(location: Location, reason: str, agent: str | None, *, as_json: bool) -> int:
     """Stop everything now, or one agent.
 
     Waits up to 5 s for agents to acknowledge it, then runs the `commands` of [stop].
     """
+    facts: Reply = {"agent": agent}
+    code = _stopped(location, reason, agent, facts)
+    if as_json:
+        click.echo(document({"ok": code == 0, **facts}))
+    return code
+
+
+def _stopped(location: Location, reason: str, agent: str | None, facts: Reply) -> int:
+    """Stop, fill in the facts and return the exit code."""
     if location.observes:
         raise Failure(
             f"the key {location.seed} is an observer's, who may look and not stop: "
@@ -56,17 +66,18 @@ def stop(location: Location, reason: str, agent: str | None) -> int:
             "refused",
         )
     try:
-        return anyio.run(_stop, location, reason, agent)
+        return anyio.run(_stop, location, reason, agent, facts)
     except Failure as exc:
         wrong = exc
     except Exception as exc:  # noqa: BLE001 - whatever went wrong, the file still stops
         wrong = Failure(f"the daemon's answer makes no sense ({type(exc).__name__}: {exc})")
     if agent is not None:
         raise wrong
+    facts |= {"error": wrong.message, "code": wrong.code}
     return _by_file(location, reason, wrong)
 
 
-async def _stop(location: Location, reason: str, agent: str | None) -> int:
+async def _stop(location: Location, reason: str, agent: str | None, facts: Reply) -> int:
     async with connected(location) as operator:
         reply = await operator.control("stop", reason=reason, agent=agent)
         _say(f"{plain(agent) if agent else 'Everything'} is stopped.")
@@ -86,6 +97,8 @@ async def _stop(location: Location, reason: str, agent: str | None) -> int:
         _say("No [stop] commands were run: the daemon does not say which there are.")
     commands = status.get("stop_commands", ()) if agent is None else ()
     failed = [command for command in commands if not _run(command)]
+    facts |= {"journalled": lasts, "file": str(path) if written else None}
+    facts |= {"acknowledged": heard.acknowledged, "silent": heard.silent, "failed": failed}
     ended = _end(heard, rows, failed, agent)
     return ended if lasts or written else BLOCKED
 
@@ -187,7 +200,8 @@ def _tell(heard: StopHeard, rows: list[Reply] | None, agent: str | None) -> None
 def _run(command: str) -> bool:
     """Run one of the operator's own commands with the operator's rights."""
     try:
-        done = subprocess.run(command, shell=True, check=False, timeout=COMMAND_S)  # noqa: S602
+        out = sys.stderr.fileno() if _for_programs() else None
+        done = subprocess.run(command, shell=True, check=False, timeout=COMMAND_S, stdout=out)  # noqa: S602
     except subprocess.TimeoutExpired:
         _say(f"{plain(command)}: no end after {COMMAND_S:g} s")
         return False
@@ -217,57 +231,91 @@ def _end(
 def _say(words: str) -> None:
     # A reader that has gone must not keep the rest of a stop from happening.
     with suppress(BrokenPipeError):
-        click.echo(words)
+        click.echo(words, err=_for_programs())
+
+
+def _for_programs() -> bool:
+    """Return True if standard output has JSON, so that words go to standard error."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.params.get("as_json"))
 
 
 @click.command()
 @click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
 @says_why
+@click.option("--all-except", metavar="A", help="Let everyone but this agent go on.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and delete stop files that others wrote.")
+@json_option
 @reaches_daemon
-def resume(location: Location, reason: str, agent: str | None, *, yes: bool) -> int:
+def resume(
+    location: Location,
+    reason: str,
+    agent: str | None,
+    all_except: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Let work go on after a stop.
 
     At a terminal it asks for a reason if you give none, as the control room does. Stop files that
     `safetyd stop` wrote are deleted; those of others after you have seen them.
     """
+    if agent is not None and all_except is not None:
+        raise WrongUsage("give --agent or --all-except, not both")
     if not (reason or yes) and sys.stdin.isatty():
-        reason = click.prompt("Why it is safe now")
+        reason = click.prompt("Why it is safe now", err=as_json)
     try:
         if agent is None:
-            return anyio.run(_resume, location, reason, yes)
-        return anyio.run(_resume_agent, location, reason, agent)
+            left, holds = anyio.run(_resume, location, reason, yes, all_except)
+            code = BLOCKED if holds else 0
+        else:
+            left = anyio.run(_resume_agent, location, reason, agent)
+            code = BLOCKED if left else 0
     except NotReachable as exc:
         raise NotReachable(exc.message + _without_daemon(location)) from exc
+    if as_json:
+        click.echo(document({"ok": code == 0, "left": left}))
+    return code
 
 
-async def _resume(location: Location, reason: str, yes: bool) -> int:  # noqa: FBT001
+async def _resume(
+    location: Location,
+    reason: str,
+    yes: bool,  # noqa: FBT001
+    all_except: str | None,
+) -> tuple[list[Reply], bool]:
     async with connected(location) as operator:
         before = await operator.query("status")
         found = [path for path in map(Path, before["stop_files"]) if stop_file.is_there(path)]
         chosen = [path for path in found if _may_go(path, yes=yes)]
-        await operator.control("resume", reason=reason)
+        await operator.control("resume", reason=reason, all_except=all_except)
         gone = [path for path in chosen if _deleted(path)]
         left = await _left(operator, gone, set(found) - set(gone))
+        rows = await everybody(operator.query) if all_except is not None else []
+    if all_except is not None and (stranger := unheard(all_except, rows)):
+        _say(stranger)
     held = found or any(stop["agent"] is None for stop in before["stop"]["stops"])
     holds = len(gone) < len(found) or any(stop["agent"] is None for stop in left)
-    if not holds:
-        click.echo("Work may go on." if held else _nothing(left))
+    if not holds and all_except is not None:
+        _say(f"Everyone except {plain(all_except)} may go on.")
+    elif not holds:
+        _say("Work may go on." if held else _nothing(left))
     _still(left)
-    return BLOCKED if holds else 0
+    return left, holds
 
 
-async def _resume_agent(location: Location, reason: str, agent: str) -> int:
+async def _resume_agent(location: Location, reason: str, agent: str) -> list[Reply]:
     async with connected(location) as operator:
         cleared = (await operator.control("resume", reason=reason, agent=agent))["cleared"]
         left = (await operator.query("status"))["stop"]["stops"]
         rows = await everybody(operator.query)
     left = [stop for stop in left if stop["agent"] in {None, agent}]
     if stranger := unheard(agent, rows):
-        click.echo(stranger)
-    click.echo(_resumed(plain(agent), lifted=bool(cleared), held=bool(left)))
+        _say(stranger)
+    _say(_resumed(plain(agent), lifted=bool(cleared), held=bool(left)))
     _still(left)
-    return BLOCKED if left else 0
+    return left
 
 
 def _resumed(agent: str, *, lifted: bool, held: bool) -> str:
@@ -282,8 +330,8 @@ def _nothing(left: Sequence[View]) -> str:
 
 def _still(left: Sequence[View]) -> None:
     for cause, ending in told_of(left):
-        click.echo(f"Still stopped: {cause}")
-        click.echo(f"  {ending}")
+        _say(f"Still stopped: {cause}")
+        _say(f"  {ending}")
 
 
 def _without_daemon(location: Location) -> str:
@@ -296,12 +344,12 @@ def _without_daemon(location: Location) -> str:
 def _may_go(path: Path, *, yes: bool) -> bool:
     if yes or stop_file.is_ours(path):
         return True
-    click.echo(f"Somebody else wrote {path}:")
+    _say(f"Somebody else wrote {path}:")
     for line in stop_file.text_of(path).splitlines() or ["(it has no text)"]:
-        click.echo(f"  {plain(line)}")
+        _say(f"  {plain(line)}")
     if sys.stdin.isatty():
-        return click.confirm("Delete it?", default=False)
-    click.echo("It is left: there is no terminal to ask at, and no --yes.")
+        return click.confirm("Delete it?", default=False, err=_for_programs())
+    _say("It is left: there is no terminal to ask at, and no --yes.")
     return False
 
 
@@ -309,7 +357,7 @@ def _deleted(path: Path) -> bool:
     try:
         path.unlink(missing_ok=True)
     except OSError as exc:
-        click.echo(f"{path} cannot be deleted ({exc.strerror}), so its stop holds.")
+        _say(f"{path} cannot be deleted ({exc.strerror}), so its stop holds.")
         return False
     return True
 

@@ -18,6 +18,7 @@ from safetyd.core.messages.verdict import BLOCK, Verdict
 from safetyd.core.text.patterns import literally
 
 BLOCKLIST: Final = "gate.blocklist:"
+DESTROYS: Final = "gate.shell:irreversible"
 MAX_CHARS: Final = 200  # of a pattern; a longer one nobody would read
 
 # A guard that cannot answer, and speaking to people.
@@ -42,6 +43,8 @@ def worded(verdict: Verdict, decided: Decided, kind: Kind) -> Verdict:
     if verdict.decision is not BLOCK or kind.human or verdict.guard not in {"classify", "gate"}:
         return verdict
     if not may_be_named(verdict.rule):
+        return verdict
+    if DESTROYS in verdict.also:  # no grant should cover it, so none is offered
         return verdict
     if verdict.rule == OWN and verdict.remedy != REWORDED:  # paths and targets are never lifted
         return verdict

@@ -51,6 +51,7 @@ class Comparison:
         difference = self._difference(was, would)
         if after is ALLOW:
             self._loosened(was, difference)
+            difference.by_approval += made is not None and made.uses is not None
             if made is not None and (nano_ := cost(made)):
                 self._estimates[was.agent, was.id] = nano_
         return after.rank > before.rank

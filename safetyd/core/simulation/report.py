@@ -46,6 +46,7 @@ class Difference(msgspec.Struct, kw_only=True):
     rule: str
     count: int = 0
     denied: int = 0  # of these, a person had said no
+    by_approval: int = 0  # of these, an earlier approval allows it that the record used otherwise
     agents: dict[str, int] = msgspec.field(default_factory=dict)
     examples: list[Example] = msgspec.field(default_factory=list)
 

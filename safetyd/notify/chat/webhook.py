@@ -64,7 +64,7 @@ class PostedTopic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     left_out: str = ""  # of one of several requests: what else it has, by name
     agent: str = ""
     session: str = ""
-    folder: str = ""
+    folder: str = ""  # where it runs
     why: str = ""
     rules: tuple[str, ...] = ()
     risk: str = ""

@@ -1,12 +1,12 @@
 // Times in the reader's own zone; what counts up or down is renewed every second.
 (() => {
-  const unit = (s) => {
+  const unit = (s, whole = Math.floor) => {
     const steps = [[86400, "d"], [3600, "h"], [60, "min"]];
-    for (const [size, name] of steps) if (s >= size) return `${Math.floor(s / size)} ${name}`;
-    return `${Math.max(0, Math.floor(s))} s`;
+    for (const [size, name] of steps) if (s >= size) return `${whole(s / size)} ${name}`;
+    return `${Math.max(0, whole(s))} s`;
   };
   // What runs down is seen to do so in its last hour.
-  const left = (s) => s >= 60 && s < 3600 ? `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s` : unit(s);
+  const left = (s) => s >= 60 && s < 3600 ? `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s` : unit(s, Math.round);
   const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
   const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const text = (element, now) => {
@@ -15,7 +15,7 @@
     if (element.dataset.as === "left") return `${left((at - now) / 1000)} left`;
     const today = at.toDateString() === new Date(now).toDateString();
     const said = today ? clock.format(at) : `${day.format(at)} ${clock.format(at)}`;
-    return element.dataset.as === "deadline" ? `${unit((at - now) / 1000)} left, until ${said}.` : said;
+    return element.dataset.as === "deadline" ? `${unit((at - now) / 1000, Math.round)} left, until ${said}.` : said;
   };
   const show = (root, some) => {
     const now = Date.now();

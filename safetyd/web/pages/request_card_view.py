@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from safetyd.core.text.diff_lines import diff_lines, holds_diff
-from safetyd.core.text.time_words import complete
+from safetyd.core.text.time_words import duration
 from safetyd.operators.views.request_facts import (
     SECTIONS,
     RequestFacts,
@@ -119,7 +119,7 @@ def card_view(card: Card, zone: tzinfo, now: datetime) -> CardView:
         own=facts.own,
         urgency=card["urgency"],
         risk=facts.risk,
-        time_left=time_left(complete(card["left_s"]), deadline.said)
+        time_left=time_left(duration(card["left_s"]), deadline.said)
         if deadline
         else time_left("", ""),
         deadline=deadline,

@@ -4,7 +4,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from safetyd.core.text.time_words import complete
+from safetyd.core.text.time_words import duration
 from safetyd.operators.views.request_facts import facts_of_card, undone
 from safetyd.web.link_view import LinkRow, LinkView
 from safetyd.web.pages.change_view import ChangeView
@@ -122,7 +122,7 @@ def _told_of(view: LinkView, title: str, *said: str, tone: str = "", command: st
 
 
 def _left(deadline: datetime, view: LinkView) -> str:
-    return f"{complete((deadline - view.at).total_seconds())} left"
+    return f"{duration((deadline - view.at).total_seconds())} left"
 
 
 class ResultPage(NamedTuple):

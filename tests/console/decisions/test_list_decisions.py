@@ -12,6 +12,9 @@ import pytest
 from safetyd.console.decisions import list_decisions
 from tests.conftest import RunningDaemon, StartDaemon, environment
 from tests.console.console_rig import told
+from tests.journeys.people import query
+
+BRANCH = "long-branch-name-" * 8
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +22,7 @@ def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
     daemon = start_module_daemon()
     propose(daemon, "code", id="d-1", type="read_file", text="README.md")
     propose(daemon, "code", id="d-2", type="run_shell", text="rm -rf / \x1b[2J")
-    propose(daemon, "ops", id="d-3", type="push", text="git push")
+    propose(daemon, "ops", id="d-3", type="push", text=f"git push origin {BRANCH}")
     return daemon
 
 
@@ -48,6 +51,24 @@ def test_what_was_blocked_is_listed(daemon):
     assert "safetyd explain ID" in said.stdout.splitlines()[-1]
 
 
+def test_a_mistake_in_a_query_is_told_in_plain_words(daemon):
+    said = told(daemon, "history", "show", "zzzz")
+    refused = query(daemon, "decisions", verdict="nonsense")
+
+    assert said.stderr == "safetyd: commit must be 4 to 64 hexadecimal digits\n"
+    assert refused["error"] == "verdict has no value 'nonsense'"
+
+
+def test_a_table_that_is_piped_is_not_cut(daemon):
+    environ = {**environment(SAFETYD_DATA_DIR=str(daemon.data_dir))}
+    environ.pop("COLUMNS", None)
+    command = [sys.executable, "-m", "safetyd", "decisions", "--limit", "1"]
+
+    piped = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+
+    assert BRANCH in piped.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "found"),
     [
@@ -57,6 +78,7 @@ def test_what_was_blocked_is_listed(daemon):
         (("--rule", "gate."), ["d-2"]),
         (("--text", "readme"), ["d-1"]),
         (("--since", "1h", "--verdict", "allow"), ["d-1"]),
+        (("--verdict", "blocked"), ["d-2"]),
     ],
 )
 def test_decisions_are_found_by(daemon, options, found):

@@ -89,6 +89,26 @@ def test_what_was_blocked_and_would_be_allowed_ends_with_three(tmp_path: Path):
     assert "1 blocked by rules.hello, would be allowed (code 1)" in said.stdout
 
 
+def test_an_allow_that_comes_of_an_earlier_approval_is_said_to_come_of_it(tmp_path: Path):
+    story = RecordedStory(policy(CODING, tmp_path))
+    story.answer(story.ask("push", "git push"))
+    story.wait(120)
+    story.propose("code", "push", "git push")
+    story.wait(1800)
+    story.answer(story.ask("push", "git push"), "denied")
+    stricter = """
+[[rules.custom]]
+name = "quiet"
+when = { types = ["push"], hours = "12:01-12:10" }
+then = "block"
+"""
+
+    said = simulate(written(story, tmp_path), *configured(tmp_path, CODING + stricter))
+
+    assert said.returncode == 3
+    assert "1 of these no rule allows: an earlier approval of the same action" in said.stdout
+
+
 def test_only_what_came_since_then_is_decided_again_with_all_that_was_known_by_then(worked: Path):
     begin = at(20 * 60).isoformat()
 

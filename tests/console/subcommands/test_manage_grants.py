@@ -28,6 +28,26 @@ def listed(daemon: RunningDaemon, agent: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["agent"] == agent]
 
 
+def test_a_grant_for_an_unknown_type_is_refused_with_the_nearest_names(daemon):
+    terms = ("--uses", "1", "--for", "1h", "--reason", "r")
+
+    near = told(daemon, "grant", "add", "--agent", "typist", "--type", "run_shel", *terms)
+    far = told(daemon, "grant", "add", "--agent", "typist", "--type", "bogus", *terms)
+
+    assert (near.returncode, far.returncode) == (1, 1)
+    assert 'Unknown action type "run_shel". Did you mean run_shell' in near.stderr
+    assert far.stderr == 'safetyd: Unknown action type "bogus". `safetyd types` lists them.\n'
+
+
+def test_no_grant_is_offered_for_destruction(daemon):
+    told(daemon, "propose", "wiper", stdin='{"id":"w1","type":"run_shell","text":"rm -rf /"}')
+
+    said = told(daemon, "explain", "w1")
+
+    assert "gate.blocklist:rm_rf" in said.stdout
+    assert "grant add" not in said.stdout
+
+
 def test_a_granted_kind_passes_until_its_grant_is_revoked(daemon):
     assert told(daemon, "check", "pusher", "push").returncode == 3
 

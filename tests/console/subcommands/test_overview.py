@@ -221,3 +221,16 @@ def test_watch_ends_with_4_when_the_daemon_goes(start_daemon: StartDaemon):
         process.wait(20)
 
     assert process.returncode == 4
+
+
+def test_the_page_of_an_agent_shows_what_it_did_and_counts_what_it_repeats(daemon):
+    told(daemon, "check", "busy", "read_file", "--text", "notes.txt")
+    for _ in range(12):
+        told(daemon, "check", "busy", "run_shell", "--text", "rm -rf /")
+
+    said = told(daemon, "agents", "busy").stdout
+
+    timeline = said[said.index("Timeline:") :]
+    assert timeline.count("run_shell: rm -rf /") == 1
+    assert "times since" in timeline
+    assert "read_file: notes.txt" in timeline

@@ -501,3 +501,48 @@ async def test_nothing_is_claimed_of_actions_whose_agent_acknowledged_nothing(fo
         "What long-gone began may still go on: nobody there acknowledged the stop.\n"
     )
     assert "halted" not in said.stdout
+
+
+def test_everyone_except_one_agent_is_resumed(daemon, listener):
+    with SyncSafety("rogue", data_dir=daemon.data_dir) as rogue:
+        assert rogue.propose("read_file").allowed
+        told(daemon, "stop", "--agent", "other")
+        told(daemon, "stop", "fire")
+
+        said = told(daemon, "resume", "--all-except", "rogue", "--reason", "only rogue is odd")
+
+        assert said.returncode == 0
+        assert "Everyone except rogue may go on." in said.stdout
+        assert [stop["agent"] for stop in stops(daemon)] == ["rogue"]
+        assert listener.propose("read_file").allowed
+        assert rogue.propose("read_file").cause == "stopped"
+        daemon.restart()
+        assert [stop["agent"] for stop in stops(daemon)] == ["rogue"]
+
+
+def test_commands_that_change_something_answer_programs_in_json(shared):
+    def said(*arguments: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(told(shared, *arguments, "--json").stdout)
+        return answer
+
+    with SyncSafety("typed", data_dir=shared.data_dir) as agent:
+        assert agent.propose("read_file").allowed
+        stopped = said("stop", "--agent", "typed")
+        left = said("resume", "--all-except", "typed")["left"]
+        resumed = said("resume", "--agent", "typed")
+        granted = said(
+            *("grant", "add", "--agent", "typed", "--type", "push"),
+            *("--uses", "1", "--for", "1h", "--reason", "r"),
+        )
+
+        assert (stopped["ok"], stopped["acknowledged"], stopped["agent"]) == (
+            True,
+            ["typed"],
+            "typed",
+        )
+        assert [stop["agent"] for stop in left] == ["typed"]
+        assert resumed == {"ok": True, "left": []}
+        assert said("grant", "revoke", granted["id"])["left"] == 1
+        for command in (("pause", "typed"), ("unpause", "typed"), ("reset", "typed"), ("reload",)):
+            assert said(*command)["ok"], command
+        assert said("ack")["ok"]

@@ -132,7 +132,7 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
         "code asks: push",
         "normal urgency",
         "high risk",
-        "6 d left, until Sun 8 Mar 12:00 UTC. Without an answer it does not happen.",
+        "7 d left, until Sun 8 Mar 12:00 UTC. Without an answer it does not happen.",
         "why, as the agent says",
         "classify.high: push cannot be undone",
         "can be undoneno",
@@ -333,7 +333,7 @@ def test_list_says_how_many_wait(count: int, heading: str) -> None:
     assert heading in page.text
     assert page.boxes == [f"<b> push {n}" for n in range(count)]
     assert page.tags.count("a") == count
-    assert page.text.count("6 d left") == count
+    assert page.text.count("7 d left") == count
     assert page.text.count("high risk") == count
     assert page.text.count("irreversible; stopped by classify.high: push cannot be") == count
     assert "exact text" not in page.text

@@ -146,11 +146,11 @@ def test_times_are_those_of_the_reader_and_the_exact_one_is_at_hand() -> None:
     asked = next(fact for fact in view.facts if fact.name == "asked")
     page = html(view)
 
-    assert view.time_left == "6 d left, until Sun 8 Mar 13:00 CET."
+    assert view.time_left == "7 d left, until Sun 8 Mar 13:00 CET."
     assert asked.said == "13:00 CET"
     assert (
         'title="2026-03-08 12:00:00Z" data-as="deadline">'
-        "6 d left, until Sun 8 Mar 13:00 CET.</time>" in page
+        "7 d left, until Sun 8 Mar 13:00 CET.</time>" in page
     )
     assert (
         '<time datetime="2026-03-01T12:00:00+00:00" title="2026-03-01 12:00:00Z" data-as="at">'

@@ -1,6 +1,7 @@
 """All that is known of one agent, as people read it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from safetyd.console.render.agent_table import spent
@@ -15,6 +16,8 @@ from safetyd.core.text.time_words import duration
 View = Mapping[str, Any]
 
 TEXT_CHARS: Final = 100
+LINES: Final = 10  # of the timeline
+_SAME: Final = ("row", "decision", "rule", "type", "text", "description", "path", "message")
 
 
 def agent(view: View, timeline: Sequence[View]) -> str:
@@ -27,7 +30,7 @@ def agent(view: View, timeline: Sequence[View]) -> str:
         _part("Sessions:", map(_session, view["sessions"]), "No session is live."),
         findings(view["findings"]),
         measures(view["measures"]) if view["measures"] else "",
-        _part("Timeline:", map(_latest, timeline), ""),
+        _part("Timeline:", _latest(timeline), ""),
         f"`safetyd decisions --agent {plain(row['agent'])} --events` has all of it.",
     )
     return "\n\n".join(filter(None, parts))
@@ -93,8 +96,14 @@ def _session(row: View) -> str:
     return f"  {plain(row['session']) or 'without a name'}: {told}"
 
 
-def _latest(row: View) -> str:
-    return f"  {decision_line(row)}"
+def _latest(timeline: Sequence[View]) -> Iterator[str]:
+    """Yield the newest lines; rows that say the same are one line with their number."""
+    alike: dict[tuple[object, ...], list[View]] = {}
+    for row in timeline:
+        alike.setdefault(tuple(row.get(name) for name in _SAME), []).append(row)
+    for newest, *others in islice(alike.values(), LINES):
+        times = f" ({len(others) + 1} times since {when(others[-1]['at'])})" if others else ""
+        yield f"  {decision_line(newest)}{times}"
 
 
 def _part(title: str, lines: Iterator[str], otherwise: str) -> str:

@@ -168,13 +168,16 @@ class DiskSpace:
             await self.look()
             await anyio.sleep(LOOK_S)
 
-    async def look(self) -> DiskUse:
-        """Return how things are now; of a disk that cannot be looked at, how they were."""
+    async def look(self, *, measure: bool = False) -> DiskUse:
+        """Return how things are now; of a disk that cannot be looked at, how they were.
+
+        What of it is safetyd's is measured now and then, or now if `measure` says so.
+        """
         self._sample()
         with suppress(OSError):
             found = await anyio.to_thread.run_sync(room, self._data_dir)
             self.use = self._seen(found, self.use.level)
-            if self._is_due():
+            if measure or self._is_due():
                 self._measured_at = self._now()
                 self._parts = await anyio.to_thread.run_sync(measured, self._data_dir)
                 self.use = msgspec.structs.replace(self.use, parts=self._parts)

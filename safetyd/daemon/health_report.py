@@ -94,7 +94,7 @@ class HealthReport:
     async def _stored(self) -> Stored:
         async with self._looking:
             if self._looked_at is None or uptime() - self._looked_at >= FRESH_S:
-                await self._disk.look()
+                await self._disk.look(measure=True)
                 with suppress(OSError):  # what it was a second ago is better than nothing
                     self._seen = await anyio.to_thread.run_sync(stored_in, self._of.data_dir)
                 self._looked_at = uptime()

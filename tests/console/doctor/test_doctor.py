@@ -15,6 +15,7 @@ from safetyd.journal.audit import Audit
 from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import here, told
 from tests.console.render.test_status_page import answer, requests
+from tests.journeys.agents import until
 from tests.journeys.people import query
 from tests.story import at
 
@@ -368,3 +369,18 @@ def test_a_history_that_cannot_be_kept_is_wrong(daemon, tmp_path):
 
     assert said.returncode == 1
     assert f"wrong  history        shop: {tmp_path}/gone does not exist" in (said.stdout)
+
+    assert f"wrong  history        projects.shop.history: {tmp_path}/gone does not exist" in (
+        said.stdout
+    )
+
+
+def test_the_size_of_the_data_directory_is_measured_now(daemon):
+    told(daemon, "doctor")
+    (daemon.data_dir / "transcripts").mkdir(exist_ok=True)
+    (daemon.data_dir / "transcripts" / "large").write_bytes(b"x" * 64 * 1024 * 1024)
+
+    def says() -> str:
+        return " ".join(told(daemon, "doctor").stdout.split())
+
+    until(lambda: "transcripts 64.0 MiB" in says())

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from safetyd.core.approvals import request_index
 from safetyd.core.approvals.assurance import approvable
 from safetyd.core.approvals.request import ApprovalsConfig, KeptChange
 from safetyd.core.events.daemon_events import SafetyEvent
@@ -695,3 +696,14 @@ def test_a_denial_that_was_lifted_or_is_unknown_is_not_lifted_again() -> None:
         queue.happens(DenialLifted(at=at(2), t=2.0, request_id=known, agent="code", by="alice"))
 
     assert queue.asks(3, "p2").status == "pending"
+
+
+def test_a_denial_that_made_room_for_others_is_asked_about_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(request_index, "MAX_CLOSED", 1)
+    queue = QueueStory()
+    denied(queue)
+    denied(queue, 2, id="p2", text="git push origin other")
+
+    assert queue.asks(4, "p3").status == "pending"

@@ -15,7 +15,7 @@ from safetyd.core.events.guard_events import (
     Unpaused,
 )
 from safetyd.core.events.notification_events import Due, LinkRevoked, NotTold, Told, Unparked
-from safetyd.core.events.request_events import Cancelled, Claimed, Deferred, Granted
+from safetyd.core.events.request_events import Cancelled, Claimed, Deferred, DenialLifted, Granted
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical
 from safetyd.core.guards.rules import CustomRule, RulesConfig, When
@@ -242,6 +242,9 @@ def test_what_a_channel_says_of_messages_that_would_not_be_is_left_out():
 def test_what_people_did_with_a_request_that_would_not_be_is_left_out():
     story = RecordedStory(ASKS)
     story.happen(Cancelled, request_id=story.ask("create_file", "a"), by="a", via="cli")
+    denied = story.ask("create_file", "d")
+    story.answer(denied, "denied")
+    story.happen(DenialLifted, request_id=denied, agent="code", by="a")
     deferred = story.ask("create_file", "b")
     story.happen(Deferred, request_id=deferred, by="a", until=story.now.at)
     claimed = story.ask("create_file", "c", id="c")
@@ -252,6 +255,19 @@ def test_what_people_did_with_a_request_that_would_not_be_is_left_out():
 
     assert report.questions.would == 0
     assert not engine.approvals.answered()
+
+
+def test_a_denial_that_was_lifted_is_lifted_again():
+    story = RecordedStory(ASKS)
+    denied = story.ask("create_file", "d")
+    story.answer(denied, "denied")
+    story.happen(DenialLifted, request_id=denied, agent="code", by="a")
+    story.ask("create_file", "d")
+
+    report, engine = simulated(story, ASKS)
+
+    assert report.questions.would == 2
+    assert engine.approvals.pending_count() == 1
 
 
 def test_an_answer_that_would_have_come_too_late_is_not_taken():

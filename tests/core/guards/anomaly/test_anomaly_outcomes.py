@@ -108,6 +108,14 @@ def test_more_than_five_dollars_in_an_hour_are_much() -> None:
     assert watch.guard.gauges("code", 3100).cost_per_hour_usd == 5.2
 
 
+def test_the_price_of_a_purchase_is_no_api_cost() -> None:
+    watch = AnomalyRig(NO_OUTLIERS)
+
+    assert watch.works(0, type="purchase", cost_usd=549.0) == []
+    assert watch.works(1, type="purchase", cost_usd=549.0, priced_nano=1_000_000_000) == []
+    assert watch.guard.gauges("code", 2).cost_per_hour_usd == 1.0
+
+
 def test_price_of_the_tokens_counts_where_it_is_larger() -> None:
     watch = AnomalyRig()
     watch.works(0, cost_usd=1.0, priced_nano=2_000_000_000)

@@ -5,6 +5,7 @@ from typing import Final, Protocol
 
 from safetyd.core.shell import places
 from safetyd.core.shell.calls import Call
+from safetyd.core.shell.code.secret_names import clear_key
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Finding, Touch
 from safetyd.core.shell.scope import Command, Scope, Trace
 from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, PROJECT, Flow, Word, least_trusted
@@ -89,6 +90,12 @@ class Invocation:
                 said=said,
             )
         )
+
+    def find_keys(self) -> None:
+        """Say that a key or a password stands in clear text."""
+        if clear_key(self.call.name, self.call.words):
+            why = "has a key or a password in clear text, which others may read"
+            self.found(Effect.SECRETS, why, remedy="with the key in a variable or a file")
 
     def reads(self, *words: Word) -> None:
         """Say that files are read; whether they are secret is not decided here."""

@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from safetyd.core.shell import places, rows, shape
 from safetyd.core.shell.calls import Call, command_of, own_call
-from safetyd.core.shell.code.secret_names import clear_key, shows_names_only
+from safetyd.core.shell.code.secret_names import shows_names_only
 from safetyd.core.shell.invocation import Invocation, followed, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
@@ -34,7 +34,6 @@ _COUNTING: Final = frozenset(
     }
 )
 _PARTS: Final = re.compile(r"[\s=:,]|-[BILF](?=[/~])")
-_IN_CLEAR: Final = "has a key or a password in clear text, which others may read"
 _NO_PROGRAM: Final = Program("", Row())
 _OF_FUNCTIONS: Final = tuple("123456789")
 
@@ -251,8 +250,7 @@ class Commands:
         call = Call(program, name, command.words[1:], command.stdin)
         inv = Invocation(call, command, scope, self._trace, self)
         row = program.row
-        if clear_key(name, command.words[1:]):
-            inv.found(Effect.SECRETS, _IN_CLEAR, remedy="with the key in a variable or a file")
+        inv.find_keys()
         if call.asks_help:
             inv.found(Effect.READ, "tells about itself")
         elif row.reader:

@@ -303,8 +303,7 @@ class Statements:
     ) -> Flow:
         piped = node.type == "pipeline"
         named = [c for c in node.children if c.is_named and c.type not in SILENT]
-        parts = [] if piped else syntax.operands(node)
-        if parts and all(operator != "||" for operator, _ in parts):
+        if not piped and "||" not in dict(parts := syntax.operands(node)):
             named = [part for _, part in parts]
         flow, printed = stdin, list[Flow]()
         for child in named:

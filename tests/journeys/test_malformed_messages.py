@@ -342,3 +342,14 @@ def test_longest_reasons_do_no_harm(daemon: RunningDaemon) -> None:
         assert all(peer.heard(sid).fields["ok"] for _ in range(10))
         assert_next_is_answered(door, peer)
         assert_next_is_answered(way(daemon, "query", stack), peer)
+
+
+@pytest.mark.parametrize("part", ["a=(日", "f()日", "[[ 日", "<<日 "])
+def test_no_command_ends_the_daemon(agents_door: Door, part: str) -> None:
+    peer = agents_door.connect()
+
+    command = {"type": "run_shell", "text": part * 600}
+    answer = peer.ask(agents_door.subject.decode(), msgspec.json.encode(command))
+
+    assert answer.fields["decision"] == "require_confirmation"
+    assert_next_is_answered(agents_door, peer)

@@ -129,6 +129,11 @@ class BranchWork:
         tree = self.indexed.tree()
         before = f"{head}^{{tree}}" if head else self.git.line("mktree")
         changes = tree_changes(self.git, before, tree)
+        late = [change for change in changes if select is not None and not select(change.path)]
+        if late:  # changed between the selection and the reading
+            self.indexed.put_back(late)
+            tree = self.indexed.tree()
+            changes = [change for change in changes if change not in late]
         left_out = self.indexed.left_out
         if not changes and is_noted(self.git, head, order, left_out):
             return None

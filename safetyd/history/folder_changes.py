@@ -104,6 +104,17 @@ class IndexedFolder:
     def forget(self, paths: Sequence[bytes]) -> None:
         self._index("--force-remove", paths)
 
+    def put_back(self, changes: Sequence[Change]) -> None:
+        """Let the index hold what it held before these changes."""
+        none = Entry("0", "0" * 40)
+        lines = (
+            f"{entry.mode} {entry.object}\t".encode() + change.path
+            for change in changes
+            for entry in (change.old or none,)
+        )
+        listed = b"\0".join(lines) + b"\0"
+        self.git.read("update-index", "-z", "--index-info", stdin=listed)
+
     def _within_limits(self, changes: FolderChanges) -> FolderChanges:
         self.left_out = []
         if not changes:

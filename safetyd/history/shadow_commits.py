@@ -118,6 +118,11 @@ class ShadowWork:
             self.indexed.forget(inner)
             tree = self.indexed.tree()
             changes = [change for change in changes if change.path not in inner]
+        late = [change for change in changes if select is not None and not select(change.path)]
+        if late:  # changed between the selection and the reading
+            self.indexed.put_back(late)
+            tree = self.indexed.tree()
+            changes = [change for change in changes if change not in late]
         left_out = self.indexed.left_out
         if not changes and is_noted(self.git, newest, order, left_out):
             return None

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from safetyd.clock import file_time_ns
 from safetyd.history.project_history import HistoryError, ProjectHistory
 from tests.history.project_folder import USER, ProjectFolder, files
 
@@ -416,3 +417,27 @@ def test_a_project_that_cannot_be_read_is_a_problem(closed: ProjectFolder) -> No
         closed.root.chmod(0o700)
 
     assert problem.endswith("cannot be read by safetyd's user")
+
+
+def test_what_an_agent_writes_while_a_humans_changes_are_read_is_left_to_the_agent(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("cart.py", "notes"):
+        project.write(name, "one\n")
+    first = project.commit()
+    cart = project.write("cart.py", "of a human\n")
+    project.write("notes", "of a human\n")
+    project.write("new", "of a human\n")
+    while file_time_ns() <= cart.stat().st_ctime_ns:
+        pass
+    monkeypatch.setenv(
+        "PATH", project.before_git("update-index", f": > {cart}", f": > {project.root / 'new'}")
+    )
+
+    made = project.history.commit(project.order(why="before"), file_time_ns())
+
+    assert made is not None
+    kept = {path: project.content(made.commit, path) for path in project.kept(made.commit)}
+    assert kept == {"cart.py": "one", "notes": "of a human"}
+    assert project.commit().files == 2, "the agent's"
+    assert first

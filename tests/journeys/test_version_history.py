@@ -222,8 +222,10 @@ def test_only_operators_roll_back(shop: Shop) -> None:
 
 def test_agents_hear_of_a_rollback_whether_they_have_a_key_or_not(shop: Shop) -> None:
     project, daemon = shop.project("held"), shop.daemon
+    project.writes("k0", "right\n")
+    until(lambda: [row["id"] for row in project.commits()][:1] == ["k0"])
+    first = project.commits()[0]["commit"]
     project.writes("k1", "left\n")
-    first = project.commits(1)[-1]["commit"]
     keyed = daemon.data_dir / "keys/agents/keyed.nk"
     with (
         Peer(daemon.endpoint.bus, keyed, "_INBOX.agent.keyed") as one,

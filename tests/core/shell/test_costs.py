@@ -25,6 +25,7 @@ PARTS: Final = {
     "variables": ("$X", ""),
     "quotes": ("'a'\"b\"", ""),
     "braces": ("{a,b}{c,d} ", ""),
+    "open pipes": ("a|", ""),
     "tangled arrows": ("<", ""),
     "tangled arrays": ("a=(", ""),
     "tangled functions": ("f()", ""),

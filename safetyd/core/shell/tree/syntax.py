@@ -111,7 +111,8 @@ def _check_effort(text: bytes) -> None:
         window[:] = text[at:end] if reads <= most else b""
         return window
 
-    tangled = text.count(b"${") > _MOST_OPENED or text.count(b"<<") > _MOST_OPENED
+    # Recovering from an error takes the square of the number of these, and no more reads.
+    tangled = any(text.count(opened) > _MOST_OPENED for opened in (b"${", b"<<", b"|"))
     if not tangled:
         _parsing.parser.parse(chunk)
     if tangled or reads > most:

@@ -370,10 +370,6 @@ def test_a_history_that_cannot_be_kept_is_wrong(daemon, tmp_path):
     assert said.returncode == 1
     assert f"wrong  history        shop: {tmp_path}/gone does not exist" in (said.stdout)
 
-    assert f"wrong  history        projects.shop.history: {tmp_path}/gone does not exist" in (
-        said.stdout
-    )
-
 
 def test_the_size_of_the_data_directory_is_measured_now(daemon):
     told(daemon, "doctor")

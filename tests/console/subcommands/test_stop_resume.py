@@ -41,7 +41,8 @@ def shared(shared_daemon: RunningDaemon) -> Iterator[RunningDaemon]:
         path.rmdir()
     told(shared_daemon, "resume", "--yes")
     for stop in stops(shared_daemon):
-        told(shared_daemon, "resume", "--agent", stop["agent"])
+        if stop["agent"] is not None:
+            told(shared_daemon, "resume", "--agent", stop["agent"])
 
 
 @pytest.fixture

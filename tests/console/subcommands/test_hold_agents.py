@@ -263,7 +263,14 @@ def test_a_reset_says_all_that_it_forgets(daemon):
 
 
 def budget(**fields: object) -> dict[str, object]:
-    row = {"scope": "day", "id": "2026-03-01", "agent": None, "spent": 1.5, "reserved": 0.25}
+    row = {
+        "scope": "day",
+        "id": "2026-03-01",
+        "agent": None,
+        "spent": 1.5,
+        "reserved": 0.25,
+        "pending": 8.0,
+    }
     return {**row, "limit": 50.0, "raised": 0.0, **fields}
 
 
@@ -275,9 +282,9 @@ def test_budgets_are_dollars_and_no_limit_is_none():
     }
 
     assert render_guards.budgets(view).splitlines() == [
-        "BUDGET  NAME        AGENT  SPENT  SET ASIDE  LIMIT",
-        "day     2026-03-01  -      $1.50  $0.25      $50.00",
-        "agent   code        code   $1.50  $0.25      none",
+        "BUDGET  NAME        AGENT  SPENT  RESERVED  PENDING  LIMIT",
+        "day     2026-03-01  -      $1.50  $0.25     $8.00    $50.00",
+        "agent   code        code   $1.50  $0.25     $8.00    none",
         "",
         "AGENT  SESSION  MODEL  SPENT",
         "code   -        m      $0.0015",

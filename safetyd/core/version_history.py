@@ -134,7 +134,7 @@ class VersionHistory(Actor):
         Other actions under way there may have, and so may one whose commit is not made yet.
         """
         change = self._state.under_way.get(agent, {}).get(id_)
-        if change is None or any(due.project == change.project for due in self.due):
+        if change is None or self.is_due(change.project):
             return None
         others = (
             one
@@ -143,6 +143,15 @@ class VersionHistory(Actor):
             if (whose, name) != (agent, id_)
         )
         return None if any(one.project == change.project for one in others) else change
+
+    def behind(self, agent: str, id_: str) -> Change | None:
+        """Return an action under way if a commit of its project is not made yet."""
+        change = self._state.under_way.get(agent, {}).get(id_)
+        return change if change is not None and self.is_due(change.project) else None
+
+    def is_due(self, project: str) -> bool:
+        """Return whether a commit of a project is not made yet."""
+        return any(due.project == project for due in self.due)
 
     def agents(self, project: str) -> tuple[str, ...]:
         """Return who works or worked in a project, or in one whose folder it shares."""

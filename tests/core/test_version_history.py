@@ -337,6 +337,7 @@ def test_an_action_begins_alone_if_nobody_else_can_have_changed_its_folder() -> 
     assert history.alone("code", "p1") is None, "the other one may have begun"
     (failed,) = due(play(shop, outcome(3, "p1", ok=False)))
     assert history.alone("code", "p2") is None, "what the other one did is not committed yet"
+    assert history.behind("code", "p2") is not None
     play(shop, committed(4, failed))
     alone = history.alone("code", "p2")
     assert alone is not None

@@ -16,7 +16,7 @@ from tests.journeys.people import Listener, query
 
 pytestmark = pytest.mark.journey
 
-NAMES: Final = ("edited", "created", "shell", "undone", "robot", "newest", "planted")
+NAMES: Final = ("edited", "created", "shell", "undone", "robot", "newest", "planted", "quick")
 
 
 class Work:
@@ -79,6 +79,18 @@ def test_undoing_an_edit_brings_back_what_a_human_had_written(work: Work) -> Non
     assert authors[:4] == [("rollback", ""), ("agent", "e2"), ("human", ""), ("agent", "e1")]
     (found,) = [one for one in work.recorded("committed", "edited") if one["why"] == "before"]
     assert (found["id"], found["commit"]) == ("e2", project.rows()[2]["commit"])
+
+
+def test_edits_that_follow_each_other_at_once_are_all_in_the_history(work: Work) -> None:
+    project = work.project("quick")
+
+    for number in range(4):
+        project.writes(f"q{number}", f"version {number}\n")
+
+    rows = project.commits(4)
+    assert [row["id"] for row in rows] == ["q3", "q2", "q1", "q0"]
+    work.rollback(rows[2]["commit"], "--soft")
+    assert project.file.read_text() == "version 1\n"
 
 
 def test_a_file_that_a_human_created_is_deleted_in_words_too_and_can_be_had_again(

@@ -62,6 +62,12 @@ class FileHistory:
     def alone(self, agent: str, id_: str) -> Change | None:
         return self._engine.records.version_history.alone(agent, id_)
 
+    def behind(self, agent: str, id_: str) -> Change | None:
+        return self._engine.records.version_history.behind(agent, id_)
+
+    def is_due(self, project: str) -> bool:
+        return self._engine.records.version_history.is_due(project)
+
     def now(self) -> datetime:
         return self._clock.now().at
 

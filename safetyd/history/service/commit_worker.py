@@ -43,6 +43,14 @@ class Actions(Protocol):
         """Return an action under way if no other one can have changed its project's folder."""
         ...
 
+    def behind(self, agent: str, id_: str) -> Change | None:
+        """Return an action under way if a commit of its project is not made yet."""
+        ...
+
+    def is_due(self, project: str) -> bool:
+        """Return whether a commit of a project is not made yet."""
+        ...
+
     def now(self) -> datetime: ...
 
 
@@ -81,6 +89,7 @@ class CommitWorker:
         self._seen = 0  # the number of the last event
         self._kept: dict[str, KeptUntil] = {}  # by project
         self._looked: dict[int, None] = {}  # decisions before whose action was looked, oldest first
+        self._one_made = anyio.Event()  # replaced with each commit that is over
         self._tasks: anyio.abc.TaskGroup | None = None
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -104,7 +113,8 @@ class CommitWorker:
         """Let an action begin once the commit before it is made, has failed, or takes too long.
 
         Before an action for good that commit is due. Before others what a human changed meanwhile
-        is looked for beside them; an action that names a file which changed waits for that.
+        is looked for beside them. An action that names a file which changed since the last commit
+        waits until that version is committed, whoever made it.
         """
         if self._tasks is None:
             act()
@@ -117,7 +127,14 @@ class CommitWorker:
         if due is not None:
             self._waiting[agent, id_] = waiting = [act]
             self._tasks.start_soon(self._wait, due, waiting)
-        elif (change := self._begins_alone(agent, id_)) is not None:
+        elif (change := self._first_look(self._actions.behind(agent, id_))) is not None:
+            if change.paths:
+                about = _about(change, agent, id_, self._actions.now())
+                self._waiting[agent, id_] = [act]
+                self._tasks.start_soon(self._wait_behind, about, change.paths)
+            else:
+                act()
+        elif (change := self._first_look(self._actions.alone(agent, id_))) is not None:
             about = _about(change, agent, id_, self._actions.now())
             if change.paths:
                 self._waiting[agent, id_] = [act]
@@ -127,9 +144,8 @@ class CommitWorker:
         else:
             act()
 
-    def _begins_alone(self, agent: str, id_: str) -> Change | None:
+    def _first_look(self, change: Change | None) -> Change | None:
         """Return an action before which to look: not one that may have begun already."""
-        change = self._actions.alone(agent, id_)
         if change is None or change.decision in self._looked:
             return None
         self._looked[change.decision] = None
@@ -180,6 +196,21 @@ class CommitWorker:
                 self._put(partial(_committed, about, made, ""))
         self._go_on(key)
 
+    async def _wait_behind(self, about: CommitDue, paths: tuple[str, ...]) -> None:
+        """Let an action begin once the commits that are due have what it would overwrite."""
+        deadline_s = self._histories.deadline_s(about.project)
+        try:
+            history = self._histories.find(about.project)
+            if await self._may_lose(history, paths, about.project):
+                with anyio.move_on_after(deadline_s) as patience:
+                    while self._actions.is_due(about.project):
+                        await self._one_made.wait()
+                if patience.cancelled_caught:
+                    self._too_late(about, deadline_s)
+        except HistoryError as exc:
+            log.warning("project %s: %s begins without a look: %s", about.project, about.id, exc)
+        self._go_on((about.agent, about.id))
+
     async def _may_lose(self, history: ProjectHistory, paths: tuple[str, ...], name: str) -> bool:
         """Ask the disk, which may hang, whether a file holds what no commit has."""
         with anyio.move_on_after(self._histories.deadline_s(name)):
@@ -207,6 +238,8 @@ class CommitWorker:
 
     def _over(self, event: Committed | CommitFailed) -> None:
         """Let those go on that waited for a commit which is written down, or cannot be made."""
+        self._one_made.set()
+        self._one_made = anyio.Event()
         key = (event.agent or "", event.id)
         due = self._before.get(key)
         if due is not None and due.seq == event.due:
@@ -216,13 +249,15 @@ class CommitWorker:
     async def _wait(self, due: CommitDue, waiting: list[Act]) -> None:
         key, deadline_s = (due.agent, due.id), self._histories.deadline_s(due.project)
         await anyio.sleep(deadline_s)
-        if self._waiting.get(key) is not waiting:
-            return
+        if self._waiting.get(key) is waiting:
+            self._too_late(due, deadline_s)
+            self._go_on(key)
+
+    def _too_late(self, due: CommitDue, deadline_s: float) -> None:
         error = f"it takes longer than {deadline_s:g} s, and the action begins before it"
         log.warning("project %s: the commit before %s: %s", due.project, due.id, error)
         # The commit itself goes on: it is still due.
         self._put(partial(_failed, due, error, 0))
-        self._go_on(key)
 
     def _go_on(self, key: tuple[str, str]) -> None:
         for act in self._waiting.pop(key, ()):

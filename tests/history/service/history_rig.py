@@ -70,6 +70,12 @@ class HistoryRig:
     def alone(self, agent: str, id_: str) -> Change | None:
         return self.engine.records.version_history.alone(agent, id_)
 
+    def behind(self, agent: str, id_: str) -> Change | None:
+        return self.engine.records.version_history.behind(agent, id_)
+
+    def is_due(self, project: str) -> bool:
+        return self.engine.records.version_history.is_due(project)
+
     def now(self) -> datetime:
         return self.clock.now().at
 

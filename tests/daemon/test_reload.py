@@ -306,9 +306,8 @@ def test_who_floods_is_shut_out_and_nothing_else_changes(rig: ReloadRig, tmp_pat
     rig.reload.take_on_keys("alice")
     before = (tmp_path / "nats" / "nats.conf").read_text()
     rig.settings.keyring.add("agents", "code")  # waits for a reload
-    rig.settings.question_limits.charge("wall", 1000.0)
     for _ in range(10 * int(question_limits.BOUNDS.flood)):  # some are forgiven meanwhile
-        rig.settings.question_limits.admit("wall", 30)
+        rig.settings.question_limits.flood_gate.turned_away("wall", 30)
 
     assert rig.reload.shut_out() == []
 

@@ -152,7 +152,7 @@ def test_a_history_that_fails_is_shown_by_status_and_a_folder_that_became_a_link
     assert "All is well" not in status
     assert f"NOT COMMITTED: project shop: {project.root} is a link now" in status
     doctor = daemon.safetyd("doctor", "--config", str(daemon.config_path))
-    assert f"projects.shop.history: {project.root} is a link now" in doctor.stdout
+    assert f"shop: {project.root} is a link now" in doctor.stdout
 
     project.root.unlink()
     (tmp_path / "elsewhere").rename(project.root)

@@ -18,7 +18,7 @@ from tests.journeys.processes import freeze, server_pid, thaw
 
 LOOK = "/api/agent/safe-mode"
 EXIT = "/api/agent/safe-mode/exit"
-CURL = re.compile(r"```sh\n(?P<commands>[^`]*curl [^`]*)```")
+CURL = re.compile(r"```sh\n(?P<commands>[^`]*/safe-mode[^`]*)```")
 DOCS = ROOT / "docs"
 
 

@@ -183,7 +183,7 @@ async def test_words_of_an_agent_never_run_in_any_field_on_any_page(
     site: LinkSite, watched: Watched, words: str
 ) -> None:
     earlier = site.asks(id="p0", **hostile(words))
-    site.queue.answers(5, earlier, "denied", words=words, by="bob")
+    site.queue.answers(5, earlier, "denied", words=words, by="bob", once=True)
     fields = hostile(words) | {"session": f"{words} again"}
     ids = [site.asks(id="p1", **fields), site.asks(id="p2", agent="other", **fields)]
     token = site.tells(*ids)

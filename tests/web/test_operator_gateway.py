@@ -55,7 +55,7 @@ async def test_who_has_used_their_share_asks_later_and_commands_now(tmp_path: Pa
     async with room_site(tmp_path) as site:
         site.hurried = True
         site.limits.charge("alice", 2 * SAVED_S)
-        with pytest.raises(Unanswered, match=r"alice asks more .* try again in \d+\.\d s"):
+        with pytest.raises(Unanswered, match=r"Too many queries .* Try again in \d+\.\d s"):
             await site.gateway.ask("alice", "top_bar")
         others = await site.gateway.ask("bob", "top_bar")
         await site.gateway.control("alice", "stop", via="web")

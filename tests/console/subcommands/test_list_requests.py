@@ -11,6 +11,8 @@ from tests.conftest import RunningDaemon, StartDaemon
 from tests.console.console_rig import Said, at_a_terminal, told
 from tests.journeys.asking_agent import Asker
 
+DENIED = "denied; the same is denied for a day without asking"
+
 
 @pytest.fixture(scope="module")
 def daemon(start_module_daemon: StartDaemon) -> RunningDaemon:
@@ -81,7 +83,7 @@ def test_all_of_one_agent_is_denied_after_showing_how_much(daemon):
 
     assert (unsure.returncode, unsure.stdout) == (1, "3 requests of looper wait: 3 x push\n")
     assert "no terminal to ask at, and no --yes" in unsure.stderr
-    denied = [f"{request}: denied" for request in mine]
+    denied = [f"{request}: {DENIED}" for request in mine]
     assert (said.returncode, said.stdout.splitlines()[1:]) == (0, denied)
     assert told(daemon, "deny", "--agent", "looper").stdout == (
         "Nothing of looper waits for a person.\n"
@@ -148,7 +150,7 @@ def test_a_denial_ends_a_request_with_its_reason(daemon):
     said = told(daemon, "deny", request, "--reason", "not today")
 
     row = json.loads(told(daemon, "log", "--limit", "1", "--json").stdout)["history"][0]
-    assert (said.returncode, said.stdout) == (0, f"{request}: denied\n")
+    assert (said.returncode, said.stdout) == (0, f"{request}: {DENIED}\n")
     assert (row["request_id"], row["decision"], row["words"]) == (request, "denied", "not today")
 
 
@@ -224,7 +226,7 @@ def test_several_are_answered_at_once_and_one_failure_shows_in_the_exit_code(dae
     said = told(daemon, "deny", one, "req_nonesuch", two)
 
     assert said.returncode == 1
-    assert said.stdout == f"{one}: denied\n{two}: denied\n"
+    assert said.stdout == f"{one}: {DENIED}\n{two}: {DENIED}\n"
     assert said.stderr.startswith("req_nonesuch: no request has this id; `safetyd list`")
 
 

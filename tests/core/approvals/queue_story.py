@@ -38,7 +38,7 @@ class QueueStory:
         self.journal += caused
         return caused
 
-    def answers(
+    def answers(  # noqa: PLR0913 - what a person may say
         self,
         t: float,
         request_id: str | None,
@@ -47,6 +47,7 @@ class QueueStory:
         by: str = "alice",
         words: str = "",
         waits: bool = False,
+        once: bool = False,
     ) -> Decision | None:
         """Return what the first proposal is told in the end."""
         request = self.request(request_id)
@@ -62,6 +63,7 @@ class QueueStory:
                 via="cli",
                 words=words,
                 waits=waits,
+                once=once,
             )
         )
         return self.final(request.asked.id, request.agent)

@@ -125,7 +125,7 @@ async def test_what_is_not_there_is_not_found(site: QuestionSite, path: str) -> 
 async def test_who_asks_more_than_a_share_waits(site: QuestionSite) -> None:
     site.limits.charge(LOCAL_OPERATOR, SAVED_S + 0.1)
 
-    heard = await site.ask("/agents")
+    heard = await site.ask("/budgets")
 
     assert (heard.status, heard.content["code"]) == (429, "rate_limit")
     assert heard.content["retry_after_s"] > 1.0

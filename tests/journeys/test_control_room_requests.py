@@ -161,7 +161,7 @@ async def test_grant_is_previewed_and_covers_what_comes(
 ) -> None:
     command: dict[str, object] = {"type": "run_shell", "text": "git push origin nightly"}
     earlier = agent.asks(**command)
-    review(daemon, "deny", earlier)
+    review(daemon, "deny", earlier, once=True)
     request_id = agent.asks(**command)
 
     async with room.visit(f"/requests/{request_id}") as page:

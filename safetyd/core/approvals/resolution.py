@@ -8,6 +8,7 @@ from safetyd.core.action_types import Kind
 from safetyd.core.approvals.grants import Grants, Look
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import (
+    Answer,
     ApprovalsConfig,
     Request,
     deadline_of,
@@ -101,8 +102,8 @@ class RequestResolution:
         if known is not None:
             return Involved(verdicts, _joining(known, proposed, self._deadline(proposed)))
         denied = self._approvals.denied(proposed, action)
-        if denied is not None:
-            return Involved((*verdicts, _denial(denied)))
+        if denied is not None and denied.answer is not None:
+            return Involved((*verdicts, _denial(denied.id, denied.answer)))
         return self._ask(proposed, kind, verdicts, request_id(proposed.agent, proposed.id, seq))
 
     def _ask(
@@ -189,19 +190,16 @@ def unlifted(verdicts: Sequence[Verdict], approval: Request) -> tuple[Verdict, .
     )
 
 
-def _denial(denied: Request) -> Verdict:
+def _denial(request_id: str, answer: Answer) -> Verdict:
     """Return what a person said of the same action before."""
-    answer = denied.answer
-    if answer is None:
-        raise AssertionError("only what was answered can be denied")
     words = f": {answer.words}" if answer.words else ""
     return Verdict(
         "approvals",
         BLOCK,
         "approvals.denied",
-        f"{answer.by} denied the same at {answer.at:%H:%M}Z ({denied.id}){words}",
+        f"{answer.by} denied the same at {answer.at:%H:%M}Z ({request_id}){words}",
         cause="human_denied",
-        remedy=f"once an operator approves it again, after `safetyd deny {denied.id} --once`",
+        remedy=f"once an operator approves it again, after `safetyd deny {request_id} --once`",
     )
 
 

@@ -13,6 +13,7 @@ import anyio.abc
 import msgspec
 
 from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
+from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.subjects import Subjects
 from safetyd.core.policy import Policy
 from safetyd.history.service.histories import Histories
@@ -52,7 +53,7 @@ class QuestionSite:
         self.audit = Audit(directory / "audit", 1024 * 1024)
         self.audit.open()
         self.engine, self.mailbox, self.clock = rig.wired.engine, rig.wired.mailbox, rig.wired.clock
-        self.limits = rig.settings.question_limits
+        self.limits = QuestionLimits()
         self.problem = ""
         self.displaced = False
         stop = EmergencyStop(

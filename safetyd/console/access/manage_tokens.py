@@ -30,8 +30,8 @@ def add_token(location: Location, name: str) -> None:
     click.echo(f"\nAn agent that already runs as {name} without a key or token is cut off.")
     click.echo("\nIn the agent's shell:\n")
     click.echo("  export SAFETYD_TOKEN=...   # the token")
-    click.echo('  curl -s -H "Authorization: Bearer $SAFETYD_TOKEN" \\')
-    click.echo(f"    {found.web if found else _ADDRESS}/api/v1/propose/{name} \\")
+    click.echo("  printf 'Authorization: Bearer %s\\n' \"$SAFETYD_TOKEN\" | \\")
+    click.echo(f"    curl -s -H @- {found.web if found else _ADDRESS}/api/v1/propose/{name} \\")
     click.echo('    -d \'{"type": "read_file", "paths": ["README.md"]}\'')
 
 

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from safetyd.console.failure import BLOCKED, NEEDS_PERSON, Failure, WrongUsage
-from safetyd.console.locations import data_dir
+from safetyd.console.locations import config_file, data_dir
 from safetyd.console.options import config_option, data_dir_option, json_option
 from safetyd.console.render import program_table, shell_reading
 from safetyd.console.shell.command_trial import CommandTrial, Place
@@ -54,6 +54,7 @@ def shell(  # noqa: PLR0913 - the options of a command
     COMMAND may also stand on standard input. It is only read, and never run. In a project it is
     judged as one of the agents that the project lists.
     """
+    config_path = config_file(config_path, data_dir(directory))
     config = _config(config_path, profile)
     if table:
         return _tell_table(shipped().with_rows(config.shell.programs), command, as_json=as_json)

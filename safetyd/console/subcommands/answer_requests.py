@@ -24,7 +24,7 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 
 # What ends it, by what holds an approved action back.
 _REMEDIES: Final[Mapping[str, str]] = {
-    "stopped": "a stop holds: `safetyd resume` ends it",
+    "stopped": "a stop is in force: see `safetyd status`, which says how to end it",
     "paused": "the agent is paused: `safetyd unpause AGENT` ends it",
     "safe_mode": "safe mode holds: `safetyd safe-mode exit` ends it",
     "breaker_open": "its breaker is open: `safetyd breakers` says for how long",

@@ -243,7 +243,7 @@ def _for_programs() -> bool:
 @click.command()
 @click.option("--agent", metavar="A", help="Let this agent go on; files are left alone.")
 @says_why
-@click.option("--all-except", metavar="A", help="Let everyone but this agent go on.")
+@click.option("--all-except", metavar="A", multiple=True, help="Resume everyone but this agent.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and delete stop files that others wrote.")
 @json_option
 @reaches_daemon
@@ -251,7 +251,7 @@ def resume(
     location: Location,
     reason: str,
     agent: str | None,
-    all_except: str | None,
+    all_except: tuple[str, ...],
     *,
     yes: bool,
     as_json: bool,
@@ -261,13 +261,16 @@ def resume(
     At a terminal it asks for a reason if you give none, as the control room does. Stop files that
     `safetyd stop` wrote are deleted; those of others after you have seen them.
     """
-    if agent is not None and all_except is not None:
+    if agent is not None and all_except:
         raise WrongUsage("give --agent or --all-except, not both")
+    if len(all_except) > 1:
+        hold = "hold the others with `safetyd pause NAME` first"
+        raise WrongUsage(f"--all-except takes one agent; {hold}")
     if not (reason or yes) and sys.stdin.isatty():
         reason = click.prompt("Why it is safe now", err=as_json)
     try:
         if agent is None:
-            left, holds = anyio.run(_resume, location, reason, yes, all_except)
+            left, holds = anyio.run(_resume, location, reason, yes, next(iter(all_except), None))
             code = BLOCKED if holds else 0
         else:
             left = anyio.run(_resume_agent, location, reason, agent)
@@ -286,15 +289,14 @@ async def _resume(
     all_except: str | None,
 ) -> tuple[list[Reply], bool]:
     async with connected(location) as operator:
+        if all_except is not None:
+            _check_known(all_except, await everybody(operator.query))
         before = await operator.query("status")
         found = [path for path in map(Path, before["stop_files"]) if stop_file.is_there(path)]
         chosen = [path for path in found if _may_go(path, yes=yes)]
         await operator.control("resume", reason=reason, all_except=all_except)
         gone = [path for path in chosen if _deleted(path)]
         left = await _left(operator, gone, set(found) - set(gone))
-        rows = await everybody(operator.query) if all_except is not None else []
-    if all_except is not None and (stranger := unheard(all_except, rows)):
-        _say(stranger)
     held = found or any(stop["agent"] is None for stop in before["stop"]["stops"])
     holds = len(gone) < len(found) or any(stop["agent"] is None for stop in left)
     if not holds and all_except is not None:
@@ -303,6 +305,12 @@ async def _resume(
         _say("Work may go on." if held else _nothing(left))
     _still(left)
     return left, holds
+
+
+def _check_known(agent: str, rows: Sequence[View]) -> None:
+    """Refuse a name that nobody has: a typing error would resume the agent that was meant."""
+    if stranger := unheard(agent, rows):
+        raise Failure(f"{stranger} Nothing was resumed.", "not_found")
 
 
 async def _resume_agent(location: Location, reason: str, agent: str) -> list[Reply]:

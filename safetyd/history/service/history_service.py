@@ -234,9 +234,11 @@ class HistoryService:
             found.append((name, history))
         if len(found) == 1:
             return found[0]
-        names = ", ".join(name for name, _ in found or ((n, None) for n in self._histories.names))
-        why = "more than one project has" if found else "no project has"
-        raise CommandRefused("not_found", f"{why} a commit {commit}: name one of {names or 'none'}")
+        if not found:
+            raise CommandRefused("not_found", f"no project has a commit {commit}")
+        names = ", ".join(name for name, _ in found)
+        several = f"more than one project has a commit {commit}: name one of them"
+        raise CommandRefused("not_found", f"{several} with --project: {names}")
 
     async def _carry_out(self, plan: Plan[Told]) -> Told:
         """Return the answer to a command once what it made happen is durable."""

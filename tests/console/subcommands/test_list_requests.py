@@ -283,7 +283,7 @@ def test_what_is_approved_while_a_stop_holds_is_held_and_says_what_ends_it(start
     said = told(daemon, "approve", request)
 
     assert said.returncode == 0
-    assert "approved, but HELD: a stop holds: `safetyd resume` ends it" in said.stdout
+    assert "approved, but HELD: a stop is in force" in said.stdout
 
 
 def test_a_card_marks_the_agents_words_and_shows_what_would_hide(daemon):

@@ -510,8 +510,14 @@ def test_everyone_except_one_agent_is_resumed(daemon, listener):
         told(daemon, "stop", "--agent", "other")
         told(daemon, "stop", "fire")
 
+        mistyped = told(daemon, "resume", "--all-except", "roge", "--reason", "only rogue is odd")
+        twice = told(daemon, "resume", "--all-except", "rogue", "--all-except", "other", "--yes")
+        held = [stop["agent"] for stop in stops(daemon)]
         said = told(daemon, "resume", "--all-except", "rogue", "--reason", "only rogue is odd")
 
+        assert (mistyped.returncode, twice.returncode) == (1, 2)
+        assert "did you mean rogue? Nothing was resumed." in mistyped.stderr
+        assert None in held, "everything is still stopped"
         assert said.returncode == 0
         assert "Everyone except rogue may go on." in said.stdout
         assert [stop["agent"] for stop in stops(daemon)] == ["rogue"]

@@ -552,7 +552,7 @@ async def test_what_came_of_it_is_said_once(site: RoomSite, alice: Browser) -> N
     [
         (True, "mixed", "Not done: &#39;mixed&#39; is not one of soft, revert, hard."),
         (True, "hard", "Not done: to move the branch, type HARD."),
-        (True, "soft", "Not done: no project has a commit 4f2a91c0: name one of none."),
+        (True, "soft", "Not done: no project has a commit 4f2a91c0."),
         (False, "soft", "Not done: "),
     ],
 )

@@ -52,7 +52,7 @@ class Commands:
         self._checks = checks
         self._readers = readers
         self._trace = trace
-        self._statements = Statements(self.run, trace)
+        self._statements = Statements(self.run, trace, self.knows)
         self._traps: list[Trap] = []
         self._entered: set[int] = set()  # functions that were read, by the identity of their bodies
 

@@ -11,6 +11,7 @@ from tree_sitter import Node
 from safetyd.core.shell.places import INSIDE
 from safetyd.core.shell.scope import Command, Defined, Scope, Trace
 from safetyd.core.shell.tree import syntax
+from safetyd.core.shell.tree.arithmetic import as_commands
 from safetyd.core.shell.tree.assignments import Assigned, assignment
 from safetyd.core.shell.tree.redirections import opened
 from safetyd.core.shell.tree.syntax import REDIRECTS, SILENT, Unreadable
@@ -41,9 +42,8 @@ _ARITHMETIC: Final = frozenset({"((", "$(("})
 class Statements:
     """Reads texts; what a simple command does is told by `run`."""
 
-    def __init__(self, run: Run, trace: Trace) -> None:
-        self._run = run
-        self._trace = trace
+    def __init__(self, run: Run, trace: Trace, knows: Callable[[str], bool]) -> None:
+        self._run, self._trace, self._knows = run, trace, knows
         self._assigned = Assigned()
         self.defined: dict[int, Defined] = {}  # functions, by the identity of their bodies
 
@@ -184,6 +184,10 @@ class Statements:
     def _compound(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         if node.children and node.children[0].type in _ARITHMETIC:
             run_inside(node, self._values(scope))
+            if text := as_commands(node, scope.variables, self._knows):
+                start, end = node.start_byte, node.end_byte
+                with self._trace.within(text.encode("utf-8", "replace"), start, end, start + 2):
+                    self.read(text, scope.copy(), stdin)
             self._assigned.forget(node, scope)
             return NOTHING
         if not any(child.is_named for child in node.children):
@@ -254,11 +258,9 @@ class Statements:
     def _assignments_alone(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         nodes = [node] if node.type == "variable_assignment" else node.children
         syntax.check_apart(nodes)
-        given = [
-            assignment(n, self._values(scope)) for n in nodes if n.type == "variable_assignment"
-        ]
-        command = Command([], given, [], None, node.start_byte, node.end_byte)
-        return self._run(command, scope)
+        values = self._values(scope)
+        given = [assignment(n, values) for n in nodes if n.type == "variable_assignment"]
+        return self._run(Command([], given, [], None, node.start_byte, node.end_byte), scope)
 
     def _declaration(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:  # noqa: ARG002
         """Read `export A=b`, `declare -x`, `unset` and their kin."""
@@ -273,8 +275,7 @@ class Statements:
                 text = (child.text or b"").decode()
                 words.append(Word(text, child.start_byte, child.end_byte))
         self._trace.count()
-        command = Command(words, given, [], None, node.start_byte, node.end_byte)
-        return self._run(command, scope)
+        return self._run(Command(words, given, [], None, node.start_byte, node.end_byte), scope)
 
     def _redirected(self, node: Node, scope: Scope, stdin: Flow | None) -> Flow:
         inner = [c for c in node.children if c.type not in REDIRECTS and c.is_named]
@@ -313,9 +314,8 @@ class Statements:
             elif child.type == "command":
                 flow = self._command(child, redirects, inner, flow if piped else stdin)
             else:
-                given, made, words = opened(
-                    redirects, self._values(inner), flow if piped else stdin
-                )
+                flow = flow if piped else stdin
+                given, made, words = opened(redirects, self._values(inner), flow)
                 if words:
                     raise Unreadable("cannot be read: it has words where none belong")
                 flow = self._statement(child, inner, given)

@@ -90,7 +90,7 @@ def ours(text: str) -> list[str] | None:
         return Flow(None, COMMAND)
 
     scope = Scope(Project())
-    statements = Statements(run, trace)
+    statements = Statements(run, trace, lambda _: False)
     try:
         syntax.check(text)
         statements.read(text, scope)

@@ -361,6 +361,16 @@ HIDDEN: Final = (
     "( f() { rm -rf /; } )",
     "f() { g() { rm -rf /; }; }; f; g",
     "eval 'f() { rm -rf /; }'; f",
+    "x='$(rm -rf /home/u)'; : \"${x@P}\"",
+    'echo "${1@P}"',
+    'echo "${a[@]@P}"',
+    "[[ -n ${y:-${x@P}} ]]",
+    "cat <<E\n${x@P}\nE",
+    "((rm -rf /home/u))",
+    '(("rm" -rf /home/u))',
+    "if ((x && rm -rf /home/u)); then :; fi",
+    "X=rm; (($X -rf /home/u))",
+    "((reboot))",
 )
 
 HARMLESS: Final = (
@@ -414,6 +424,23 @@ CLOTHES: Final = (
 @pytest.mark.parametrize("text", HIDDEN)
 def test_a_hidden_command_does_not_pass(text):
     assert read(text, shipped(), PROJECT).stopping
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "((i++))",
+        "((count += 1))",
+        "(( x > 5 )) && echo many",
+        "(( n % 2 == 0 ))",
+        "(( $(date +%s) - start > 60 )) || echo early",
+        "(( $x - last > 5 ))",
+        "echo $((rm -rf))",
+        'echo "${x@Q}" me@Paris.example "${P}"',
+    ],
+)
+def test_arithmetic_and_other_expansions_pass(command):
+    assert read(command, shipped(), PROJECT).stopping == []
 
 
 @pytest.mark.parametrize("clothes", CLOTHES)

@@ -46,6 +46,7 @@ _ends_the_parser = re.compile(rb"\{[0-9]*(?:\.\.[0-9]*)?[\xc4-\xff]").search
 # A subscript with a substitution: arithmetic runs it, also where it stands in a variable.
 counts_by_running = re.compile(r"\w\[[^]]*(?:\$\(|`)").search
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
+_EXPANSIONS: Final = Query(_LANGUAGE, "(expansion) @expansion")
 _DOUBTFUL: Final = Query(_LANGUAGE, "(heredoc_redirect) @heredoc (comment) @comment")
 
 
@@ -87,6 +88,8 @@ def tree(text: bytes) -> Node:
         raise Unreadable("cannot be read: its quotes, brackets or operators do not fit together")
     if b"\\" in text:
         _check_escapes(root, text)
+    if b"@" in text and b"P" in text:
+        _check_prompts(root)
     if b"<<" in text or b"#" in text:
         found = QueryCursor(_DOUBTFUL).captures(root)
         for node in found.get("heredoc", ()):
@@ -94,6 +97,13 @@ def tree(text: bytes) -> Node:
         for node in found.get("comment", ()):
             _check_comment(node, text)
     return root
+
+
+def _check_prompts(root: Node) -> None:
+    """Refuse `${x@P}`, which runs the substitutions that stand in the value of a variable."""
+    for node in QueryCursor(_EXPANSIONS).captures(root).get("expansion", ()):
+        if (node.text or b"").endswith(b"@P}"):
+            raise Unreadable("cannot be read: it expands a variable as a prompt, which may run it")
 
 
 def _check_effort(text: bytes) -> None:

@@ -1,0 +1,39 @@
+"""Arithmetic at the place of a command, which some shells read as commands in brackets."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tree_sitter import Node
+
+from safetyd.core.shell.words import Flow
+
+_substitutions = re.compile(r"\$\([^()]*\)|`[^`]*`").sub
+_between_commands = re.compile(r"[;&|(){}!\n]+").split
+# A name of more than one letter, alone or before what looks like an option or a path.
+_command = re.compile(r"\s*(\S{2,})(?:\s*\Z|\s+[-/~*+%<>?.][^\s=<>*&|])").match
+_quotes = re.compile(r"""["'\\]""").sub
+_variable = re.compile(r"\$\{?(\w+)\}?").sub
+_PATHS: Final = ("/", "./", "../", "~")
+
+
+def as_commands(node: Node, variables: Mapping[str, Flow], knows: Callable[[str], bool]) -> str:
+    """Return what is inside `((...))`, if it may be commands; else nothing.
+
+    `((rm -rf x))` divides in bash. In dash it is a subshell in a subshell.
+    """
+    text = (node.text or b"").decode("utf-8", "replace")
+    if not text.startswith("((") or not text.endswith("))"):
+        return ""
+    inside = text[2:-2]
+    plain = _variable(lambda found: _value(found, variables), _substitutions("0", inside))
+    for part in _between_commands(_quotes("", plain)):
+        found = _command(part)
+        if found and (found[1].startswith(_PATHS) or knows(found[1])):
+            return inside
+    return ""
+
+
+def _value(found: re.Match[str], variables: Mapping[str, Flow]) -> str:
+    known = variables.get(found[1])
+    return "0" if known is None or known.text is None else known.text

@@ -22,6 +22,12 @@ _FLAGS: Final = frozenset(
     }
 )
 _NEGATED: Final = "--no-"
+# What takes an option back: `--no-dry-run`, `--skip-help`, `APT::Get::Simulate=false`.
+_TAKES_BACK: Final = re.compile(r"--(?:loose[-_])?(?:no|skip|disable)[-_]?([\w-]+)").match
+_REFUSES: Final = frozenset({"false", "no", "0", "off", "none", "null", "never", "without"})
+# Names of which one may be taken back by another.
+_SAME: Final = ("dry-run", "simulate", "just-print", "recon", "no-act", "n", "s", "help", "version")
+_SAYS_YES: Final = re.compile(r"-[a-zA-Z]*y|--assume-?yes|--setopt=assume(?:yes|no)").match
 _PLAIN_READERS: Final = frozenset({"", "family", "forge", "bucket", "query", "database_tool"})
 _HELP: Final = frozenset({"--help", "-h", "-help", "--version"})
 _HELPED_BY_WORD: Final = frozenset({"aws", "ip", "tc", "bridge", "gcloud"})
@@ -104,14 +110,40 @@ class Call:
             HOLE not in each and (free or (not equals if value is None else value.text in said))
             for each, value in found
         )
-        return certain and not self.may_be_value(option)
+        return certain and not self.may_be_value(option) and not self.taken_back(option)
+
+    def has_some(self, name: str) -> bool:
+        """Say whether an option is given for certain, with any value that does not refuse it."""
+        given = self.values(name) and not self.taken_back(name)
+        return bool(given) or self.has_surely(name)
+
+    def taken_back(self, option: str) -> bool:
+        """Say whether another word takes an option back, or may do so as it is not known."""
+        names = (option.lstrip("-"), *_SAME)
+        before = ""
+        for text in [word.text for word in self.words]:
+            if text == "--":
+                break
+            name, equals, value = text.lower().replace("_", "-").rpartition("=")
+            found = _TAKES_BACK(text.replace("_", "-"))
+            if (
+                (found and any(each.startswith(found[1]) for each in names))
+                or (equals and value in _REFUSES and name.endswith(names))
+                or (text in _REFUSES and _means(before, option))
+                or (option == "--assumeno" and _SAYS_YES(text))
+            ):
+                return True
+            before = text
+        return self.may_get_options
 
     def may_be_value(self, said: str) -> bool:
         """Say whether a word may be the value of an option before it that nobody knows."""
         known = self.program.valued
         for before, word in pairwise(self.words):
             name = before.text
-            if word.text.partition("=")[0] != said or not name.startswith("--"):
+            # Short options are mostly flags; help is rarely asked for behind one.
+            long = name.startswith("--") or (name[:1] == "-" and said in _HELP)
+            if word.text.partition("=")[0] != said or not long:
                 continue
             flag = name in _FLAGS or name.startswith(_NEGATED)
             if not (flag or "=" in name or name in known or self._lists(name)):
@@ -122,6 +154,14 @@ class Call:
         """Say whether a row names an option without a value."""
         uses = self.program.uses
         return any(option in (*u.options, *u.verb.with_, *u.verb.without) for u in uses)
+
+    @property
+    def may_get_options(self) -> bool:
+        """Say whether a word that is not known may be an option."""
+        texts = [word.text for word in self.words]
+        before = self.words[: texts.index("--")] if "--" in texts else self.words
+        given = {value for _, value in self.options if value is not None}
+        return any(_may_be_option(word) and word not in given for word in before)
 
     def values(self, *names: str) -> list[Word]:
         return [
@@ -164,6 +204,13 @@ def _means(given: str, name: str) -> bool:
     if HOLE in given:
         return given.startswith(HOLE) or name.startswith(given.partition(HOLE)[0])
     return len(given) >= _ABBREVIATED and given.startswith("--") and name.startswith(given)
+
+
+def _may_be_option(word: Word) -> bool:
+    """Say whether a word may be an option that nobody can name."""
+    text = word.text
+    named = not text.startswith("--") or HOLE not in text.partition("=")[0]
+    return text.startswith(HOLE) or not named or (word.globs and text[:1] in {"*", "?", "["})
 
 
 def _may_be(value: Word | None, name: str) -> bool:

@@ -99,10 +99,11 @@ def _fits(use: Use, call: Call) -> bool:
         return True
     # What lets a use pass has to be there for certain; what stops it, perhaps.
     has = call.has_surely if use.effect.passes else call.has
+    excused = call.has if use.effect.passes else call.has_some
     return (
         all(has(option) for option in use.options)
         and (not verb.with_ or any(has(option) for option in verb.with_))
-        and not (verb.without and call.has(*verb.without))
+        and not any(excused(option) for option in verb.without)
     )
 
 

@@ -51,7 +51,7 @@ def only_tries(call: Call) -> bool:
     for name in _TRIES:
         values = call.values(name)
         if values and all(value.text in _TRIED for value in values):
-            return not call.may_be_value(name)
+            return not call.may_be_value(name) and not call.taken_back(name)
         if not values and call.has_surely(name):
             return True
     return False

@@ -204,7 +204,7 @@ def _push(inv: Invocation) -> None:
     refs = [word.text for word in call.arguments[2:]]
     for word in call.values("--receive-pack", "--exec"):
         inv.shell(word, "git push --exec")
-    if call.has("-n", "--dry-run"):
+    if call.has_surely("-n") or call.has_surely("--dry-run"):
         inv.found(Effect.READ, "only says what it would send", remote=remote)
         return
     forced = call.has("-f", "--force", "--mirror", "--force-with-lease")

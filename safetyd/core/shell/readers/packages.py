@@ -63,7 +63,7 @@ def read_pip(inv: Invocation) -> None:
         rows.apply(inv)
         return
     call, inv.named = inv.call, f"pip {inv.call.verb}"
-    if call.has("--dry-run"):
+    if call.has_surely("--dry-run"):
         inv.found(Effect.READ, "only says what it would install")
         return
     for word in call.values("-t", "--target", "--prefix", "--root"):

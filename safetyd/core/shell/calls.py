@@ -7,7 +7,7 @@ from typing import Final
 
 from safetyd.core.shell.programs import Program, Wraps
 from safetyd.core.shell.reading import HOLE
-from safetyd.core.shell.words import Flow, Word
+from safetyd.core.shell.words import NAME, Flow, Word
 
 # Options that have no value, whatever program they are given to.
 _FLAGS: Final = frozenset(
@@ -134,7 +134,7 @@ class Call:
             ):
                 return True
             before = text
-        return self.may_get_options
+        return bool(self.unnamed)
 
     def may_be_value(self, said: str) -> bool:
         """Say whether a word may be the value of an option before it that nobody knows."""
@@ -156,12 +156,15 @@ class Call:
         return any(option in (*u.options, *u.verb.with_, *u.verb.without) for u in uses)
 
     @property
-    def may_get_options(self) -> bool:
-        """Say whether a word that is not known may be an option."""
+    def unnamed(self) -> list[Word]:
+        """The words that may be options which nobody can name before it runs."""
+        found = [word for word in self.words if _may_be_option(word)]
+        if not found:
+            return found
         texts = [word.text for word in self.words]
-        before = self.words[: texts.index("--")] if "--" in texts else self.words
-        given = {value for _, value in self.options if value is not None}
-        return any(_may_be_option(word) and word not in given for word in before)
+        end = self.words[texts.index("--")].start if "--" in texts else None
+        given = {value for _, value in self.options}
+        return [w for w in found if w not in given and (end is None or w.start < end)]
 
     def values(self, *names: str) -> list[Word]:
         return [
@@ -210,7 +213,8 @@ def _may_be_option(word: Word) -> bool:
     """Say whether a word may be an option that nobody can name."""
     text = word.text
     named = not text.startswith("--") or HOLE not in text.partition("=")[0]
-    return text.startswith(HOLE) or not named or (word.globs and text[:1] in {"*", "?", "["})
+    unseen = text.startswith(HOLE) and word.origin != NAME
+    return unseen or not named or (word.globs and text[:1] in {"*", "?", "["})
 
 
 def _may_be(value: Word | None, name: str) -> bool:

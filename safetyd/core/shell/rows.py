@@ -7,7 +7,16 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Use, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect
-from safetyd.core.shell.words import COMMAND, DECODED, KNOWN, NETWORK, Flow, Word, least_trusted
+from safetyd.core.shell.words import (
+    COMMAND,
+    DECODED,
+    KNOWN,
+    NAME,
+    NETWORK,
+    Flow,
+    Word,
+    least_trusted,
+)
 
 WHY: Final = {
     Effect.READ: "only looks",
@@ -204,7 +213,11 @@ def _printed(inv: Invocation) -> Flow:
         return Flow(" ".join(word.text for word in call.arguments) + "\n", origin)
     if row.output == "same" and not call.arguments and given is not None:
         return given
-    if row.output == "lines" and given and given.text and given.origin == COMMAND:
+    if (
+        row.output == "lines"
+        and given
+        and (given.origin == NAME or (given.text and given.origin == COMMAND))
+    ):
         return given  # names of files, of which some are left
     # Known text that was changed on the way is known no more.
     hidden = any(flow.text is not None and flow.origin == KNOWN for flow in flows)

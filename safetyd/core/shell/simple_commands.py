@@ -17,6 +17,7 @@ from safetyd.core.shell.statements import Statements
 from safetyd.core.shell.tree.assignments import forget_read
 from safetyd.core.shell.tree.recursion import forks_itself
 from safetyd.core.shell.tree.syntax import Unreadable, counts_by_running
+from safetyd.core.shell.unknown_options import find_unknown_options, printed
 from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word
 
 Reader = Callable[[Invocation], None]
@@ -179,8 +180,8 @@ class Commands:
         return flow
 
     def _assign(self, command: Command, scope: Scope) -> None:
-        for name, value in command.assignments:
-            self._variable(name, value, command, scope)
+        for given in command.assignments:
+            self._variable(*given, command, scope)
         if not command.words or command.words[0].text in _DECLARING:
             for word in command.words[1:]:
                 if word.text[:1] == "-" and "n" in word.text and command.words[0].text != "export":
@@ -228,11 +229,9 @@ class Commands:
             inv.found(Effect.READ, "is a check that the project declares")
             return inv.output
         if not first.fixed:
-            inv = self._invocation(command, scope)
             blocks = first.origin in {"network", "decoded"}
-            inv.found(
-                Effect.UNKNOWN, "which program runs is not known before it runs", blocks=blocks
-            )
+            why = "which program runs is not known before it runs"
+            self._invocation(command, scope).found(Effect.UNKNOWN, why, blocks=blocks)
             return Flow(None, COMMAND)
         if first.text in scope.functions:
             return self._function(first.text, command.words[1:], command.stdin, scope)
@@ -249,7 +248,7 @@ class Commands:
         name = OWN_PROGRAM if program.name == OWN_PROGRAM else name
         call = Call(program, name, command.words[1:], command.stdin)
         inv = Invocation(call, command, scope, self._trace, self)
-        row = program.row
+        row, found = program.row, len(self._trace.findings)
         inv.find_keys()
         if call.asks_help:
             inv.found(Effect.READ, "tells about itself")
@@ -259,7 +258,8 @@ class Commands:
             self._wrapped(row.wraps, inv)
         else:
             rows.apply(inv)
-        return inv.output
+        find_unknown_options(inv, call, self._trace.findings[found:])
+        return printed(inv, call)
 
     def _wrapped(self, wraps: Wraps, inv: Invocation) -> None:
         row = inv.call.program.row

@@ -16,12 +16,13 @@ MAX_BRACES: Final = 64  # words that one may stand for
 KNOWN: Final = ""
 COMMAND: Final = "command"  # what a command on this machine printed
 VARIABLE: Final = "variable"  # what a variable holds that nobody set here
+NAME: Final = "name"  # what a program calls a commit or a container; it begins with no dash
 PROJECT: Final = "project"  # what lies in a file of the project
 DECODED: Final = "decoded"  # what was written so that nobody can read it
 NETWORK: Final = "network"
 _TRUST: Final = {
     origin: rank
-    for rank, origin in enumerate((KNOWN, VARIABLE, PROJECT, COMMAND, DECODED, NETWORK))
+    for rank, origin in enumerate((KNOWN, NAME, VARIABLE, PROJECT, COMMAND, DECODED, NETWORK))
 }
 
 _ANSI: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))

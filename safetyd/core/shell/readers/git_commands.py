@@ -11,7 +11,7 @@ from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import Program, matches
 from safetyd.core.shell.reading import HOLE, Access, Effect
-from safetyd.core.shell.words import COMMAND, VARIABLE, Flow, Word
+from safetyd.core.shell.words import COMMAND, NAME, VARIABLE, Flow, Word
 
 _BESIDE: Final = re.compile(r"\.\./\w[\w.-]*")
 _STASH: Final = "after `git stash`"
@@ -315,8 +315,19 @@ def _names(inv: Invocation) -> None:
         inv.output = _FILES
 
 
+def _revision(inv: Invocation) -> None:
+    """Read verbs that print commits, branches or tags, if options let them print nothing else."""
+    rows.apply(inv)
+    words = inv.call.words
+    options = {(name, value.text if value else None) for name, value in inv.call.options}
+    plain = all(word.fixed and word.text != "--" for word in words) and options <= _PLAINLY
+    needed = _ONLY_WITH.get(words[0].text)
+    if plain and (needed is None or needed & options):
+        inv.output = Flow(None, NAME)
+
+
 def _show(inv: Invocation) -> None:
-    """Read `git show REVISION:FILE`, which prints a file as it was."""
+    """Read `git show NAME:FILE`, which prints a file as it was."""
     rows.apply(inv)
     for word in inv.call.arguments[1:]:
         _, colon, path = word.text.partition(":")
@@ -339,20 +350,39 @@ def _worktree(inv: Invocation) -> None:
         inv.writes(inv.call.arguments[2])
 
 
+_HASHES: Final = frozenset({("--format", "%H"), ("--format", "%h"), ("--pretty", "%H")})
+# Options by which revisions are still all that is printed.
+_PLAINLY: Final = frozenset(
+    {
+        *((name, None) for name in ("--short", "--verify", "--abbrev-ref", "--show-toplevel")),
+        *((name, None) for name in ("--show-current", "--tags", "--always", "--first-parent")),
+        *(("--abbrev", "0"), ("--max-count", "1"), ("--max-parents", "0"), *_HASHES),
+        *((f"-{count}", None) for count in range(1, 10)),
+        *(("-n", str(count)) for count in range(1, 10)),
+    }
+)
+_ONLY_WITH: Final = {"branch": frozenset({("--show-current", None)}), "log": _HASHES}
 _FILES: Final = Flow("./**\n", COMMAND)  # files of the repository, whichever they are
 
 _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "bisect": _bisect,
+    "branch": _revision,
     "cat-file": _show,
     "checkout": _checkout,
     "clone": _clone,
     "config": _config,
+    "describe": _revision,
     "diff": _names,
     "grep": _grep,
+    "log": _revision,
     "ls-files": _names,
+    "merge-base": _revision,
     "push": _push,
+    "rev-list": _revision,
+    "rev-parse": _revision,
     "rm": _rm,
     "show": _show,
     "submodule": _submodule,
+    "symbolic-ref": _revision,
     "worktree": _worktree,
 }

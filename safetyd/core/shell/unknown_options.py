@@ -1,0 +1,66 @@
+"""Words that are not known before a command runs, where they may be options that do harm."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from safetyd.core.shell.calls import Call
+from safetyd.core.shell.invocation import Invocation
+from safetyd.core.shell.reading import HOLE, Effect, Finding
+from safetyd.core.shell.words import NAME, VARIABLE, Flow
+
+# Readers of programs whose options write, delete or run, which their rows do not list.
+_READERS: Final = frozenset({"awk", "git", "sed", "tar", "zip"})
+# Readers that read unknown words themselves, or hand their words on.
+_OTHERS: Final = frozenset({"find", "goals", "interpreter", "package_runner"})
+# Verbs of git of which no option writes, deletes or runs, or whose reader asks about such words.
+_HARMLESS: Final = frozenset(
+    {
+        *("add", "blame", "cat-file", "check-ignore", "checkout", "describe", "ls-files"),
+        *("ls-tree", "merge-base", "name-rev", "rev-list", "rev-parse", "show-ref", "status"),
+        *("stash", "switch", "restore"),
+    }
+)
+
+
+# Uses that print nothing but names which programs gave to things, by an option if there is one.
+_NAMING: Final = {
+    "docker ps": ("-q", "-aq", "-qa", "--quiet"),
+    "docker images": ("-q", "--quiet"),
+    "podman ps": ("-q", "--quiet"),
+    "podman images": ("-q", "--quiet"),
+    "kubectl get": ("-o=name", "--output=name"),
+    "go list": (),
+    "pkg-config": ("--cflags", "--libs"),
+}
+
+
+def printed(inv: Invocation, call: Call) -> Flow:
+    """Return what a program prints: names begin with no dash, whatever they are."""
+    options = _NAMING.get(f"{call.name} {call.verb}", _NAMING.get(call.name))
+    if options is None or not all(word.fixed for word in call.words):
+        return inv.output
+    plain = any(map(call.has_surely, options)) if options else not call.has("-f")
+    return Flow(None, NAME) if plain else inv.output
+
+
+def find_unknown_options(inv: Invocation, call: Call, found: Sequence[Finding]) -> None:
+    """Say that a program may be given options that do harm, if nothing else stops it."""
+    named = VARIABLE if call.program.row.reader not in _READERS else NAME
+    opened = [w for w in call.words if HOLE in w.text and not w.quoted and w.origin != named]
+    if not opened or set(opened).isdisjoint(call.unnamed) or not _can_harm(call):
+        return
+    if all(finding.passes for finding in found):
+        why = "is given words that are not known before it runs, and its options may write or run"
+        inv.found(Effect.UNKNOWN, why, remedy="with these words written out, or behind `--`")
+
+
+def _can_harm(call: Call) -> bool:
+    """Say whether an option of a program writes, deletes or runs something."""
+    row = call.program.row
+    if row.reader in _READERS:
+        return call.verb not in _HARMLESS
+    if row.wraps is not None or row.reader in _OTHERS:
+        return False
+    return bool(row.writes or row.runs or row.loads) or any(
+        use.options or use.verb.with_ for use in call.program.uses if not use.effect.passes
+    )

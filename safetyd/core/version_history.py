@@ -8,8 +8,6 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-import msgspec
-
 from safetyd.core.actor import Actor, hearing, later, on
 from safetyd.core.events.decision_events import Decided, Overdue, Settled
 from safetyd.core.events.event import Event
@@ -25,7 +23,14 @@ from safetyd.core.events.history_events import (
     RolledBack,
 )
 from safetyd.core.guards.projects import ProjectConfig
-from safetyd.core.messages.rollback import Rollback, RollbackKind
+from safetyd.core.history_state import (
+    Change,
+    HistoryState,
+    HistoryTrouble,
+    ProjectState,
+    UnfinishedRollback,
+)
+from safetyd.core.messages.rollback import Rollback
 from safetyd.core.messages.verdict import ALLOW
 
 ERRORS_IN_A_ROW: Final = 3
@@ -36,54 +41,6 @@ MAX_NAMED: Final = 16  # paths of one action
 
 Projects = Mapping[str, ProjectConfig]
 Why = Literal["after", "failed", "before"]
-
-
-class Change(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An action under way that may change the files of a project."""
-
-    project: str
-    decision: int
-    session: str = ""
-    type: str = ""
-    description: str = ""
-    ticket: str = ""
-    approver: str = ""
-    paths: tuple[str, ...] = ()  # the first files that it names, absolute
-
-
-class UnfinishedRollback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A rollback that began and has not ended, or that stopped halfway (`error` says why)."""
-
-    project: str
-    commit: str
-    kind: RollbackKind
-    by: str
-    agents: tuple[str, ...] = ()
-    error: str = ""
-
-
-class HistoryTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the history of a project needs a person: commits fail, or a rollback is unfinished."""
-
-    project: str
-    commit_error: str = ""
-    rollback: UnfinishedRollback | None = None
-
-
-class ProjectState(msgspec.Struct, omit_defaults=True):
-    errors: int = 0  # in a row
-    good: str = ""  # the last commit after which an action had succeeded
-    agents: list[str] = []  # who worked there, the latest last
-    keyed: bool = False  # one of them has a key
-    rollback: Rollback | None = None  # the last one
-    failing: str = ""  # why the last commit was not made
-    unfinished: UnfinishedRollback | None = None
-
-
-class HistoryState(msgspec.Struct):
-    under_way: dict[str, dict[str, Change]] = {}  # by agent and id, oldest first
-    due: dict[int, CommitDue] = {}  # commits that are not made yet, oldest first
-    projects: dict[str, ProjectState] = {}
 
 
 class VersionHistory(Actor):
@@ -171,8 +128,12 @@ class VersionHistory(Actor):
 
     def half(self, project: str) -> bool:
         """Return whether a rollback of a project stopped halfway, and none was finished since."""
+        return self.stopped_rollback(project) is not None
+
+    def stopped_rollback(self, project: str) -> UnfinishedRollback | None:
+        """Return the rollback of a project that stopped halfway, if none was finished since."""
         unfinished = self._state.projects.get(project, ProjectState()).unfinished
-        return unfinished is not None and bool(unfinished.error)
+        return unfinished if unfinished is not None and unfinished.error else None
 
     @property
     def trouble(self) -> tuple[HistoryTrouble, ...]:
@@ -273,7 +234,8 @@ class VersionHistory(Actor):
         known.failing = ""
         if event.why != "after":
             return
-        known.unfinished = None  # agents work there again
+        if known.unfinished is not None and event.decision > known.unfinished.since:
+            known.unfinished = None  # agents work there again
         if event.commit:
             known.good = event.commit
 
@@ -283,13 +245,17 @@ class VersionHistory(Actor):
 
     def _rollback_begun(self, event: RollbackBegun) -> None:
         known = self._state.projects.setdefault(event.project, ProjectState())
-        if known.unfinished is None:
+        before = known.unfinished
+        if before is None or event.kept:
             known.unfinished = UnfinishedRollback(
                 project=event.project,
                 commit=event.commit,
                 kind=event.kind,
                 by=event.by,
                 agents=event.agents,
+                error="" if before is None else before.error,
+                kept=event.kept,
+                since=event.seq,
             )
 
     def _rollback_cancelled(self, event: RollbackCancelled) -> None:
@@ -306,6 +272,8 @@ class VersionHistory(Actor):
                 by=event.by,
                 agents=event.agents,
                 error=event.error,
+                kept=event.kept,
+                since=event.seq,
             )
 
     def _rolled_back(self, event: RolledBack) -> None:

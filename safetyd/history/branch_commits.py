@@ -8,7 +8,7 @@ data, since whoever writes the repository can write any message.
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -22,9 +22,16 @@ from safetyd.history.commit_writing import (
     write_commit,
 )
 from safetyd.history.file_restore import LINK, Fill, stored
-from safetyd.history.folder_changes import IndexedFolder, Select, tree_changes
+from safetyd.history.folder_changes import IndexedFolder, Select, fits, tree_changes
 from safetyd.history.git_process import Git
-from safetyd.history.history_records import Change, CommitMade, CommitOrder, HistoryError, named
+from safetyd.history.history_records import (
+    Change,
+    CommitMade,
+    CommitOrder,
+    Entry,
+    HistoryError,
+    named,
+)
 from safetyd.history.private_store import PrivateStore
 from safetyd.history.repository_layout import Layout, small_file
 
@@ -118,10 +125,16 @@ class BranchWork:
         looking = self.git.using(GIT_WORK_TREE=str(layout.top), GIT_INDEX_FILE=str(self._index))
         self.indexed = IndexedFolder(looking, layout.top, layout.within, limits)
 
-    def commit(self, order: CommitOrder, select: Select | None = None) -> CommitMade | None:
+    def commit(
+        self,
+        order: CommitOrder,
+        select: Select | None = None,
+        only: Mapping[bytes, Entry | None] | None = None,
+    ) -> CommitMade | None:
         """Commit the folder, or what is selected of it, on the current branch.
 
-        Return None if nothing changed.
+        With `only`, take the selected files that are as it says, and no others. Return None if
+        nothing changed.
         """
         branch, head = self._ready()
         self._refuse_filters(self.indexed.changes(select).present)
@@ -129,8 +142,8 @@ class BranchWork:
         tree = self.indexed.tree()
         before = f"{head}^{{tree}}" if head else self.git.line("mktree")
         changes = tree_changes(self.git, before, tree)
-        late = [change for change in changes if select is not None and not select(change.path)]
-        if late:  # changed between the selection and the reading
+        late = [change for change in changes if not fits(change, select, only)]
+        if late:  # or changed between the selection and the reading
             self.indexed.put_back(late)
             tree = self.indexed.tree()
             changes = [change for change in changes if change not in late]

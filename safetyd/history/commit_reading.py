@@ -38,6 +38,12 @@ def read_commits(git: Git, names: list[str]) -> Iterator[ReadCommit]:
         yield ReadCommit(commit, _moment(int(seconds)), read(message))
 
 
+def lacking(git: Git, commit: str) -> Iterator[tuple[bytes, str]]:
+    """Yield what a commit says that it left out."""
+    if left_out := next(read_commits(git, [commit])).note.left_out:
+        yield left_out.encode(), f"(left out of {commit[:12]})"
+
+
 def _moment(seconds: int) -> datetime:
     """Return when a commit was made; whoever writes a repository can write any number."""
     return datetime.fromtimestamp(min(max(seconds, 0), _LAST_S), UTC)

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK: Final = 1 << 20
 _NO_FILES: Final = frozenset({b"", b".", b"..", b".git"})
+_LEFTOVER: Final = re.compile(r"\.safetyd-[0-9a-f]{16}")
 _NOTHING_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # the last below such a link
 
 Fill = Callable[[Change, IO[bytes]], None]
@@ -69,6 +71,13 @@ class FileRestore:
                     self._clear(change.path)
                 self._write(change, change.new, fill)
                 self.done += 1
+
+    def remove_leftovers(self, changes: Sequence[Change]) -> None:
+        """Remove the half-written files of a rollback that was killed, beside what it changed."""
+        for parent in {one.path.rpartition(b"/")[0] for one in changes if may_write(one.path)}:
+            with contextlib.suppress(OSError), self._opened(parent) as folder:
+                for name in filter(_LEFTOVER.fullmatch, os.listdir(folder)):  # noqa: PTH208 - a file descriptor
+                    os.unlink(name, dir_fd=folder)
 
     def _obstacle(self, change: Change, going: set[bytes]) -> Obstacle | None:
         for above in _above(change.path):
@@ -140,7 +149,7 @@ class FileRestore:
     def _write(self, change: Change, entry: Entry, fill: Fill) -> None:
         parent, _, name = change.path.rpartition(b"/")
         with self._opened(parent, make=True) as folder:
-            fresh = b".safetyd-" + secrets.token_hex(8).encode()
+            fresh = f".safetyd-{secrets.token_hex(8)}".encode()  # as _LEFTOVER
             try:
                 if entry.mode == LINK:
                     _write_link(folder, fresh, change, fill)

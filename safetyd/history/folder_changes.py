@@ -7,7 +7,7 @@ Links are not followed, and pipes and devices are no files.
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -204,6 +204,13 @@ def tree_changes(git: Git, old: str, new: str, *, counted: bool = True) -> list[
             added, removed, path = record.split(b"\t", 2)
             found[path] = found[path]._replace(added=_lines(added), removed=_lines(removed))
     return list(found.values())
+
+
+def fits(change: Change, select: Select | None, only: Mapping[bytes, Entry | None] | None) -> bool:
+    """Return whether a change is selected and, if `only` is given, makes a file what that says."""
+    if select is not None and not select(change.path):
+        return False
+    return only is None or (change.path in only and only[change.path] == change.new)
 
 
 def tree_entries(git: Git, tree: str) -> Iterator[tuple[bytes, Entry]]:

@@ -10,7 +10,7 @@ import re
 import shlex
 import stat
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -162,13 +162,29 @@ class ProjectHistory:
         """Return the newest commit after an action that succeeded, or nothing."""
         return next((found.commit for found in self._matching(1, _GOOD)), "")
 
+    def commit_stopped(self, kind: RollbackKind, commit: str, order: CommitOrder) -> None:
+        """Commit the files that a rollback put back before it stopped halfway, and no others."""
+        target = self._found(commit)
+        with self._working() as work:
+            ends = work.newest(), target
+            changes = rollback_plan.planned(work.git, work.layout, kind, ends, [])
+            FileRestore(work.layout.top).remove_leftovers(changes)
+            back = {change.path: change.new for change in changes}
+            work.commit(replace(order, target=target), back.__contains__, back)
+
     def roll_back(
-        self, kind: RollbackKind, commit: str, paths: tuple[str, ...], order: CommitOrder
+        self,
+        kind: RollbackKind,
+        commit: str,
+        paths: tuple[str, ...],
+        order: CommitOrder,
+        begin: Callable[[str], None] = lambda _kept: None,
     ) -> RollbackMade:
         """Bring files back, after what is there now has been committed; then commit the rollback.
 
         `soft` and `revert` commit what they changed, `hard` moves the branch. What would lose
-        something refuses, and changes nothing.
+        something refuses, and changes nothing. `begin` is called before the first file changes,
+        with the commit of the folder as it is then.
         """
         if paths and kind != "soft":
             raise HistoryError(f"{kind} is for whole commits; leave the paths out, or use soft")
@@ -181,7 +197,7 @@ class ProjectHistory:
             kept = work.keep(_found_before(order))
             restore = FileRestore(work.layout.top)
             left_out = {each.path: each.why for each in work.indexed.left_out}
-            plan = self._plan(work, kind, (kept, target), narrowed)
+            plan = rollback_plan.planned(work.git, work.layout, kind, (kept, target), narrowed)
             # No commit has these as they are.
             planned = [change for change in plan if change.path not in left_out]
             changes = [change for change in planned if may_write(change.path)]
@@ -191,12 +207,13 @@ class ProjectHistory:
                 self._check(work, restore, changes, left_out)
                 words = f"{kind} {'of' if kind == 'revert' else 'to'} {target[:12]}"
                 about = replace(order, target=target, description=f"{words}: {order.description}")
+                begin(kept)
                 made = _applied(work, kind, (kept, changes), restore, about)
             below = os.fsencode(within) + b"/" if within else b""
             gone = () if kind == "revert" else rollback_plan.deleted_by(work.git, target, narrowed)
             skips = {**dict.fromkeys(skipped, NOT_WRITTEN), **left_out}
             others = ((path, why) for path, why in work.indexed.left_alone() if path not in skips)
-            left = [*_lacking(work.git, target), *skips.items(), *others]
+            left = [*commit_reading.lacking(work.git, target), *skips.items(), *others]
             effects = Counter(change.effect for change in changes)
             return RollbackMade(
                 target=target,
@@ -219,22 +236,6 @@ class ProjectHistory:
     def finish(self) -> None:
         """Wait for what goes on after a commit: objects are packed beside the work."""
         self._kept.finish()
-
-    def _plan(
-        self, work: Work, kind: RollbackKind, ends: tuple[str, str], paths: list[bytes]
-    ) -> list[Change]:
-        kept, target = ends
-        if kind == "revert":
-            return rollback_plan.without(work.git, kept, target)
-        changes = rollback_plan.back_to(work.git, kept, target, paths)
-        within = os.fsencode(work.layout.within)
-        inside = [path for path in changes if not within or path.path.startswith(within + b"/")]
-        if kind == "hard" and len(inside) != len(changes):
-            outside = [change.path for change in changes if change not in inside]
-            raise HistoryError(
-                f"nothing was changed: {named(outside)} is not in {self._root}, and would change"
-            )
-        return inside
 
     def _check(
         self, work: Work, restore: FileRestore, changes: list[Change], left_out: Container[bytes]
@@ -348,12 +349,6 @@ def _user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def _lacking(git: Git, commit: str) -> Iterator[tuple[bytes, str]]:
-    """Yield what a commit says that it left out."""
-    if left_out := next(commit_reading.read_commits(git, [commit])).note.left_out:
-        yield left_out.encode(), f"(left out of {commit[:12]})"
 
 
 def _found_before(order: CommitOrder) -> CommitOrder:

@@ -1,17 +1,38 @@
 """Which files a rollback changes, and into what: a pure comparison of trees that are kept."""
 
+import os
 import posixpath
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from safetyd.core.messages.rollback import RollbackKind
 from safetyd.history.file_restore import LINK
 from safetyd.history.folder_changes import REPOSITORY, tree_changes, tree_entries
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import Change, Entry, HistoryError, PathElsewhere, named
+from safetyd.history.repository_layout import Layout
 
 _CONFLICTS: Final = 127  # git merge-file ends with the number of them, or more if it cannot merge
+
+
+def planned(
+    git: Git, layout: Layout, kind: RollbackKind, ends: tuple[str, str], paths: Sequence[bytes]
+) -> list[Change]:
+    """Return what a rollback changes; `ends` are the commit of the folder now and the target."""
+    kept, target = ends
+    if kind == "revert":
+        return without(git, kept, target)
+    changes = back_to(git, kept, target, paths)
+    within = os.fsencode(layout.within)
+    inside = [path for path in changes if not within or path.path.startswith(within + b"/")]
+    if kind == "hard" and len(inside) != len(changes):
+        outside = [change.path for change in changes if change not in inside]
+        raise HistoryError(
+            f"nothing was changed: {named(outside)} is not in {layout.root}, and would change"
+        )
+    return inside
 
 
 def back_to(git: Git, kept: str, commit: str, paths: Sequence[bytes]) -> list[Change]:

@@ -1,7 +1,7 @@
 """Commits in a store of safetyd's own. The user's repository is neither read nor written by git."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -15,9 +15,15 @@ from safetyd.history.commit_writing import (
     is_noted,
     write_commit,
 )
-from safetyd.history.folder_changes import REPOSITORY, IndexedFolder, Select, tree_changes
+from safetyd.history.folder_changes import (
+    REPOSITORY,
+    IndexedFolder,
+    Select,
+    fits,
+    tree_changes,
+)
 from safetyd.history.git_process import Git
-from safetyd.history.history_records import CommitMade, CommitOrder, HistoryError
+from safetyd.history.history_records import CommitMade, CommitOrder, Entry, HistoryError
 from safetyd.history.private_store import NEWEST, PrivateStore
 from safetyd.history.repository_layout import Layout
 from safetyd.history.user_ignores import ignored_everywhere
@@ -106,8 +112,16 @@ class ShadowWork:
         )
         self.indexed = IndexedFolder(looking, layout.top, layout.within, limits)
 
-    def commit(self, order: CommitOrder, select: Select | None = None) -> CommitMade | None:
-        """Keep the folder, or what is selected of it; return None if nothing changed."""
+    def commit(
+        self,
+        order: CommitOrder,
+        select: Select | None = None,
+        only: Mapping[bytes, Entry | None] | None = None,
+    ) -> CommitMade | None:
+        """Keep the folder, or what is selected of it; return None if nothing changed.
+
+        With `only`, take the selected files that are as it says, and no others.
+        """
         self.indexed.take_in(select)
         tree = self.indexed.tree()
         newest = self.newest()
@@ -118,8 +132,8 @@ class ShadowWork:
             self.indexed.forget(inner)
             tree = self.indexed.tree()
             changes = [change for change in changes if change.path not in inner]
-        late = [change for change in changes if select is not None and not select(change.path)]
-        if late:  # changed between the selection and the reading
+        late = [change for change in changes if not fits(change, select, only)]
+        if late:  # or changed between the selection and the reading
             self.indexed.put_back(late)
             tree = self.indexed.tree()
             changes = [change for change in changes if change not in late]

@@ -378,7 +378,15 @@ def done(t: float) -> RolledBack:
 
 
 def agent_commit(t: float) -> Committed:
+    return Committed(at=at(t), t=t, project="shop", commit="99", why="after", decision=99)
+
+
+def earlier_commit(t: float) -> Committed:
     return Committed(at=at(t), t=t, project="shop", commit="99", why="after")
+
+
+def changing(t: float, kept: str = "77ab") -> RollbackBegun:
+    return RollbackBegun(at=at(t), t=t, kind="soft", agents=("code",), kept=kept, **ABOUT)
 
 
 @pytest.mark.parametrize(
@@ -392,6 +400,9 @@ def agent_commit(t: float) -> Committed:
         ([begun(1), stopped(2), begun(3), cancelled(4)], "the disk is full"),
         ([begun(1), stopped(2), begun(3), done(4)], None),
         ([begun(1), stopped(2), agent_commit(3)], None),
+        ([begun(1), stopped(2), earlier_commit(3)], "the disk is full"),
+        ([begun(1), changing(2)], ""),
+        ([begun(1), stopped(2), begun(3), changing(4)], "the disk is full"),
         ([stopped(1, half=False)], None),
     ],
 )

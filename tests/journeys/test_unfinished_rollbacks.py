@@ -132,6 +132,53 @@ def test_a_rollback_during_which_the_daemon_ends_is_noticed_at_once_and_shown_af
     project.writes("p3", "three\n")  # nobody is paused any more
 
 
+def test_the_undo_of_a_finished_rollback_brings_back_everything_from_before_the_first_attempt(
+    start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    git = SlowGit(tmp_path)
+    (tmp_path / "shop").mkdir()
+    daemon = start_daemon(CONFIG + PROJECT.format(name="shop", root=tmp_path), git.variables)
+    project = Project(daemon, tmp_path, "shop")
+    files = [project.root / f"file{number:02}" for number in range(FILES)]
+
+    def hold(text: str) -> int:
+        return sum(file.read_text() == text for file in files)
+
+    for file in files:
+        file.write_text("old\n")
+    project.writes("p1", "one\n")
+    old = project.commits(1)[0]["commit"]
+    for file in files:
+        file.write_text("of a human\n")
+    git.hold_after(ROOM)
+    order = ("rollback", old, "--soft", "--project", "shop", "--reason", "r")
+    person = threading.Thread(target=daemon.safetyd, args=order)
+    person.start()
+    until(lambda: hold("old\n") == ROOM)
+    daemon.kill()
+    person.join(60)
+    git.let_go()
+
+    daemon.start()
+    until(lambda: "safetyd ended in the middle of the rollback" in daemon.safetyd("status").stdout)
+    until(lambda: project.rows()[0]["author"] == "rollback")
+    (project.root / "notes").write_text("of a human\n")
+    finished = daemon.safetyd(*order)
+    assert hold("old\n") == FILES
+    rows = [(row["author"], row["files"]) for row in project.rows()][:4]
+    assert rows == [
+        ("rollback", FILES - ROOM + 1),
+        ("human", 1),  # the notes
+        ("rollback", ROOM),
+        ("human", FILES),
+    ]
+    assert "as the unfinished rollback" in project.rows()[2]["subject"]
+
+    (undo,) = [line for line in finished.stdout.splitlines() if line.startswith("To undo it: ")]
+    daemon.safetyd(*undo.removeprefix("To undo it: safetyd ").split())
+    assert hold("of a human\n") == FILES
+
+
 def test_a_history_that_fails_is_shown_by_status_and_a_folder_that_became_a_link_by_doctor(
     start_daemon: StartDaemon, tmp_path: Path
 ) -> None:

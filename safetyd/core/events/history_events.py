@@ -71,7 +71,10 @@ class RollbackOffered(Event, kw_only=True, tag="rollback_offered"):
 
 
 class RollbackBegun(Event, kw_only=True, omit_defaults=True, tag="rollback_begun"):
-    """A rollback is under way until `RolledBack`, `RollbackCancelled` or `RollbackFailed`."""
+    """A rollback is under way until `RolledBack`, `RollbackCancelled` or `RollbackFailed`.
+
+    It is recorded again, with `kept`, before the first file changes.
+    """
 
     project: str
     kind: RollbackKind
@@ -79,6 +82,7 @@ class RollbackBegun(Event, kw_only=True, omit_defaults=True, tag="rollback_begun
     by: str
     agents: tuple[str, ...] = ()  # paused meanwhile
     reason: str = ""
+    kept: str = ""  # the commit that undoes it
 
 
 class RollbackCancelled(Event, kw_only=True, tag="rollback_cancelled"):
@@ -119,6 +123,7 @@ class RollbackFailed(Event, kw_only=True, omit_defaults=True, tag="rollback_fail
     half: bool = False  # some files were put back and others were not
     kind: RollbackKind = "soft"
     by: str = ""
+    kept: str = ""  # the commit of the folder before the first file changed
 
 
 class SnapshotTaken(Event, kw_only=True, omit_defaults=True, tag="snapshot_taken"):

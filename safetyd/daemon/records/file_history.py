@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.history_events import CommitDue
-from safetyd.core.version_history import Change
+from safetyd.core.history_state import Change
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
 from safetyd.history.commit_writing import CommitLimits

@@ -13,8 +13,8 @@ import anyio.abc
 from safetyd.clock import file_time_ns
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
+from safetyd.core.history_state import Change
 from safetyd.core.policy import Configured
-from safetyd.core.version_history import Change
 from safetyd.history.project_history import (
     MOST_NAMED,
     CommitMade,

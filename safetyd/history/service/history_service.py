@@ -4,7 +4,9 @@ A rollback pauses who works in the project until it is over. If the daemon dies 
 some files could be put back, they stay paused, for a person should look first.
 """
 
+import contextlib
 import heapq
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,13 +14,14 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
+import anyio.from_thread
 import msgspec
 
 from safetyd.clock import Clock
 from safetyd.core.events.history_events import (
     RollbackOffered,
 )
-from safetyd.core.version_history import UnfinishedRollback
+from safetyd.core.history_state import UnfinishedRollback
 from safetyd.history.project_history import (
     CommitOrder,
     HistoryError,
@@ -32,6 +35,7 @@ from safetyd.history.service.histories import Histories, beside
 from safetyd.history.service.rollback_events import (
     BY,
     cancelled,
+    changing,
     half_rolled_back,
     interrupted,
     not_rolled_back,
@@ -58,6 +62,8 @@ MAX_REMEMBERED: Final = 16  # commits whose answers are known: open pages ask ag
 WHOLE: Final = (40, 64)  # letters of a hash, which names one commit for ever
 
 Told = TypeVar("Told")
+
+log = logging.getLogger("safetyd.history")
 
 _read = msgspec.convert
 
@@ -146,17 +152,25 @@ class HistoryService:
     ) -> RollbackDone:
         """Bring files back while nobody works there."""
         project, history = await self._holding(command.project, command.commit)
-        agents = await self._carry_out(pausing(project, by, command))
+        agents, stopped = await self._carry_out(pausing(project, by, command))
+        first = _first_kept(stopped, command)
         order = CommitOrder(
             why="automatic_rollback" if automatic else "rollback",
             at=self._clock.now().at,
             approver=by,
             description=command.reason,
         )
-        go_back = partial(history.roll_back, command.kind, command.commit, command.paths, order)
+
+        def begin(kept: str) -> None:
+            plan = changing(project, by, command, agents, first or kept)
+            anyio.from_thread.run(self._carry_out, plan)
+
+        asked = (command.kind, command.commit, command.paths)
         try:
             async with self._histories.lock(project):
-                made = await beside(go_back)
+                if stopped is not None:
+                    await self._commit_stopped(history, stopped)
+                made = await beside(partial(history.roll_back, *asked, order, begin))
         except StoppedHalfway as exc:
             half = UnfinishedRollback(
                 project=project,
@@ -165,12 +179,16 @@ class HistoryService:
                 by=by,
                 agents=agents,
                 error=str(exc),
+                kept=first or exc.kept,
             )
             await self._carry_out(half_rolled_back(half))
             raise HalfRolledBack(exc) from None
         except HistoryError as exc:
             await self._carry_out(cancelled(project, by, command.commit, agents, str(exc)))
             raise CommandRefused("not_rolled_back", str(exc)) from None
+        if first:
+            # Without a change the stopped rollback had put back everything.
+            made = made._replace(kept=first, made=made.made or made.kept)
         if made.made or made.files:
             await self._carry_out(rolled_back(project, by, command, made, agents))
         else:
@@ -186,7 +204,11 @@ class HistoryService:
 
     async def run(self) -> None:
         """Go back for ever where errors in a row ask for it."""
-        await self._carry_out(interrupted)
+        for stopped in await self._carry_out(interrupted):
+            with contextlib.suppress(HistoryError):
+                history = self._histories.find(stopped.project)
+                async with self._histories.lock(stopped.project):
+                    await self._commit_stopped(history, stopped)
         while True:
             if not self._offers:
                 self._arrived = anyio.Event()
@@ -202,6 +224,21 @@ class HistoryService:
                 continue  # that is on record
             except CommandRefused as exc:
                 await self._carry_out(not_rolled_back(event, str(exc)))
+
+    async def _commit_stopped(self, history: ProjectHistory, stopped: UnfinishedRollback) -> None:
+        """Commit the files that an unfinished rollback put back: nobody else changed them."""
+        if not stopped.kept:
+            return  # it changed none
+        order = CommitOrder(
+            why="automatic_rollback" if stopped.by == BY else "rollback",
+            at=self._clock.now().at,
+            approver=stopped.by,
+            description=f"as the unfinished rollback to {stopped.commit[:12]} left it",
+        )
+        try:
+            await beside(partial(history.commit_stopped, stopped.kind, stopped.commit, order))
+        except HistoryError as exc:
+            log.warning("project %s: %s", stopped.project, exc)
 
     async def _start(self, question: CommitsQuestion) -> "_Start":
         """Return where a list goes on: after a commit, or at the newest."""
@@ -271,6 +308,14 @@ class _Start(NamedTuple):
             return {}
         listed_before = names.index(project) < names.index(self.project)
         return {"until": self.at - timedelta(seconds=listed_before)}
+
+
+def _first_kept(stopped: UnfinishedRollback | None, command: RollbackCommand) -> str:
+    """Return the commit from before the first attempt at the same rollback, if there was one."""
+    if stopped is None or stopped.kind != command.kind:
+        return ""
+    one, other = sorted((stopped.commit, command.commit), key=len)
+    return stopped.kept if other.startswith(one) else ""
 
 
 def _read_rows(

@@ -1,7 +1,7 @@
 """What rollbacks leave in the journal: plans for the commit loop, one for each way they go."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from safetyd.core.events.history_events import (
     RollbackOffered,
     RolledBack,
 )
-from safetyd.core.version_history import UnfinishedRollback
+from safetyd.core.history_state import UnfinishedRollback
 from safetyd.history.project_history import RollbackMade
 from safetyd.journal.mailbox import Carried, Plan
 from safetyd.operators.history_access import RollbackCommand
@@ -24,9 +24,17 @@ SOURCE: Final = "rollback"  # of the pauses
 BY: Final = "safetyd"
 
 
-def pausing(project: str, by: str, command: RollbackCommand) -> Plan[tuple[str, ...]]:
-    def plan(engine: Engine, moment: Moment) -> Carried[tuple[str, ...]]:
-        agents = engine.records.version_history.agents(project)
+class Waiting(NamedTuple):
+    """The agents that wait for a rollback, and the one that stopped halfway before it, if any."""
+
+    agents: tuple[str, ...]
+    stopped: UnfinishedRollback | None
+
+
+def pausing(project: str, by: str, command: RollbackCommand) -> Plan[Waiting]:
+    def plan(engine: Engine, moment: Moment) -> Carried[Waiting]:
+        known = engine.records.version_history
+        agents = known.agents(project)
         why = f"project {project} is rolled back: {command.reason}"
         begun = RollbackBegun(
             at=moment.at,
@@ -42,7 +50,29 @@ def pausing(project: str, by: str, command: RollbackCommand) -> Plan[tuple[str, 
             Paused(at=moment.at, t=moment.t, agent=agent, source=SOURCE, by=by, reason=why)
             for agent in agents
         )
-        return Carried((begun, *paused), agents)
+        return Carried((begun, *paused), Waiting(agents, known.stopped_rollback(project)))
+
+    return plan
+
+
+def changing(
+    project: str, by: str, command: RollbackCommand, agents: tuple[str, ...], kept: str
+) -> Plan[None]:
+    """Record the commit that undoes a rollback before its first file changes."""
+
+    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+        begun = RollbackBegun(
+            at=moment.at,
+            t=moment.t,
+            project=project,
+            kind=command.kind,
+            commit=command.commit,
+            by=by,
+            agents=agents,
+            reason=command.reason,
+            kept=kept,
+        )
+        return Carried((begun,), None)
 
     return plan
 
@@ -61,14 +91,12 @@ def cancelled(project: str, by: str, commit: str, agents: Sequence[str], why: st
     return plan
 
 
-def interrupted(engine: Engine, moment: Moment) -> Carried[None]:
-    """Record the rollbacks during which a daemon before this one ended."""
-    begun = (one.rollback for one in engine.records.version_history.trouble)
+def interrupted(engine: Engine, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
+    """Record the rollbacks during which a daemon before this one ended; return all unfinished."""
+    begun = tuple(one.rollback for one in engine.records.version_history.trouble if one.rollback)
     ended = "safetyd ended in the middle of the rollback; some files may not be put back"
-    failed = tuple(
-        _failed(replace(one, error=ended), moment) for one in begun if one and not one.error
-    )
-    return Carried(failed, None)
+    failed = tuple(_failed(replace(one, error=ended), moment) for one in begun if not one.error)
+    return Carried(failed, begun)
 
 
 def half_rolled_back(half: UnfinishedRollback) -> Plan[None]:
@@ -89,6 +117,7 @@ def _failed(half: UnfinishedRollback, moment: Moment) -> RollbackFailed:
         half=True,
         kind=half.kind,
         by=half.by,
+        kept=half.kept,
     )
 
 

@@ -15,10 +15,10 @@ from safetyd.core.guards.anomaly.findings import LEVELS
 from safetyd.core.guards.kernel import State
 from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
 from safetyd.core.guards.stop import Stop
+from safetyd.core.history_state import HistoryTrouble
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Mode, Profile
 from safetyd.core.reporting.kept_days import MissingSnapshots
-from safetyd.core.version_history import HistoryTrouble
 from safetyd.monitoring.outlet_state import OutletState
 from safetyd.operators.replies import Done
 from safetyd.operators.views.agent_view import RECENT_S, AgentRow, PauseSource, due_by, foremost

@@ -16,9 +16,9 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.history_events import CommitDue
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
+from safetyd.core.history_state import Change
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
-from safetyd.core.version_history import Change
 from safetyd.history.service.commit_worker import CommitWorker
 from safetyd.history.service.histories import Histories
 from safetyd.history.service.history_service import HistoryService

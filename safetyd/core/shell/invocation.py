@@ -94,8 +94,11 @@ class Invocation:
     def find_keys(self) -> None:
         """Say that a key or a password stands in clear text."""
         if clear_key(self.call.name, self.call.words):
-            why = "has a key or a password in clear text, which others may read"
-            self.found(Effect.SECRETS, why, remedy="with the key in a variable or a file")
+            self.found_key()
+
+    def found_key(self) -> None:
+        why = "has a key or a password in clear text, which others may read"
+        self.found(Effect.SECRETS, why, remedy="with the key in a variable or a file")
 
     def reads(self, *words: Word) -> None:
         """Say that files are read; whether they are secret is not decided here."""

@@ -69,6 +69,7 @@ class Scope:
         self.elsewhere = False  # on another machine or in a container
         self.started: frozenset[str] = frozenset()  # commands in the background, as they stand
         self.made: frozenset[str] = frozenset()  # folders that surely were not there before
+        self.moved: set[str] = set()  # where something was moved to; shared with copies
         self.piped_to: Node | None = None  # the next command of the same pipeline
 
     def copy(self, *, elsewhere: bool = False) -> "Scope":
@@ -82,6 +83,7 @@ class Scope:
         other.files = self.files
         other.elsewhere = self.elsewhere or elsewhere
         other.made = self.made
+        other.moved = self.moved
         other.started = self.started
         other.piped_to = None
         return other

@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from safetyd.core.shell import places, rows, shape
 from safetyd.core.shell.calls import Call, command_of, own_call
-from safetyd.core.shell.code.secret_names import shows_names_only
+from safetyd.core.shell.code.secret_names import is_key, shows_names_only
 from safetyd.core.shell.invocation import Invocation, followed, visible
 from safetyd.core.shell.programs import Program, Row, Table, Wraps
 from safetyd.core.shell.reading import HOLE, OWN_PROGRAM, Effect
@@ -191,13 +191,14 @@ class Commands:
 
     def _variable(self, name: str, value: Word, command: Command, scope: Scope) -> None:
         """Say what a variable makes other programs do."""
+        if is_key(value.text):
+            self._invocation(command, scope, name).found_key()
         if counts_by_running(value.text):
             why = "assigns a text that runs a command where it is counted with"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why)
         if name.startswith(_OWN) or name == _SWITCH:
-            why = f"sets {name}, which is safetyd's own"
             inv = self._invocation(command, scope, OWN_PROGRAM)
-            inv.found(Effect.PRIVILEGED, why, blocks=True)
+            inv.found(Effect.PRIVILEGED, f"sets {name}, which is safetyd's own", blocks=True)
         elif name in self.listed("agent_variables"):
             why = f"sets {name}, by which another agent runs without its guard"
             self._invocation(command, scope, name).found(Effect.UNKNOWN, why, blocks=True)
@@ -303,8 +304,7 @@ class Commands:
         if len(inner) == 1:
             return inv.shell(inner[0], inv.call.name, inv.stdin)
         text = " ".join(word.text for word in inner)
-        origin = COMMAND if HOLE in text else KNOWN
-        joined = Word(text, inner[0].start, inner[-1].end, origin)
+        joined = Word(text, inner[0].start, inner[-1].end, COMMAND if HOLE in text else KNOWN)
         return inv.shell(joined, inv.call.name, inv.stdin)
 
     def _unknown(self, first: Word, name: str, command: Command, scope: Scope) -> Flow:

@@ -33,6 +33,26 @@ FILES: Final[dict[str, tuple[FileParameter, ...]]] = {
         _COPIES,
     ),
     **dict.fromkeys(("os.rename", "os.renames", "os.replace", "shutil.move"), _MOVES),
+    **dict.fromkeys(
+        [f"{module}.dir_util.remove_tree" for module in ("distutils", "setuptools._distutils")],
+        ((0, "directory", _DELETE),),
+    ),
+    **dict.fromkeys(
+        [
+            f"pathlib.{kind}.{name}"
+            for kind in ("Path", "PosixPath")
+            for name in ("unlink", "rmdir")
+        ],
+        ((0, "self", _DELETE),),
+    ),
+    **dict.fromkeys(
+        [
+            f"pathlib.{kind}.{name}"
+            for kind in ("Path", "PosixPath")
+            for name in ("write_text", "write_bytes", "touch", "rename", "replace", "chmod")
+        ],
+        ((0, "self", _WRITE),),
+    ),
     **dict.fromkeys(("os.symlink", "os.link"), ((1, "dst", _WRITE),)),
     **dict.fromkeys(
         ("sqlite3.connect", "numpy.loadtxt", "pandas.read_csv", "pandas.read_json"), _FILE_READ
@@ -83,6 +103,8 @@ SHELLS: Final[dict[str, Parameter]] = {
     "asyncio.create_subprocess_shell": (0, "cmd"),
     "asyncio.subprocess.create_subprocess_shell": (0, "cmd"),
     "anyio.run_process": (0, "command"),
+    "pydoc.pipepager": (1, "cmd"),
+    "pydoc.tempfilepager": (1, "cmd"),
     "pexpect.spawn": (0, "command"),
     "pexpect.run": (0, "command"),
     "invoke.run": (0, "command"),
@@ -129,6 +151,7 @@ FINDINGS: Final[dict[str, tuple[Effect, str]]] = {
         (
             *("types.FunctionType", "types.CodeType", "code.InteractiveInterpreter"),
             *("code.InteractiveConsole", "code.interact", "os.startfile"),
+            *("pydoc.locate", "pydoc.safeimport", "pkgutil.resolve_name"),
         ),
         (Effect.UNKNOWN, _UNKNOWN_CODE),
     ),

@@ -54,6 +54,7 @@ _IMPORTS: Final = ("__import__", "importlib.import_module", "importlib.__import_
 _SAFE_LOADERS: Final = frozenset({"yaml.SafeLoader", "yaml.CSafeLoader", "yaml.BaseLoader"})
 _INTERPRETERS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "python", "python3"})
 _LOCAL: Final = ("localhost", "127.", "[::1]", "::1", "0.0.0.0")  # noqa: S104
+_PROFILERS: Final = ("cProfile", "profile", "pdb", "trace.Trace()")
 _HIDING: Final = frozenset({"system", "popen", "exec", "eval", "run", "call", "Popen", "rmtree"})
 
 
@@ -89,7 +90,14 @@ class PythonEffects:
         self._run_source = run_source
         self._special: dict[str, Callable[[Arguments], None]] = {
             **dict.fromkeys(("exec", "eval"), self._source),
-            **dict.fromkeys(("timeit.timeit", "timeit.repeat", "cProfile.run"), self._statement),
+            **dict.fromkeys(("timeit.timeit", "timeit.repeat", "timeit.Timer"), self._timed),
+            **dict.fromkeys(
+                [f"{module}.{name}" for module in _PROFILERS for name in ("run", "runctx")],
+                lambda given: self._statement(given.of(0, "statement")),
+            ),
+            **dict.fromkeys(("fileinput.input", "fileinput.FileInput"), self._edited),
+            "venv.create": self._environment,
+            "venv.EnvBuilder": self._environment_builder,
             **dict.fromkeys(_IMPORTS, self._import),
             **dict.fromkeys(("os.getenv", "os.environ.get", "os.environ.pop"), self._variable),
             **dict.fromkeys(("pip.main", "pip._internal.main"), self._pip),
@@ -262,9 +270,29 @@ class PythonEffects:
                 case _:
                     self._builder.find(Effect.UNKNOWN, _UNKNOWN_CODE)
 
-    def _statement(self, given: Arguments) -> None:
-        if isinstance(given.of(0, "stmt"), str):
-            self._source(given)
+    def _timed(self, given: Arguments) -> None:
+        self._statement(given.of(0, "stmt"))
+        self._statement(given.of(1, "setup"))
+
+    def _statement(self, statement: Value) -> None:
+        for value in choices(statement):
+            if isinstance(value, str | Content):
+                self._source(Arguments((value,)))
+
+    def _edited(self, given: Arguments) -> None:
+        """Take note of files that are read, or written in place."""
+        inplace = given.has(1, "inplace") and given.of(1, "inplace") not in {_FALSE, _ZERO}
+        files = given.of(0, "files")
+        for path in _words(files) if files != _NOTHING else []:
+            self._builder.touch(path, Access.WRITE if inplace else Access.READ)
+
+    def _environment(self, given: Arguments) -> None:
+        clear = given.has(2, "clear") and given.of(2, "clear") != _FALSE
+        self._files(((0, "env_dir", Access.DELETE if clear else Access.WRITE),), given)
+
+    def _environment_builder(self, given: Arguments) -> None:
+        if given.has(1, "clear") and given.of(1, "clear") != _FALSE:
+            self._builder.find(Effect.IRREVERSIBLE, "deletes what a folder holds")
 
     def _import(self, given: Arguments) -> None:
         if any(HOLE in name for name in given.texts(0, "name")):

@@ -102,6 +102,11 @@ def clear_key(program: str, words: Sequence[Word]) -> bool:
     return False
 
 
+def is_key(text: str) -> bool:
+    """Say whether a text has the form of a key of a known service."""
+    return len(text) >= _LONG and HOLE not in text and _key(text) is not None
+
+
 def _holds_key(program: str, text: str) -> bool:
     if len(text) < _SHORTEST:
         return False

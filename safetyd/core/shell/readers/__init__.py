@@ -59,7 +59,7 @@ from safetyd.core.shell.readers.local.wrappers import (
     read_tmux,
     read_xargs,
 )
-from safetyd.core.shell.readers.package_runners import read_package_runner
+from safetyd.core.shell.readers.package_runners import read_package_runner, read_venv
 from safetyd.core.shell.readers.packages import (
     read_agent,
     read_cargo,
@@ -174,6 +174,7 @@ READERS: Final[dict[str, Reader]] = {
     "tmux": read_tmux,
     "tracer": read_tracer,
     "trap": read_trap,
+    "venv": read_venv,
     "wget": read_wget,
     "xargs": read_xargs,
     "zip": read_zip,

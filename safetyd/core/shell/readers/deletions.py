@@ -62,6 +62,9 @@ def delete(inv: Invocation, word: Word, *, recursive: bool, what: str = "deletes
             type="delete_file",
             remedy="with a path in the project that is written out",
         )
+    elif inv.scope.moved and _holds_moved(where.path, inv):
+        why = f"{what} {shown}, into which the command itself moved something"
+        inv.found(Effect.IRREVERSIBLE, why, touches=touches, type="delete_file")
     elif word.fixed and where.path in inv.scope.made:
         inv.found(Effect.WORK, f"{what} {shown}, which the command itself made", touches=touches)
     elif where.kind == places.TEMPORARY or is_made_again(where.path, inv):
@@ -84,6 +87,12 @@ def is_made_again(path: str, inv: Invocation) -> bool:
     if any(part in made for part in parts):
         return HOLE not in path
     return bool(parts) and any(matches(pattern, parts[-1]) for pattern in files)
+
+
+def _holds_moved(path: str, inv: Invocation) -> bool:
+    """Say whether something was moved to a path, or to what lies below it."""
+    folder = path.partition("*")[0].rstrip("/")
+    return any(f"{moved}/".startswith(f"{folder}/") for moved in inv.scope.moved)
 
 
 def _all_of(text: str) -> bool:

@@ -342,10 +342,19 @@ def _rm(inv: Invocation) -> None:
             inv.changes(word.text, Access.DELETE, "deletes")
 
 
+def _mv(inv: Invocation) -> None:
+    rows.apply(inv)
+    for word in inv.call.arguments[2:][-1:]:
+        inv.scope.moved.add(inv.scope.place(word.text).path)
+
+
 def _worktree(inv: Invocation) -> None:
     """Read `git worktree add PATH`: a folder beside the project is where they usually are."""
-    rows.apply(inv)
     words = [word.text for word in inv.call.arguments[1:]]
+    if words[:1] == ["move"]:
+        _mv(inv)
+        return
+    rows.apply(inv)
     if words[:1] == ["add"] and words[1:] and not _BESIDE.fullmatch(words[1]):
         inv.writes(inv.call.arguments[2])
 
@@ -377,6 +386,7 @@ _VERBS: Final[dict[str, Callable[[Invocation], None]]] = {
     "log": _revision,
     "ls-files": _names,
     "merge-base": _revision,
+    "mv": _mv,
     "push": _push,
     "rev-list": _revision,
     "rev-parse": _revision,

@@ -6,6 +6,7 @@ from safetyd.core.shell import rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.programs import matches
+from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.readers.interpreters import LANGUAGES, run, run_module
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import NETWORK, Word
@@ -89,12 +90,26 @@ def read_package_runner(inv: Invocation) -> None:
         _named(inv)
     elif launch is None or (not launch.verbs and _has_verb(call)):
         rows.apply(inv)
+        if call.name == "uv" and call.verb == "venv":
+            _cleared(inv, call.arguments[1:])
         if call.name == "bun" and call.verb == "run":
             for word in call.arguments[1:2]:
                 rows.load(inv, word, "bun run")
     else:
         inv.named = " ".join((call.name, *launch.verbs))
         _launch(inv, launch)
+
+
+def read_venv(inv: Invocation) -> None:
+    """Read a program that makes an environment for Python."""
+    rows.apply(inv)
+    _cleared(inv, inv.call.arguments)
+
+
+def _cleared(inv: Invocation, folders: list[Word]) -> None:
+    """Say that `--clear` deletes what a folder holds."""
+    for word in folders if inv.call.has("--clear", "-c") else []:
+        delete(inv, word, recursive=True)
 
 
 def _launch(inv: Invocation, launch: Launch) -> None:

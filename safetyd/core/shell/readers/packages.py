@@ -131,6 +131,8 @@ def read_compiler(inv: Invocation) -> None:
     for word in inv.call.words:
         if word.text.startswith("-o") and word.text not in inv.call.program.valued:
             inv.writes(word._replace(text=word.text[2:], inner=-1))
+        elif word.text.startswith("-Wl,") and "plugin" in word.text:
+            inv.found(Effect.UNKNOWN, "lets the linker load code", remedy="without a plugin")
         elif word.text.startswith("-B"):
             inv.found(Effect.UNKNOWN, "takes its parts from another folder", remedy="without `-B`")
     for word in inv.call.arguments:

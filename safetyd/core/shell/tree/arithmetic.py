@@ -22,10 +22,7 @@ def as_commands(node: Node, variables: Mapping[str, Flow], knows: Callable[[str]
 
     `((rm -rf x))` divides in bash. In dash it is a subshell in a subshell.
     """
-    text = (node.text or b"").decode("utf-8", "replace")
-    if not text.startswith("((") or not text.endswith("))"):
-        return ""
-    inside = text[2:-2]
+    inside = (node.text or b"")[2:-2].decode("utf-8", "replace")
     plain = _variable(lambda found: _value(found, variables), _substitutions("0", inside))
     for part in _between_commands(_quotes("", plain)):
         found = _command(part)

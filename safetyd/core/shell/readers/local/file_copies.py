@@ -34,9 +34,19 @@ def read_file_copy(inv: Invocation) -> None:
     for source in sources:
         for target in targets:
             _carry(inv, source, target)
+            if call.has("-l", "--link", "-s", "--symbolic-link") and call.name.endswith("cp"):
+                _shared(inv, source, target)
     if not targets:
         inv.found(Effect.READ, "copies nothing")
     inv.output = NOTHING
+
+
+def _shared(inv: Invocation, source: Word, target: Word) -> None:
+    """Ask about a link by which what is written elsewhere changes a file."""
+    kinds = [inv.scope.place(word.text).kind for word in (source, target)]
+    if kinds[0] != kinds[1] or kinds[0] not in {places.INSIDE, places.TEMPORARY}:
+        why = f"makes links to {visible(source.text)}, which change it when they are written"
+        inv.found(Effect.UNKNOWN, why, remedy="as a copy")
 
 
 def _makes_folders(inv: Invocation) -> bool:
@@ -55,6 +65,7 @@ def _installed(inv: Invocation) -> None:
 
 def _moved(inv: Invocation, sources: list[Word], targets: list[Word]) -> None:
     """Say what moving takes away; what leaves a folder for nothing is lost."""
+    inv.scope.moved |= {inv.scope.place(target.text).path for target in targets}
     lost = any(inv.scope.place(target.text).kind == places.STREAM for target in targets)
     away = any(inv.scope.place(target.text).kind != places.INSIDE for target in targets)
     for source in sources:

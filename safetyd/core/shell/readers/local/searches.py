@@ -19,6 +19,7 @@ MAX_PATTERNS: Final = 8
 
 _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
+_LISTED: Final = "-files0-from"  # the folders stand in a file
 _ACTS: Final = _RUNS | _WRITES | {"-delete", "-print", "-print0", "-printf", "-ls"}
 _NAMES: Final = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
 _OR: Final = frozenset({"-o", "-or", ","})
@@ -43,7 +44,10 @@ def read_find(inv: Invocation) -> None:
     for name, target in zip(said, expression[1:], strict=False):
         if name in _WRITES:
             inv.writes(target)
-    found = list(_below([root.text for root in roots] or ["."], _patterns(said)))
+        elif name == _LISTED:
+            inv.reads(target)
+    folders = [HOLE] if _LISTED in said else [root.text for root in roots] or ["."]
+    found = list(_below(folders, _patterns(said)))
     commands = list(_commands(expression))
     for path in found:
         target = Word(path, inv.command.start, inv.command.end, globs=True)

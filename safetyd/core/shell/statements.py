@@ -18,6 +18,7 @@ from safetyd.core.shell.tree.syntax import REDIRECTS, SILENT, Unreadable
 from safetyd.core.shell.words import (
     COMMAND,
     KNOWN,
+    LIST,
     NOTHING,
     Flow,
     Values,
@@ -235,7 +236,7 @@ class Statements:
                 words += expand(child, self._values(scope))
         self._assigned.forget(node, scope)
         rounds = words if 0 < len(words) <= MAX_ROUNDS and all(w.known for w in words) else []
-        origin = least_trusted([COMMAND, *(word.origin for word in words)])
+        origin = least_trusted([COMMAND, *(w.origin for w in words if w.origin != LIST)])
         printed = []
         for value in [Flow(w.text, "") for w in rounds] or [Flow(None, origin)]:
             scope.variables[name] = value
@@ -295,8 +296,7 @@ class Statements:
                 raise Unreadable("cannot be read: it has words where none belong")
             flow = self._statement(inner[0], scope, stdin)
             self._trace.count()
-            command = Command([], [], made, flow, node.start_byte, node.end_byte)
-            flow = self._run(command, scope)
+            flow = self._run(Command([], [], made, flow, node.start_byte, node.end_byte), scope)
         return self._after_heredoc(after, flow, scope)
 
     def _last_redirected(

@@ -6,7 +6,7 @@ from typing import Final
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect, Finding
-from safetyd.core.shell.words import NAME, VARIABLE, Flow
+from safetyd.core.shell.words import LIST, NAME, VARIABLE, Flow
 
 # Readers of programs whose options write, delete or run, which their rows do not list.
 _READERS: Final = frozenset({"awk", "git", "sed", "tar", "zip"})
@@ -33,9 +33,13 @@ _NAMING: Final = {
     "pkg-config": ("--cflags", "--libs"),
 }
 
+_NAMERS: Final = frozenset(name.partition(" ")[0] for name in _NAMING)
+
 
 def printed(inv: Invocation, call: Call) -> Flow:
     """Return what a program prints: names begin with no dash, whatever they are."""
+    if call.name not in _NAMERS:
+        return inv.output
     options = _NAMING.get(f"{call.name} {call.verb}", _NAMING.get(call.name))
     if options is None or not all(word.fixed for word in call.words):
         return inv.output
@@ -45,8 +49,11 @@ def printed(inv: Invocation, call: Call) -> Flow:
 
 def find_unknown_options(inv: Invocation, call: Call, found: Sequence[Finding]) -> None:
     """Say that a program may be given options that do harm, if nothing else stops it."""
+    unknown = [word for word in call.words if HOLE in word.text]
+    if not unknown:
+        return
     named = VARIABLE if call.program.row.reader not in _READERS else NAME
-    opened = [w for w in call.words if HOLE in w.text and not w.quoted and w.origin != named]
+    opened = [w for w in unknown if w.origin == LIST or not (w.quoted or w.origin == named)]
     if not opened or set(opened).isdisjoint(call.unnamed) or not _can_harm(call):
         return
     if all(finding.passes for finding in found):

@@ -18,11 +18,12 @@ COMMAND: Final = "command"  # what a command on this machine printed
 VARIABLE: Final = "variable"  # what a variable holds that nobody set here
 NAME: Final = "name"  # what a program calls a commit or a container; it begins with no dash
 PROJECT: Final = "project"  # what lies in a file of the project
+LIST: Final = "list"  # what the words of an array are, however many, also in quotes
 DECODED: Final = "decoded"  # what was written so that nobody can read it
 NETWORK: Final = "network"
 _TRUST: Final = {
     origin: rank
-    for rank, origin in enumerate((KNOWN, NAME, VARIABLE, PROJECT, COMMAND, DECODED, NETWORK))
+    for rank, origin in enumerate((KNOWN, NAME, VARIABLE, PROJECT, COMMAND, LIST, DECODED, NETWORK))
 }
 
 _ANSI: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
@@ -302,6 +303,10 @@ def _parameter(node: Node, values: Values, *, quoted: bool) -> Piece:
     inner = _text(node)[2:-1]
     if inner.isidentifier() or inner in {"@", "*"} or inner.isdecimal():
         return _variable(inner, values, quoted=quoted)
+    if inner.endswith("[@]"):
+        known = values.variables.get(inner.removesuffix("[@]"))
+        plain = known and known.text and HOLE not in known.text and " -" not in f" {known.text}"
+        return Piece(HOLE, quoted=quoted, origin=NAME if plain else LIST)
     return Piece(HOLE, quoted=quoted, origin=COMMAND)
 
 

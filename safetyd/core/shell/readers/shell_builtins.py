@@ -7,7 +7,16 @@ from safetyd.core.shell import places, rows
 from safetyd.core.shell.code.secret_names import looks_secret, shows_names_only
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
-from safetyd.core.shell.words import COMMAND, KNOWN, NOTHING, PROJECT, Flow, Word, least_trusted
+from safetyd.core.shell.words import (
+    COMMAND,
+    KNOWN,
+    LIST,
+    NOTHING,
+    PROJECT,
+    Flow,
+    Word,
+    least_trusted,
+)
 
 _TEMPORARY: Final = "/tmp/tmp.made"  # noqa: S108 - a name that stands for what mktemp makes
 _JOB: Final = "$!\n"  # what a file holds in which an agent keeps the number of its server
@@ -96,7 +105,7 @@ def read_echo(inv: Invocation) -> None:
     """Read `echo` and `printf`, whose words go on as text."""
     call = inv.call
     inv.found(Effect.READ, "prints text", said="")
-    if any(word.text.startswith(HOLE) and word.origin == COMMAND for word in call.words):
+    if any(word.text.startswith(HOLE) and word.origin in {COMMAND, LIST} for word in call.words):
         _secret_shown(inv)
     texts = [word.text for word in call.words]
     origin = least_trusted([word.origin for word in call.words])

@@ -64,7 +64,8 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
     name = _said(target).partition("[")[0]
     if not name.isidentifier():
         raise Unreadable("cannot be read: it assigns to what is no variable")
-    if value.type == "array":
+    adds = any(child.type == "+=" for child in node.children)
+    if value.type == "array" and not adds:
         words = [w for child in value.children if child.is_named for w in expand(child, values)]
         text = " ".join(word.text for word in words)
         origin = least_trusted([word.origin for word in words])
@@ -72,7 +73,7 @@ def assignment(node: Node, values: Values) -> tuple[str, Word]:
     if value.type in {"=", "+="}:
         return name, Word("", node.start_byte, node.end_byte)
     word = joined(value, values)
-    if any(child.type == "+=" for child in node.children) or target.type == "subscript":
+    if adds or target.type == "subscript":
         word = word._replace(text=HOLE, origin=COMMAND)
     return name, word
 

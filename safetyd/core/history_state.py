@@ -53,7 +53,15 @@ class ProjectState(msgspec.Struct, omit_defaults=True):
     unfinished: UnfinishedRollback | None = None
 
 
+class FailedCommit(msgspec.Struct, frozen=True):
+    """A commit to try again, with the files that changed before a time of the file clock."""
+
+    due: CommitDue
+    until_ns: int
+
+
 class HistoryState(msgspec.Struct):
     under_way: dict[str, dict[str, Change]] = {}  # by agent and id, oldest first
     due: dict[int, CommitDue] = {}  # commits that are not made yet, oldest first
     projects: dict[str, ProjectState] = {}
+    failed: dict[int, FailedCommit] = {}  # oldest first

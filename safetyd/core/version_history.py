@@ -25,6 +25,7 @@ from safetyd.core.events.history_events import (
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.history_state import (
     Change,
+    FailedCommit,
     HistoryState,
     HistoryTrouble,
     ProjectState,
@@ -35,6 +36,7 @@ from safetyd.core.messages.verdict import ALLOW
 
 ERRORS_IN_A_ROW: Final = 3
 MAX_CHANGES: Final = 1024  # of one agent under way; the oldest is forgotten
+MAX_FAILED: Final = 64  # commits of one project to try again; the oldest is forgotten
 MAX_AGENTS: Final = 64  # whose work in one project is remembered
 DESCRIPTION_CHARS: Final = 200
 MAX_NAMED: Final = 16  # paths of one action
@@ -77,6 +79,11 @@ class VersionHistory(Actor):
     def due(self) -> tuple[CommitDue, ...]:
         """Return the commits that are not made yet, oldest first."""
         return tuple(self._state.due.values())
+
+    @property
+    def failed(self) -> tuple[FailedCommit, ...]:
+        """Return the commits to try again, oldest first."""
+        return tuple(self._state.failed.values())
 
     def awaited(self, agent: str, id_: str) -> CommitDue | None:
         """Return the commit that is not made yet and after which an action may begin."""
@@ -230,8 +237,10 @@ class VersionHistory(Actor):
 
     def _committed(self, event: Committed) -> None:
         self._state.due.pop(event.due, None)
+        self._state.failed.pop(event.due, None)
         known = self._state.projects.setdefault(event.project, ProjectState())
-        known.failing = ""
+        if not any(one.due.project == event.project for one in self.failed):
+            known.failing = ""
         if event.why != "after":
             return
         if known.unfinished is not None and event.decision > known.unfinished.since:
@@ -240,8 +249,15 @@ class VersionHistory(Actor):
             known.good = event.commit
 
     def _failed(self, event: CommitFailed) -> None:
-        self._state.due.pop(event.due, None)
+        due = self._state.due.pop(event.due, None)
         self._state.projects.setdefault(event.project, ProjectState()).failing = event.error
+        if due is None or not event.until_ns:
+            return
+        failed = self._state.failed
+        failed[event.due] = FailedCommit(due, event.until_ns)
+        mine = [number for number, one in failed.items() if one.due.project == event.project]
+        for number in mine[:-MAX_FAILED]:
+            del failed[number]
 
     def _rollback_begun(self, event: RollbackBegun) -> None:
         known = self._state.projects.setdefault(event.project, ProjectState())

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from safetyd.core import version_history
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided, Overdue, Reported
 from safetyd.core.events.event import Event
@@ -427,3 +428,26 @@ def test_a_history_is_in_trouble_while_its_commits_fail() -> None:
     assert (trouble.project, trouble.commit_error) == ("shop", "the folder is gone")
     play(shop, agent_commit(2))
     assert shop.records.version_history.trouble == ()
+
+
+def test_a_commit_that_failed_is_tried_again_until_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(version_history, "MAX_FAILED", 2)
+    shop = engine()
+    history = shop.records.version_history
+    dues: list[CommitDue] = []
+    for number in range(4):
+        told = edit(number, f"p{number}", text=str(number)), outcome(number, f"p{number}")
+        dues += due(play(shop, *told))
+
+    for number, one in enumerate(dues):  # the first as in old journals
+        about: dict[str, Any] = {"project": "shop", "error": "the disk is full"}
+        play(shop, CommitFailed(at=at(7), t=7.0, due=one.seq, until_ns=number, **about))
+
+    assert history.due == ()
+    assert [(one.due.id, one.until_ns) for one in history.failed] == [("p2", 2), ("p3", 3)]
+    play(shop, committed(8, dues[2]))
+    assert history.trouble[0].commit_error == "the disk is full"
+    play(shop, committed(9, dues[3]))
+    assert (history.failed, history.trouble) == ((), ())

@@ -427,12 +427,10 @@ def test_what_an_agent_writes_while_a_humans_changes_are_read_is_left_to_the_age
     first = project.commit()
     cart = project.write("cart.py", "of a human\n")
     project.write("notes", "of a human\n")
-    project.write("new", "of a human\n")
-    while file_time_ns() <= cart.stat().st_ctime_ns:
+    new = project.write("new", "of a human\n")
+    while file_time_ns() <= new.stat().st_ctime_ns:
         pass
-    monkeypatch.setenv(
-        "PATH", project.before_git("update-index", f": > {cart}", f": > {project.root / 'new'}")
-    )
+    monkeypatch.setenv("PATH", project.before_git("update-index", f": > {cart}", f": > {new}"))
 
     made = project.history.commit(project.order(why="before"), file_time_ns())
 

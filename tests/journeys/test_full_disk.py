@@ -374,6 +374,57 @@ def test_a_file_larger_than_the_disk_is_left_out_of_the_history_and_stops_nobody
         daemon.stop()
 
 
+def change_on_a_full_disk(daemon: RunningDaemon, id_: str, file: Path) -> None:
+    leave(daemon.data_dir / "filler", 3)
+    with Listener(daemon) as person:
+        change(daemon, id_, file)
+        person.hear("COMMIT_FAILED", "coder")
+    assert "NOT COMMITTED: project shop: " in daemon.safetyd("status").stdout
+
+
+def authors(daemon: RunningDaemon) -> list[tuple[str, str, int]]:
+    rows = query(daemon, "commits", project="shop")["commits"]
+    return [(row["author"], row["id"], row["files"]) for row in rows]
+
+
+@pytest.mark.journey
+def test_an_edit_that_a_full_disk_kept_out_of_the_history_is_committed_later_as_the_agents(
+    small_disk: Path | None,
+) -> None:
+    if small_disk is None:
+        return
+    root = small_disk / "shop"
+    root.mkdir()
+    cart, tax = root / "cart.py", root / "tax.py"
+    daemon = RunningDaemon(small_disk, SHOP.format(root=root))
+    filler = daemon.data_dir / "filler"
+    try:
+        change(daemon, "p1", cart)
+        commit_of(daemon, "p1")
+        change_on_a_full_disk(daemon, "p2", cart)
+        filler.unlink()
+        change(daemon, "p3", tax)
+        commit_of(daemon, "p3")
+        assert authors(daemon) == [("agent", "p3", 1), ("agent", "p2", 1), ("agent", "p1", 1)]
+
+        change_on_a_full_disk(daemon, "p4", cart)
+        (root / "notes").write_text("of a human")
+        filler.unlink()
+        until(lambda: "NOT COMMITTED" not in daemon.safetyd("status").stdout)
+        assert authors(daemon)[0] == ("agent", "p4", 1), "without an action"
+        change(daemon, "p5", tax)
+        commit_of(daemon, "p5")
+        assert authors(daemon)[:2] == [("agent", "p5", 1), ("human", "", 1)]
+
+        change_on_a_full_disk(daemon, "p6", cart)
+        daemon.kill()
+        filler.unlink()
+        daemon.start()
+        assert commit_of(daemon, "p6")["author"] == "agent", "a restart does not forget it"
+    finally:
+        daemon.stop()
+
+
 @pytest.mark.journey
 def test_closed_audit_files_may_be_moved_away_under_a_running_daemon(tmp_path: Path) -> None:
     daemon = RunningDaemon(tmp_path, f"{UNBOUNDED}[audit]\nmax_bytes = 4096\n")

@@ -57,6 +57,7 @@ class CommitFailed(Event, kw_only=True, omit_defaults=True, tag="commit_failed")
     due: int = 0
     agent: str | None = None
     id: str = ""
+    until_ns: int = 0  # it is tried again, with what changed before this time; 0: it is not
 
 
 class RollbackOffered(Event, kw_only=True, tag="rollback_offered"):

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.history_events import CommitDue
-from safetyd.core.history_state import Change
+from safetyd.core.history_state import Change, FailedCommit
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
 from safetyd.history.commit_writing import CommitLimits
@@ -37,7 +37,7 @@ class FileHistory:
         self._histories = histories = Histories(
             self._directory, engine.policy.projects, self._limits
         )
-        self.service = HistoryService(histories, of.mailbox, of.clock)
+        self.service = HistoryService(histories, of.mailbox, of.clock, self._retry)
         self.commits = CommitWorker(
             histories,
             of.ticker.put,
@@ -55,6 +55,9 @@ class FileHistory:
             partial(spare, config.disk),
         )
 
+    async def _retry(self, project: str) -> None:
+        await self.commits.retry(project)
+
     def awaited(self, agent: str, id_: str) -> CommitDue | None:
         # The engine builds its actors anew with each configuration.
         return self._engine.records.version_history.awaited(agent, id_)
@@ -67,6 +70,9 @@ class FileHistory:
 
     def is_due(self, project: str) -> bool:
         return self._engine.records.version_history.is_due(project)
+
+    def failed(self) -> tuple[FailedCommit, ...]:
+        return self._engine.records.version_history.failed
 
     def now(self) -> datetime:
         return self._clock.now().at
@@ -83,7 +89,8 @@ class FileHistory:
         """
         self._histories.renew(self._settings.policy.projects)
         with anyio.move_on_after(FIRST_S):
-            changed = {due.project for due in self._engine.records.version_history.due}
+            known = self._engine.records.version_history
+            changed = {due.project for due in (*known.due, *(one.due for one in known.failed))}
             await commit_first(self._histories, self.now, changed)
 
     def _say_problems(self) -> None:

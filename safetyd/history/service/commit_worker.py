@@ -1,5 +1,6 @@
 """Makes the commits that are due, one after the other, beside everything else."""
 
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -10,10 +11,10 @@ from typing import Final, NamedTuple, Protocol
 import anyio
 import anyio.abc
 
-from safetyd.clock import file_time_ns
+from safetyd.clock import after_changes_ns, file_time_ns
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
-from safetyd.core.history_state import Change
+from safetyd.core.history_state import Change, FailedCommit
 from safetyd.core.policy import Configured
 from safetyd.history.project_history import (
     MOST_NAMED,
@@ -27,6 +28,8 @@ from safetyd.history.service.histories import Histories, beside
 log = logging.getLogger("safetyd.history")
 
 MAX_LOOKED: Final = 4096
+RETRY_S: Final = 1.0  # after a commit failed; then twice as long each time,
+MAX_RETRY_S: Final = 60.0  # up to this
 
 Act = Callable[[], None]
 Put = Callable[[Callable[[Moment], Event]], None]
@@ -49,6 +52,10 @@ class Actions(Protocol):
 
     def is_due(self, project: str) -> bool:
         """Return whether a commit of a project is not made yet."""
+        ...
+
+    def failed(self) -> tuple[FailedCommit, ...]:
+        """Return the commits to try again, oldest first."""
         ...
 
     def now(self) -> datetime: ...
@@ -89,6 +96,8 @@ class CommitWorker:
         self._seen = 0  # the number of the last event
         self._kept: dict[str, KeptUntil] = {}  # by project
         self._looked: dict[int, None] = {}  # decisions before whose action was looked, oldest first
+        self._retried = set[int]()  # failed commits that are made now, until that is written down
+        self._retrying = set[str]()  # projects
         self._one_made = anyio.Event()  # replaced with each commit that is over
         self._tasks: anyio.abc.TaskGroup | None = None
 
@@ -104,6 +113,9 @@ class CommitWorker:
                         self._before[event.agent, event.id] = event
                 case Committed() | CommitFailed() if event.due:
                     self._over(event)
+                    self._retried.discard(event.due)
+                    if isinstance(event, CommitFailed):
+                        self._retry_later(event.project)
                 case RollbackOffered():
                     self._offered(event)
                 case Configured():
@@ -156,6 +168,8 @@ class CommitWorker:
     async def run(self) -> None:
         """Make commits for ever."""
         async with anyio.create_task_group() as self._tasks:
+            for project in {one.due.project for one in self._actions.failed()}:
+                self._retry_later(project)
             while True:
                 if not self._queue:
                     self._arrived = anyio.Event()
@@ -165,6 +179,36 @@ class CommitWorker:
     async def _make(self, due: CommitDue) -> None:
         """Make a commit after those before it in its project; others do not wait for it."""
         self._put(await self._made(due))
+
+    async def retry(self, project: str) -> None:
+        """Make the commits of a project that failed, each with its own author.
+
+        The caller holds the lock of the project. If one fails again, `HistoryError` says why.
+        """
+        for one in self._to_retry(project):
+            history = self._histories.find(project)
+            made = await beside(partial(history.commit, order_of(one.due), one.until_ns))
+            self._retried.add(one.due.seq)
+            self._put(self._result(one.due, made))
+
+    def _to_retry(self, project: str) -> list[FailedCommit]:
+        failed = (one for one in self._actions.failed() if one.due.project == project)
+        return [one for one in failed if one.due.seq not in self._retried]
+
+    def _retry_later(self, project: str) -> None:
+        if self._tasks is not None and project not in self._retrying:
+            self._retrying.add(project)
+            self._tasks.start_soon(self._retry_until_made, project)
+
+    async def _retry_until_made(self, project: str) -> None:
+        delay_s = RETRY_S
+        while self._to_retry(project) and project in self._histories.names:
+            await anyio.sleep(delay_s)
+            delay_s = min(2 * delay_s, MAX_RETRY_S)
+            with contextlib.suppress(HistoryError):
+                async with self._histories.lock(project):
+                    await self.retry(project)
+        self._retrying.discard(project)
 
     async def _look(
         self,
@@ -186,6 +230,7 @@ class CommitWorker:
             elif waiting := self._waiting.get(key):
                 tasks.start_soon(self._wait, about, waiting)
             async with self._histories.lock(about.project):
+                await self.retry(about.project)
                 made = await beside(partial(history.commit, _found_before(about), until_ns))
         except HistoryError as exc:
             log.warning("project %s was not committed before %s: %s", about.project, key[1], exc)
@@ -221,11 +266,20 @@ class CommitWorker:
         """Return what came of a commit."""
         try:
             history = self._histories.find(due.project)
-            async with self._histories.lock(due.project):
-                made = await beside(partial(history.commit, order_of(due)))
         except HistoryError as exc:
             log.warning("project %s was not committed: %s", due.project, exc)
             return partial(_failed, due, str(exc), due.seq)
+        async with self._histories.lock(due.project):
+            with contextlib.suppress(HistoryError):
+                await self.retry(due.project)
+            try:
+                made = await beside(partial(history.commit, order_of(due)))
+            except HistoryError as exc:
+                log.warning("project %s was not committed: %s", due.project, exc)
+                return partial(_failed, due, str(exc), due.seq, until_ns=after_changes_ns())
+        return self._result(due, made)
+
+    def _result(self, due: CommitDue, made: CommitMade | None) -> Callable[[Moment], Event]:
         if made is not None:
             for each in made.left_out[:MOST_NAMED]:
                 log.warning("project %s: left out of %s: %s", due.project, made.commit[:12], each)
@@ -324,7 +378,9 @@ def _committed(due: CommitDue, made: CommitMade | None, within: str, moment: Mom
     )
 
 
-def _failed(due: CommitDue, error: str, number: int, moment: Moment) -> CommitFailed:
+def _failed(
+    due: CommitDue, error: str, number: int, moment: Moment, until_ns: int = 0
+) -> CommitFailed:
     return CommitFailed(
         at=moment.at,
         t=moment.t,
@@ -333,4 +389,5 @@ def _failed(due: CommitDue, error: str, number: int, moment: Moment) -> CommitFa
         due=number,
         agent=due.agent,
         id=due.id,
+        until_ns=until_ns,
     )

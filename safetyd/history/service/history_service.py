@@ -7,7 +7,7 @@ some files could be put back, they stay paused, for a person should look first.
 import contextlib
 import heapq
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -68,6 +68,10 @@ log = logging.getLogger("safetyd.history")
 _read = msgspec.convert
 
 
+async def nothing_failed(_project: str) -> None:
+    """Retry no commit."""
+
+
 class HalfRolledBack(CommandRefused):
     """Whoever works there stays paused, for a person should look first."""
 
@@ -77,7 +81,16 @@ class HalfRolledBack(CommandRefused):
 
 
 class HistoryService:
-    def __init__(self, histories: Histories, mailbox: Mailbox, clock: Clock) -> None:
+    """`retry` makes the commits of a project that failed; the caller holds its lock."""
+
+    def __init__(
+        self,
+        histories: Histories,
+        mailbox: Mailbox,
+        clock: Clock,
+        retry: Callable[[str], Awaitable[None]] = nothing_failed,
+    ) -> None:
+        self._retry = retry
         self._histories = histories
         self._mailbox = mailbox
         self._clock = clock
@@ -168,8 +181,7 @@ class HistoryService:
         asked = (command.kind, command.commit, command.paths)
         try:
             async with self._histories.lock(project):
-                if stopped is not None:
-                    await self._commit_stopped(history, stopped)
+                await self._commit_earlier(project, history, stopped)
                 made = await beside(partial(history.roll_back, *asked, order, begin))
         except StoppedHalfway as exc:
             half = UnfinishedRollback(
@@ -224,6 +236,15 @@ class HistoryService:
                 continue  # that is on record
             except CommandRefused as exc:
                 await self._carry_out(not_rolled_back(event, str(exc)))
+
+    async def _commit_earlier(
+        self, project: str, history: ProjectHistory, stopped: UnfinishedRollback | None
+    ) -> None:
+        """Commit changes of agents and of a stopped rollback, or they would seem a human's."""
+        with contextlib.suppress(HistoryError):
+            await self._retry(project)
+        if stopped is not None:
+            await self._commit_stopped(history, stopped)
 
     async def _commit_stopped(self, history: ProjectHistory, stopped: UnfinishedRollback) -> None:
         """Commit the files that an unfinished rollback put back: nobody else changed them."""

@@ -16,7 +16,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.history_events import CommitDue
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
-from safetyd.core.history_state import Change
+from safetyd.core.history_state import Change, FailedCommit
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.history.service.commit_worker import CommitWorker
@@ -48,7 +48,7 @@ class HistoryRig:
         self.happened: list[Event] = []
         self.flushed = 0
         self.histories = Histories(directory / "histories", projects)
-        self.service = HistoryService(self.histories, self.mailbox, self.clock)
+        self.service = HistoryService(self.histories, self.mailbox, self.clock, self._retry)
         self.worker = self.new_worker()
         self._numbers = iter(range(10, 1000))
 
@@ -64,6 +64,9 @@ class HistoryRig:
             known.due,
         )
 
+    async def _retry(self, project: str) -> None:
+        await self.worker.retry(project)
+
     def awaited(self, agent: str, id_: str) -> CommitDue | None:
         return self.engine.records.version_history.awaited(agent, id_)
 
@@ -75,6 +78,9 @@ class HistoryRig:
 
     def is_due(self, project: str) -> bool:
         return self.engine.records.version_history.is_due(project)
+
+    def failed(self) -> tuple[FailedCommit, ...]:
+        return self.engine.records.version_history.failed
 
     def now(self) -> datetime:
         return self.clock.now().at

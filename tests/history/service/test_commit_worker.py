@@ -12,6 +12,7 @@ import pytest
 from safetyd.core.events.event import Event
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed
 from safetyd.core.policy import Configured
+from safetyd.history.service import commit_worker
 from safetyd.operators.history_access import CommitsQuestion
 from tests.history.service.history_rig import HistoryRig, at_work, project
 from tests.servers import until
@@ -57,18 +58,23 @@ async def test_changes_that_became_one_commit_all_name_it(rig: HistoryRig) -> No
     assert (first.within, later.commit, later.within) == ("", "", "")
 
 
-async def test_a_commit_that_cannot_be_made_is_told_and_the_next_is_made(rig: HistoryRig) -> None:
+async def test_a_commit_that_cannot_be_made_is_told_and_retried_and_the_next_is_made(
+    rig: HistoryRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_worker, "RETRY_S", 0.01)
     elsewhere = rig.root.with_name("elsewhere")
     async with at_work(rig):
-        rig.writes("one\n")
+        first = rig.writes("one\n")
         rig.root.rename(elsewhere)
         (failed,) = await rig.sees(CommitFailed)
         elsewhere.rename(rig.root)
+        (retried,) = await rig.sees(Committed)
         rig.writes("two\n")
-        (made,) = await rig.sees(Committed)
+        _, made = await rig.sees(Committed, 2)
 
     assert f"{rig.root} does not exist" in failed.error
     assert (failed.project, failed.agent) == ("shop", "code")
+    assert (retried.id, retried.files, rig.failed()) == (first, 1, ())
     assert made.commit
 
 
@@ -178,7 +184,7 @@ async def test_a_folder_that_nobody_can_deal_with_fails_alone(rig: HistoryRig) -
         answer = await rig.service.commits(CommitsQuestion())
         shutil.rmtree(rig.root / ".git")
         rig.writes("two\n")
-        (made,) = await rig.sees(Committed)
+        _, made = await rig.sees(Committed, 2)
 
     assert "its files cannot be dealt with: ValueError" in failed.error
     assert answer.ok

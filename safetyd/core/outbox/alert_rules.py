@@ -224,7 +224,7 @@ def _of_stop(event: Stopped) -> Alert | None:
         Alert(
             key=stop_key(event),
             urgency="high",
-            title=f"STOPPED {event.agent + ' ' if event.agent else ''}by {event.by}{reason}",
+            title=f"STOPPED by {event.by}{reason}",
             text=f"{may} until {_stop_ends(event)}.",
             agent=event.agent,
         )

@@ -34,11 +34,16 @@ from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.text.patched_files import patch_of
-from safetyd.journal.mailbox import CommandEnvelope, EventEnvelope, Mailbox, QuestionEnvelope
+from safetyd.journal.mailbox import (
+    FAILED,
+    CommandEnvelope,
+    EventEnvelope,
+    Mailbox,
+    QuestionEnvelope,
+)
 from safetyd.monitoring.metrics import Metrics
 
 NOBODY: Final = "unknown"
-_FAILED: Final = "safetyd could not answer this; its log says why"
 STALE_S: Final = 3.0
 # Health is asked for once per burst of messages, not for each.
 LOOK_S: Final = 0.005
@@ -169,7 +174,7 @@ class AgentService:
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
         told = partial(self._claimed, agent, wanted.id, reply)
-        failed = partial(told, not_granted("unavailable", _FAILED))
+        failed = partial(told, not_granted("unavailable", FAILED))
         self._mailbox.put(CommandEnvelope(plan, told, failed))
 
     def _claimed(self, agent: str, id_: str, reply: bytes, answer: ClaimResult) -> None:
@@ -188,7 +193,7 @@ class AgentService:
 
         told = partial(self._publisher.answer, reply)
         return QuestionEnvelope(
-            answer, told, failed=partial(told, not_permitted("unavailable", _FAILED))
+            answer, told, failed=partial(told, not_permitted("unavailable", FAILED))
         )
 
     def _not_permitted(self, agent: str, reply: bytes, cause: Cause, reason: str) -> None:

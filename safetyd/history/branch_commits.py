@@ -22,7 +22,7 @@ from safetyd.history.commit_writing import (
     write_commit,
 )
 from safetyd.history.file_restore import LINK, Fill, stored
-from safetyd.history.folder_changes import IndexedFolder, Select, fits, tree_changes
+from safetyd.history.folder_changes import IndexedFolder, Select, tree_changes
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import (
     Change,
@@ -142,11 +142,7 @@ class BranchWork:
         tree = self.indexed.tree()
         before = f"{head}^{{tree}}" if head else self.git.line("mktree")
         changes = tree_changes(self.git, before, tree)
-        late = [change for change in changes if not fits(change, select, only)]
-        if late:  # or changed between the selection and the reading
-            self.indexed.put_back(late)
-            tree = self.indexed.tree()
-            changes = [change for change in changes if change not in late]
+        tree, changes = self.indexed.without_late(tree, changes, select, only)
         left_out = self.indexed.left_out
         if not changes and is_noted(self.git, head, order, left_out):
             return None

@@ -104,7 +104,29 @@ class IndexedFolder:
     def forget(self, paths: Sequence[bytes]) -> None:
         self._index("--force-remove", paths)
 
-    def put_back(self, changes: Sequence[Change]) -> None:
+    def without_late(
+        self,
+        tree: str,
+        changes: list[Change],
+        select: Select | None,
+        only: Mapping[bytes, Entry | None] | None,
+    ) -> tuple[str, list[Change]]:
+        """Take back what changed between the selection and the reading.
+
+        With `only`, take back every file that is not as it says.
+        """
+        late = [
+            change
+            for change in changes
+            if (select is not None and not select(change.path))
+            or (only is not None and only.get(change.path, change) != change.new)
+        ]
+        if not late:
+            return tree, changes
+        self._put_back(late)
+        return self.tree(), [change for change in changes if change not in late]
+
+    def _put_back(self, changes: Sequence[Change]) -> None:
         """Let the index hold what it held before these changes."""
         none = Entry("0", "0" * 40)
         lines = (
@@ -204,13 +226,6 @@ def tree_changes(git: Git, old: str, new: str, *, counted: bool = True) -> list[
             added, removed, path = record.split(b"\t", 2)
             found[path] = found[path]._replace(added=_lines(added), removed=_lines(removed))
     return list(found.values())
-
-
-def fits(change: Change, select: Select | None, only: Mapping[bytes, Entry | None] | None) -> bool:
-    """Return whether a change is selected and, if `only` is given, makes a file what that says."""
-    if select is not None and not select(change.path):
-        return False
-    return only is None or (change.path in only and only[change.path] == change.new)
 
 
 def tree_entries(git: Git, tree: str) -> Iterator[tuple[bytes, Entry]]:

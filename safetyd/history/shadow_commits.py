@@ -19,7 +19,6 @@ from safetyd.history.folder_changes import (
     REPOSITORY,
     IndexedFolder,
     Select,
-    fits,
     tree_changes,
 )
 from safetyd.history.git_process import Git
@@ -132,11 +131,7 @@ class ShadowWork:
             self.indexed.forget(inner)
             tree = self.indexed.tree()
             changes = [change for change in changes if change.path not in inner]
-        late = [change for change in changes if not fits(change, select, only)]
-        if late:  # or changed between the selection and the reading
-            self.indexed.put_back(late)
-            tree = self.indexed.tree()
-            changes = [change for change in changes if change not in late]
+        tree, changes = self.indexed.without_late(tree, changes, select, only)
         left_out = self.indexed.left_out
         if not changes and is_noted(self.git, newest, order, left_out):
             return None

@@ -17,6 +17,7 @@ from safetyd.clock import uptime, worked
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 
+FAILED: Final = "safetyd could not answer this; its log says why"
 MAX_ENVELOPES: Final = 4096
 MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0

@@ -5,6 +5,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from safetyd.journal.mailbox import FAILED
+
 Yes = Annotated[bool, Meta(extra_json_schema={"const": True})]
 No = Annotated[bool, Meta(extra_json_schema={"const": False})]
 
@@ -30,9 +32,7 @@ Reply = Done | Refusal
 DONE: Final = Done(ok=True)
 
 
-INTERNAL_ERROR: Final = Refusal(
-    ok=False, error="safetyd could not answer this; its log says why", code="internal"
-)
+INTERNAL_ERROR: Final = Refusal(ok=False, error=FAILED, code="internal")
 
 
 def refused(code: str, error: str) -> Refusal:

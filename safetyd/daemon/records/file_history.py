@@ -11,8 +11,7 @@ import anyio.abc
 import anyio.to_thread
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.history_events import CommitDue
-from safetyd.core.history_state import Change, FailedCommit
+from safetyd.core.version_history import VersionHistory
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
 from safetyd.history.commit_writing import CommitLimits
@@ -41,10 +40,10 @@ class FileHistory:
         self.commits = CommitWorker(
             histories,
             of.ticker.put,
-            self,
+            self._known,
+            self._now,
             self.service.offered,
             flush,
-            engine.records.version_history.due,
         )
 
     def _limits(self) -> CommitLimits:
@@ -58,23 +57,10 @@ class FileHistory:
     async def _retry(self, project: str) -> None:
         await self.commits.retry(project)
 
-    def awaited(self, agent: str, id_: str) -> CommitDue | None:
-        # The engine builds its actors anew with each configuration.
-        return self._engine.records.version_history.awaited(agent, id_)
+    def _known(self) -> VersionHistory:
+        return self._engine.records.version_history
 
-    def alone(self, agent: str, id_: str) -> Change | None:
-        return self._engine.records.version_history.alone(agent, id_)
-
-    def behind(self, agent: str, id_: str) -> Change | None:
-        return self._engine.records.version_history.behind(agent, id_)
-
-    def is_due(self, project: str) -> bool:
-        return self._engine.records.version_history.is_due(project)
-
-    def failed(self) -> tuple[FailedCommit, ...]:
-        return self._engine.records.version_history.failed
-
-    def now(self) -> datetime:
+    def _now(self) -> datetime:
         return self._clock.now().at
 
     def start(self, tasks: anyio.abc.TaskGroup) -> None:
@@ -89,9 +75,9 @@ class FileHistory:
         """
         self._histories.renew(self._settings.policy.projects)
         with anyio.move_on_after(FIRST_S):
-            known = self._engine.records.version_history
+            known = self._known()
             changed = {due.project for due in (*known.due, *(one.due for one in known.failed))}
-            await commit_first(self._histories, self.now, changed)
+            await commit_first(self._histories, self._now, changed)
 
     def _say_problems(self) -> None:
         """Log why a project cannot be committed, before something is to be."""

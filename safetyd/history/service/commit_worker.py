@@ -3,10 +3,10 @@
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import anyio
 import anyio.abc
@@ -16,6 +16,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
 from safetyd.core.history_state import Change, FailedCommit
 from safetyd.core.policy import Configured
+from safetyd.core.version_history import VersionHistory
 from safetyd.history.project_history import (
     MOST_NAMED,
     CommitMade,
@@ -35,32 +36,6 @@ Act = Callable[[], None]
 Put = Callable[[Callable[[Moment], Event]], None]
 
 
-class Actions(Protocol):
-    """What the engine knows of actions that are under way."""
-
-    def awaited(self, agent: str, id_: str) -> CommitDue | None:
-        """Return the commit after which an action may begin, if it is not made yet."""
-        ...
-
-    def alone(self, agent: str, id_: str) -> Change | None:
-        """Return an action under way if no other one can have changed its project's folder."""
-        ...
-
-    def behind(self, agent: str, id_: str) -> Change | None:
-        """Return an action under way if a commit of its project is not made yet."""
-        ...
-
-    def is_due(self, project: str) -> bool:
-        """Return whether a commit of a project is not made yet."""
-        ...
-
-    def failed(self) -> tuple[FailedCommit, ...]:
-        """Return the commits to try again, oldest first."""
-        ...
-
-    def now(self) -> datetime: ...
-
-
 class KeptUntil(NamedTuple):
     """The last commit of a project, and the last event that had happened when it was made."""
 
@@ -69,7 +44,7 @@ class KeptUntil(NamedTuple):
 
 
 class CommitWorker:
-    """`due` are the commits that a daemon before this one did not make.
+    """`known` returns what the engine knows; a new configuration replaces it.
 
     `put` takes what came of a commit, `offered` does what is to be done about errors in a row, and
     `flush` lets answers leave.
@@ -79,17 +54,18 @@ class CommitWorker:
         self,
         histories: Histories,
         put: Put,
-        actions: Actions,
+        known: Callable[[], VersionHistory],
+        now: Callable[[], datetime],
         offered: Callable[[RollbackOffered], None],
         flush: Act,
-        due: Iterable[CommitDue] = (),
     ) -> None:
         self._flush = flush
         self._histories = histories
         self._put = put
-        self._actions = actions
+        self._known = known
+        self._now = now
         self._offered = offered
-        self._queue = deque(due)
+        self._queue = deque(known().due)  # which a daemon before this one did not make
         self._before = {(one.agent, one.id): one for one in self._queue if one.why == "before"}
         self._arrived = anyio.Event()
         self._waiting: dict[tuple[str, str], list[Act]] = {}
@@ -135,26 +111,24 @@ class CommitWorker:
         if waiting is not None:
             waiting.append(act)
             return
-        due = self._actions.awaited(agent, id_)
+        known = self._known()
+        due = known.awaited(agent, id_)
         if due is not None:
             self._waiting[agent, id_] = waiting = [act]
             self._tasks.start_soon(self._wait, due, waiting)
-        elif (change := self._first_look(self._actions.behind(agent, id_))) is not None:
-            if change.paths:
-                about = _about(change, agent, id_, self._actions.now())
-                self._waiting[agent, id_] = [act]
-                self._tasks.start_soon(self._wait_behind, about, change.paths)
-            else:
-                act()
-        elif (change := self._first_look(self._actions.alone(agent, id_))) is not None:
-            about = _about(change, agent, id_, self._actions.now())
-            if change.paths:
-                self._waiting[agent, id_] = [act]
-            self._tasks.start_soon(self._look, self._tasks, about, change.paths, file_time_ns())
-            if not change.paths:
-                act()
-        else:
+            return
+        change = self._first_look(known.behind(agent, id_) or known.alone(agent, id_))
+        if change is None or not change.paths:
             act()
+        else:
+            self._waiting[agent, id_] = [act]
+        if change is None:
+            return
+        about = _about(change, agent, id_, self._now())
+        if not known.is_due(change.project):
+            self._tasks.start_soon(self._look, self._tasks, about, change.paths, file_time_ns())
+        elif change.paths:
+            self._tasks.start_soon(self._wait_behind, about, change.paths)
 
     def _first_look(self, change: Change | None) -> Change | None:
         """Return an action before which to look: not one that may have begun already."""
@@ -168,7 +142,7 @@ class CommitWorker:
     async def run(self) -> None:
         """Make commits for ever."""
         async with anyio.create_task_group() as self._tasks:
-            for project in {one.due.project for one in self._actions.failed()}:
+            for project in {one.due.project for one in self._known().failed}:
                 self._retry_later(project)
             while True:
                 if not self._queue:
@@ -192,7 +166,7 @@ class CommitWorker:
             self._put(self._result(one.due, made))
 
     def _to_retry(self, project: str) -> list[FailedCommit]:
-        failed = (one for one in self._actions.failed() if one.due.project == project)
+        failed = (one for one in self._known().failed if one.due.project == project)
         return [one for one in failed if one.due.seq not in self._retried]
 
     def _retry_later(self, project: str) -> None:
@@ -248,7 +222,7 @@ class CommitWorker:
             history = self._histories.find(about.project)
             if await self._may_lose(history, paths, about.project):
                 with anyio.move_on_after(deadline_s) as patience:
-                    while self._actions.is_due(about.project):
+                    while self._known().is_due(about.project):
                         await self._one_made.wait()
                 if patience.cancelled_caught:
                     self._too_late(about, deadline_s)

@@ -36,16 +36,7 @@ def pausing(project: str, by: str, command: RollbackCommand) -> Plan[Waiting]:
         known = engine.records.version_history
         agents = known.agents(project)
         why = f"project {project} is rolled back: {command.reason}"
-        begun = RollbackBegun(
-            at=moment.at,
-            t=moment.t,
-            project=project,
-            kind=command.kind,
-            commit=command.commit,
-            by=by,
-            agents=agents,
-            reason=command.reason,
-        )
+        begun = _begun(project, by, command, agents, moment)
         paused = (
             Paused(at=moment.at, t=moment.t, agent=agent, source=SOURCE, by=by, reason=why)
             for agent in agents
@@ -61,20 +52,25 @@ def changing(
     """Record the commit that undoes a rollback before its first file changes."""
 
     def plan(_engine: Engine, moment: Moment) -> Carried[None]:
-        begun = RollbackBegun(
-            at=moment.at,
-            t=moment.t,
-            project=project,
-            kind=command.kind,
-            commit=command.commit,
-            by=by,
-            agents=agents,
-            reason=command.reason,
-            kept=kept,
-        )
-        return Carried((begun,), None)
+        begun = _begun(project, by, command, agents, moment)
+        return Carried((replace(begun, kept=kept),), None)
 
     return plan
+
+
+def _begun(
+    project: str, by: str, command: RollbackCommand, agents: tuple[str, ...], moment: Moment
+) -> RollbackBegun:
+    return RollbackBegun(
+        at=moment.at,
+        t=moment.t,
+        project=project,
+        kind=command.kind,
+        commit=command.commit,
+        by=by,
+        agents=agents,
+        reason=command.reason,
+    )
 
 
 def cancelled(project: str, by: str, commit: str, agents: Sequence[str], why: str) -> Plan[None]:

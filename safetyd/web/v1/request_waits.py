@@ -1,7 +1,7 @@
 """Waiting for the answer to a request by its id, without sending the proposal again."""
 
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,10 +12,8 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.decision import Decision
-from safetyd.journal.mailbox import Mailbox, QuestionEnvelope
+from safetyd.journal.mailbox import FAILED, Mailbox, QuestionEnvelope
 from safetyd.operators.replies import INTERNAL_ERROR
-
-_FAILED: Final = (INTERNAL_ERROR.code, INTERNAL_ERROR.error)
 
 
 class NoRequest(NamedTuple):
@@ -42,7 +40,7 @@ class RequestWaits:
             self._replies.answer(reply, NoRequest(*refused))
             return
         find = partial(_find, agent, request_id)
-        failed = partial(self._replies.answer, reply, NoRequest(*_FAILED))
+        failed = partial(self._replies.answer, reply, NoRequest(INTERNAL_ERROR.code, FAILED))
         self._mailbox.put(QuestionEnvelope(find, partial(self._found, agent, reply), failed))
 
     def _found(self, agent: str, reply: bytes, found: object) -> None:

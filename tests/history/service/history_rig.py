@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.history_events import CommitDue
 from safetyd.core.guards.projects import ProjectConfig
 from safetyd.core.guards.safe_mode import SafeModeConfig
-from safetyd.core.history_state import Change, FailedCommit
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.history.service.commit_worker import CommitWorker
@@ -54,36 +52,17 @@ class HistoryRig:
 
     def new_worker(self) -> CommitWorker:
         """Return what a daemon would make at its start."""
-        known = self.engine.records.version_history
         return CommitWorker(
             self.histories,
             self._put,
-            self,
+            lambda: self.engine.records.version_history,
+            lambda: self.clock.now().at,
             self.service.offered,
             self._flush,
-            known.due,
         )
 
     async def _retry(self, project: str) -> None:
         await self.worker.retry(project)
-
-    def awaited(self, agent: str, id_: str) -> CommitDue | None:
-        return self.engine.records.version_history.awaited(agent, id_)
-
-    def alone(self, agent: str, id_: str) -> Change | None:
-        return self.engine.records.version_history.alone(agent, id_)
-
-    def behind(self, agent: str, id_: str) -> Change | None:
-        return self.engine.records.version_history.behind(agent, id_)
-
-    def is_due(self, project: str) -> bool:
-        return self.engine.records.version_history.is_due(project)
-
-    def failed(self) -> tuple[FailedCommit, ...]:
-        return self.engine.records.version_history.failed
-
-    def now(self) -> datetime:
-        return self.clock.now().at
 
     def writes(self, text: str, *, ok: bool = True, id_: str = "") -> str:
         """Let the agent write a file and report it; return the id of its proposal."""

@@ -74,7 +74,7 @@ async def test_a_commit_that_cannot_be_made_is_told_and_retried_and_the_next_is_
 
     assert f"{rig.root} does not exist" in failed.error
     assert (failed.project, failed.agent) == ("shop", "code")
-    assert (retried.id, retried.files, rig.failed()) == (first, 1, ())
+    assert (retried.id, retried.files, rig.engine.records.version_history.failed) == (first, 1, ())
     assert made.commit
 
 

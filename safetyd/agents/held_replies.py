@@ -52,7 +52,7 @@ class HeldReplies:
         return True
 
     def drop(self, agent: str, id_: str, reply: bytes) -> None:
-        """Forget a reply that nobody waits for any more."""
+        """Forget a reply whose agent no longer waits."""
         left = [held for held in self._held.pop((agent, id_), []) if held.reply != reply]
         if left:
             self._held[agent, id_] = left

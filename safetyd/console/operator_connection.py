@@ -164,7 +164,7 @@ class OperatorConnection:
         return answer
 
     async def _end_with(self, pid: int, scope: anyio.CancelScope) -> None:
-        """Cancel what waits for a daemon that is not there any more."""
+        """Cancel pending messages: the daemon they were for is gone."""
         still = True
         while still:
             await anyio.sleep(LOOK_S)

@@ -73,7 +73,7 @@ class FileRestore:
                 self.done += 1
 
     def remove_leftovers(self, changes: Sequence[Change]) -> None:
-        """Remove the half-written files of a rollback that was killed, beside what it changed."""
+        """Remove the half-written files that a killed rollback left next to what it changed."""
         for parent in {one.path.rpartition(b"/")[0] for one in changes if may_write(one.path)}:
             with contextlib.suppress(OSError), self._opened(parent) as folder:
                 for name in filter(_LEFTOVER.fullmatch, os.listdir(folder)):  # noqa: PTH208 - a file descriptor

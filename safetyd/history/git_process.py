@@ -178,7 +178,7 @@ def version_problem() -> str:
 
 
 def _finished(process: subprocess.Popen[bytes], stdin: bytes, top: str) -> tuple[bytes, bytes]:
-    """Return what a command writes; let go of it if it opened a pipe of the folder."""
+    """Return what a command writes; release it if it waits for a pipe of the folder."""
     patience = monotonic() + PATIENCE_S
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.communicate(stdin, SUSPICIOUS_S if top else PATIENCE_S)
@@ -210,7 +210,7 @@ def _pipes(top: str) -> Iterator[bytes]:
 
 
 def _let_go(pipe: bytes) -> None:
-    """End the waiting of whoever opened a pipe to read it: it is empty."""
+    """Release a reader of a pipe: to it the pipe is empty."""
     with contextlib.suppress(OSError):
         os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
 

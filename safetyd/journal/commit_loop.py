@@ -41,11 +41,11 @@ def _ignore(_seconds: float, _events: int) -> None: ...
 def _nothing() -> None: ...
 
 
-def _tell_nobody(_given: Sequence[Conclusion]) -> None: ...
+def _no_conclusions(_given: Sequence[Conclusion]) -> None: ...
 
 
 class AppendOnly(Protocol):
-    """The end of a journal, as whoever writes it sees it."""
+    """The writing end of a journal."""
 
     last: int  # the stream sequence of the newest batch that is known to be written
     problem: str  # why what is under way is not written yet
@@ -108,7 +108,7 @@ class CommitLoop:
         audit: Audit,
         clock: Clock,
         *,
-        conclude: Conclude = _tell_nobody,
+        conclude: Conclude = _no_conclusions,
         outlets: Sequence[Outlet] = (),
         appended: Callable[[float, int], None] = _ignore,
         flush: Callable[[], None] = _nothing,

@@ -1,7 +1,7 @@
 """Everything that waits for the engine, in order, and the envelopes that it waits in.
 
 A question or a command only reads the engine before anything is journalled, so one that raises is
-logged, its sender is told that it failed, and the daemon goes on.
+logged, its sender gets an error, and the daemon goes on.
 """
 
 import logging

@@ -96,7 +96,7 @@ class AskedPeople:
         self._end(event.request_id, event.at, day)
 
     def look(self, at: datetime, day: DayNumbers) -> None:
-        """Let a day know what waits now, and for how long."""
+        """Record the pending requests of a day, with their age."""
         day.waiting = Latest(self._open.count(at))
         oldest = self._open.oldest(at)
         day.oldest_s = Latest(0 if oldest is None else int((at - oldest.at).total_seconds()))

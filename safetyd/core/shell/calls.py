@@ -137,7 +137,7 @@ class Call:
         return bool(self.unnamed)
 
     def may_be_value(self, said: str) -> bool:
-        """Say whether a word may be the value of an option before it that nobody knows."""
+        """Return True if a word may be the value of an unknown option before it."""
         known = self.program.valued
         for before, word in pairwise(self.words):
             name = before.text
@@ -157,7 +157,7 @@ class Call:
 
     @property
     def unnamed(self) -> list[Word]:
-        """The words that may be options which nobody can name before it runs."""
+        """The words that may be options unknown before the command runs."""
         found = [word for word in self.words if _may_be_option(word)]
         if not found:
             return found
@@ -210,7 +210,7 @@ def _means(given: str, name: str) -> bool:
 
 
 def _may_be_option(word: Word) -> bool:
-    """Say whether a word may be an option that nobody can name."""
+    """Return True if a word may be an unknown option."""
     text = word.text
     named = not text.startswith("--") or HOLE not in text.partition("=")[0]
     unseen = text.startswith(HOLE) and word.origin != NAME

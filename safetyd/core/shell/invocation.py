@@ -46,7 +46,7 @@ class Invocation:
 
     @property
     def written(self) -> str:
-        """The command as it stands in the text, cut if it is long."""
+        """The command as written, cut if it is long."""
         return self._trace.shown(self.command.start, self.command.end)
 
     @property
@@ -92,7 +92,7 @@ class Invocation:
         )
 
     def find_keys(self) -> None:
-        """Say that a key or a password stands in clear text."""
+        """Record a key or a password in clear text."""
         if clear_key(self.call.name, self.call.words):
             self.found_key()
 

@@ -67,7 +67,7 @@ class Scope:
         self.entered: tuple[str, ...] = ()  # functions that are being read
         self.files: dict[str, Flow] = {}  # what was written, by absolute path; shared with copies
         self.elsewhere = False  # on another machine or in a container
-        self.started: frozenset[str] = frozenset()  # commands in the background, as they stand
+        self.started: frozenset[str] = frozenset()  # commands in the background, as written
         self.made: frozenset[str] = frozenset()  # folders that surely were not there before
         self.moved: set[str] = set()  # where something was moved to; shared with copies
         self.piped_to: Node | None = None  # the next command of the same pipeline

@@ -101,7 +101,7 @@ class CommitWorker:
         """Let an action begin once the commit before it is made, has failed, or takes too long.
 
         Before an action for good that commit is due. Before others what a human changed meanwhile
-        is looked for beside them. An action that names a file which changed since the last commit
+        is looked for in parallel. An action that names a file which changed since the last commit
         waits until that version is committed, whoever made it.
         """
         if self._tasks is None:
@@ -300,7 +300,7 @@ def _found_before(about: CommitDue) -> CommitOrder:
 
 
 def _about(change: Change, agent: str, id_: str, at: datetime) -> CommitDue:
-    """Return what would be due if a commit before an action were: nobody waits for it."""
+    """Describe the commit before an action as if it were due."""
     return CommitDue(
         at=at,
         t=0.0,

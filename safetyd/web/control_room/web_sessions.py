@@ -69,7 +69,7 @@ class Opened(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What a browser is told once, with its next page."""
+    """A message that a browser shows once, with its next page."""
 
     said: str = ""
     failed: bool = False

@@ -61,7 +61,7 @@ _OPTIONS: Final = frozenset(
         *("--ftp-password", "--proxy-password", "--db-password", "--admin-password"),
     }
 )
-# Short options with a password, by program; of some the value must stand in the same word.
+# Short options with a password, by program; some take the value only in the same word.
 _SHORT: Final = {
     **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb"), ("-p", "")),
     **dict.fromkeys(("redis-cli", "valkey-cli"), ("-a", " ")),
@@ -87,7 +87,7 @@ _TRIVIAL: Final = frozenset(
 
 
 def clear_key(program: str, words: Sequence[Word]) -> bool:
-    """Say whether a key or a password stands in clear text among the words of a program."""
+    """Return True if the words of a program contain a key or a password in clear text."""
     named = program in _SHORT or program in _ASKING
     before = ""
     for word in words:

@@ -100,7 +100,7 @@ def tree(text: bytes) -> Node:
 
 
 def _check_prompts(root: Node) -> None:
-    """Refuse `${x@P}`, which runs the substitutions that stand in the value of a variable."""
+    """Refuse `${x@P}`, which runs the substitutions in the value of a variable."""
     for node in QueryCursor(_EXPANSIONS).captures(root).get("expansion", ()):
         if (node.text or b"").endswith(b"@P}"):
             raise Unreadable("cannot be read: it expands a variable as a prompt, which may run it")

@@ -19,7 +19,7 @@ MAX_PATTERNS: Final = 8
 
 _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
-_LISTED: Final = "-files0-from"  # the folders stand in a file
+_LISTED: Final = "-files0-from"  # a file that lists the folders
 _ACTS: Final = _RUNS | _WRITES | {"-delete", "-print", "-print0", "-printf", "-ls"}
 _NAMES: Final = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename"})
 _OR: Final = frozenset({"-o", "-or", ","})

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from safetyd.core.daily_report.report_parts import DailyReport
-from safetyd.reports.report_sections import usd
+from safetyd.core.daily_report.report import DailyReport, in_dollars
 
 WIDTH: Final = 480
 HEIGHT: Final = 100
@@ -64,12 +63,12 @@ def _decisions(report: DailyReport) -> BarChart:
 
 def _cost(report: DailyReport) -> BarChart:
     columns = [
-        _Column(f"{number:02}:00", (("cost", hour.cost_usd, usd(hour.cost_usd)),))
+        _Column(f"{number:02}:00", (("cost", hour.cost_usd, in_dollars(hour.cost_usd)),))
         for number, hour in enumerate(report.hours)
     ]
     most = max((column.total for column in columns), default=0.0)
-    total = usd(sum(hour.cost_usd for hour in report.hours))
-    return _chart("Cost by the hour", f"{total} in all", columns, most, usd(most))
+    total = in_dollars(sum(hour.cost_usd for hour in report.hours))
+    return _chart("Cost by the hour", f"{total} in all", columns, most, in_dollars(most))
 
 
 def _confidence(report: DailyReport) -> Iterator[BarChart]:

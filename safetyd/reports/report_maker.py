@@ -6,8 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, TypeVar
 
-from safetyd.core.daily_report.report_parts import DailyReport
-from safetyd.core.daily_report.shown_numbers import ReportScope, report_of_numbers
+from safetyd.core.daily_report.report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.report_access import ReportAnswer, ReportDays, ReportQuestion, days_of

@@ -4,16 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.core.daily_report.report import DailyReport
 from safetyd.core.text.visible_text import visible
-from safetyd.reports.report_sections import (
-    calibration_rows,
-    day_rows,
-    health,
-    questions,
-    sections,
-    title,
-)
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -23,30 +15,22 @@ def markdown(report: DailyReport) -> str:
 
 
 def _lines(report: DailyReport) -> Iterator[str]:
-    yield f"## {escaped(title(report))}"
+    yield f"## {escaped(report.title)}"
     yield ""
     yield f"### Overall Health: {report.colour}"
     yield ""
     for found in report.found:
         yield f"- {found.colour} {escaped(found.says)}. {found.todo}"
-    if said := health(report):
-        yield f"- {said}"
-    for section in sections(report):
+    if report.health:
+        yield f"- {report.health}"
+    for section in report.sections:
         yield ""
         yield f"### {section.title}"
         yield ""
-        yield from (f"- {line.name}: {escaped(line.value)}" for line in section.lines)
+        yield from (f"- {name}: {escaped(value)}" for name, value in section.lines)
     yield from _questions(report)
-    if rows := calibration_rows(report):
-        yield from ("", "### Calibration", "")
-        yield (
-            "How much of what was done or answered came true, in percent, by the confidence that "
-            "the agent had stated."
-        )
-        yield ""
-        yield from _table(rows)
-    if rows := day_rows(report):
-        yield from ("", "### Days", "")
+    for heading, rows in report.tables:
+        yield from ("", f"### {heading}", "")
         yield from _table(rows)
 
 
@@ -54,13 +38,9 @@ def _questions(report: DailyReport) -> Iterator[str]:
     if not report.questions:
         return
     yield from ("", "### Questions that repeated", "")
-    for question in questions(report):
-        yield f"- {code(question.what)} {question.answers}{_spared(question.spared_by)}"
+    for question in report.questions:
+        yield f"- {code(question.what)} {question.outcome}"
         yield from (f"  - {code(line)}" for line in question.spared.splitlines())
-
-
-def _spared(by: str) -> str:
-    return f"; {by}:" if by else ""
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 
-from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.core.daily_report.report import DailyReport, in_dollars, in_percent
 from safetyd.core.events.notification_events import NoteSheet, SheetRule, SheetSection
-from safetyd.reports.report_sections import days, health, percent, sections, usd
 
 
 def note_title(report: DailyReport) -> str:
-    name = "daily report" if report.since == report.until else "report"
-    return f"{report.colour}: {name} of {days(report)}"
+    return f"{report.colour}: {report.name} of {report.period}"
 
 
 def note_text(report: DailyReport) -> str:
@@ -22,10 +20,7 @@ def note_sheet(report: DailyReport) -> NoteSheet:
     return NoteSheet(
         colour=report.colour,
         rules=tuple(SheetRule(each.colour, each.says, each.todo) for each in report.found),
-        sections=tuple(
-            SheetSection(part.title, tuple((line.name, line.value) for line in part.lines))
-            for part in sections(report)
-        ),
+        sections=tuple(SheetSection(section.title, section.lines) for section in report.sections),
         more=_more(report),
     )
 
@@ -37,18 +32,18 @@ def _more(report: DailyReport) -> str:
 def _lines(report: DailyReport) -> Iterator[str]:
     for found in report.found:
         yield f"{found.colour} {found.says}. {found.todo}"
-    if said := health(report):
-        yield said
+    if report.health:
+        yield report.health
     yield ""
     limits, scores, people = report.limits, report.scores, report.people
     left = ""
     if limits.budget_left_usd is not None:
-        left = f", {usd(limits.budget_left_usd)} of the budget left"
+        left = f", {in_dollars(limits.budget_left_usd)} of the budget left"
     yield f"Executed: {scores.executed:,} on their own, {scores.approved:,} after approval"
-    errors = percent(scores.error_percent)
+    errors = in_percent(scores.error_percent)
     yield f"Blocked: {scores.blocked:,}; failed: {scores.failed:,} ({errors})"
     yield f"Asked: {people.asked:,}, of these {report.override.waiting:,} wait"
-    yield f"Cost: {usd(limits.cost_usd)}{left}"
+    yield f"Cost: {in_dollars(limits.cost_usd)}{left}"
     yield f"Anomalies: {report.anomalies.total:,}"
     yield ""
     yield f"All of it: {_more(report)}"

@@ -5,34 +5,14 @@ from functools import cache
 from jinja2 import Environment
 from markupsafe import Markup
 
-from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.core.daily_report.report import DailyReport
 from safetyd.html_templates import environment, seen
 from safetyd.reports.bar_charts import bar_charts
-from safetyd.reports.report_sections import (
-    CALIBRATION,
-    calibration_rows,
-    day_rows,
-    health,
-    questions,
-    sections,
-    title,
-)
 
 
 def page(report: DailyReport) -> str:
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            report=report,
-            title=title(report),
-            health=health(report),
-            sections=sections(report),
-            charts=bar_charts(report),
-            questions=questions(report),
-            tables=((CALIBRATION, calibration_rows(report)), ("Days", day_rows(report))),
-        )
-    )
+    template = _environment().get_template("report.html")
+    return template.render(report=report, charts=bar_charts(report))
 
 
 def _lines(text: str) -> Markup:

@@ -16,7 +16,6 @@ from safetyd.operators.report_access import ReportDays
 from safetyd.reports.report_keeper import DAYS_BACK, ReportDelivery, ReportKeeper, reader_channels
 from safetyd.reports.report_maker import ReportMaker
 from safetyd.reports.report_markdown import markdown
-from safetyd.reports.report_sections import sections
 from safetyd.reports.report_service import ReportService
 from tests.core.daily_report.day_events import DAY, FIRST, HOUR, SECOND, anomaly
 from tests.reports.audit_story import AuditFolder, numbered
@@ -172,7 +171,7 @@ async def test_the_report_is_sent_at_its_hour_to_who_wants_it(rig: KeeperRig) ->
     ]
     made = rig.reports.of(ReportDays(FIRST, FIRST, SECOND), Rests(0.0))
     shown = [(part.title, part.lines) for part in note.sheet.sections]
-    assert shown == [tuple(part) for part in sections(made)]
+    assert shown == [tuple(part) for part in made.sections]
     dues = [event for event in rig.journal if isinstance(event, Due)]
     dues += [e for e in rig.engine.handle(tick(19 * HOUR + 5)) if isinstance(e, Due)]
     assert {(event.recipient, event.channel) for event in dues} == {

@@ -11,7 +11,6 @@ from safetyd.core.approvals.assurance import says_all
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.request import UNPAUSE, request_id
 from safetyd.core.approvals.suggestions import TEXT_CHARS
-from safetyd.core.daily_report.calibration import stated_of
 from safetyd.core.daily_report.day_numbers import DayNumbers, Latest, Most, Question, count, entry
 from safetyd.core.daily_report.recent_entries import RecentEntries
 from safetyd.core.events.decision_events import Decided
@@ -81,7 +80,7 @@ class AskedPeople:
         count(day.within, span_of(took.total_seconds()))
         question = _counted(asked, day)
         question.approved, question.denied = question.approved + yes, question.denied + (not yes)
-        if (stated := stated_of(day, asked.agent, asked.confidence)) is not None:
+        if (stated := day.stated_by(asked.agent, asked.confidence)) is not None:
             stated.approved, stated.denied = stated.approved + yes, stated.denied + (not yes)
         return asked
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from safetyd.core.daily_report.day_numbers import DayNumbers, Hold, LastHolds
+from safetyd.core.daily_report.day_numbers import DayNumbers, Hold, LastHolds, times
 from safetyd.core.messages.money import dollars
 from safetyd.core.text.time_words import duration
 
@@ -141,7 +141,7 @@ def _safe_mode(facts: DayFacts) -> str:
     numbers = facts.numbers
     if numbers.safe_modes:
         last = _last(numbers.last_safe_modes, numbers.safe_modes)
-        return f"safe mode began {_times(numbers.safe_modes)}{last}"
+        return f"safe mode began {times(numbers.safe_modes)}{last}"
     held = numbers.held_by.get("safe_mode", 0)
     return f"safe mode held back {_several(held, 'proposal')}" if held else ""
 
@@ -205,10 +205,6 @@ def _hold(hold: Hold) -> str:
 
 def _several(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number:,} times"
 
 
 RULES: Final = (

@@ -237,6 +237,15 @@ class DayNumbers(Addable, kw_only=True):
     def outcomes(self) -> int:
         return self.succeeded + self.failed
 
+    def stated_by(self, agent: str, confidence: float | None) -> Stated | None:
+        """Return where an outcome or answer is counted, None if no confidence was stated."""
+        if confidence is None:
+            return None
+        bins = entry(self.calibration, agent, dict[int, Stated])
+        stated = entry(bins, bin_of(confidence), Stated)
+        stated.sum_millionths += round(confidence * MILLION)
+        return stated
+
     def hour(self, number: int) -> HourNumbers:
         return entry(self.hours, number, HourNumbers)
 
@@ -256,6 +265,10 @@ def entry(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
 
 def count(table: dict[K, int], key: K, more: int = 1) -> None:
     table[key] = table.get(key, 0) + more
+
+
+def times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
 
 
 def added(one: object, other: object) -> object:

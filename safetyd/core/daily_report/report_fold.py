@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, TypeVar
 
 from safetyd.core.daily_report.asked_people import AskedPeople
-from safetyd.core.daily_report.calibration import stated_of
 from safetyd.core.daily_report.day_numbers import (
     MILLION,
     DayNumbers,
@@ -259,7 +258,7 @@ class ReportFold:
         day.succeeded, day.failed = day.succeeded + event.ok, day.failed + (not event.ok)
         cost, action = self._money.settled(event, day)
         self._hour.cost_nano += cost
-        stated = stated_of(day, event.agent, action.confidence if action else None)
+        stated = day.stated_by(event.agent, action.confidence if action else None)
         if stated is not None:
             stated.succeeded, stated.failed = (
                 stated.succeeded + event.ok,

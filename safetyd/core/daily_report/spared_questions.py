@@ -11,7 +11,7 @@ import msgspec
 from safetyd.core.action_types import Kinds
 from safetyd.core.approvals.grant_hints import may_be_named
 from safetyd.core.approvals.suggestions import TABLE, Count, suggestion_of
-from safetyd.core.daily_report.day_numbers import DayNumbers, Question
+from safetyd.core.daily_report.day_numbers import DayNumbers, Question, times
 from safetyd.core.shell.shape import in_words, pattern
 
 REPEATED: Final = 2
@@ -19,6 +19,11 @@ SHOWN: Final = 10
 MAX_USES: Final = 20  # of a grant that names a rule
 
 SparedBy = Literal["grant", "rule", "remedy", ""]
+_SPARED: Final = {
+    "grant": "this grant would have spared it",
+    "rule": "this rule would have spared it",
+    "remedy": "it would have passed",
+}
 
 
 class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +43,24 @@ class RepeatedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     unanswered: int
     spared_by: SparedBy = ""
     spared: str = ""
+
+    @property
+    def what(self) -> str:
+        where = f" in {self.project}" if self.project else ""
+        text = f": {self.text}" if self.text else ""
+        return f"{self.type} by {self.agent}{where}{text}"
+
+    @property
+    def outcome(self) -> str:
+        """Say how it was answered and, before a colon, what would have spared it."""
+        answers = (
+            (self.approved, "approved"),
+            (self.denied, "denied"),
+            (self.unanswered, "without an answer"),
+        )
+        ended = ", ".join(f"{number:,} {how}" for number, how in answers if number)
+        said = f"asked {times(self.asked)}: {ended or 'not answered yet'}"
+        return f"{said}; {_SPARED[self.spared_by]}:" if self.spared_by else said
 
 
 def repeated(numbers: DayNumbers, kinds: Kinds) -> tuple[RepeatedQuestion, ...]:

@@ -8,19 +8,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from safetyd.core.daily_report.report_parts import DailyReport
+from safetyd.core.daily_report.report import DailyReport
 from safetyd.operators.commands import CommandRefused
-from safetyd.reports.report_sections import (
-    CALIBRATION,
-    calibration_rows,
-    day_rows,
-    days,
-    questions,
-    sections,
-)
-from safetyd.reports.report_sections import (
-    health as health_of,
-)
 from safetyd.web.control_room.room_charts import (
     breaker_chart,
     measure_chart,
@@ -235,11 +224,6 @@ async def report(ask: Ask, params: Params) -> Context:
     return {
         "report": made,
         "advice": ADVICE,
-        "days": days(made),
-        "says": health_of(made),
-        "sections": sections(made),
-        "questions": questions(made),
-        "tables": ((CALIBRATION, calibration_rows(made)), ("Days", day_rows(made))),
         "charts": report_charts(answer["report"]),
         "before": (date.fromisoformat(made.since) - timedelta(days=1)).isoformat(),
         "after": None if made.so_far else (last + timedelta(days=1)).isoformat(),

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from safetyd.core.daily_report.day_numbers import DayNumbers, Question, Stated, bin_of
-from safetyd.core.daily_report.report_parts import DailyReport
-from safetyd.core.daily_report.shown_numbers import (
+from safetyd.core.daily_report.report import (
     ALL,
     OTHERS,
     SHOWN_AGENTS,
+    DailyReport,
     ReportScope,
     report_of_numbers,
 )

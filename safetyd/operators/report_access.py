@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple, Protocol
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.daily_report.report import DailyReport
+from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.replies import Done

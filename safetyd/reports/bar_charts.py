@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from safetyd.core.daily_report.report import DailyReport, in_dollars
+from safetyd.core.daily_report.day_report import DailyReport, in_dollars
 
 WIDTH: Final = 480
 HEIGHT: Final = 100

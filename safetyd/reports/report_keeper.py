@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import anyio
 import anyio.to_thread
 
-from safetyd.core.daily_report.report import DailyReport
+from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Announced, Note

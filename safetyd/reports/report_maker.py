@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, TypeVar
 
-from safetyd.core.daily_report.report import DailyReport, ReportScope, report_of_numbers
+from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.report_access import ReportAnswer, ReportDays, ReportQuestion, days_of

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from safetyd.core.daily_report.report import DailyReport
+from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.core.text.visible_text import visible
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")

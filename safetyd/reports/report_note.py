@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from safetyd.core.daily_report.report import DailyReport, in_dollars, in_percent
+from safetyd.core.daily_report.day_report import DailyReport, in_dollars, in_percent
 from safetyd.core.events.notification_events import NoteSheet, SheetRule, SheetSection
 
 

@@ -5,7 +5,7 @@ from functools import cache
 from jinja2 import Environment
 from markupsafe import Markup
 
-from safetyd.core.daily_report.report import DailyReport
+from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.html_templates import environment, seen
 from safetyd.reports.bar_charts import bar_charts
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from safetyd.core.daily_report.day_numbers import DayNumbers, Question
-from safetyd.core.daily_report.report import DailyReport, ReportScope, report_of_numbers
+from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.report_access import ReportDays

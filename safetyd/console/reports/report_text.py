@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from safetyd.console.render.layout import indented, table
 from safetyd.console.terminal_text import plain
-from safetyd.core.daily_report.report import DailyReport
+from safetyd.core.daily_report.day_report import DailyReport
 
 
 def report_text(report: DailyReport) -> str:

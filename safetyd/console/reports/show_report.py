@@ -15,7 +15,7 @@ from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.reports.report_text import report_text
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
-from safetyd.core.daily_report.report import DailyReport
+from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.journal.audit_reading import Rests
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.report_access import ReportQuestion, days_of

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from safetyd.core.daily_report.report import DailyReport
+from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.operators.commands import CommandRefused
 from safetyd.web.control_room.room_charts import (
     breaker_chart,

@@ -10,7 +10,7 @@ from safetyd.client import SyncSafety
 from safetyd.console.reports.report_text import report_text
 from safetyd.console.reports.show_report import ReadingProgress
 from safetyd.core.daily_report.day_numbers import DayNumbers, Question
-from safetyd.core.daily_report.report import ReportScope, report_of_numbers
+from safetyd.core.daily_report.day_report import ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import files
 from tests.conftest import RunningDaemon, StartDaemon

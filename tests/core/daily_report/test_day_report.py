@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from safetyd.core.daily_report.day_numbers import DayNumbers, Question, Stated, bin_of
-from safetyd.core.daily_report.report import (
+from safetyd.core.daily_report.day_report import (
     ALL,
     OTHERS,
     SHOWN_AGENTS,

@@ -11,6 +11,7 @@ from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Envelope, Mailbox
 
 REPLY = b"_R_.test.1"
@@ -78,7 +79,7 @@ def work_off(
     events: list[Event] = []
     envelopes: list[Envelope] = []
     while (envelope := mailbox.take()) is not None:
-        events += envelope.open(engine, moment)
+        events += put(engine, envelope, moment)
         envelopes.append(envelope)
     while (question := mailbox.take_question()) is not None:
         while not question.done:

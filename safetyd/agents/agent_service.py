@@ -24,7 +24,7 @@ from safetyd.agents.refusals import ANSWERED, ANSWERED_IN_FULL, SHORT_BYTES, Ref
 from safetyd.bus.codec import Malformed, read_proposal, read_telemetry, shown
 from safetyd.bus.publisher import Replies
 from safetyd.clock import Clock, uptime
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Reported, Withheld
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.stop import describe
@@ -188,7 +188,7 @@ class AgentService:
         self._publisher.answer(reply, answer)
 
     def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionEnvelope:
-        def answer(engine: Engine, _moment: Moment) -> object:
+        def answer(engine: EngineState, _moment: Moment) -> object:
             return asked_about(engine, agent, ask)
 
         told = partial(self._publisher.answer, reply)
@@ -311,7 +311,7 @@ class AgentService:
     def _report(self, agent: str, telemetry: AnyTelemetry, reply: bytes) -> EventEnvelope:
         keyless = self._keyless
 
-        def made(engine: Engine, moment: Moment) -> Reported:
+        def made(engine: EngineState, moment: Moment) -> Reported:
             return Reported(
                 at=moment.at,
                 t=moment.t,
@@ -324,7 +324,7 @@ class AgentService:
         return EventEnvelope(made, lambda: self._publisher.answer(reply, Noted(ok=True)))
 
     def _priced(
-        self, agent: str, telemetry: AnyTelemetry, engine: Engine, moment: Moment
+        self, agent: str, telemetry: AnyTelemetry, engine: EngineState, moment: Moment
     ) -> int | None:
         if not isinstance(telemetry, Outcome):
             return None
@@ -390,7 +390,7 @@ class AgentService:
         envelope.publisher.decide(envelope.reply, decision)
         self._metrics.refused(cause)
 
-        def made(_engine: Engine, moment: Moment) -> Withheld:
+        def made(_engine: EngineState, moment: Moment) -> Withheld:
             return Withheld(at=moment.at, t=moment.t, agent=agent, id=id_, why=why)
 
         self._mailbox.put(EventEnvelope(made, lambda: None))

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from safetyd.bus.codec import Malformed, read_given
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Claimed
 from safetyd.core.messages.verdict import ALLOWED, Cause
@@ -47,7 +47,7 @@ def claim(agent: str, wanted: Claim, nonce: str, *, keyless: bool = False) -> Pl
     """Grant an approved action once. A claim without a claimant is one of its own, `nonce`."""
     claimant = wanted.claimant or nonce
 
-    def plan(engine: Engine, moment: Moment) -> Carried[ClaimResult]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[ClaimResult]:
         request = engine.approvals.of_proposal(agent, wanted.id)
         if request is not None and keyless and not request.asked.keyless:
             request = None  # it was of whoever had a key to this name

@@ -19,7 +19,7 @@ from safetyd.agents.stop_reserve import StopReserve
 from safetyd.bus.publisher import Publisher
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.guards.stop import ENVIRONMENT, Stop, as_stop
@@ -133,7 +133,7 @@ class EmergencyStop:
         if self._reserve is not None and not _lasts(source):
             self._reserve.add(stop, written)
 
-        def made(_engine: Engine, moment: Moment) -> Stopped:
+        def made(_engine: EngineState, moment: Moment) -> Stopped:
             return Stopped(
                 at=moment.at,
                 t=moment.t,
@@ -168,7 +168,7 @@ class EmergencyStop:
         cleared = tuple(sources)
         epoch = self.stop_flag.next_epoch()
 
-        def made(_engine: Engine, moment: Moment) -> Resumed:
+        def made(_engine: EngineState, moment: Moment) -> Resumed:
             return Resumed(
                 at=moment.at,
                 t=moment.t,
@@ -251,7 +251,7 @@ class EmergencyStop:
         why = "the stop file was removed"
         self.resume((source,), "file", why, written=lambda: self._leaving.discard(epoch))
 
-    def take_over(self, engine: Engine, paths: Iterable[Path]) -> None:
+    def take_over(self, engine: EngineState, paths: Iterable[Path]) -> None:
         """At start: hold what the journal, the reserve, the files and the environment hold."""
         self.stop_flag.epoch = max(self.stop_flag.epoch, engine.stop.epoch)
         for stop in engine.stop.stops:

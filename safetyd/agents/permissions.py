@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from safetyd.bus.codec import Malformed, read_given, read_proposal
 from safetyd.core.approvals.final_decisions import CAUSES
 from safetyd.core.approvals.request import Request, State
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Json, Proposal, Prose, Token, Urgency, canonical
 from safetyd.core.messages.rollback import Rollback
@@ -158,7 +158,7 @@ def own(request: Request) -> OwnRequest:
     )
 
 
-def asked_about(engine: Engine, agent: str, ask: PermissionAsk) -> PermissionResult:
+def asked_about(engine: EngineState, agent: str, ask: PermissionAsk) -> PermissionResult:
     """Answer an agent's question about what is its own; of others it is told nothing."""
     if ask.rollbacks:
         return PermissionResult(rollbacks=engine.records.version_history.rollbacks(agent))

@@ -6,32 +6,16 @@ from safetyd.agents.pricing import PriceList
 from safetyd.bus.publisher import Replies
 from safetyd.clock import uptime
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
+from safetyd.journal.mailbox import Effects, Envelope
 
 
-class ProposalEnvelope:
+class ProposalEnvelope(Envelope):
     """An agent's proposal; `sent` decides whether the answer may leave."""
-
-    __slots__ = (
-        "agent",
-        "decision",
-        "digest",
-        "keyless",
-        "permission",
-        "prices",
-        "proposal",
-        "publisher",
-        "received",
-        "reply",
-        "request",
-        "resolved",
-        "sent",
-        "size",
-    )
 
     def __init__(  # noqa: PLR0913 - an envelope is what was written on it
         self,
@@ -63,8 +47,8 @@ class ProposalEnvelope:
         self.decision: Decision | None = None
         self.request: Request | None = None  # the one that the decision names, as it was then
 
-    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        self.decision, events = engine.decide(
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
+        return (
             Proposed(
                 at=moment.at,
                 t=moment.t,
@@ -74,12 +58,14 @@ class ProposalEnvelope:
                 keyless=self.keyless,
                 priced_nano=self.prices.of_proposal(self.proposal, moment.at),
                 resolved=self.resolved,
+                permission=self.permission,
             ),
-            permission=self.permission,
         )
-        if self.decision.request_id is not None:
-            self.request = engine.approvals.find(self.decision.request_id)
-        return events
+
+    def note(self, state: EngineState, effects: Effects) -> None:
+        self.decision = decision = effects.decision
+        if decision is not None and decision.request_id is not None:
+            self.request = state.approvals.find(decision.request_id)
 
     def deliver(self, *, late: bool) -> None:
         self.sent(self, late)

@@ -15,7 +15,7 @@ from safetyd.bus.embedded_server import EmbeddedServer, ServerRefused
 from safetyd.bus.keyring import ROLES, KeyUnusable, OldKey, Role
 from safetyd.bus.server_config import Users
 from safetyd.clock import Clock
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.daemon_events import ConfigRejected, KeysChanged
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.policy import Configured
@@ -154,7 +154,7 @@ class Reload:
         self._end_t = {key: self._end_t.get(key, moment.t + left[key]) for key in held}
         return {key for key in held if left[key] <= 0 or self._end_t[key] <= moment.t}
 
-    def configured(self, why: Literal["start", "reload"]) -> Callable[[Engine, Moment], Event]:
+    def configured(self, why: Literal["start", "reload"]) -> Callable[[EngineState, Moment], Event]:
         policy = self._settings.policy
         digest = policy.digest()
         return lambda _engine, moment: Configured(

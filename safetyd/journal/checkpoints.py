@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.engine.engine import SCHEMA, Checkpoint
+from safetyd.core.engine.engine_state import SCHEMA, Checkpoint
 from safetyd.host import write_whole
 
 KEPT: Final = 2

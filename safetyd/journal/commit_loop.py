@@ -15,12 +15,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from safetyd.clock import Clock, uptime
 from safetyd.core.approvals.final_decisions import Conclusion
-from safetyd.core.engine.engine import Checkpoint, Engine
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import Checkpoint
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
-from safetyd.core.events.event import Event
+from safetyd.core.events.decision_events import Proposed
+from safetyd.core.events.event import Event, Moment
 from safetyd.journal.audit import Audit
-from safetyd.journal.mailbox import STALLED_S, Envelope, Mailbox
+from safetyd.journal.mailbox import STALLED_S, Effects, Envelope, Mailbox
 from safetyd.journal.stream import MAX_BATCH_BYTES, Append
 
 ALLOW_LEAVES_WITHIN_S: Final = 2.0
@@ -57,6 +59,19 @@ class AppendOnly(Protocol):
     async def settle(self, append: Append) -> int:
         """Return the stream sequence once the batch is durable."""
         ...
+
+
+def put(engine: Engine, envelope: Envelope, moment: Moment) -> Sequence[Event]:
+    """Let happen what an envelope says; return what must be journalled."""
+    decision, lasting = None, list[Event]()
+    for event in envelope.open(engine, moment):
+        if isinstance(event, Proposed):
+            decision, caused = engine.decide(event)
+            lasting += caused
+        else:
+            lasting += engine.handle(event)
+    envelope.note(engine, Effects(lasting, decision))
+    return lasting
 
 
 class Batch:
@@ -193,7 +208,7 @@ class CommitLoop:
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
             batch.add(engine.handle(stepped))
         while not batch.full and (envelope := self.mailbox.take()) is not None:
-            batch.add(envelope.open(engine, moment))
+            batch.add(put(engine, envelope, moment))
             batch.envelopes.append(envelope)
         batch.conclusions += engine.take_conclusions()
 

@@ -1,54 +1,66 @@
 """Everything that waits for the engine, in order, and the envelopes that it waits in.
 
-A question or a command only reads the engine before anything is journalled, so one that raises is
-logged, its sender gets an error, and the daemon goes on.
+An envelope reads the engine's state and says what happens; only the commit loop lets it happen. A
+question or a command that raises is logged, its sender gets an error, and the daemon goes on.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import anyio
 import msgspec
 
 from safetyd.clock import uptime, worked
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
+from safetyd.core.messages.decision import Decision
 
 FAILED: Final = "safetyd could not answer this; its log says why"
 MAX_ENVELOPES: Final = 4096
 MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0
 Answer_co = TypeVar("Answer_co", covariant=True)  # what whoever gave a command is told
-Make = Callable[[Engine, Moment], Event | None]
+Make = Callable[[EngineState, Moment], Event | None]
 
 # Pauses where others may have their turn, goes on with the time as it is then, returns the answer.
 Slices = Generator[None, Moment, msgspec.Struct]
 
-Ask = Callable[[Engine, Moment], msgspec.Struct | Slices]
+Ask = Callable[[EngineState, Moment], msgspec.Struct | Slices]
 _encode = msgspec.json.Encoder().encode
 
 log = logging.getLogger("safetyd.mailbox")
 
 
-class Envelope(Protocol):
-    """Something to put to the engine, and what to do once its consequences are durable."""
+class Effects(NamedTuple):
+    """What came of an envelope: the lasting events, and the decision on its last proposal."""
 
-    size: int
+    events: Sequence[Event]
+    decision: Decision | None
+
+
+class Envelope(ABC):
+    """Something that happens or is asked, and what to do once its consequences are durable."""
+
+    size: int = 256
     received: float
 
-    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        """Ask the engine; return what must be journalled before `deliver`."""
-        ...
+    @abstractmethod
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
+        """Return what happens now; a `Proposed` among it is decided."""
 
+    def note(self, state: EngineState, effects: Effects) -> None:  # noqa: B027 - few need to
+        """Look at what came of it, before anything of it is durable."""
+
+    @abstractmethod
     def deliver(self, *, late: bool) -> None:
         """Tell whoever waits. `late`: too much time has passed for an allow to leave."""
-        ...
 
 
-class Question(Envelope, Protocol):
+class Question(Envelope):
     """An envelope that may be opened several times, a slice at a time, until it is `done`."""
 
     done: bool
@@ -130,35 +142,31 @@ class Carried(NamedTuple, Generic[Answer_co]):
     answer: Answer_co
 
 
-Plan = Callable[[Engine, Moment], Carried[Answer_co]]
+Plan = Callable[[EngineState, Moment], Carried[Answer_co]]
 
 
-class EventEnvelope:
+class EventEnvelope(Envelope):
     """Something that happened outside; `told` hears of it once it is durable."""
-
-    size = 256
 
     def __init__(self, make: Make, told: Callable[[], None]) -> None:
         self.received = uptime()
         self._make = make
         self._told = told
 
-    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        event = self._make(engine, moment)
-        return () if event is None else engine.handle(event)
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
+        event = self._make(state, moment)
+        return () if event is None else (event,)
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - news does not go stale
         self._told()
 
 
-class QuestionEnvelope:
+class QuestionEnvelope(Envelope):
     """A question about the engine's state, answered with nothing that is not durable."""
-
-    size = 256
 
     def __init__(
         self,
-        ask: Callable[[Engine, Moment], object],
+        ask: Callable[[EngineState, Moment], object],
         told: Callable[[object], None],
         failed: Callable[[], None],
     ) -> None:
@@ -167,9 +175,9 @@ class QuestionEnvelope:
         self._deliver: Callable[[], None] = failed
         self._told = told
 
-    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
         try:
-            answer = self._ask(engine, moment)
+            answer = self._ask(state, moment)
         except Exception:
             log.exception("a question could not be answered")
         else:
@@ -180,13 +188,11 @@ class QuestionEnvelope:
         self._deliver()
 
 
-class InquiryEnvelope:
+class InquiryEnvelope(Question):
     """A person's question; `spent` hears what each slice of it took.
 
     The answer is kept as bytes, so that answers which wait for the journal have a bound.
     """
-
-    size = 256
 
     def __init__(
         self,
@@ -203,10 +209,10 @@ class InquiryEnvelope:
         self._spent = spent
         self._slices: Slices | None = None
 
-    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
         begun = worked()
         try:
-            found = self._next(engine, moment)
+            found = self._next(state, moment)
             if found is not None:
                 self._deliver = partial(self._told, msgspec.Raw(_encode(found)))
                 self.done = True
@@ -219,11 +225,11 @@ class InquiryEnvelope:
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - the asker knows its own patience
         self._deliver()
 
-    def _next(self, engine: Engine, moment: Moment) -> msgspec.Struct | None:
+    def _next(self, state: EngineState, moment: Moment) -> msgspec.Struct | None:
         """Return what is answered, None if only a slice of it was made."""
         if self._slices is not None:
             return _advanced(self._slices, moment)
-        found = self._ask(engine, moment)
+        found = self._ask(state, moment)
         if isinstance(found, msgspec.Struct):
             return found
         self._slices = found
@@ -239,10 +245,8 @@ def _advanced(slices: Slices, moment: Moment | None) -> msgspec.Struct | None:
     return None
 
 
-class CommandEnvelope(Generic[Answer_co]):
+class CommandEnvelope(Envelope, Generic[Answer_co]):
     """A command that depends on the engine's state; its answer follows when all is durable."""
-
-    size = 256
 
     def __init__(
         self,
@@ -255,14 +259,14 @@ class CommandEnvelope(Generic[Answer_co]):
         self._told = told
         self._deliver: Callable[[], None] = failed
 
-    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
         try:
-            events, answer = self._plan(engine, moment)
+            events, answer = self._plan(state, moment)
         except Exception:
             log.exception("a command could not be carried out")
             return ()
         self._deliver = partial(self._told, answer)
-        return [lasting for event in events for lasting in engine.handle(event)]
+        return events
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - what was done stays done
         self._deliver()

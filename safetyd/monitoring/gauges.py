@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from prometheus_client.core import GaugeMetricFamily
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.messages.money import usd
@@ -44,7 +44,7 @@ class Gauges:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineState,
         now: Callable[[], Moment],
         has_key: Callable[[str], bool],
         channels: Callable[[], Iterable[ChannelHealth]] = tuple,

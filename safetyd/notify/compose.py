@@ -11,7 +11,7 @@ import msgspec
 
 from safetyd.core.approvals.assurance import approvable, risk_within, says_all
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.notification_events import (
     SHOWN,
     Item,
@@ -73,7 +73,7 @@ class Composer:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineState,
         links: MakesLinks,
         destination: Callable[[str, str], Destination],
         machine: str = "",

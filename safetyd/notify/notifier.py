@@ -12,7 +12,7 @@ import anyio
 
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Unparked
 from safetyd.host import secret_directories, session_bus
@@ -61,7 +61,7 @@ class Notifier:
     def __init__(  # noqa: PLR0913 - the parts of the daemon that messages meet
         self,
         settings: NotifierSettings,
-        engine: Engine,
+        engine: EngineState,
         mailbox: Mailbox,
         clock: Clock,
         *,
@@ -124,7 +124,7 @@ class Notifier:
         """Take on changed channels and keys; what waited for a channel to be mended is tried."""
         self.links.renew()
 
-        def made(engine: Engine, moment: Moment) -> Event | None:
+        def made(engine: EngineState, moment: Moment) -> Event | None:
             parked = tuple(delivery.id for delivery in engine.outbox.deliveries("parked"))
             if not parked:
                 return None

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, Protocol
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import (
     Announced,
@@ -179,7 +179,7 @@ class OutboxControl:
         self._link = link  # of a delivery, what it is about, and the recipient
 
     def test(self, by: str, command: TestCommand) -> Plan[TestBegun | Refusal]:
-        def plan(engine: Engine, moment: Moment) -> Carried[TestBegun | Refusal]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[TestBegun | Refusal]:
             lanes = tuple(_lanes(engine, command))
             if not lanes:
                 return Carried((), refused("no_channel", _nobody(engine, command)))
@@ -208,7 +208,7 @@ class OutboxControl:
         if bool(command.id) == bool(command.channel):
             raise CommandRefused("invalid", "name one message or one channel")
 
-        def plan(engine: Engine, moment: Moment) -> Carried[Retried | Refusal]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[Retried | Refusal]:
             found = [
                 delivery
                 for delivery in engine.outbox.deliveries()
@@ -228,7 +228,7 @@ class OutboxControl:
         return plan
 
     def drop(self, by: str, command: DropCommand) -> Plan[Dropped | Refusal]:
-        def plan(engine: Engine, moment: Moment) -> Carried[Dropped | Refusal]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[Dropped | Refusal]:
             found = engine.outbox.find(command.id)
             if found is None or found.state not in {"open", "parked"}:
                 error = f"{command.id}: no such message waits; see `safetyd notify outbox`"
@@ -249,7 +249,7 @@ class OutboxControl:
     def shown(self, _by: str, command: ShownCommand) -> Plan[Done]:
         """Take note that somebody's desktop shows a message."""
 
-        def plan(_engine: Engine, _moment: Moment) -> Carried[Done]:
+        def plan(_engine: EngineState, _moment: Moment) -> Carried[Done]:
             self._shown(command.delivery)
             return Carried((), DONE)
 
@@ -258,7 +258,7 @@ class OutboxControl:
     def link(self, _by: str, command: LinkCommand) -> Plan[Linked | Refusal]:
         """Say where the page of a message is: of the one thing that it tells of, or of the list."""
 
-        def plan(engine: Engine, _moment: Moment) -> Carried[Linked | Refusal]:
+        def plan(engine: EngineState, _moment: Moment) -> Carried[Linked | Refusal]:
             found = engine.outbox.find(command.delivery)
             if found is None:
                 return Carried((), refused("not_found", f"{command.delivery}: no such message"))
@@ -268,7 +268,7 @@ class OutboxControl:
 
         return plan
 
-    def outbox(self, engine: Engine, moment: Moment, asked: OutboxQuestion) -> OutboxAnswer:
+    def outbox(self, engine: EngineState, moment: Moment, asked: OutboxQuestion) -> OutboxAnswer:
         """Return messages, and what waits to become one."""
         stuck = {state.name: state.last_error for state in filter(_stuck, self._workers.states())}
         found = (
@@ -284,7 +284,7 @@ class OutboxControl:
         unnotified = engine.outbox.unnotified(moment.at)
         return OutboxAnswer(ok=True, deliveries=rows, waiting=waiting, unnotified=unnotified)
 
-    def channels(self, engine: Engine, moment: Moment) -> ChannelsAnswer:
+    def channels(self, engine: EngineState, moment: Moment) -> ChannelsAnswer:
         """Return how every channel is, and who is told on which."""
         people = tuple(
             RecipientRow(
@@ -337,7 +337,7 @@ def _stuck(state: ChannelState) -> bool:
     return bool(waits) and (state.next_try_s is None or state.next_try_s > 0)
 
 
-def _lanes(engine: Engine, command: TestCommand) -> Iterator[LaneRow]:
+def _lanes(engine: EngineState, command: TestCommand) -> Iterator[LaneRow]:
     for person in engine.policy.telling.recipients:
         if not command.recipients or person.name in command.recipients:
             for channel in person.channels:
@@ -345,7 +345,7 @@ def _lanes(engine: Engine, command: TestCommand) -> Iterator[LaneRow]:
                     yield LaneRow(recipient=person.name, channel=channel)
 
 
-def _nobody(engine: Engine, command: TestCommand) -> str:
+def _nobody(engine: EngineState, command: TestCommand) -> str:
     telling = engine.policy.telling
     if not telling.recipients:
         return "no channel is configured: see `safetyd docs notifications`"

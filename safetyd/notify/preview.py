@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import SHOWN, Item
 from safetyd.core.messages.proposal import Urgency
@@ -143,7 +143,7 @@ class Previews:
         self._settings = settings
 
     def previews(
-        self, engine: Engine, moment: Moment, asked: PreviewQuestion
+        self, engine: EngineState, moment: Moment, asked: PreviewQuestion
     ) -> PreviewAnswer | Refusal:
         """Return what each lane would be sent."""
         if asked.request:
@@ -171,7 +171,7 @@ class Previews:
 
     def _row(
         self,
-        engine: Engine,
+        engine: EngineState,
         moment: Moment,
         asked: PreviewQuestion,
         person: Recipient,
@@ -240,7 +240,7 @@ def _without_codes(notice: Notice) -> Notice:
     return msgspec.structs.replace(notice, topics=topics)
 
 
-def _when(engine: Engine, at: datetime, asked: PreviewQuestion, person: Recipient) -> str:
+def _when(engine: EngineState, at: datetime, asked: PreviewQuestion, person: Recipient) -> str:
     telling = engine.policy.telling
     zone = ZoneInfo(person.quiet.timezone)
     if asked.urgency == "high" and telling.quiet_bypass == "high":

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import BudgetRaised
 from safetyd.core.messages.money import MAX_USD, nano, usd
@@ -35,7 +35,7 @@ class BudgetLifted(Done, frozen=True, kw_only=True):
 
 
 def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]:
-    def plan(engine: Engine, moment: Moment) -> Carried[BudgetLifted | Refusal]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[BudgetLifted | Refusal]:
         if problem := _problem(engine, moment, command):
             return Carried((), refused("invalid", problem))
         raised = BudgetRaised(
@@ -56,7 +56,7 @@ def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]
     return plan
 
 
-def _problem(engine: Engine, moment: Moment, command: RaiseCommand) -> str:
+def _problem(engine: EngineState, moment: Moment, command: RaiseCommand) -> str:
     """Return why there is nothing to raise."""
     named = command.scope in {"agent", "model"}
     if not command.reason.strip():

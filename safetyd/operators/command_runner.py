@@ -18,7 +18,7 @@ from safetyd.bus.codec import Fields
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.clock import uptime
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import Forgotten
 from safetyd.core.policy import Policy
@@ -274,7 +274,7 @@ class CommandRunner:
     def _reset(self, by: str, command: ResetCommand, told: Told) -> None:
         check_agent(command.agent)
 
-        def made(_engine: Engine, moment: Moment) -> Forgotten:
+        def made(_engine: EngineState, moment: Moment) -> Forgotten:
             return Forgotten(
                 at=moment.at,
                 t=moment.t,
@@ -316,7 +316,7 @@ class CommandRunner:
             raise CommandRefused("unavailable", f"nothing is allowed: {problem}")
         self._ask(by, told, self._status)
 
-    def _status(self, engine: Engine, moment: Moment) -> Slices:
+    def _status(self, engine: EngineState, moment: Moment) -> Slices:
         return status(engine, moment, self._around.facts)
 
     async def _health(self, told: Told) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from safetyd.bus.codec import Fields
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import (
     Paused,
@@ -93,7 +93,7 @@ class SafeModeLeft(Done, frozen=True, kw_only=True):
 def pause(by: str, command: PauseCommand) -> Plan[Done]:
     check_agent(command.agent)
 
-    def plan(_engine: Engine, moment: Moment) -> Carried[Done]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[Done]:
         paused = Paused(
             at=moment.at,
             t=moment.t,
@@ -111,7 +111,7 @@ def pause(by: str, command: PauseCommand) -> Plan[Done]:
 def unpause(by: str, command: PauseCommand) -> Plan[UnpauseDone]:
     check_agent(command.agent)
 
-    def plan(engine: Engine, moment: Moment) -> Carried[UnpauseDone]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[UnpauseDone]:
         sources = tuple(pause.source for pause in engine.guards.pause.pauses(command.agent))
         unpaused = Unpaused(
             at=moment.at,
@@ -130,7 +130,7 @@ def unpause(by: str, command: PauseCommand) -> Plan[UnpauseDone]:
 def safe_mode_enter(by: str, command: EnterCommand) -> Plan[Done]:
     check_kernel(command.agent)
 
-    def plan(_engine: Engine, moment: Moment) -> Carried[Done]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[Done]:
         entered = SafeModeEntered(
             at=moment.at,
             t=moment.t,
@@ -149,7 +149,7 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
     if command.force and not command.reason.strip():
         raise CommandRefused("invalid", "force needs a reason")
 
-    def plan(engine: Engine, moment: Moment) -> Carried[SafeModeLeft | Refusal]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[SafeModeLeft | Refusal]:
         found = engine.guards.safe_mode.plan_exit(
             command.agent, moment.t, all_=command.all, force=command.force
         )
@@ -177,7 +177,7 @@ def safe_mode_exit(by: str, command: ExitCommand) -> Plan[SafeModeLeft | Refusal
 
 
 def ack(by: str, _command: AckCommand) -> Plan[Done]:
-    def plan(_engine: Engine, moment: Moment) -> Carried[Done]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[Done]:
         return Carried((PersonSeen(at=moment.at, t=moment.t, by=by, how="ack"),), DONE)
 
     return plan
@@ -214,7 +214,7 @@ def _held(found: Exit) -> Refusal:
 
 
 def _still(
-    engine: Engine, moment: Moment, agent: str | None, left: tuple[str, ...]
+    engine: EngineState, moment: Moment, agent: str | None, left: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return who holds one agent or, if None, anybody, once those in `left` do no more."""
     held = engine.guards.safe_mode.status(agent, moment.t).agents

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided, Reported, Withheld
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards import Chain
@@ -122,7 +122,7 @@ def explain(found: Searched, today: Today, max_bytes: int = PAGE_BYTES) -> Expla
     )
 
 
-def today_of(engine: Engine, moment: Moment) -> Today:
+def today_of(engine: EngineState, moment: Moment) -> Today:
     return lambda event: {guard.name: guard.now(event, moment) for guard in engine.guards}
 
 

@@ -13,7 +13,7 @@ from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.approvals.grant_hints import is_exact, may_be_named
 from safetyd.core.approvals.grants import LIFTABLE, MAX_GRANTS, PLACED, unknown_program
 from safetyd.core.approvals.request import UNPAUSE, Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted, GrantRevoked
@@ -85,7 +85,7 @@ class GrantOver(Done, frozen=True, kw_only=True):
 
 
 def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
-    def plan(engine: Engine, moment: Moment) -> Carried[GrantMade | Refusal]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[GrantMade | Refusal]:
         kind = None if command.type is None else _kinds(engine).named(command.type)
         granted = Granted(
             at=moment.at,
@@ -112,7 +112,7 @@ def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:
 
 
 def grant_revoke(by: str, command: RevokeCommand) -> Plan[GrantOver | Refusal]:
-    def plan(engine: Engine, moment: Moment) -> Carried[GrantOver | Refusal]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[GrantOver | Refusal]:
         grant = engine.grants.find(command.id)
         if grant is None:
             error = f"no grant {command.id!r} is in force; `safetyd grants` lists those that are"
@@ -131,7 +131,12 @@ def grant_revoke(by: str, command: RevokeCommand) -> Plan[GrantOver | Refusal]:
 
 
 def from_request(
-    engine: Engine, moment: Moment, request: Request, terms: RequestGrantTerms, by: str, via: str
+    engine: EngineState,
+    moment: Moment,
+    request: Request,
+    terms: RequestGrantTerms,
+    by: str,
+    via: str,
 ) -> Granted | str:
     """Return the grant for what a request asks, again, or why there is none.
 
@@ -176,7 +181,7 @@ def _touched(asked: Decided, kind: Kind) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*shown, *asked.resolved, *patched)))
 
 
-def _seen(engine: Engine, request: Request, kind: Kind) -> Seen:
+def _seen(engine: EngineState, request: Request, kind: Kind) -> Seen:
     """Return what a grant covers: the shape of what was shown."""
     asked, proposal = request.asked, request.shown
     shaped = engine.reader.shaped(proposal)
@@ -194,7 +199,7 @@ def _seen(engine: Engine, request: Request, kind: Kind) -> Seen:
     )
 
 
-def _problems(engine: Engine, granted: Granted, kind: Kind | None) -> Iterator[str]:
+def _problems(engine: EngineState, granted: Granted, kind: Kind | None) -> Iterator[str]:
     """Yield why this cannot be granted."""
     if not is_token(granted.agent):
         yield f"{granted.agent!r} is not a name of an agent"
@@ -210,7 +215,7 @@ def _problems(engine: Engine, granted: Granted, kind: Kind | None) -> Iterator[s
     yield from _of_patterns(granted)
 
 
-def _of_type(engine: Engine, named: str | None, kind: Kind | None) -> Iterator[str]:
+def _of_type(engine: EngineState, named: str | None, kind: Kind | None) -> Iterator[str]:
     """Refuse a type that nobody knows, with the nearest names: the grant would cover nothing."""
     if kind is None or kind.known:
         return
@@ -269,10 +274,10 @@ def _of_patterns(granted: Granted) -> Iterator[str]:
         yield str(exc)
 
 
-def _kinds(engine: Engine) -> Kinds:
+def _kinds(engine: EngineState) -> Kinds:
     return Kinds(engine.policy.types, engine.policy.profile)
 
 
-def _new_id(engine: Engine, agent: str) -> str:
+def _new_id(engine: EngineState, agent: str) -> str:
     name = f"{agent}\0{engine.seq + 1}".encode()
     return f"grt_{hashlib.sha256(name).hexdigest()[:12]}"

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.history_events import BackupMade
 from safetyd.journal.mailbox import Carried, Plan
@@ -34,7 +34,7 @@ class BackupMadeCommand(msgspec.Struct, kw_only=True):
 
 
 def backup_made(by: str, command: BackupMadeCommand) -> Plan[Done | Refusal]:
-    def plan(engine: Engine, moment: Moment) -> Carried[Done | Refusal]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[Done | Refusal]:
         if command.seq > engine.seq:
             return Carried((), refused("invalid", f"there is no event {command.seq} yet"))
         made = BackupMade(

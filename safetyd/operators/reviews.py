@@ -3,6 +3,7 @@
 The first answer wins. Whoever comes second is told who answered, when and how.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
@@ -14,16 +15,19 @@ from safetyd.bus.codec import Fields
 from safetyd.clock import uptime
 from safetyd.core.approvals.assurance import Given, NotTaken, ended, taken
 from safetyd.core.approvals.request import MAX_ASKED_S, Request, State
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Cancelled, Deferred, DenialLifted, Granted
 from safetyd.core.messages.verdict import strictest
+from safetyd.journal.mailbox import FAILED, Effects, Envelope
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.grant_commands import RequestGrantTerms, from_request
 from safetyd.operators.replies import Done
 
 _LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # that a request may be put off for
+
+log = logging.getLogger("safetyd.operators")
 
 Ids = Annotated[tuple[str, ...], Meta(min_length=1, max_length=1000)]
 Words = Annotated[str, Meta(max_length=2000)]
@@ -36,6 +40,7 @@ RefusalCode = Literal[
     "elsewhere",
     "invalid",
     "not_grantable",
+    "internal",
 ]
 
 
@@ -126,51 +131,61 @@ class Review:
         self._told = told
         self._undelivered = len(command.ids)
         self._results: list[ReviewResult] = []
+        self._answered: tuple[Request, str | None] | None = None  # and the grant that is made
         self._granted: dict[object, str] = {}  # by kind: of many alike, one grant is made
 
     def envelopes(self) -> "list[ReviewEnvelope]":
         return [ReviewEnvelope(self, id_) for id_ in self._command.ids]
 
-    def settle(self, engine: Engine, moment: Moment, id_: str) -> list[Event]:
+    def answer(self, state: EngineState, moment: Moment, id_: str) -> Sequence[Event]:
         """Answer one request; the first answer shows that a person is there."""
-        events: list[Event] = []
-        if not self._results:
-            seen = PersonSeen(at=moment.at, t=moment.t, by=self._by, how=self._command.via)
-            events += engine.handle(seen)
-        return events + self._settle(engine, moment, id_)
+        seen = PersonSeen(at=moment.at, t=moment.t, by=self._by, how=self._command.via)
+        events = () if self._results else (seen,)
+        try:
+            return *events, *self._settle(state, moment, id_)
+        except Exception:
+            log.exception("request %s could not be answered", id_)
+            self._results.append(_no(id_, "internal", FAILED))
+            return ()
+
+    def note(self, state: EngineState, effects: Effects) -> None:
+        """Say what became of the request that was answered last."""
+        if self._answered is not None:
+            request, grant = self._answered
+            self._answered = None
+            request = state.approvals.find(request.id) or request
+            self._results.append(_result(request, effects.events, grant))
 
     def delivered(self) -> None:
         self._undelivered -= 1
         if not self._undelivered:
             self._told(ReviewDone(ok=True, results=tuple(self._results)))
 
-    def _settle(self, engine: Engine, moment: Moment, id_: str) -> list[Event]:
-        found = engine.approvals.named(id_)
+    def _settle(self, state: EngineState, moment: Moment, id_: str) -> Sequence[Event]:
+        found = state.approvals.named(id_)
         if len(found) != 1:
             why = "no request has this id" if not found else "several requests begin so"
             self._results.append(_no(id_, "not_found", why))
-            return []
+            return ()
         (request,) = found
-        answer = self._answer(engine, request, moment)
+        answer = self._event(state, request, moment)
         if not isinstance(answer, Event):
             self._results.append(_refusal(request, answer))
-            return []
-        granted = self._grant(engine, request, moment)
+            return ()
+        granted = self._grant(state, request, moment)
         if isinstance(granted, str):
             self._results.append(_no(request.id, "not_grantable", granted))
-            return []
-        events = engine.handle(answer)
+            return ()
         made = None if granted is None else self._one_of_its_kind(granted)
-        answered = engine.approvals.find(request.id) or request
-        self._results.append(_result(answered, events, made))
-        return events if granted is None or granted.id != made else events + engine.handle(granted)
+        self._answered = request, made
+        return (answer,) if granted is None or granted.id != made else (answer, granted)
 
-    def _grant(self, engine: Engine, request: Request, moment: Moment) -> Granted | str | None:
+    def _grant(self, state: EngineState, request: Request, moment: Moment) -> Granted | str | None:
         """Return the grant that goes with an approval, if any, or why there can be none."""
         command = self._command
         if not isinstance(command, ApproveCommand) or command.grant is None:
             return None
-        return from_request(engine, moment, request, command.grant, self._by, command.via)
+        return from_request(state, moment, request, command.grant, self._by, command.via)
 
     def _one_of_its_kind(self, granted: Granted) -> str:
         """Return the id of the grant that is made for this and all that are alike."""
@@ -178,7 +193,9 @@ class Review:
         kind = granted.agent, granted.type, granted.project, granted.rules, granted.paths, seen
         return self._granted.setdefault(kind, granted.id)
 
-    def _answer(self, engine: Engine, request: Request, moment: Moment) -> Event | NotTaken | str:
+    def _event(
+        self, state: EngineState, request: Request, moment: Moment
+    ) -> Event | NotTaken | str:
         """Return what happens to a request, or why nothing does."""
         command, at, t = self._command, moment.at, moment.t
         match command:
@@ -199,22 +216,23 @@ class Review:
                     at=at, t=t, request_id=request.id, agent=request.agent, by=self._by
                 )
             case _:
-                ways, waits = engine.approve_via(request), self._waits(request)
+                ways, waits = state.approve_via(request), self._waits(request)
                 return taken(request, _given(command, self._by), moment, ways, waits=waits)
 
 
-class ReviewEnvelope:
+class ReviewEnvelope(Envelope):
     """The answer to one request."""
-
-    size = 256
 
     def __init__(self, review: Review, id_: str) -> None:
         self.received = uptime()
         self._review = review
         self._id = id_
 
-    def open(self, engine: Engine, moment: Moment) -> Sequence[Event]:
-        return self._review.settle(engine, moment, self._id)
+    def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:
+        return self._review.answer(state, moment, self._id)
+
+    def note(self, state: EngineState, effects: Effects) -> None:
+        self._review.note(state, effects)
 
     def deliver(self, *, late: bool) -> None:  # noqa: ARG002 - what was answered stays so
         self._review.delivered()

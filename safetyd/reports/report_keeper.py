@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from safetyd.core.daily_report.day_report import DailyReport
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.recipients import ChannelKind, Recipient, TellingConfig
@@ -131,11 +131,11 @@ class ReportKeeper:
         write_whole(path, text)
 
 
-def announcing(report: DailyReport, reader: str) -> Callable[[Engine, Moment], Event | None]:
+def announcing(report: DailyReport, reader: str) -> Callable[[EngineState, Moment], Event | None]:
     """Return what makes the event that sends a report; it is none if it was sent already."""
     id_ = f"report_{report.until}_{reader}"
 
-    def made(engine: Engine, moment: Moment) -> Event | None:
+    def made(engine: EngineState, moment: Moment) -> Event | None:
         channels = reader_channels(engine.policy.telling, reader)
         if not channels or engine.outbox.note(id_) is not None:
             return None

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from safetyd.bus.codec import Malformed, read_object
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
@@ -128,14 +128,14 @@ def _agent(request: web.Request, also: str | None = None) -> str | None:
 def _status_of(agent: str | None) -> Ask:
     """Return who tells how safe mode is, None for an agent that nobody has heard of."""
 
-    def ask(engine: Engine, moment: Moment) -> SafeModeStatus | None:
+    def ask(engine: EngineState, moment: Moment) -> SafeModeStatus | None:
         known = agent is None or agent in {EVERYBODY, KEYLESS} or _heard_of(engine, agent)
         return engine.guards.safe_mode.status(agent, moment.t) if known else None
 
     return ask
 
 
-def _heard_of(engine: Engine, agent: str) -> bool:
+def _heard_of(engine: EngineState, agent: str) -> bool:
     return agent in engine.keys.agents or engine.guards.safe_mode.knows(agent)
 
 

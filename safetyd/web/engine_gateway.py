@@ -5,14 +5,14 @@ from typing import Final, Generic, TypeVar
 
 import anyio
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan, QuestionEnvelope
 from safetyd.operators.replies import INTERNAL_ERROR
 
 PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
 
-Ask = Callable[[Engine, Moment], object]
+Ask = Callable[[EngineState, Moment], object]
 Answer = Mapping[str, object]  # to what came from a page or by SMS
 Told = TypeVar("Told")
 
@@ -120,7 +120,7 @@ class GatewayTurn(Generic[Told]):
         self._reply = reply
         self._carried: Carried[Told] | None = None
 
-    def plan(self, engine: Engine, moment: Moment) -> Carried[None]:
+    def plan(self, engine: EngineState, moment: Moment) -> Carried[None]:
         if self._reply.given_up:
             return Carried((), None)
         self._carried = self._plan(engine, moment)

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from safetyd.core.approvals.assurance import Given, NotTaken, taken
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, LinkRevoked, Note
@@ -78,7 +78,7 @@ class LinkAnswers:
     def look(self, token_id: bytes, cookie: str) -> Ask:
         """Return who tells what a token shows to a browser, None if it shows nothing."""
 
-        def ask(engine: Engine, moment: Moment) -> LinkView | None:
+        def ask(engine: EngineState, moment: Moment) -> LinkView | None:
             link = self._sent_links.find(token_id)
             return None if link is None else look(engine, moment, link, self._signer, cookie)
 
@@ -87,7 +87,7 @@ class LinkAnswers:
     def answer(self, token_id: bytes, form: Form) -> Plan[Answer]:
         """Return how an answer is taken: the first one counts. Its `outcome` is what is told."""
 
-        def plan(engine: Engine, moment: Moment) -> Carried[Answer]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
             link = self._sent_links.find(token_id)
             if link is None:
                 return _told("unknown")
@@ -118,7 +118,7 @@ class LinkAnswers:
             return "stale"
         return None if attempt.at.at < attempt.link.expires else "over"
 
-    def _settled(self, engine: Engine, attempt: Attempt) -> Carried[Answer]:
+    def _settled(self, engine: EngineState, attempt: Attempt) -> Carried[Answer]:
         request, assurance = attempt.request, self._assurance(attempt)
         ways, waits = engine.approve_via(request), self._waits(request)
         answered = taken(request, _given(attempt, assurance), attempt.at, ways, waits=waits)
@@ -208,7 +208,7 @@ def _warned(attempt: Attempt) -> Announced:
 def paired(recipient: str, address: str) -> Plan[Answer]:
     """Return how somebody is told that a browser may answer for them from now on."""
 
-    def plan(_engine: Engine, moment: Moment) -> Carried[Answer]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[Answer]:
         note = Note(
             id=f"note_{secrets.token_hex(6)}",
             kind="alert",

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from safetyd.clock import Clock, uptime
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Carried
 from safetyd.notify.links.sent_links import SentLinks
@@ -160,7 +160,7 @@ class LinkHandler:
     async def _settle(self, token_id: bytes, form: Form) -> ResultPage:
         plan, begun = self._links.answer(token_id, form), list[Moment]()
 
-        def noted(engine: Engine, moment: Moment) -> Carried[Answer]:
+        def noted(engine: EngineState, moment: Moment) -> Carried[Answer]:
             begun.append(moment)
             return plan(engine, moment)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from safetyd.core.approvals.assurance import approvable, ended
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.notify.links.sent_links import SentLink
@@ -80,7 +80,7 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(
-    engine: Engine, moment: Moment, link: SentLink, signer: Signer, cookie: str = ""
+    engine: EngineState, moment: Moment, link: SentLink, signer: Signer, cookie: str = ""
 ) -> LinkView:
     """Return what a link shows to a browser; `cookie` is what it was given when it was paired."""
     zone = _zone(engine, link.recipient)
@@ -114,7 +114,9 @@ def standing(request: Request, link: SentLink, moment: Moment) -> Standing:
     return "pending" if moment.at < link.expires else "old"
 
 
-def _list(engine: Engine, moment: Moment, link: SentLink, zone: tzinfo, signer: Signer) -> LinkView:
+def _list(
+    engine: EngineState, moment: Moment, link: SentLink, zone: tzinfo, signer: Signer
+) -> LinkView:
     if moment.at >= link.expires:
         return LinkView(at=moment.at, zone=zone, link=link, standing="old")
     waiting = _waiting(engine, moment, link.listed)
@@ -123,7 +125,9 @@ def _list(engine: Engine, moment: Moment, link: SentLink, zone: tzinfo, signer: 
     return LinkView(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
 
 
-def _next(engine: Engine, moment: Moment, link: SentLink, signer: Signer) -> NextRequest | None:
+def _next(
+    engine: EngineState, moment: Moment, link: SentLink, signer: Signer
+) -> NextRequest | None:
     """Return which request of a message comes after this one; after the last, the first."""
     at = link.listed.index(link.request_id) if link.request_id in link.listed else 0
     others = (*link.listed[at + 1 :], *link.listed[:at])
@@ -135,7 +139,7 @@ def _next(engine: Engine, moment: Moment, link: SentLink, signer: Signer) -> Nex
     return NextRequest(token, first.agent, first.asked.type, len(waiting) - 1)
 
 
-def _waiting(engine: Engine, moment: Moment, ids: Iterable[str]) -> list[Request]:
+def _waiting(engine: EngineState, moment: Moment, ids: Iterable[str]) -> list[Request]:
     found = map(engine.approvals.find, ids)
     return [request for request in found if request and not ended(request, moment)]
 
@@ -156,13 +160,13 @@ def _row(request: Request, link: SentLink, signer: Signer) -> LinkRow:
     )
 
 
-def _held(engine: Engine, request: Request) -> str:
+def _held(engine: EngineState, request: Request) -> str:
     """Return what keeps an approved action from being done, as the agent was told."""
     decision = engine.recall.last(request.agent, request.asked.id) if request.unused else None
     return decision.reason if decision is not None and decision.decision is not ALLOW else ""
 
 
-def _holds(engine: Engine, moment: Moment, request: Request) -> str:
+def _holds(engine: EngineState, moment: Moment, request: Request) -> str:
     """Return what would keep an action from being done although a person approves it."""
     if not request.pending or request.own:
         return ""
@@ -172,7 +176,7 @@ def _holds(engine: Engine, moment: Moment, request: Request) -> str:
     return "" if verdict.decision is ALLOW or ended else verdict.reason
 
 
-def _zone(engine: Engine, recipient: str) -> tzinfo:
+def _zone(engine: EngineState, recipient: str) -> tzinfo:
     """Return the zone that somebody's quiet hours are in."""
     for known in engine.policy.telling.recipients:
         if known.name == recipient:

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from safetyd.core.approvals.assurance import Given, NotTaken, risk_within, taken
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Note
@@ -119,7 +119,7 @@ class TwilioHooks:
     def _taken(self, sender: Sender, said: SmsAnswer | SmsUnclear) -> Plan[Answer]:
         patience, number = self._patience, sender.number
 
-        def plan(engine: Engine, moment: Moment) -> Carried[Answer]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
             ignored = patience.ignores(number, moment.at)
             if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
                 return Carried((), {"said": ""})
@@ -143,7 +143,7 @@ class TwilioHooks:
         return self._signer.code_ok(request.id, sender.recipient, said.code)
 
     def _answered(
-        self, engine: Engine, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
+        self, engine: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
     ) -> Carried[Answer]:
         given = Given(
             answer="approved" if said.approve else "denied",
@@ -170,14 +170,14 @@ class TwilioHooks:
     def _stopped(self, sender: Sender) -> Plan[Answer]:
         """Tell on other channels that no message reaches somebody any more."""
 
-        def plan(engine: Engine, moment: Moment) -> Carried[Answer]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
             text = f"{sender.recipient} wants no SMS; a reply of START lets them come again."
             return Carried(_elsewhere(engine, moment, "SMS stopped", text), {"said": ""})
 
         return plan
 
 
-def _warning(engine: Engine, moment: Moment, sender: Sender) -> Sequence[Event]:
+def _warning(engine: EngineState, moment: Moment, sender: Sender) -> Sequence[Event]:
     """Tell on other channels that approvals by SMS are not heard for a while."""
     text = (
         f"Too many wrong codes came from the number of {sender.recipient}. For some hours it can "
@@ -186,7 +186,7 @@ def _warning(engine: Engine, moment: Moment, sender: Sender) -> Sequence[Event]:
     return _elsewhere(engine, moment, "Wrong codes by SMS", text)
 
 
-def _elsewhere(engine: Engine, moment: Moment, title: str, text: str) -> Sequence[Event]:
+def _elsewhere(engine: EngineState, moment: Moment, title: str, text: str) -> Sequence[Event]:
     """Tell of something on every channel but SMS."""
     kinds = engine.policy.telling.channels.items()
     others = tuple(name for name, kind in kinds if kind != "sms")
@@ -203,7 +203,7 @@ def _elsewhere(engine: Engine, moment: Moment, title: str, text: str) -> Sequenc
     return (Announced(at=moment.at, t=moment.t, note=note, channels=others),)
 
 
-def _asked_by_sms(engine: Engine, recipient: str, *, alone: bool) -> Iterator[Request]:
+def _asked_by_sms(engine: EngineState, recipient: str, *, alone: bool) -> Iterator[Request]:
     """Yield what somebody was asked by SMS, each once; `alone`: in a message of its own."""
     refs = {
         item.ref: None
@@ -218,7 +218,7 @@ def _asked_by_sms(engine: Engine, recipient: str, *, alone: bool) -> Iterator[Re
             yield request
 
 
-def _is_sms(engine: Engine, delivery: Delivery) -> bool:
+def _is_sms(engine: EngineState, delivery: Delivery) -> bool:
     return engine.policy.telling.channels.get(delivery.channel) == "sms"
 
 
@@ -230,5 +230,5 @@ def _said(text: str) -> web.Response:
     return web.Response(text=twiml(text), content_type="text/xml")
 
 
-def _nothing(_engine: Engine, _moment: Moment) -> object:
+def _nothing(_engine: EngineState, _moment: Moment) -> object:
     return None

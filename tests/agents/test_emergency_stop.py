@@ -11,6 +11,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import Resumed, Stopped
 from safetyd.core.policy import Policy
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Mailbox
 from tests.captured_connection import CapturedPublisher, Said, work_off
 from tests.story import ask, play, propose, resume, stop
@@ -142,7 +143,7 @@ async def test_stop_pressed_while_a_resume_is_being_written_holds_for_good() -> 
     rig.halt.resume(["operator"], "alice", "over")
     envelope = rig.mailbox.take()
     assert envelope is not None
-    envelope.open(rig.engine, Clock().now())
+    put(rig.engine, envelope, Clock().now())
 
     rig.halt.stop("operator", "bob", "no, wait")
     envelope.deliver(late=False)

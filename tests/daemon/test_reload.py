@@ -19,6 +19,7 @@ from safetyd.daemon.config import load
 from safetyd.daemon.reload import SHOWN_CHARS, SHOWN_ERRORS, Reload
 from safetyd.daemon.settings import Settings
 from safetyd.daemon.ticker import Ticker
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Mailbox
 from tests.servers import until
 
@@ -52,7 +53,7 @@ class ReloadRig:
         events: list[Event] = []
         engine, moment = Engine(Policy()), Clock().now()
         while (envelope := self.mailbox.take()) is not None:
-            events += envelope.open(engine, moment)
+            events += put(engine, envelope, moment)
             envelope.deliver(late=False)
         return events
 

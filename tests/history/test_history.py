@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from safetyd.core.engine.engine import Checkpoint, Engine
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import Checkpoint
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import files, verify

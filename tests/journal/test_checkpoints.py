@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from safetyd.core.engine.engine import SCHEMA, Engine
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import SCHEMA
 from safetyd.core.policy import Policy
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint, Sealed, Unloadable
 from tests.story import play, propose, stop

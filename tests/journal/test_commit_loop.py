@@ -14,6 +14,7 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.engine.journal_lines import decode_batch
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Proposed
@@ -404,7 +405,7 @@ async def test_stall_names_what_is_wrong(
 
 
 async def test_what_comes_between_two_slices_of_a_question_is_decided_first(rig: LoopRig) -> None:
-    def slices(engine: Engine, _moment: Moment) -> Slices:
+    def slices(engine: EngineState, _moment: Moment) -> Slices:
         rig.put(stop(0), "stop")
         yield
         return Noted(ok=bool(engine.stop.stops))

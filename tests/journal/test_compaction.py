@@ -9,6 +9,7 @@ from safetyd.bus.nats_client import HardenedClient
 from safetyd.bus.subjects import STREAM, Subjects
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
@@ -59,7 +60,7 @@ class CompactionRig:
             self.loop.mailbox.put(EventEnvelope(self._stopped, written.set))
             await written.wait()
 
-    def _stopped(self, _engine: Engine, _moment: Moment) -> Event:
+    def _stopped(self, _engine: EngineState, _moment: Moment) -> Event:
         return stop(self._epoch, epoch=self._epoch)
 
     @property

@@ -26,6 +26,7 @@ from safetyd.agents.refusals import Refusals
 from safetyd.bus.subjects import Subjects
 from safetyd.clock import Reading
 from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event, Moment, Ticked
 from safetyd.core.policy import Policy
@@ -192,7 +193,7 @@ class Life:
         self.mailbox.put(CommandEnvelope(plan, self.watcher.left, never_fails))
 
     def look(self) -> None:
-        def ask(engine: Engine, moment: Moment) -> msgspec.Struct:
+        def ask(engine: EngineState, moment: Moment) -> msgspec.Struct:
             return pending(engine, moment, PendingQuestion())
 
         self.mailbox.put_question(
@@ -202,7 +203,7 @@ class Life:
     def tick(self) -> None:
         self.clock.t += BATCH_S
 
-        def made(_engine: Engine, moment: Moment) -> Event:
+        def made(_engine: EngineState, moment: Moment) -> Event:
             return Ticked(at=moment.at, t=moment.t)
 
         self.mailbox.put(EventEnvelope(made, lambda: None))

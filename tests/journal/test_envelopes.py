@@ -8,10 +8,12 @@ from safetyd.agents.pricing import PricesConfig, price_list
 from safetyd.agents.proposal_envelope import ProposalEnvelope
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.policy import Policy
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import (
     CommandEnvelope,
     Envelope,
@@ -43,7 +45,7 @@ def proposal_envelope(sent: list[tuple[ProposalEnvelope, bool]]) -> ProposalEnve
 def test_proposal_is_decided_at_the_moment_its_envelope_is_opened() -> None:
     envelope = proposal_envelope([])
 
-    (decided,) = envelope.open(Engine(Policy()), MOMENT)
+    (decided,) = put(Engine(Policy()), envelope, MOMENT)
 
     assert isinstance(decided, Decided)
     assert (decided.at, decided.t, decided.keyless) == (MOMENT.at, MOMENT.t, True)
@@ -65,7 +67,7 @@ def test_event_is_put_to_the_engine_and_told_of_afterwards() -> None:
     told: list[str] = []
     envelope = EventEnvelope(lambda _engine, _moment: stop(0), lambda: told.append("told"))
 
-    events = envelope.open(Engine(Policy()), MOMENT)
+    events = put(Engine(Policy()), envelope, MOMENT)
     before = list(told)
     envelope.deliver(late=True)
 
@@ -93,7 +95,7 @@ def test_question_is_answered_with_the_state_at_its_turn() -> None:
     assert told == [2]
 
 
-def _seq(engine: Engine, _moment: Moment) -> int:
+def _seq(engine: EngineState, _moment: Moment) -> int:
     return engine.seq
 
 
@@ -101,7 +103,7 @@ class Times(msgspec.Struct):
     times: tuple[float, ...]
 
 
-def three_slices(_engine: Engine, moment: Moment) -> Slices:
+def three_slices(_engine: EngineState, moment: Moment) -> Slices:
     times = [moment.t]
     times.append((yield).t)
     times.append((yield).t)
@@ -142,11 +144,11 @@ def test_inquiry_without_slices_is_done_at_once() -> None:
     assert told == [b'{"times":[0.0]}']
 
 
-def _breaks(_engine: Engine, _moment: Moment) -> NoReturn:
+def _breaks(_engine: EngineState, _moment: Moment) -> NoReturn:
     raise ZeroDivisionError
 
 
-def _breaks_later(_engine: Engine, _moment: Moment) -> Slices:
+def _breaks_later(_engine: EngineState, _moment: Moment) -> Slices:
     yield
     raise ZeroDivisionError
 

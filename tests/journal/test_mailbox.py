@@ -1,25 +1,25 @@
 import anyio
 
 from safetyd.clock import uptime
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
-from safetyd.journal.mailbox import MAX_BYTES, MAX_ENVELOPES, STALLED_S, Mailbox
+from safetyd.journal.mailbox import MAX_BYTES, MAX_ENVELOPES, STALLED_S, Envelope, Mailbox, Question
 
 
-class Note:
+class Note(Envelope):
     """An envelope that says nothing, of any size and age."""
 
     def __init__(self, size: int = 1, age_s: float = 0.0) -> None:
         self.size = size
         self.received = uptime() - age_s
 
-    def open(self, engine: Engine, moment: Moment) -> tuple[Event, ...]:
+    def open(self, state: EngineState, moment: Moment) -> tuple[Event, ...]:
         return ()
 
     def deliver(self, *, late: bool) -> None: ...
 
 
-class Asked(Note):
+class Asked(Note, Question):
     done = False
 
 

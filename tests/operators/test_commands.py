@@ -15,7 +15,7 @@ from safetyd.core.events.guard_events import (
     Unpaused,
 )
 from safetyd.core.policy import Policy
-from safetyd.journal.commit_loop import INPUT_BYTES
+from safetyd.journal.commit_loop import INPUT_BYTES, put
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.journal.stream import MAX_BATCH_BYTES
 from safetyd.operators.commands import PLANS, CommandRefused
@@ -38,7 +38,7 @@ class Alice:
 
     def causes(self, command: str, **fields: object) -> list[Event]:
         envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear, never_fails)
-        events = envelope.open(self.engine, self.clock.now())
+        events = put(self.engine, envelope, self.clock.now())
         envelope.deliver(late=False)
         return list(events)
 

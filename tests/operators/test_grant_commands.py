@@ -15,6 +15,7 @@ from safetyd.core.events.request_events import Granted, GrantRevoked
 from safetyd.core.guards.rules import RulesConfig
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.policy import Policy
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
 from safetyd.operators.reviews import Review, ReviewEnvelope, read_review
@@ -49,7 +50,7 @@ class Alice(QueueStory):
 
     def _done(self, *envelopes: CommandEnvelope[Any] | ReviewEnvelope) -> dict[str, Any]:
         for envelope in envelopes:
-            self.journal += envelope.open(self.engine, NOW)
+            self.journal += put(self.engine, envelope, NOW)
             envelope.deliver(late=False)
         return self.answer
 

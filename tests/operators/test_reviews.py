@@ -3,9 +3,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from safetyd.core.approvals.request import Request
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Answered, Deferred
+from safetyd.journal.commit_loop import put
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.reviews import Review, read_review
 from tests.core.approvals.queue_story import QueueStory
@@ -24,7 +26,7 @@ def reviews(
     read = read_review({"command": command, "ids": list(ids), **fields})
     envelopes = Review(by, read, lambda _: False, told.append).envelopes()
     for envelope in envelopes:
-        queue.journal += envelope.open(queue.engine, Moment(at(t), t))
+        queue.journal += put(queue.engine, envelope, Moment(at(t), t))
     assert told == []
     for envelope in envelopes:
         envelope.deliver(late=True)
@@ -44,6 +46,29 @@ def test_who_comes_second_is_told_who_answered_when_and_how() -> None:
     assert (lost["ok"], lost["code"]) == (False, "already_decided")
     assert (lost["decision"], lost["by"], lost["via"]) == ("approved", "alice", "tui")
     assert len([e for e in queue.journal if isinstance(e, Answered)]) == 1
+
+
+def test_an_answer_that_raises_is_reported_as_failed_and_the_others_are_given(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    queue, told = QueueStory(), list[object]()
+    ids = [queue.asks(0, f"p{n}", text=f"git push {n}").request_id for n in range(2)]
+
+    def waits(request: Request) -> bool:
+        if request.id == ids[0]:
+            raise ZeroDivisionError
+        return False
+
+    review = Review("alice", read_review({"command": "approve", "ids": ids}), waits, told.append)
+    for envelope in review.envelopes():
+        put(queue.engine, envelope, Moment(at(1), 1))
+        envelope.deliver(late=False)
+
+    (reply,) = told
+    rows = msgspec.to_builtins(reply)["results"]
+    assert [row.get("code") for row in rows] == ["internal", None]
+    assert [request.id for request in queue.engine.approvals.pending()] == [ids[0]]
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_people_are_told_apart_in_the_record() -> None:

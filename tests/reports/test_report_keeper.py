@@ -11,6 +11,7 @@ from safetyd.core.policy import Policy
 from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
 from safetyd.host import Spare
 from safetyd.journal.audit_reading import Rests
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Envelope
 from safetyd.operators.report_access import ReportDays
 from safetyd.reports.report_keeper import DAYS_BACK, ReportDelivery, ReportKeeper, reader_channels
@@ -75,7 +76,7 @@ class KeeperRig:
 
     def _put(self, envelope: Envelope) -> None:
         moment = Moment(self.now, (self.now - NOON).total_seconds())
-        self.journal += envelope.open(self.engine, moment)
+        self.journal += put(self.engine, envelope, moment)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import SafeModeEntered, SafeModeExited
 from safetyd.core.policy import Policy
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.metrics import Metrics
 from safetyd.web.api import Api
@@ -515,7 +516,7 @@ async def test_exit_that_cannot_be_written_says_that_it_is_under_way(
         tasks.start_soon(leave)
         while (envelope := stuck.mailbox.take()) is None:
             await anyio.lowlevel.checkpoint()
-        envelope.open(stuck.engine, stuck.clock.now())
+        put(stuck.engine, envelope, stuck.clock.now())
         stuck.problem = "the disk is full"
 
     assert heard[0].status == 503

@@ -10,6 +10,7 @@ from safetyd.core.events.guard_events import Paused, PersonSeen
 from safetyd.core.events.request_events import Cancelled, Superseded
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
+from safetyd.journal.commit_loop import put
 from tests.operators.views.view_reader import entered
 from tests.story import at, stop
 from tests.web.link_site import Heard, LinkSite
@@ -317,7 +318,7 @@ async def test_answer_that_is_not_durable_yet_is_called_uncertain(
         tasks.start_soon(deny)
         while (envelope := site.mailbox.take()) is None:
             await anyio.lowlevel.checkpoint()
-        envelope.open(site.engine, site.clock.now())
+        put(site.engine, envelope, site.clock.now())
 
     assert heard[0].status == 503
     assert "Open the link again and look" in heard[0].text

@@ -9,7 +9,7 @@ import msgspec
 
 from safetyd.console.failure import Failure
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Asking, Decided
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.request_events import Answered, Granted
@@ -106,7 +106,7 @@ def past_request(where: Path, id_: str) -> Request:
     return next(iter(found.values()))
 
 
-def of_command(engine: Engine, command: GrantCommand, moment: Moment) -> Granted:
+def of_command(engine: EngineState, command: GrantCommand, moment: Moment) -> Granted:
     """Return the grant that a command would make now."""
     carried = grant_add("safetyd", command)(engine, moment)
     if isinstance(carried.answer, Refusal):
@@ -114,7 +114,7 @@ def of_command(engine: Engine, command: GrantCommand, moment: Moment) -> Granted
     return next(event for event in carried.events if isinstance(event, Granted))
 
 
-def of_request(engine: Engine, request: Request, terms: RequestGrantTerms) -> Granted:
+def of_request(engine: EngineState, request: Request, terms: RequestGrantTerms) -> Granted:
     """Return the grant that would have come with the approval of a request."""
     moment = Moment(request.asked.at, request.asked.t)
     granted = from_request(engine, moment, request, terms, "safetyd", "cli")
@@ -124,7 +124,11 @@ def of_request(engine: Engine, request: Request, terms: RequestGrantTerms) -> Gr
 
 
 def cover(
-    engine: Engine, granted: Granted, past: Iterator[PastRequest], since: datetime, uses: int | None
+    engine: EngineState,
+    granted: Granted,
+    past: Iterator[PastRequest],
+    since: datetime,
+    uses: int | None,
 ) -> PastGrant:
     """Say what a grant would have covered of the past."""
     covered = GrantTrial(engine, granted).covered(past)

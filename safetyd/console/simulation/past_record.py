@@ -10,12 +10,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
 from safetyd.core.engine.journal_lines import decode
+from safetyd.core.events.event import Event
 from safetyd.core.policy import Configured, Policy
 from safetyd.core.simulation.recorded_lines import read_line
 from safetyd.core.simulation.report import SimulationReport
-from safetyd.core.simulation.simulation import Simulation, under
+from safetyd.core.simulation.simulation import Simulation
 from safetyd.journal.audit import files
 from safetyd.journal.audit_reading import (
     WITHOUT_BOUNDS,
@@ -99,11 +99,10 @@ class PastSimulation:
 
     def run(self, since: datetime | None) -> PastRun:
         with _collected_seldom():
-            lines = iter(self._record)
-            engine, first = Engine(self._policy), b""
-            if since is not None:
-                engine, first = self._replayed(lines, since)
-            report = self._simulated(Simulation(engine), chain((first,) if first else (), lines))
+            lines, first = iter(self._record), list[bytes]()
+            past = () if since is None else self._past(lines, since, first)
+            simulation = Simulation.after(self._policy, past)
+            report = self._simulated(simulation, chain(first, lines))
         return PastRun(
             report=report,
             before=self._before,
@@ -112,23 +111,22 @@ class PastSimulation:
             from_the_start=self._record.begins <= 1,
         )
 
-    def _replayed(self, lines: Iterator[bytes], since: datetime) -> tuple[Engine, bytes]:
-        """Return an engine that knows what happened before, and the first line that came since."""
-        engine, last_t = Engine(self._policy), -1.0
+    def _past(self, lines: Iterator[bytes], since: datetime, first: list[bytes]) -> Iterator[Event]:
+        """Yield what happened before, and put the first line that came since into `first`."""
+        last_t = -1.0
         for line in lines:
             event = self._decoded(decode, line)
             if event is None:
                 continue
             # What follows from one cause is of one second, and stays together.
             if event.at >= since and event.t != last_t:
-                return under(self._policy, engine), line
-            engine.seq = event.seq - 1  # some may be missing
-            engine.replay((event,))
+                first.append(line)
+                return
+            yield event
             last_t = event.t
             self._before += 1
             if self._before % TOLD_EVERY == 0:
                 self._progress(self._record.share, 0)
-        return engine, b""
 
     def _simulated(self, simulation: Simulation, lines: Iterable[bytes]) -> SimulationReport:
         for number, line in enumerate(lines, 1):

@@ -26,7 +26,7 @@ from safetyd.console.subcommands.read_records import some_files
 from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
 from safetyd.console.time_input import until
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.settings import policy_of
@@ -164,9 +164,9 @@ def _progress() -> simulation_words.Progress:
     return tell
 
 
-def _engine(where: Path) -> Engine:
+def _engine(where: Path) -> EngineState:
     """Return what reads proposals as they were read last."""
-    return Engine(recorded_policy(where) or Policy())
+    return EngineState(recorded_policy(where) or Policy())
 
 
 def _of_command(where: Path, terms: Terms, since: datetime | None) -> PastGrant:

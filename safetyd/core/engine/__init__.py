@@ -1,4 +1,4 @@
 """The one object that joins the core, and the lines of the journal.
 
-Others import `Engine`, `Checkpoint` and `journal_lines`.
+The commit loop and recovery import `Engine`; others its state, `Checkpoint` and `journal_lines`.
 """

@@ -5,20 +5,16 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.action_types import Kinds
-from safetyd.core.actor import Actor, Guard, Handler, counts
+from safetyd.core.actor import Actor, Handler, counts
 from safetyd.core.approvals.final_decisions import Conclusion, conclusions
 from safetyd.core.approvals.grant_hints import worded
-from safetyd.core.approvals.grants import Grants
-from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import Request
 from safetyd.core.approvals.resolution import RequestResolution, asked_for, unlifted
-from safetyd.core.approvals.suggestions import History
-from safetyd.core.decision_cache import DecisionCache
+from safetyd.core.engine.engine_state import SCHEMA, Checkpoint, EngineState
 from safetyd.core.engine.evaluation import conflict, proposed_again, restricting
 from safetyd.core.engine.evaluation import decided as judged
 from safetyd.core.events.decision_events import Decided, Proposed
-from safetyd.core.events.event import Event, Moment
+from safetyd.core.events.event import Event
 from safetyd.core.events.request_events import (
     Answered,
     Approved,
@@ -27,73 +23,37 @@ from safetyd.core.events.request_events import (
     Released,
     Superseded,
 )
-from safetyd.core.guards import chain
-from safetyd.core.guards.keys import KeysGuard, Ties
-from safetyd.core.guards.stop import StopGuard
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import ALLOWED, BLOCK, Verdict, strictest
-from safetyd.core.open_actions import Actions
-from safetyd.core.outbox.outbox import Outbox
 from safetyd.core.policy import Configured, Policy
-from safetyd.core.reporting.records import records
-from safetyd.core.reporting.reporter import Reporter
-from safetyd.core.sessions import Sessions
 
 MAX_CASCADE: Final = 1000
 CONCLUDING: Final = frozenset({Answered, Approved, Released, Expired, Cancelled, Superseded})
-SCHEMA: Final = 1
 
 
 class EngineError(Exception):
     """The rules themselves went wrong; the process must end and start from its journal."""
 
 
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the engine knows after event `seq`."""
-
-    schema: int
-    seq: int
-    policy: Policy
-    actors: dict[str, bytes]
-
-
-class Engine:
+class Engine(EngineState):
     """The core as one object. Only one task may touch it."""
 
     def __init__(self, policy: Policy) -> None:
-        self.seq = 0
         self._concluded: list[Conclusion] = []
-        self._build(policy)
+        super().__init__(policy)
 
-    @property
-    def stop(self) -> StopGuard:
-        return self.guards.stop
-
-    @property
-    def keys(self) -> KeysGuard:
-        return self.guards.keys
-
-    @property
-    def guard_names(self) -> tuple[str, ...]:
-        return tuple(guard.name for guard in self._guards)
-
-    def decide(
-        self, proposed: Proposed, *, permission: bool = False
-    ) -> tuple[Decision, Sequence[Event]]:
-        """Return the answer, and what must be journalled before anybody hears it.
-
-        With `permission` the agent asks for a person, whatever the guards think.
-        """
+    def decide(self, proposed: Proposed) -> tuple[Decision, Sequence[Event]]:
+        """Return the answer, and what must be journalled before anybody hears it."""
         if proposed.proposal.dry_run:
             return self._record(self._judge(proposed, first=False))
-        replaced = self._replaced(proposed, permission=permission)
-        known = self._known(proposed, replaced)
+        own = self.approvals.of_proposal(proposed.agent, proposed.id)
+        replaced = self._replaced(proposed, own)
+        known = self._known(proposed, own, replaced)
         if known is not None and known.digest != proposed.digest:
             return self._record(self._judge(proposed, (conflict(known),), first=False))
-        if known is None or replaced is not None or not self._stands(known, proposed):
+        if known is None or replaced is not None or not self._stands(known, proposed, own):
             superseded = self._supersede(replaced, proposed)
-            decided = self._judge(proposed, first=True, permission=permission)
-            decision, events = self._record(decided)
+            decision, events = self._record(self._judge(proposed, first=True))
             return decision, [*superseded, *events]
         if known.allowed and (verdict := self._held(proposed)) is not ALLOWED:
             return self._record(self._judge(proposed, (verdict,), first=False))
@@ -169,50 +129,11 @@ class Engine:
         return engine
 
     def _build(self, policy: Policy) -> None:
-        self.policy = policy
-        self.policy_digest = policy.digest()
-        self._kinds = Kinds(policy.types, policy.profile)
-        self.reader = policy.reader(self._kinds)
-        self.sessions = Sessions(policy.sessions)
-        self.guards = chain(
-            policy, self.reader, self.sessions, Ties(self._holds_name, self._is_busy)
-        )
-        self.recall = DecisionCache(policy.decisions, policy.mode, self.policy_digest)
-        self.actions = Actions(policy.sessions, self.guards.keys.known)
-        self.approvals = Approvals(policy.approvals)
-        self.grants = Grants(self.reader)
-        self.history = History(self.approvals, self.reader)
-        self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
-        self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
+        super()._build(policy)
         self._resolution = RequestResolution(
             self.approvals, self.grants, self.guards, policy.approvals, policy.telling
         )
-        self._guards: tuple[Guard, ...] = tuple(self.guards)
-        self._actors: tuple[Actor, ...] = (
-            *self._guards,
-            self.sessions,
-            self.actions,
-            self.approvals,
-            self.grants,
-            self.history,
-            self.outbox,
-            *self.records,
-            Reporter(),
-        )
         self._listeners = _listeners(self._actors)
-
-    def _is_busy(self, agent: str) -> bool:
-        return self.actions.is_busy(agent)
-
-    def _holds_name(self, agent: str) -> bool:
-        """Say whether forgetting a name would let its agent off, or leave a request without one."""
-        guards = self.guards
-        return (
-            guards.safe_mode.holds_alone(agent)
-            or bool(guards.pause.pauses(agent))
-            or guards.stop.holds_alone(agent)
-            or self.approvals.pending_count(agent) > 0
-        )
 
     def _reconfigure(self, policy: Policy) -> None:
         """Carry all state over to actors that follow the new rules."""
@@ -239,16 +160,9 @@ class Engine:
         event.seq = self.seq
         return [event]
 
-    def _judge(
-        self,
-        proposed: Proposed,
-        ruled: Sequence[Verdict] = (),
-        *,
-        first: bool,
-        permission: bool = False,
-    ) -> Decided:
+    def _judge(self, proposed: Proposed, ruled: Sequence[Verdict] = (), *, first: bool) -> Decided:
         kind = self.reader.kind(proposed.proposal)
-        if permission:
+        if first and proposed.permission:
             ruled = (asked_for(proposed.proposal, kind), *ruled)
         verdicts = (*ruled, *restricting(self._guards, proposed, kind))
         decided = judged(proposed, kind, verdicts, first=first)
@@ -257,24 +171,25 @@ class Engine:
         if first:
             involved = self._resolution.involve(proposed, kind, verdicts, self.seq + 1)
             decided.verdicts, decided.asks, decided.uses, decided.grants = involved
-            decided.permission = permission
+            decided.permission = proposed.permission
             decided.decision = strictest(involved.verdicts).decision
         if decided.decision is BLOCK:
             decided.verdicts = tuple(worded(v, decided, kind) for v in decided.verdicts)
         return decided
 
-    def _replaced(self, proposed: Proposed, *, permission: bool) -> Request | None:
+    def _replaced(self, proposed: Proposed, own: Request | None) -> Request | None:
         """Return what the agent asks something else for.
 
         It is the proposal that it names or, of a permission, what its id asked in other words.
         """
-        named = proposed.proposal.supersedes or (proposed.id if permission else None)
-        request = self.approvals.of_proposal(proposed.agent, named) if named else None
+        named = proposed.proposal.supersedes or (proposed.id if proposed.permission else None)
+        if not named:
+            return None
+        same = named == proposed.id
+        request = own if same else self.approvals.of_proposal(proposed.agent, named)
         if request is None or not request.pending:
             return None
-        if named == proposed.id and request.asked.digest == proposed.digest:
-            return None
-        return request
+        return None if same and request.asked.digest == proposed.digest else request
 
     def _supersede(self, request: Request | None, proposed: Proposed) -> Sequence[Event]:
         if request is None:
@@ -289,22 +204,22 @@ class Engine:
             )
         )
 
-    def _known(self, proposed: Proposed, replaced: Request | None) -> Decision | None:
+    def _known(
+        self, proposed: Proposed, request: Request | None, replaced: Request | None
+    ) -> Decision | None:
         """Return the answer that says what an id stands for, unless that is to be replaced.
 
         While it is pending that is so however old it is.
         """
-        request = self.approvals.of_proposal(proposed.agent, proposed.id)
         if request is None or not request.pending:
             return self.recall.find(proposed)
         return None if request is replaced else self._pending(request, proposed.id)
 
-    def _stands(self, known: Decision, proposed: Proposed) -> bool:
+    def _stands(self, known: Decision, proposed: Proposed, request: Request | None) -> bool:
         """Say whether an answer may be given again.
 
         An approval that the id has not used yet is no answer: the proposal must use it up.
         """
-        request = self.approvals.of_proposal(proposed.agent, proposed.id)
         if request is not None and request.pending:
             return True
         if known.expires_at is not None and proposed.at >= known.expires_at:
@@ -325,17 +240,6 @@ class Engine:
         """Say whether a pending answer is about a request that has ended without a word to it."""
         request = self.approvals.find(known.request_id or "")
         return known.status == "pending" and (request is None or not request.pending)
-
-    def approve_via(self, request: Request) -> tuple[str, ...]:
-        """Return the ways in which a request of this type may be approved, none if in every one."""
-        return self._kinds.of(request.asked.proposal).approve_via
-
-    def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
-        """Return what keeps an approved action from being begun now, or `ALLOWED`."""
-        chain = self.guards
-        guards = chain.stop, chain.pause, chain.mode, chain.safe_mode
-        proposed = proposed_again(asked, moment.at, moment.t)
-        return self._first_of(guards, proposed)
 
     def _look_again(self, event: Event) -> Sequence[Event]:
         """Ask the guards about what a person approved; blocks, and rules not shown, hold it."""
@@ -396,10 +300,6 @@ class Engine:
         """Return what now forbids an allow that was given before."""
         guards = self.guards.stop, self.guards.pause, self.guards.safe_mode
         return self._first_of(guards, proposed)
-
-    def _first_of(self, guards: Iterable[Guard], proposed: Proposed) -> Verdict:
-        verdicts = restricting(guards, proposed, self.reader.kind(proposed.proposal))
-        return verdicts[0] if verdicts else ALLOWED
 
 
 def _listeners(actors: Iterable[Actor]) -> dict[type[Event], tuple[Handler, ...]]:

@@ -84,4 +84,5 @@ def proposed_again(asked: Decided, at: datetime, t: float) -> Proposed:
         keyless=asked.keyless,
         priced_nano=asked.priced_nano,
         resolved=asked.resolved,
+        permission=asked.permission,
     )

@@ -23,6 +23,7 @@ class Proposed(Event, kw_only=True, tag="proposed"):
     keyless: bool = False
     priced_nano: int | None = None  # what its tokens cost, in nano-dollars
     resolved: tuple[str, ...] = ()  # where its paths lead, if elsewhere than they say
+    permission: bool = False  # the agent asks for a person, whatever the guards think
 
     @property
     def id(self) -> str:

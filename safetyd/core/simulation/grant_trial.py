@@ -9,7 +9,7 @@ import msgspec
 from safetyd.core.approvals.grants import Grants
 from safetyd.core.approvals.request import State
 from safetyd.core.approvals.resolution import looking
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.engine.evaluation import proposed_again
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.request_events import Granted
@@ -41,10 +41,10 @@ class GrantCoverage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class GrantTrial:
     """A grant as if it had always been in force, without an end to its time and uses."""
 
-    def __init__(self, engine: Engine, granted: Granted) -> None:
-        self._reader = engine.reader
-        self._guards = engine.guards
-        self._grants = Grants(engine.reader)
+    def __init__(self, state: EngineState, granted: Granted) -> None:
+        self._reader = state.reader
+        self._guards = state.guards
+        self._grants = Grants(state.reader)
         self._grants.observe(msgspec.structs.replace(granted, until=ALWAYS))
 
     def covers(self, asked: Decided) -> bool:

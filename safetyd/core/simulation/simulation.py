@@ -5,7 +5,7 @@ What followed is not, since the engine makes it anew; it is compared, and shows 
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -85,6 +85,15 @@ class Simulation:
             )
         )
 
+    @classmethod
+    def after(cls, policy: Policy, past: Iterable[Event]) -> "Simulation":
+        """Return a simulation under a policy that begins after `past`, which stays as it was."""
+        engine = Engine(policy)
+        for event in past:
+            engine.seq = event.seq - 1  # some may be missing
+            engine.replay((event,))
+        return cls(under(policy, engine))
+
     def put(self, event: Recorded) -> None:
         """Take the next event of the record; it is decided again once those after it are known."""
         coming, time, kind, t = self._coming, self._time, type(event), event.t
@@ -131,7 +140,7 @@ class Simulation:
             self._take_over(was)
             return
         proposed = proposed_again(was, was.at, was.t)
-        would, events = self._engine.decide(proposed, permission=was.permission)
+        would, events = self._engine.decide(proposed)
         made = None
         for number, event in enumerate(events, 1):
             if type(event) is Decided:

@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.version_history import VersionHistory
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
@@ -28,7 +28,7 @@ log = logging.getLogger("safetyd.history")
 class FileHistory:
     """`commits` makes them, `service` is what people reach."""
 
-    def __init__(self, of: Resources, engine: Engine, flush: Callable[[], None]) -> None:
+    def __init__(self, of: Resources, engine: EngineState, flush: Callable[[], None]) -> None:
         self._engine = engine
         self._directory = of.data_dir / DIRECTORY
         self._clock = of.clock

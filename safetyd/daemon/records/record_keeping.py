@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio.abc
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event
 from safetyd.core.reporting.kept_days import MissingSnapshots
 from safetyd.daemon.disk_space import spare
@@ -22,7 +22,9 @@ from safetyd.operators.keeping_access import CheckpointDone
 class RecordKeeping:
     """Everything that is kept; it works in other threads, after the journal has the events."""
 
-    def __init__(self, of: Resources, engine: Engine, compaction: Callable[[], Compaction]) -> None:
+    def __init__(
+        self, of: Resources, engine: EngineState, compaction: Callable[[], Compaction]
+    ) -> None:
         self._of = of
         self._engine = engine
         self._compaction = compaction

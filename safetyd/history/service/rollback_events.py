@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import Paused, Unpaused
 from safetyd.core.events.history_events import (
@@ -32,7 +32,7 @@ class Waiting(NamedTuple):
 
 
 def pausing(project: str, by: str, command: RollbackCommand) -> Plan[Waiting]:
-    def plan(engine: Engine, moment: Moment) -> Carried[Waiting]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[Waiting]:
         known = engine.records.version_history
         agents = known.agents(project)
         why = f"project {project} is rolled back: {command.reason}"
@@ -51,7 +51,7 @@ def changing(
 ) -> Plan[None]:
     """Record the commit that undoes a rollback before its first file changes."""
 
-    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
         begun = _begun(project, by, command, agents, moment)
         return Carried((replace(begun, kept=kept),), None)
 
@@ -76,7 +76,7 @@ def _begun(
 def cancelled(project: str, by: str, commit: str, agents: Sequence[str], why: str) -> Plan[None]:
     """Let agents go on, unless they wait because an earlier rollback stopped halfway."""
 
-    def plan(engine: Engine, moment: Moment) -> Carried[None]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[None]:
         cancelled = RollbackCancelled(
             at=moment.at, t=moment.t, project=project, commit=commit, by=by, why=why
         )
@@ -87,7 +87,7 @@ def cancelled(project: str, by: str, commit: str, agents: Sequence[str], why: st
     return plan
 
 
-def interrupted(engine: Engine, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
+def interrupted(engine: EngineState, moment: Moment) -> Carried[tuple[UnfinishedRollback, ...]]:
     """Record the rollbacks during which a daemon before this one ended; return all unfinished."""
     begun = tuple(one.rollback for one in engine.records.version_history.trouble if one.rollback)
     ended = "safetyd ended in the middle of the rollback; some files may not be put back"
@@ -96,7 +96,7 @@ def interrupted(engine: Engine, moment: Moment) -> Carried[tuple[UnfinishedRollb
 
 
 def half_rolled_back(half: UnfinishedRollback) -> Plan[None]:
-    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
         return Carried((_failed(half, moment),), None)
 
     return plan
@@ -125,7 +125,7 @@ def _unpaused(agents: Sequence[str], by: str, reason: str, moment: Moment) -> It
 
 
 def not_rolled_back(offer: RollbackOffered, error: str) -> Plan[None]:
-    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
         failed = RollbackFailed(
             at=moment.at,
             t=moment.t,
@@ -142,7 +142,7 @@ def not_rolled_back(offer: RollbackOffered, error: str) -> Plan[None]:
 def rolled_back(
     project: str, by: str, command: RollbackCommand, made: RollbackMade, agents: tuple[str, ...]
 ) -> Plan[None]:
-    def plan(_engine: Engine, moment: Moment) -> Carried[None]:
+    def plan(_engine: EngineState, moment: Moment) -> Carried[None]:
         rolled_back = RolledBack(
             at=moment.at,
             t=moment.t,

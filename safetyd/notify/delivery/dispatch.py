@@ -11,7 +11,7 @@ from typing import Final, Literal
 import anyio
 
 from safetyd.clock import Clock
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
@@ -34,7 +34,7 @@ class Dispatch:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineState,
         mailbox: Mailbox,
         clock: Clock,
         composer: Composer,
@@ -161,7 +161,7 @@ class Dispatch:
     def told(
         self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
     ) -> None:
-        def made(_engine: Engine, moment: Moment) -> Told:
+        def made(_engine: EngineState, moment: Moment) -> Told:
             return Told(
                 at=moment.at,
                 t=moment.t,
@@ -183,7 +183,7 @@ class Dispatch:
         error: str,
         attempts: int,
     ) -> None:
-        def made(engine: Engine, moment: Moment) -> NotTold | None:
+        def made(engine: EngineState, moment: Moment) -> NotTold | None:
             found = engine.outbox.find(delivery)
             if found is None or not found.under_way:
                 return None  # somebody dropped it, or it has been reported before
@@ -200,7 +200,7 @@ class Dispatch:
         self._report(made)
 
     def moved(self, channel: str, *, up: bool, why: str) -> None:
-        def made(_engine: Engine, moment: Moment) -> ChannelMoved:
+        def made(_engine: EngineState, moment: Moment) -> ChannelMoved:
             return ChannelMoved(at=moment.at, t=moment.t, channel=channel, up=up, why=why)
 
         self._report(made)

@@ -12,7 +12,7 @@ import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
 from safetyd.clock import Clock
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Due
 from safetyd.host import Unusable
@@ -49,7 +49,7 @@ class LinkIssuer:
         self,
         keys_file: Path,
         clock: Clock,
-        engine: Engine,
+        engine: EngineState,
         *,
         base_url: Callable[[], str],
         here_only: bool,
@@ -94,7 +94,7 @@ class LinkIssuer:
     def pair(self, _by: str, command: PairCommand) -> Plan[Paired | Refusal]:
         """Return a link that lets a browser answer for somebody."""
 
-        def plan(engine: Engine, moment: Moment) -> Carried[Paired | Refusal]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[Paired | Refusal]:
             names = [person.name for person in engine.policy.telling.recipients]
             name = command.recipient or (names[0] if names else LOCAL_OPERATOR)
             if names and name not in names:
@@ -108,7 +108,7 @@ class LinkIssuer:
     def rotate(self, by: str, command: RotateCommand) -> Plan[Done | Refusal]:
         """Sign with a new key."""
 
-        def plan(_engine: Engine, moment: Moment) -> Carried[Done | Refusal]:
+        def plan(_engine: EngineState, moment: Moment) -> Carried[Done | Refusal]:
             try:
                 self._take_on(self._keys.rotate(moment.at, revoke_now=command.revoke_now))
             except (OSError, KeyUnusable) as exc:

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
@@ -27,7 +27,7 @@ class DeliveryReports:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineState,
         mailbox: Mailbox,
         channel: Callable[[], Traceable | None],
         now: Callable[[], Moment],
@@ -72,7 +72,7 @@ class DeliveryReports:
 def arrived(provider_id: str, state: Arrival | None) -> Plan[None]:
     """Take note of what a provider says of a message that it had accepted."""
 
-    def plan(engine: Engine, moment: Moment) -> Carried[None]:
+    def plan(engine: EngineState, moment: Moment) -> Carried[None]:
         found = (
             delivery
             for delivery in engine.outbox.deliveries("accepted")

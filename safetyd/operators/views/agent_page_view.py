@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.guards.budget.accounts import NOTHING
@@ -103,7 +103,7 @@ class AgentAnswer(Done, frozen=True, kw_only=True):
 
 
 def agent(
-    engine: Engine, moment: Moment, wanted: AgentQuestion
+    engine: EngineState, moment: Moment, wanted: AgentQuestion
 ) -> Generator[None, Moment, AgentAnswer | Refusal]:
     """Return all that is known of one agent."""
     name = wanted.agent
@@ -130,7 +130,7 @@ def agent(
     )
 
 
-def _budgets(engine: Engine, moment: Moment, name: str) -> Iterator[Budget]:
+def _budgets(engine: EngineState, moment: Moment, name: str) -> Iterator[Budget]:
     """Yield the day's budgets of an agent, then those of its chains and sessions."""
     guard = engine.guards.budget
     day, *others = guard.of_agent(name, moment.at)
@@ -142,7 +142,7 @@ def _budgets(engine: Engine, moment: Moment, name: str) -> Iterator[Budget]:
     yield from (budget(one, pending) for one in others)
 
 
-def _sessions(engine: Engine, moment: Moment, name: str) -> Iterator[LiveSession]:
+def _sessions(engine: EngineState, moment: Moment, name: str) -> Iterator[LiveSession]:
     records = engine.records.transcripts.live(name)
     standings = engine.guards.budget.of_agent(name, moment.at)
     accounts = {one.id: one.account for one in standings if one.scope == "session"}
@@ -171,7 +171,7 @@ def _so_far(record: Record | None) -> SessionSoFar | None:
     )
 
 
-def _actions(engine: Engine, moment: Moment, name: str) -> Iterator[OpenAction]:
+def _actions(engine: EngineState, moment: Moment, name: str) -> Iterator[OpenAction]:
     """Yield what has no outcome yet, newest first."""
     records = engine.records.transcripts.live(name)
     for id_ in reversed(engine.actions.under_way(name)[-SHOWN:]):
@@ -192,7 +192,7 @@ def _text(record: Record | None, id_: str) -> str:
     return entry.description[:ROW_CHARS] if entry else ""
 
 
-def _oldest(engine: Engine, name: str) -> Iterator[Request]:
+def _oldest(engine: EngineState, name: str) -> Iterator[Request]:
     return islice(engine.approvals.pending(name), MAX_PENDING)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, cast, get_args
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import Scope, Standing
 from safetyd.core.guards.kernel import State
@@ -106,7 +106,7 @@ class AgentsAnswer(Done, frozen=True, kw_only=True):
 
 
 def agents(
-    engine: Engine, moment: Moment, wanted: AgentsQuestion
+    engine: EngineState, moment: Moment, wanted: AgentsQuestion
 ) -> Generator[None, Moment, AgentsAnswer]:
     """Return the agents that are wanted: at most `limit`, and no more than an answer can carry."""
     names = yield from _wanted(engine, moment, wanted)
@@ -129,7 +129,7 @@ def agents(
 
 
 def _wanted(
-    engine: Engine, moment: Moment, wanted: AgentsQuestion
+    engine: EngineState, moment: Moment, wanted: AgentsQuestion
 ) -> Generator[None, Moment, list[str]]:
     """Return the names of the agents that are wanted, in their order."""
     known, text = engine.keys.agents, wanted.text.casefold()
@@ -146,7 +146,7 @@ def _wanted(
 
 
 def _ordered(
-    engine: Engine, moment: Moment, wanted: AgentsQuestion, names: Sequence[str]
+    engine: EngineState, moment: Moment, wanted: AgentsQuestion, names: Sequence[str]
 ) -> Generator[None, Moment, list[str]]:
     """Look at each of these agents; equals stay in the order of names."""
     due, rank = due_by(engine.stop.stops), _RANKS[wanted.sort]
@@ -161,7 +161,7 @@ def _ordered(
     return sorted(ranks, key=ranks.__getitem__, reverse=wanted.descending)
 
 
-def foremost(engine: Engine, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
+def foremost(engine: EngineState, moment: Moment) -> Generator[None, Moment, tuple[AgentRow, ...]]:
     """Return those that matter most: stopped, paused, in safe mode, near a limit, unusual of late.
 
     Of equals those come first that were heard last.
@@ -187,13 +187,13 @@ def due_by(stops: Sequence[Stop]) -> Due:
     return lambda agent: max(common, own.get(agent, 0))
 
 
-def _seen(engine: Engine, moment: Moment, name: str, due: Due) -> AgentSeen:
+def _seen(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentSeen:
     """Return an agent with the newest of its actions that have no outcome yet."""
     row, newest = row_of(engine, moment, name, due), engine.actions.under_way(name)[-SHOWN:]
     return AgentSeen(**msgspec.structs.asdict(row), open_actions=newest)
 
 
-def row_of(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
+def row_of(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentRow:
     """Return an agent that is known, as it stands."""
     guards, t, agent = engine.guards, moment.t, engine.keys.agents[name]
     kernel, standings = guards.safe_mode.status(name, t), _standings(engine, moment, name)
@@ -227,7 +227,7 @@ def row_of(engine: Engine, moment: Moment, name: str, due: Due) -> AgentRow:
     )
 
 
-def _state(engine: Engine, moment: Moment, name: str, due: Due) -> AgentState:
+def _state(engine: EngineState, moment: Moment, name: str, due: Due) -> AgentState:
     if due(name) > 0:
         return "stopped"
     if engine.guards.pause.pauses(name):
@@ -235,7 +235,7 @@ def _state(engine: Engine, moment: Moment, name: str, due: Due) -> AgentState:
     return cast("AgentState", engine.guards.safe_mode.status(name, moment.t).state)
 
 
-def _action(engine: Engine, moment: Moment, name: str) -> CurrentAction | None:
+def _action(engine: EngineState, moment: Moment, name: str) -> CurrentAction | None:
     newest = engine.actions.newest(name)
     if newest is None:
         return None
@@ -243,12 +243,12 @@ def _action(engine: Engine, moment: Moment, name: str) -> CurrentAction | None:
     return CurrentAction(id=id_, type=action.type, since_s=round(moment.t - action.t, 3))
 
 
-def _used_today(engine: Engine, moment: Moment, name: str) -> int:
+def _used_today(engine: EngineState, moment: Moment, name: str) -> int:
     return engine.guards.budget.day_of(name, moment.at).account.used
 
 
 _STATES: Final = get_args(AgentState)
-_RANKS: Final[Mapping[AgentOrder, Callable[[Engine, Moment, str, Due], float]]] = {
+_RANKS: Final[Mapping[AgentOrder, Callable[[EngineState, Moment, str, Due], float]]] = {
     "name": lambda _engine, _moment, _name, _due: 0,  # they are in this order already
     "state": lambda engine, moment, name, due: _STATES.index(_state(engine, moment, name, due)),
     "errors": lambda engine, _moment, name, _due: engine.guards.safe_mode.errors(name),
@@ -259,14 +259,14 @@ _RANKS: Final[Mapping[AgentOrder, Callable[[Engine, Moment, str, Due], float]]] 
 }
 
 
-def _standings(engine: Engine, moment: Moment, name: str) -> Sequence[Standing]:
+def _standings(engine: EngineState, moment: Moment, name: str) -> Sequence[Standing]:
     """Return the fullest chain, the fullest session, and the agent's part of the day."""
     guard = engine.guards.budget
     return (*guard.fullest(name, moment.t), guard.day_of(name, moment.at))
 
 
 def _near(
-    engine: Engine, name: str, t: float, standings: Sequence[Standing]
+    engine: EngineState, name: str, t: float, standings: Sequence[Standing]
 ) -> Iterator[tuple[Near, bool]]:
     """Yield the limits that an agent is near, and whether it has reached them."""
     guards = engine.guards
@@ -284,14 +284,14 @@ def _near(
             yield standing.scope, standing.refuses(0)
 
 
-def _nearly_held(engine: Engine, name: str, t: float) -> bool:
+def _nearly_held(engine: EngineState, name: str, t: float) -> bool:
     """Say whether one more error puts an agent in safe mode; in it, errors are not counted."""
     guard, most = engine.guards.safe_mode, engine.policy.safe_mode.max_consecutive_errors
     errors = guard.errors(name)
     return 0 < errors >= most - 1 and not any(guard.holds(name, t))
 
 
-def _rank(engine: Engine, moment: Moment) -> Rank:
+def _rank(engine: EngineState, moment: Moment) -> Rank:
     guards = engine.guards
     stopped = {stop.agent for stop in engine.stop.stops}
     held = set(guards.safe_mode.status(None, moment.t).agents)

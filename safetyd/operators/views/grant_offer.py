@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted
 from safetyd.core.shell.shape import in_words
@@ -31,7 +31,7 @@ class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class OfferedGrants:
     """What may be granted with approvals; the last answers are looked up once for all requests."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineState) -> None:
         self._engine = engine
         self._answered = engine.approvals.answered()[:MOST_LOOKED_AT]
 
@@ -63,7 +63,7 @@ class OfferedGrants:
         return counted(GrantTrial(self._engine, granted).covered(past))
 
 
-def offered(engine: Engine, known: Request) -> Granted | None:
+def offered(engine: EngineState, known: Request) -> Granted | None:
     """Return the grant that an approval of a request would come with, if there can be one."""
     asked = known.asked
     terms = RequestGrantTerms(uses=1, until=asked.at + LOOKED_BACK)

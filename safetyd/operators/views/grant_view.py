@@ -7,7 +7,7 @@ import msgspec
 
 from safetyd.core.approvals.grants import Grant
 from safetyd.core.approvals.suggestions import Suggestion
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.money import usd
 from safetyd.operators.replies import Done
@@ -65,14 +65,14 @@ class SuggestionsAnswer(Done, frozen=True, kw_only=True):
     left_out: int
 
 
-def grants(engine: Engine, moment: Moment) -> GrantsAnswer:
+def grants(engine: EngineState, moment: Moment) -> GrantsAnswer:
     """Return the grants in force."""
     live = [grant for grant in engine.grants.live() if not grant.over(moment.at, moment.t)]
     rows = fitting(map(_grant, live))
     return GrantsAnswer(ok=True, grants=rows, left_out=len(live) - len(rows))
 
 
-def suggestions(engine: Engine, _moment: Moment) -> SuggestionsAnswer:
+def suggestions(engine: EngineState, _moment: Moment) -> SuggestionsAnswer:
     """Return the rules that people might want, with what speaks for each."""
     taken = [rule.name for rule in engine.policy.rules.custom]
     found = engine.history.suggestions(taken)

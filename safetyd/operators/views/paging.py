@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Ask, Slices
 
@@ -36,7 +36,7 @@ def fitting(rows: Iterable[Row], room: int = PAGE_BYTES) -> tuple[Row, ...]:
 
 
 def asking(
-    kind: type[Question], answer: Callable[[Engine, Moment, Question], msgspec.Struct | Slices]
+    kind: type[Question], answer: Callable[[EngineState, Moment, Question], msgspec.Struct | Slices]
 ) -> FromFields:
     """Return what makes a question of the fields that somebody sent."""
 

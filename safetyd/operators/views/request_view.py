@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from safetyd.core.approvals.assurance import refusal, says_all
 from safetyd.core.approvals.request import Answer, KeptChange, Request, State
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import DeliveryState
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Urgency
@@ -145,7 +145,7 @@ class RequestAnswer(Done, frozen=True, kw_only=True):
     request: RequestCard
 
 
-def pending(engine: Engine, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
+def pending(engine: EngineState, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:
     """Return what waits for a person, after the request `after`.
 
     That one may have been answered since it was shown.
@@ -166,7 +166,7 @@ def pending(engine: Engine, moment: Moment, wanted: PendingQuestion) -> PendingA
     )
 
 
-def request(engine: Engine, moment: Moment, named: str) -> RequestAnswer | Refusal:
+def request(engine: EngineState, moment: Moment, named: str) -> RequestAnswer | Refusal:
     """Return the card of one request; its id may be cut short as far as it names one."""
     found = engine.approvals.named(named)
     if len(found) != 1:
@@ -176,7 +176,7 @@ def request(engine: Engine, moment: Moment, named: str) -> RequestAnswer | Refus
     return RequestAnswer(ok=True, request=card(engine, moment, known))
 
 
-def history(engine: Engine, _moment: Moment, page: HistoryQuestion) -> HistoryAnswer:
+def history(engine: EngineState, _moment: Moment, page: HistoryQuestion) -> HistoryAnswer:
     """Return how requests ended, after the request `after`."""
     ended = engine.approvals.answered()
     if page.after:
@@ -185,7 +185,7 @@ def history(engine: Engine, _moment: Moment, page: HistoryQuestion) -> HistoryAn
     return HistoryAnswer(ok=True, history=rows, more=len(rows) < len(ended))
 
 
-def card(engine: Engine, moment: Moment, known: Request) -> RequestCard:
+def card(engine: EngineState, moment: Moment, known: Request) -> RequestCard:
     asked = known.asked
     return RequestCard(
         **msgspec.structs.asdict(_row(engine, known, moment, OfferedGrants(engine))),
@@ -209,7 +209,7 @@ def card(engine: Engine, moment: Moment, known: Request) -> RequestCard:
     )
 
 
-def _not_granted(engine: Engine, moment: Moment, known: Request) -> str:
+def _not_granted(engine: EngineState, moment: Moment, known: Request) -> str:
     """Return why no grant can be made of a request, by trying to make one."""
     terms = RequestGrantTerms(uses=1, until=moment.at + timedelta(hours=1))
     made = from_request(engine, moment, known, terms, by="", via="web")
@@ -220,7 +220,7 @@ def _no_offer(_known: Request) -> None:
     return None
 
 
-def _row(engine: Engine, known: Request, moment: Moment, offer: Offer) -> RequestRow:
+def _row(engine: EngineState, known: Request, moment: Moment, offer: Offer) -> RequestRow:
     asked, proposal = known.asked, known.asked.proposal
     left_s = None if known.deadline is None else (known.deadline - moment.at).total_seconds()
     headline = strictest(asked.verdicts)
@@ -265,7 +265,7 @@ def _told(delivery: Delivery) -> Telling:
     )
 
 
-def _same_kind(engine: Engine, known: Request, most: int = 5) -> Iterator[Request]:
+def _same_kind(engine: EngineState, known: Request, most: int = 5) -> Iterator[Request]:
     """Yield the last answers to the same kind: agent, type and project."""
     wanted = _kind(known)
     alike = (r for r in engine.approvals.answered() if r is not known and _kind(r) == wanted)

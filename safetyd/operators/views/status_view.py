@@ -7,7 +7,7 @@ from typing import Final, cast
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import AnomalyFound
@@ -137,7 +137,7 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
 
 
 def status(
-    engine: Engine, moment: Moment, facts: Callable[[], DaemonFacts]
+    engine: EngineState, moment: Moment, facts: Callable[[], DaemonFacts]
 ) -> Generator[None, Moment, StatusAnswer]:
     """Return what is stopped, who has acknowledged it, who is there, and what guards hold back."""
     most = yield from foremost(engine, moment)
@@ -169,14 +169,14 @@ def status(
     )
 
 
-def safe_mode(engine: Engine, moment: Moment, agent: str | None) -> SafeModeAnswer:
+def safe_mode(engine: EngineState, moment: Moment, agent: str | None) -> SafeModeAnswer:
     """Return how one agent's kernel is or, if None, the most restricted of all."""
     shown = shown_safe_mode(engine, moment, agent, MAX_HOLDS)
     return SafeModeAnswer(ok=True, **msgspec.structs.asdict(shown))
 
 
 def shown_safe_mode(
-    engine: Engine, moment: Moment, agent: str | None, most: int = MAX_SHOWN
+    engine: EngineState, moment: Moment, agent: str | None, most: int = MAX_SHOWN
 ) -> SafeModeShown:
     """Return the same as a part of other answers."""
     guard = engine.guards.safe_mode
@@ -186,25 +186,25 @@ def shown_safe_mode(
     )
 
 
-def _today(engine: Engine, moment: Moment) -> Budget:
+def _today(engine: EngineState, moment: Moment) -> Budget:
     guard = engine.guards.budget
     return budget(next(guard.standings(moment.at)), guard.pending())
 
 
-def _keyless(engine: Engine, moment: Moment) -> Budget | None:
+def _keyless(engine: EngineState, moment: Moment) -> Budget | None:
     """Return the share of the day that agents without a key have, if they have one."""
     guard = engine.guards.budget
     found = guard.raisable("keyless", "", moment.at)
     return budget(found[0], guard.pending()) if found else None
 
 
-def _pauses(engine: Engine) -> tuple[Pausing, ...]:
+def _pauses(engine: EngineState) -> tuple[Pausing, ...]:
     """Return what pauses the agents that are paused longest."""
     guard = engine.guards.pause
     return tuple(one for agent in guard.agents[:MAX_SHOWN] for one in pauses_of(engine, agent))
 
 
-def pauses_of(engine: Engine, agent: str) -> tuple[Pausing, ...]:
+def pauses_of(engine: EngineState, agent: str) -> tuple[Pausing, ...]:
     """Return what pauses one agent, oldest first."""
     return tuple(
         Pausing(
@@ -219,12 +219,12 @@ def pauses_of(engine: Engine, agent: str) -> tuple[Pausing, ...]:
     )
 
 
-def _ending(engine: Engine, agent: str, source: str) -> str | None:
+def _ending(engine: EngineState, agent: str, source: str) -> str | None:
     """Return the pending request whose approval ends a pause, if there is one."""
     return next((one.id for one in engine.approvals.pending(agent) if one.pauses == source), None)
 
 
-def _requests(engine: Engine, moment: Moment) -> Waiting:
+def _requests(engine: EngineState, moment: Moment) -> Waiting:
     """Return how many requests wait for a person, who asks most, and how long the oldest waits."""
     most, most_pending = engine.approvals.most_insistent()
     oldest = next(engine.approvals.pending(), None)
@@ -240,7 +240,7 @@ def _requests(engine: Engine, moment: Moment) -> Waiting:
     )
 
 
-def _recent(engine: Engine, moment: Moment) -> list[AnomalyFound]:
+def _recent(engine: EngineState, moment: Moment) -> list[AnomalyFound]:
     """Return the anomalies of the last hour, the worst and newest first."""
     newest = reversed(engine.guards.anomaly.findings)
     recent = [found for found in newest if moment.t - found.t < RECENT_S]
@@ -248,7 +248,7 @@ def _recent(engine: Engine, moment: Moment) -> list[AnomalyFound]:
     return recent
 
 
-def standstill(engine: Engine, moment: Moment) -> Standstill:
+def standstill(engine: EngineState, moment: Moment) -> Standstill:
     """Return what is stopped, and which of the agents heard lately know it."""
     stops = engine.stop.stops
     agents = engine.keys.agents if stops else {}

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.stop import Stop
@@ -47,7 +47,7 @@ class TopBarAnswer(Done, frozen=True, kw_only=True):
     standstill: Standstill
 
 
-def top_bar(engine: Engine, moment: Moment) -> TopBarAnswer:
+def top_bar(engine: EngineState, moment: Moment) -> TopBarAnswer:
     oldest = next(engine.approvals.pending(), None)
     hold, *others = (*_holds(engine, moment), NOTHING_HOLDS)
     return TopBarAnswer(
@@ -80,7 +80,7 @@ def stopped(stops: tuple[Stop, ...]) -> Hold | None:
     )
 
 
-def _holds(engine: Engine, moment: Moment) -> list[Hold]:
+def _holds(engine: EngineState, moment: Moment) -> list[Hold]:
     """Return what holds, the strictest first: a stop of one agent holds less than safe mode."""
     common = tuple(stop for stop in engine.stop.stops if stop.agent is None)
     single = tuple(stop for stop in engine.stop.stops if stop.agent is not None)
@@ -88,7 +88,7 @@ def _holds(engine: Engine, moment: Moment) -> list[Hold]:
     return [hold for hold in found if hold is not None]
 
 
-def _safe_mode(engine: Engine, moment: Moment) -> Hold | None:
+def _safe_mode(engine: EngineState, moment: Moment) -> Hold | None:
     holds = list(engine.guards.safe_mode.holds(None, moment.t))
     if not holds:
         return None
@@ -105,7 +105,7 @@ def _safe_mode(engine: Engine, moment: Moment) -> Hold | None:
     )
 
 
-def _paused(engine: Engine) -> Hold | None:
+def _paused(engine: EngineState) -> Hold | None:
     guard = engine.guards.pause
     if not guard.agents:
         return None

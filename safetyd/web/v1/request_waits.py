@@ -8,7 +8,7 @@ import msgspec
 from safetyd.agents.agent_service import AgentService
 from safetyd.bus.publisher import Replies
 from safetyd.core.approvals.request import Request
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.decision import Decision
@@ -54,7 +54,7 @@ class RequestWaits:
 
 
 def _find(
-    agent: str, request_id: str, engine: Engine, moment: Moment
+    agent: str, request_id: str, engine: EngineState, moment: Moment
 ) -> Decided | Decision | NoRequest:
     """Return what to propose again, or how the request ended."""
     request = engine.approvals.find(request_id)
@@ -75,7 +75,7 @@ def _proposed_with_key(request: Request) -> bool:
     return not (asked.keyless or asked.permission or request.own)
 
 
-def _is_open(request: Request, last: Decision | None, engine: Engine, moment: Moment) -> bool:
+def _is_open(request: Request, last: Decision | None, engine: EngineState, moment: Moment) -> bool:
     """Return True if proposing it again cannot open another request."""
     if request.pending or request.unused:
         return not request.over(moment.at, moment.t)

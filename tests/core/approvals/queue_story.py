@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Proposed
@@ -29,7 +31,9 @@ class QueueStory:
         return self.proposes(push(t, id, **fields))  # type: ignore[arg-type]
 
     def proposes(self, proposed: Proposed, *, permission: bool = False) -> Decision:
-        decision, events = self.engine.decide(proposed, permission=permission)
+        decision, events = self.engine.decide(
+            msgspec.structs.replace(proposed, permission=permission)
+        )
         self.journal += events
         return decision
 

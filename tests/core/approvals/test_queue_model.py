@@ -8,7 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from safetyd.agents.claims import Claim, claim
 from safetyd.core.approvals.request import Answer, ApprovalsConfig, Request, State
 from safetyd.core.decision_cache import DecisionsConfig
-from safetyd.core.engine.engine import Checkpoint, Engine
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import Checkpoint
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event, Moment
@@ -108,7 +109,9 @@ class QueueModel(RuleBasedStateMachine):
             wait=wait,
             request_id=None if request is None else request.id,
         )
-        decision, events = self.engine.decide(proposed, permission=permission)
+        decision, events = self.engine.decide(
+            msgspec.structs.replace(proposed, permission=permission)
+        )
         self.wrote(list(events))
         self.permitted(decision)
 

@@ -5,7 +5,8 @@ import pytest
 
 from safetyd.core.action_types import Kind
 from safetyd.core.actor import Guard, hearing, on
-from safetyd.core.engine.engine import MAX_CASCADE, Checkpoint, Engine, EngineError
+from safetyd.core.engine.engine import MAX_CASCADE, Engine, EngineError
+from safetyd.core.engine.engine_state import Checkpoint
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.decision_events import Decided, Proposed

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from safetyd.core.engine.engine import Checkpoint, Engine
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import Checkpoint
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Proposed, Refused, Withheld
 from safetyd.core.events.event import Event

@@ -11,7 +11,8 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from safetyd.core.engine.engine import Checkpoint, Engine
+from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import Checkpoint
 from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Proposed, Reported
 from safetyd.core.events.event import Event

@@ -119,9 +119,15 @@ class RecordedStory:
         fields = {"id": f"p{self._count}", **fields}
         proposal = Proposal(type=type_, text=text, **fields)
         proposed = Proposed(
-            at=self.now.at, t=self.t, agent=agent, proposal=proposal, digest=digest, keyless=keyless
+            at=self.now.at,
+            t=self.t,
+            agent=agent,
+            proposal=proposal,
+            digest=digest,
+            keyless=keyless,
+            permission=permission,
         )
-        _, events = self.engine.decide(proposed, permission=permission)
+        _, events = self.engine.decide(proposed)
         self.write(events)
         return next((event for event in events if isinstance(event, Decided)), None)
 

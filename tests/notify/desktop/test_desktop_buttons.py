@@ -9,6 +9,7 @@ import pytest
 from safetyd.core.approvals.request import Request
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.request_events import Cancelled, Expired
+from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.desktop.desktop_buttons import OPENER, DesktopButtons
@@ -53,7 +54,7 @@ class Place:
         self.desktop.answered(self.asked, approve, "")
         envelope = self.mailbox.take()
         assert envelope is not None
-        events = list(envelope.open(self.queue.engine, Moment(at(9), 9.0)))
+        events = list(put(self.queue.engine, envelope, Moment(at(9), 9.0)))
         envelope.deliver(late=False)
         return events
 

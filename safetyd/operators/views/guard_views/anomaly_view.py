@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.anomaly.findings import RANK, Level
@@ -54,7 +54,7 @@ class AnomaliesAnswer(Done, frozen=True, kw_only=True):
 
 
 def anomalies(
-    engine: Engine, moment: Moment, wanted: AnomaliesQuestion
+    engine: EngineState, moment: Moment, wanted: AnomaliesQuestion
 ) -> Generator[None, Moment, AnomaliesAnswer]:
     """Return the last findings, what holds now, and the numbers behind them."""
     guard = engine.guards.anomaly
@@ -77,13 +77,13 @@ def anomalies(
     )
 
 
-def findings(engine: Engine, agent: str | None = None) -> list[AnomalyFound]:
+def findings(engine: EngineState, agent: str | None = None) -> list[AnomalyFound]:
     """Return the last findings, of all or of one agent, newest first."""
     newest = reversed(engine.guards.anomaly.findings)
     return [found for found in newest if agent in {None, found.agent}]
 
 
-def finding(engine: Engine, found: AnomalyFound) -> Finding:
+def finding(engine: EngineState, found: AnomalyFound) -> Finding:
     return Finding(
         at=found.at,
         rule=found.rule,
@@ -96,7 +96,7 @@ def finding(engine: Engine, found: AnomalyFound) -> Finding:
 
 
 def _holding(
-    engine: Engine, moment: Moment, agent: str | None
+    engine: EngineState, moment: Moment, agent: str | None
 ) -> Generator[None, Moment, dict[str, dict[str, int]]]:
     """Return what holds now, by agent and detector."""
     guard, holding = engine.guards.anomaly, dict[str, dict[str, int]]()
@@ -109,7 +109,7 @@ def _holding(
 
 
 def _measures(
-    engine: Engine, found: Sequence[AnomalyFound]
+    engine: EngineState, found: Sequence[AnomalyFound]
 ) -> Generator[None, Moment, list[Measure]]:
     """Return the numbers of each detector that found something, once, in the order of findings."""
     measures: list[Measure] = []
@@ -119,7 +119,7 @@ def _measures(
     return measures
 
 
-def _measures_of(engine: Engine, found: AnomalyFound, t: float) -> Iterator[Measure]:
+def _measures_of(engine: EngineState, found: AnomalyFound, t: float) -> Iterator[Measure]:
     guard, detector = engine.guards.anomaly, found.rule.removeprefix("anomaly.")
     if found.breaker is not None:
         if trips := guard.trips(found, t):

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.breaker import BreakerStatus
 from safetyd.core.guards.circuit import BreakerConfig, Call, State
@@ -60,7 +60,7 @@ class BreakersAnswer(Done, frozen=True, kw_only=True):
     limits: BreakerConfig
 
 
-def breakers(engine: Engine, moment: Moment) -> BreakersAnswer:
+def breakers(engine: EngineState, moment: Moment) -> BreakersAnswer:
     """Return the breakers."""
     guard = engine.guards.breaker
     tripped = guard.tripped
@@ -77,7 +77,7 @@ def breakers(engine: Engine, moment: Moment) -> BreakersAnswer:
     )
 
 
-def breaker(engine: Engine, found: BreakerStatus, moment: Moment) -> Breaker:
+def breaker(engine: EngineState, found: BreakerStatus, moment: Moment) -> Breaker:
     """Return a breaker as it stands, without its calls."""
     open_s = None if found.open_t is None else round(moment.t - found.open_t, 3)
     return Breaker(
@@ -96,7 +96,7 @@ def breaker(engine: Engine, found: BreakerStatus, moment: Moment) -> Breaker:
     )
 
 
-def _drawn(engine: Engine, found: BreakerStatus, moment: Moment) -> Breaker:
+def _drawn(engine: EngineState, found: BreakerStatus, moment: Moment) -> Breaker:
     window_s = engine.policy.breaker.window_s
     if found.state == "closed":
         calls = engine.guards.breaker.calls(found.key)
@@ -119,7 +119,7 @@ def _window(calls: Sequence[Call], t: float, begun_t: float) -> CallWindow:
     )
 
 
-def _wait_s(engine: Engine, found: BreakerStatus, open_s: float | None) -> float | None:
+def _wait_s(engine: EngineState, found: BreakerStatus, open_s: float | None) -> float | None:
     if open_s is None or found.state != "open":
         return None
     return max(round(engine.policy.breaker.open_s - open_s, 3), 0.0)

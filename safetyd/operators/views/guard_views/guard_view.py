@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from safetyd.core.action_types import Kind, Kinds
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import PendingSums, Scope, Spend, Standing
 from safetyd.core.messages.money import usd
@@ -88,7 +88,7 @@ class TypesAnswer(Done, frozen=True, kw_only=True):
     unknown: tuple[TypeUnknown, ...]
 
 
-def budgets(engine: Engine, moment: Moment) -> BudgetsAnswer:
+def budgets(engine: EngineState, moment: Moment) -> BudgetsAnswer:
     """Return what is spent and set aside, and on what it was spent."""
     standings = list(engine.guards.budget.standings(moment.at))
     pending = engine.guards.budget.pending()
@@ -121,7 +121,7 @@ def _spending(spend: Spend) -> Spending:
     )
 
 
-def types(engine: Engine, _moment: Moment) -> TypesAnswer:
+def types(engine: EngineState, _moment: Moment) -> TypesAnswer:
     """Return the known types, other names for them, and what agents proposed and nobody knows."""
     kinds = Kinds(engine.policy.types, engine.policy.profile)
     known, aliases = kinds.known, kinds.aliases()

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.rate.rate import BucketLevel
 from safetyd.operators.replies import Done
@@ -62,7 +62,7 @@ class LimitsAnswer(Done, frozen=True, kw_only=True):
     left_out: int
 
 
-def limits(engine: Engine, moment: Moment) -> Generator[None, Moment, LimitsAnswer]:
+def limits(engine: EngineState, moment: Moment) -> Generator[None, Moment, LimitsAnswer]:
     """Return what is left of every rate, and whom rounds and cooldowns hold back."""
     guards = engine.guards
     agents = yield from _each(guards.rate.agents, partial(_of_agent, engine))
@@ -97,18 +97,18 @@ def _each(
     return rows
 
 
-def _common(engine: Engine, t: float) -> Iterator[Bucket]:
+def _common(engine: EngineState, t: float) -> Iterator[Bucket]:
     rate = engine.guards.rate
     yield _bucket("global", "", rate.common_bucket(t))
     if keyless := rate.keyless_bucket(t):
         yield _bucket("keyless", "", keyless)
 
 
-def _of_agent(engine: Engine, agent: str, t: float) -> Iterator[Bucket]:
+def _of_agent(engine: EngineState, agent: str, t: float) -> Iterator[Bucket]:
     yield _bucket("agent", agent, engine.guards.rate.agent_bucket(agent, t))
 
 
-def _of_model(engine: Engine, model: str, t: float) -> Iterator[Bucket]:
+def _of_model(engine: EngineState, model: str, t: float) -> Iterator[Bucket]:
     yield _bucket("model", model, engine.guards.rate.model_bucket(model, t))
 
 
@@ -123,7 +123,7 @@ def _bucket(kind: BucketKind, id_: str, level: BucketLevel) -> Bucket:
     )
 
 
-def _reached(engine: Engine, agent: str, _t: float) -> Iterator[RoundsReached]:
+def _reached(engine: EngineState, agent: str, _t: float) -> Iterator[RoundsReached]:
     guard = engine.guards.iterations
     limit = guard.limit(agent)
     for session, rounds in guard.rounds(agent).items():
@@ -131,7 +131,7 @@ def _reached(engine: Engine, agent: str, _t: float) -> Iterator[RoundsReached]:
             yield RoundsReached(agent=agent, session=session, rounds=rounds, limit=limit)
 
 
-def _cooling(engine: Engine, agent: str, t: float) -> Iterator[CoolingDown]:
+def _cooling(engine: EngineState, agent: str, t: float) -> Iterator[CoolingDown]:
     guard = engine.guards.cooldown
     cooldown_s = guard.cooldown_s(agent)
     for target, left_s in guard.cooling(agent, t).items():

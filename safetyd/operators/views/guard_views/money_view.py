@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import PendingSums, Standing
 from safetyd.core.messages.money import usd
@@ -59,7 +59,7 @@ class MoneyAnswer(Done, frozen=True, kw_only=True):
     left_out: int  # rows that had no room
 
 
-def money(engine: Engine, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:
+def money(engine: EngineState, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:
     """Return how today's money is spent, and by whom."""
     guard = engine.guards.budget
     agents, sessions = list[Standing](), list[Standing]()
@@ -103,7 +103,7 @@ def _most_used(standings: Sequence[Standing], pending: PendingSums) -> tuple[Bud
     return fitting((budget(one, pending) for one in most), ROWS_BYTES)
 
 
-def _keyless(engine: Engine, moment: Moment, pending: PendingSums) -> Budget | None:
+def _keyless(engine: EngineState, moment: Moment, pending: PendingSums) -> Budget | None:
     found = engine.guards.budget.raisable("keyless", "", moment.at)
     return budget(found[0], pending) if found else None
 

@@ -1,0 +1,118 @@
+"""Everything that the engine knows, for reading: what questions and commands are given."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from safetyd.core.action_types import Kinds
+from safetyd.core.actor import Actor, Guard
+from safetyd.core.approvals.grants import Grants
+from safetyd.core.approvals.queue import Approvals
+from safetyd.core.approvals.request import Request
+from safetyd.core.approvals.suggestions import History
+from safetyd.core.decision_cache import DecisionCache
+from safetyd.core.engine.evaluation import proposed_again, restricting
+from safetyd.core.events.decision_events import Decided, Proposed
+from safetyd.core.events.event import Moment
+from safetyd.core.guards import chain
+from safetyd.core.guards.keys import KeysGuard, Ties
+from safetyd.core.guards.stop import StopGuard
+from safetyd.core.messages.verdict import ALLOWED, Verdict
+from safetyd.core.open_actions import Actions
+from safetyd.core.outbox.outbox import Outbox
+from safetyd.core.policy import Policy
+from safetyd.core.reporting.records import records
+from safetyd.core.reporting.reporter import Reporter
+from safetyd.core.sessions import Sessions
+
+SCHEMA: Final = 1
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the engine knows after event `seq`."""
+
+    schema: int
+    seq: int
+    policy: Policy
+    actors: dict[str, bytes]
+
+
+class EngineState:
+    """The actors of a policy, after event `seq`. Only the engine changes them.
+
+    It is lent for the length of a call: a new configuration replaces every actor.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.seq = 0
+        self._build(policy)
+
+    @property
+    def stop(self) -> StopGuard:
+        return self.guards.stop
+
+    @property
+    def keys(self) -> KeysGuard:
+        return self.guards.keys
+
+    @property
+    def guard_names(self) -> tuple[str, ...]:
+        return tuple(guard.name for guard in self._guards)
+
+    def approve_via(self, request: Request) -> tuple[str, ...]:
+        """Return the ways in which a request of this type may be approved, none if in every one."""
+        return self._kinds.of(request.asked.proposal).approve_via
+
+    def holds_back(self, asked: Decided, moment: Moment) -> Verdict:
+        """Return what keeps an approved action from being begun now, or `ALLOWED`."""
+        chain = self.guards
+        guards = chain.stop, chain.pause, chain.mode, chain.safe_mode
+        proposed = proposed_again(asked, moment.at, moment.t)
+        return self._first_of(guards, proposed)
+
+    def _first_of(self, guards: Iterable[Guard], proposed: Proposed) -> Verdict:
+        verdicts = restricting(guards, proposed, self.reader.kind(proposed.proposal))
+        return verdicts[0] if verdicts else ALLOWED
+
+    def _build(self, policy: Policy) -> None:
+        self.policy = policy
+        self.policy_digest = policy.digest()
+        self._kinds = Kinds(policy.types, policy.profile)
+        self.reader = policy.reader(self._kinds)
+        self.sessions = Sessions(policy.sessions)
+        self.guards = chain(
+            policy, self.reader, self.sessions, Ties(self._holds_name, self._is_busy)
+        )
+        self.recall = DecisionCache(policy.decisions, policy.mode, self.policy_digest)
+        self.actions = Actions(policy.sessions, self.guards.keys.known)
+        self.approvals = Approvals(policy.approvals)
+        self.grants = Grants(self.reader)
+        self.history = History(self.approvals, self.reader)
+        self.outbox = Outbox(policy.telling, self.approvals, self.guards.keys.keyless)
+        self.records = records(self.sessions, self.actions, self.approvals, self.guards, policy)
+        self._guards: tuple[Guard, ...] = tuple(self.guards)
+        self._actors: tuple[Actor, ...] = (
+            *self._guards,
+            self.sessions,
+            self.actions,
+            self.approvals,
+            self.grants,
+            self.history,
+            self.outbox,
+            *self.records,
+            Reporter(),
+        )
+
+    def _is_busy(self, agent: str) -> bool:
+        return self.actions.is_busy(agent)
+
+    def _holds_name(self, agent: str) -> bool:
+        """Say whether forgetting a name would let its agent off, or leave a request without one."""
+        guards = self.guards
+        return (
+            guards.safe_mode.holds_alone(agent)
+            or bool(guards.pause.pauses(agent))
+            or guards.stop.holds_alone(agent)
+            or self.approvals.pending_count(agent) > 0
+        )

@@ -25,7 +25,7 @@ def history(bench: Bench) -> None:
     for number in range(bench.scale.history_files):
         _write(root, number)
     call("git", "init", "-q", str(root))
-    kept = ProjectHistory("bench", root, "shadow", (), store)
+    kept = ProjectHistory("bench", root, (), store)
     began = perf_counter()
     _commit(kept)
     bench.report.tell("history, first commit", f"{perf_counter() - began:.1f} s")

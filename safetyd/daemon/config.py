@@ -198,6 +198,11 @@ def _project_errors(projects: Mapping[str, ProjectTable]) -> Iterator[str]:
     for name, project in projects.items():
         for key, problem in problems(project.gate):
             yield f"projects.{name}.gate.{key}: {problem}"
+        if project.history == "branch":
+            yield (
+                f'projects.{name}.history is "branch", which safetyd no longer has; set '
+                'history = "shadow" (`safetyd docs history` says what to do instead)'
+            )
         if project.committed and not project.root.startswith("/"):
             shown = _shown(project.root)
             yield f"projects.{name}.root is {shown}; with a history it must be a path from /"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -94,17 +95,15 @@ def shown_commit(git: Git, commit: str) -> str:
     return text if whole else f"{text}\n[cut after {MAX_MESSAGE // 1024} KiB]\n"
 
 
-def shown_diff(git: Git, where: str, commit: str, other: str) -> str:
-    """Return what a commit changed, or what leads from it to another.
-
-    `where` are the options with which the user's git finds it.
-    """
+def shown_diff(git: Git, commit: str, other: str) -> str:
+    """Return what a commit changed, or what leads from it to another."""
     trees = (commit, other) if other else ("--root", "--no-commit-id", commit)
     text, whole = _bounded(git, MAX_DIFF, "diff-tree", "-p", "-r", *_PLAIN, *trees, "--")
     if whole:
         return text
     asked = f"diff {commit} {other}" if other else f"show {commit}"
-    command = f"git {where} {asked} --no-ext-diff --no-textconv"
+    where = shlex.quote(str(git.folder))
+    command = f"git --git-dir {where} {asked} --no-ext-diff --no-textconv"
     return f"{text}\n[cut after {MAX_DIFF // 1024} KiB; all of it: {command}]\n"
 
 

@@ -141,7 +141,9 @@ class IndexedFolder:
         self.left_out = []
         if not changes:
             return changes
-        self.left_out = self._limits.exceeded(self._top, changes.present, self.git.objects)
+        self.left_out = self._limits.exceeded(
+            self._top, changes.present, self.git.folder / "objects"
+        )
         large = {each.path for each in self.left_out}
         return FolderChanges([path for path in changes.present if path not in large], changes.gone)
 

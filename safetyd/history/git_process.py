@@ -74,11 +74,6 @@ class Git:
         self._variables = dict(variables)
         self._held = held
 
-    @property
-    def objects(self) -> Path:
-        """Return the folder that objects are written to."""
-        return Path(self._variables.get("GIT_OBJECT_DIRECTORY", self.folder / "objects"))
-
     def using(self, **variables: str) -> "Git":
         """Return the same git with other variables besides."""
         return Git(self.folder, {**self._variables, **variables}, self._held)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -32,10 +32,10 @@ _POLL_S: Final = 0.01
 _LOOSE: Final = 2048  # objects in files of their own before they are packed
 _MAX_EXCLUDES: Final = 1024 * 1024
 
-_CONFIG: Final = """\
+_CONFIG: Final = b"""\
 # Written by safetyd, which writes it again if it differs.
 [core]
-	repositoryFormatVersion = {version}
+	repositoryFormatVersion = 0
 	bare = true
 	fileMode = true
 	symlinks = true
@@ -51,18 +51,13 @@ _CONFIG: Final = """\
 	fsmonitor = false
 	logAllRefUpdates = false
 	fsyncMethod = batch
-[extensions]
-{extensions}[pack]
+[pack]
 	threads = 1
 [repack]
 	writeBitmaps = false
 """
-# What stands here is heard before any .gitattributes. Files are kept byte for byte; on a branch
-# line ends and encodings are as the user's repository wants them.
-_ATTRIBUTES: Final = {
-    "shadow": "* -text -crlf !eol -ident -filter !working-tree-encoding !diff !merge\n",
-    "branch": "* !diff !merge\n",
-}
+# This overrides every .gitattributes: files are kept byte for byte.
+_ATTRIBUTES: Final = b"* -text -crlf !eol -ident -filter !working-tree-encoding !diff !merge\n"
 
 
 class StorePlace(msgspec.Struct, frozen=True):
@@ -70,19 +65,15 @@ class StorePlace(msgspec.Struct, frozen=True):
 
     root: str
     top: str
-    object_format: str = "sha1"
 
 
 class PrivateStore:
     """The store of a project, made when it is needed first."""
 
-    def __init__(
-        self, project: str, root: Path, mode: Literal["shadow", "branch"], store: Path
-    ) -> None:
+    def __init__(self, project: str, root: Path, store: Path) -> None:
         name = quote(project, safe="", errors="replace").replace(".", "%2E")
-        self.folder = store.absolute() / f"{name}-{mode}.git"
+        self.folder = store.absolute() / f"{name}-shadow.git"
         self._root = root
-        self._mode = mode
         self._swept = False
         self._packing: Thread | None = None
 
@@ -114,14 +105,14 @@ class PrivateStore:
         return Git(self.folder, {})
 
     @contextlib.contextmanager
-    def locked(self, object_format: str = "sha1") -> Iterator[Git]:
+    def locked(self) -> Iterator[Git]:
         """Own the store, made if need be, until the block ends. Clear away what others left."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder.with_suffix(".lock")
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._wait_for(held, path)
-            self._make(object_format)
+            self._make()
             if not self._swept:
                 self._sweep()
             self._swept = False
@@ -193,27 +184,27 @@ class PrivateStore:
             else:
                 return
 
-    def _make(self, object_format: str) -> None:
-        place = self._place() or self._make_new(object_format)
+    def _make(self) -> None:
+        if self._place() is None:
+            self._make_new()
         if moved := self.moved():
             raise HistoryError(moved)
-        _keep(self.folder / "config", _config(place.object_format))
-        _keep(self.folder / "info" / "attributes", _ATTRIBUTES[self._mode].encode())
+        _keep(self.folder / "config", _CONFIG)
+        _keep(self.folder / "info" / "attributes", _ATTRIBUTES)
 
-    def _make_new(self, object_format: str) -> StorePlace:
+    def _make_new(self) -> None:
         if self.folder.exists():
             raise HistoryError(f"{self.folder} is no store of safetyd's; move it away")
         fresh = self.folder.with_suffix(".new")
         shutil.rmtree(fresh, ignore_errors=True)  # begun, and not finished
         fresh.mkdir(mode=0o700)
         git = Git(fresh, {})
-        git.read("init", "--bare", "--quiet", "--template=", f"--object-format={object_format}")
+        git.read("init", "--bare", "--quiet", "--template=", "--object-format=sha1")
         (fresh / "info").mkdir(exist_ok=True)
         found = find(self._root)
-        place = StorePlace(str(found.root), str(_top(git, found)), object_format)
+        place = StorePlace(str(found.root), str(_top(git, found)))
         (fresh / "project.json").write_bytes(msgspec.json.encode(place))
         fresh.rename(self.folder)
-        return place
 
     def _sweep(self) -> None:
         """Remove what a git left that was killed: the lock is ours, so nobody uses it."""
@@ -231,11 +222,6 @@ def _keep(path: Path, content: bytes) -> None:
     """Write a file unless it is so already."""
     if small_file(path, _MAX_EXCLUDES * 3) != content:
         write_whole(path, content)
-
-
-def _config(object_format: str) -> bytes:
-    extensions = "" if object_format == "sha1" else f"\tobjectFormat = {object_format}\n"
-    return _CONFIG.format(version=1 if extensions else 0, extensions=extensions).encode()
 
 
 def _top(git: Git, found: Layout) -> Path:

@@ -13,17 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from msgspec.structs import replace
 
 from safetyd.clock import file_time_ns
 from safetyd.core.messages.rollback import RollbackKind
 from safetyd.history import commit_reading, rollback_plan
-from safetyd.history.branch_commits import BranchCommits, BranchWork
 from safetyd.history.commit_writing import CommitLimits, Limits, StatePaths
 from safetyd.history.file_restore import FileRestore, may_write, stored
-from safetyd.history.git_process import Git, version_problem
+from safetyd.history.git_process import version_problem
 from safetyd.history.history_records import (
     Change,
     CommitMade,
@@ -57,7 +56,6 @@ MOST_NAMED: Final = 20  # files of a rollback
 NOT_WRITTEN: Final = "has a name that safetyd does not write"
 _GOOD: Final = commit_reading.Wanted({"why": "after"}, [])
 _COMMIT: Final = re.compile(r"[0-9a-f]{4,64}")
-Work = ShadowWork | BranchWork
 
 
 class ProjectHistory:
@@ -67,20 +65,13 @@ class ProjectHistory:
         self,
         project: str,
         root: Path,
-        mode: Literal["shadow", "branch"],
         state_paths: tuple[str, ...],
         store: Path,
         limits: Limits = CommitLimits,
     ) -> None:
         self._root = root
-        self._mode = mode
         self._seen_ns = 0  # what was changed before that moment is in a commit
-        state = StatePaths(state_paths)
-        self._kept: ShadowCommits | BranchCommits
-        if mode == "shadow":
-            self._kept = ShadowCommits(project, root, state, store, limits)
-        else:
-            self._kept = BranchCommits(project, root, state, store, limits)
+        self._kept = ShadowCommits(project, root, StatePaths(state_paths), store, limits)
 
     def problems(self) -> list[str]:
         """Say what keeps the history from working, each with what to do about it."""
@@ -154,9 +145,7 @@ class ProjectHistory:
     def diff(self, commit: str, other: str = "") -> str:
         """Return what a commit changed, or what leads from it to another; it says if it is cut."""
         ends = self._found(commit), self._found(other) if other else ""
-        git = self._kept.reading()
-        place = ("--git-dir", git.folder) if self._mode == "shadow" else ("-C", self._root)
-        return commit_reading.shown_diff(git, shlex.join(map(str, place)), *ends)
+        return commit_reading.shown_diff(self._kept.reading(), *ends)
 
     def last_good(self) -> str:
         """Return the newest commit after an action that succeeded, or nothing."""
@@ -182,14 +171,11 @@ class ProjectHistory:
     ) -> RollbackMade:
         """Bring files back, after what is there now has been committed; then commit the rollback.
 
-        `soft` and `revert` commit what they changed, `hard` moves the branch. What would lose
-        something refuses, and changes nothing. `begin` is called before the first file changes,
-        with the commit of the folder as it is then.
+        Refuse, and change nothing, if something would be lost. `begin` is called before the first
+        file changes, with the commit of the folder as it is then.
         """
         if paths and kind != "soft":
             raise HistoryError(f"{kind} is for whole commits; leave the paths out, or use soft")
-        if kind == "hard" and self._mode != "branch":
-            raise HistoryError('hard moves a branch; with history = "shadow", use soft or revert')
         target = self._found(commit)
         with self._working() as work:
             within = work.layout.within
@@ -203,12 +189,12 @@ class ProjectHistory:
             changes = [change for change in planned if may_write(change.path)]
             skipped = [change.path for change in planned if not may_write(change.path)]
             made: CommitMade | None = None
-            if changes or (kind == "hard" and kept != target):
+            if changes:
                 self._check(work, restore, changes, left_out)
                 words = f"{kind} {'of' if kind == 'revert' else 'to'} {target[:12]}"
                 about = replace(order, target=target, description=f"{words}: {order.description}")
                 begin(kept)
-                made = _applied(work, kind, (kept, changes), restore, about)
+                made = _applied(work, (kept, changes), restore, about)
             below = os.fsencode(within) + b"/" if within else b""
             gone = () if kind == "revert" else rollback_plan.deleted_by(work.git, target, narrowed)
             skips = {**dict.fromkeys(skipped, NOT_WRITTEN), **left_out}
@@ -238,7 +224,11 @@ class ProjectHistory:
         self._kept.finish()
 
     def _check(
-        self, work: Work, restore: FileRestore, changes: list[Change], left_out: Container[bytes]
+        self,
+        work: ShadowWork,
+        restore: FileRestore,
+        changes: list[Change],
+        left_out: Container[bytes],
     ) -> None:
         restore.check(changes)
         since = work.indexed.changes(lambda path: path not in left_out)
@@ -249,8 +239,8 @@ class ProjectHistory:
             )
 
     @contextlib.contextmanager
-    def _working(self) -> Iterator[Work]:
-        if problem := self._folder_problem() or self._owner_problem():
+    def _working(self) -> Iterator[ShadowWork]:
+        if problem := self._folder_problem():
             raise HistoryError(problem)
         try:
             with self._kept.working() as work:
@@ -299,24 +289,7 @@ class ProjectHistory:
         layout = self._kept.layout()
         if any(is_bare(folder) for folder in (layout.root, *layout.root.parents)):
             return f"{self._root} is in a bare repository, which has no files; correct root"
-        if layout.git_dir is None:
-            if self._mode == "shadow":
-                return ""
-            return f'{self._root} is in no repository; run git init, or set history = "shadow"'
-        return self._owner_problem()
-
-    def _owner_problem(self) -> str:
-        """Return that a branch of somebody else is not to be committed on, or nothing."""
-        layout = self._kept.layout()
-        if self._mode == "shadow" or layout.git_dir is None:
-            return ""
-        owner = layout.git_dir.stat().st_uid
-        if owner == os.geteuid() or self._trusted(layout.top):
-            return ""
-        return (
-            f'{layout.git_dir} belongs to another user ({owner}); set history = "shadow", or '
-            f"git config --global --add safe.directory {layout.top}"
-        )
+        return ""
 
     def _write_problem(self) -> str:
         """Return why no rollback can write to the folder, and what to type, or nothing."""
@@ -335,14 +308,6 @@ class ProjectHistory:
             f"Run: setfacl -R -m {rights} {shlex.quote(str(root))}"
         )
 
-    def _trusted(self, top: Path) -> bool:
-        """Ask git whether its user trusts a repository of somebody else's."""
-        home = os.environ.get("HOME", "/")
-        listed = Git(Path("/"), {"HOME": home, "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig"})
-        asked = ("config", "--global", "--get-all", "safe.directory")
-        found = listed.run(*asked, codes=(0, 1, 128)).out.decode(errors="replace").splitlines()
-        return "*" in found or str(top) in found
-
 
 def _user_name(uid: int) -> str:
     try:
@@ -357,8 +322,7 @@ def _found_before(order: CommitOrder) -> CommitOrder:
 
 
 def _applied(
-    work: Work,
-    kind: RollbackKind,
+    work: ShadowWork,
     plan: tuple[str, list[Change]],
     restore: FileRestore,
     order: CommitOrder,
@@ -366,12 +330,9 @@ def _applied(
     """Put files back and commit that, and nothing else: `plan` is what is kept and the changes."""
     kept, changes = plan
     ours = frozenset(change.path for change in changes)
-    filling = work.filling(changes) if isinstance(work, BranchWork) else stored(work.git)
-    with filling as fill:
+    with stored(work.git) as fill:
         try:
             restore.apply(changes, fill)
-            if kind == "hard" and isinstance(work, BranchWork):
-                return work.reset(order, kept, order.target)
             return work.commit(order, ours.__contains__)
         except (OSError, HistoryError) as exc:
             # Nobody else shall seem to have changed what is put back already.

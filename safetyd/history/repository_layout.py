@@ -1,4 +1,4 @@
-"""Where the repository of a folder is and what is under way in it, found without asking git.
+"""Where the repository of a folder is, found without asking git.
 
 The folder belongs to agents. Files of it are read only if they are small and plain files.
 """
@@ -10,24 +10,14 @@ from typing import Final, NamedTuple
 
 _MAX_POINTER: Final = 8192
 _MAX_EXCLUDES: Final = 1024 * 1024
-# What git leaves in a repository while it waits for somebody to go on.
-_UNDER_WAY: Final = {
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase",
-    "MERGE_HEAD": "a merge",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "BISECT_LOG": "a bisection",
-}
 
 
 class Layout(NamedTuple):
-    """A folder and its repository; without one it is its own top and the others are None."""
+    """A folder and its repository; without one it is its own top."""
 
     root: Path
     top: Path  # where the paths of the history begin
-    git_dir: Path | None = None
-    common_dir: Path | None = None  # another one in a worktree
+    git_dir: Path | None = None  # of a worktree, that of the repository it belongs to
 
     @property
     def within(self) -> str:
@@ -35,26 +25,11 @@ class Layout(NamedTuple):
         below = self.root.relative_to(self.top).as_posix()
         return "" if below == "." else below
 
-    def owns_repository(self) -> bool:
-        """Say whether the repository is the folder's own, or names the folder as its worktree."""
-        here = self.top / ".git"
-        if self.git_dir == here:
-            return not here.is_symlink()
-        named = small_file(self.git_dir / "gitdir", _MAX_POINTER) if self.git_dir else None
-        return named is not None and Path(os.fsdecode(named.rstrip(b"\r\n"))) == here
-
-    def under_way(self) -> str:
-        """Say what waits in the repository for somebody to go on with it, or nothing."""
-        if self.git_dir is None:
-            return ""
-        found = (what for name, what in _UNDER_WAY.items() if (self.git_dir / name).exists())
-        return next(found, "")
-
     def excludes(self) -> bytes:
         """Return the patterns that the repository ignores besides its .gitignore files."""
-        if self.common_dir is None:
+        if self.git_dir is None:
             return b""
-        return small_file(self.common_dir / "info" / "exclude", _MAX_EXCLUDES) or b""
+        return small_file(self.git_dir / "info" / "exclude", _MAX_EXCLUDES) or b""
 
 
 def find(root: Path) -> Layout:
@@ -63,7 +38,7 @@ def find(root: Path) -> Layout:
     for top in (root, *root.parents):
         git_dir = _git_dir(top)
         if git_dir is not None:
-            return Layout(root, top, git_dir, _common_dir(git_dir))
+            return Layout(root, top, _common_dir(git_dir))
     return Layout(root, root)
 
 

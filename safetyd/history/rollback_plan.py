@@ -26,13 +26,7 @@ def planned(
         return without(git, kept, target)
     changes = back_to(git, kept, target, paths)
     within = os.fsencode(layout.within)
-    inside = [path for path in changes if not within or path.path.startswith(within + b"/")]
-    if kind == "hard" and len(inside) != len(changes):
-        outside = [change.path for change in changes if change not in inside]
-        raise HistoryError(
-            f"nothing was changed: {named(outside)} is not in {layout.root}, and would change"
-        )
-    return inside
+    return [path for path in changes if not within or path.path.startswith(within + b"/")]
 
 
 def back_to(git: Git, kept: str, commit: str, paths: Sequence[bytes]) -> list[Change]:

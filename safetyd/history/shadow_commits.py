@@ -37,7 +37,7 @@ class ShadowCommits:
     def __init__(
         self, project: str, root: Path, state: StatePaths, store: Path, limits: Limits
     ) -> None:
-        self._store = PrivateStore(project, root, "shadow", store)
+        self._store = PrivateStore(project, root, store)
         self._state = state
         self._limits = limits
 

@@ -7,13 +7,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.messages.rollback import RollbackKind
 from safetyd.operators.commands import Via
 from safetyd.operators.replies import Done
 
 MOST: Final = 200  # commits of one answer
 SHORT: Final = 12  # letters of a commit that name it
-HARD_WORD: Final = "HARD"  # that is typed to move a branch
 
 Author = Literal["agent", "human", "rollback", "automatic_rollback"]
 Name = Annotated[str, Meta(max_length=128)]
@@ -72,13 +70,10 @@ class CommitsAnswer(Done, frozen=True, kw_only=True):
 
 
 class CommitAnswer(Done, frozen=True, kw_only=True):
-    """With `branch`, commits are on a branch of the user's, which can be moved to this one."""
-
     project: str
     commit: str
     message: str
     diff: str
-    branch: bool = False
 
 
 def diff_command(project: str, commit: str) -> str:
@@ -87,10 +82,10 @@ def diff_command(project: str, commit: str) -> str:
 
 
 class RollbackCommand(msgspec.Struct, kw_only=True):
-    """`soft` goes to the state after a commit, `revert` undoes one, `hard` moves the branch."""
+    """`soft` goes to the state after a commit, `revert` undoes one."""
 
     commit: CommitName
-    kind: RollbackKind
+    kind: Literal["soft", "revert"]
     reason: Annotated[str, Meta(min_length=1, max_length=1000)]
     project: Name = ""
     paths: tuple[Annotated[str, Meta(max_length=4096)], ...] = ()

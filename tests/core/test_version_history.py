@@ -8,6 +8,7 @@ import pytest
 
 from safetyd.core import version_history
 from safetyd.core.engine.engine import Engine
+from safetyd.core.engine.journal_lines import decode, encode
 from safetyd.core.events.decision_events import Decided, Overdue, Reported
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import NameForgotten
@@ -23,7 +24,7 @@ from safetyd.core.events.history_events import (
 )
 from safetyd.core.guards.projects import ProjectConfig, ProjectTable, in_force
 from safetyd.core.guards.safe_mode import SafeModeConfig
-from safetyd.core.policy import Policy
+from safetyd.core.policy import Configured, Policy
 from safetyd.core.version_history import MAX_AGENTS
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, outcome, play, propose
@@ -34,7 +35,7 @@ SHOP: dict[str, Any] = {"root": "/srv/shop", "history": "shadow", "agents": ("co
 def engine(**fields: Any) -> Engine:
     projects = {
         "shop": ProjectConfig(**{**SHOP, **fields}),
-        "api": ProjectConfig(root="/srv/shop/api", history="branch"),
+        "api": ProjectConfig(root="/srv/shop/api", history="shadow"),
         "notes": ProjectConfig(root="/srv/notes"),
     }
     calm = SafeModeConfig(max_consecutive_errors=100)
@@ -451,3 +452,19 @@ def test_a_commit_that_failed_is_tried_again_until_it_is_made(
     assert history.trouble[0].commit_error == "the disk is full"
     play(shop, committed(9, dues[3]))
     assert (history.failed, history.trouble) == ((), ())
+
+
+def test_journals_of_the_removed_branch_mode_still_load() -> None:
+    policy = Policy(projects={"api": ProjectConfig(root="/srv/api", history="branch")})
+    about: dict[str, Any] = {"digest": "d", "version": "0.1.0", "why": "start"}
+    configured = Configured(at=at(0), t=0, seq=1, policy=policy, **about)
+    rolled_back = (
+        b'{"event":"rolled_back","seq":2,"at":"2026-03-01T12:00:01Z","t":1.0,"project":"api",'
+        b'"kind":"hard","commit":"4f2a","kept":"77ab","by":"alice"}'
+    )
+    loaded = Engine(Policy())
+
+    loaded.replay(decode(line) for line in (encode(configured), rolled_back))
+
+    assert encode(decode(rolled_back)) == rolled_back
+    assert loaded.policy.projects["api"].history == "branch"

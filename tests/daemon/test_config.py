@@ -355,6 +355,10 @@ def test_mistakes_in_a_project_are_named_with_their_full_keys():
         ("commit_deadline_s = 0", "projects.web.commit_deadline_s is 0; it must be a number"),
         ("commit_deadline_s = 301", "projects.web.commit_deadline_s is 301; it must be a number"),
         ("commit_deadline_s = nan", "projects.web.commit_deadline_s is NaN; it must be a number"),
+        (
+            "root = '/srv/web'\nhistory = 'branch'",
+            'projects.web.history is "branch", which safetyd no longer has; set history = "shadow"',
+        ),
         ("from_file = {}", "projects.web.from_file is not a setting;"),
         ("file_broken = ''", "projects.web.file_broken is not a setting;"),
     ],

@@ -6,7 +6,7 @@ import stat
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from safetyd.history.project_history import CommitMade, CommitOrder, ProjectHistory
 
@@ -30,7 +30,6 @@ class ProjectFolder:
     def __init__(
         self,
         place: Path,
-        mode: Literal["shadow", "branch"] = "shadow",
         *,
         repository: bool = True,
         root: str = "project",
@@ -40,7 +39,6 @@ class ProjectFolder:
         self.root = place / root
         self.root.mkdir(parents=True)
         self.store = place / "store"
-        self.mode = mode
         self.state_paths = state_paths
         self._orders = 0
         if repository:
@@ -49,11 +47,11 @@ class ProjectFolder:
 
     def reopened(self) -> ProjectHistory:
         """Return the history as another process would find it."""
-        return ProjectHistory("shop", self.root, self.mode, self.state_paths, self.store)
+        return ProjectHistory("shop", self.root, self.state_paths, self.store)
 
     @property
     def bare(self) -> Path:
-        return self.store / f"shop-{self.mode}.git"
+        return self.store / "shop-shadow.git"
 
     def order(self, **given: Any) -> CommitOrder:
         self._orders += 1
@@ -107,8 +105,7 @@ class ProjectFolder:
 
     def kept(self, commit: str) -> dict[str, str]:
         """Return what a commit has: paths and their modes and objects."""
-        where = self.bare if self.mode == "shadow" else self.root
-        listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit, at=where)
+        listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit, at=self.bare)
         return {
             path: about.partition(" ")[0]
             for about, _, path in (line.partition("\t") for line in listed.split("\0")[:-1])

@@ -1,7 +1,6 @@
 """How large commits may become, and what happens to the files that do not fit."""
 
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -11,17 +10,15 @@ from safetyd.history.project_history import HistoryError, ProjectHistory
 from safetyd.host import Spare
 from tests.history.project_folder import ProjectFolder
 
-Mode = Literal["shadow", "branch"]
-
 
 def limited(project: ProjectFolder, limits: CommitLimits) -> None:
-    where = (project.root, project.mode, project.state_paths, project.store)
+    where = (project.root, project.state_paths, project.store)
     project.history = ProjectHistory("shop", *where, lambda: limits)
 
 
-@pytest.fixture(params=["shadow", "branch"])
-def project(request: pytest.FixtureRequest, tmp_path: Path) -> ProjectFolder:
-    project = ProjectFolder(tmp_path, request.param)
+@pytest.fixture
+def project(tmp_path: Path) -> ProjectFolder:
+    project = ProjectFolder(tmp_path)
     project.user_commits()
     project.history.commit(project.order())
     return project

@@ -3,9 +3,8 @@
 import os
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import pytest
 
@@ -34,7 +33,7 @@ class Trap:
         self.program.chmod(0o755)
         self._included = place / "included"
 
-    def set(self, repository: Path, *, filters: bool = True) -> None:
+    def set(self, repository: Path) -> None:
         """Write everything evil that a repository's configuration can hold."""
         config = repository / ".git" / "config"
         here = f"\n[include]\n\tpath = {self._included}\n"
@@ -45,9 +44,9 @@ class Trap:
             for name in HOOKS:
                 (hooks / name).unlink(missing_ok=True)
                 (hooks / name).symlink_to(self.program)
-        attributes = "* diff=evil merge=evil" + (" filter=evil" if filters else "")
-        (repository / ".gitattributes").write_text(attributes + "\n")
-        (repository / ".git" / "info" / "attributes").write_text(attributes + "\n")
+        attributes = "* diff=evil merge=evil filter=evil\n"
+        (repository / ".gitattributes").write_text(attributes)
+        (repository / ".git" / "info" / "attributes").write_text(attributes)
 
     def _settings(self) -> str:
         run = self.program
@@ -124,11 +123,8 @@ def everything(project: ProjectFolder) -> None:
     assert (project.root / "a").read_text() == "1\n2\n3\n4\n5\n"
 
 
-@pytest.mark.parametrize("mode", ["shadow", "branch"])
-def test_no_program_of_an_evil_repository_runs(
-    tmp_path: Path, trap: Trap, mode: Literal["shadow", "branch"]
-) -> None:
-    project = ProjectFolder(tmp_path, mode)
+def test_no_program_of_an_evil_repository_runs(tmp_path: Path, trap: Trap) -> None:
+    project = ProjectFolder(tmp_path)
     project.user_commits()
     inner = project.root / "inner"
     project.git("init", "-q", str(inner))
@@ -136,12 +132,9 @@ def test_no_program_of_an_evil_repository_runs(
     project.git("add", "inner")
     project.git("commit", "-q", "-m", "a repository within")
     trap.set(inner)
-    trap.set(project.root, filters=mode == "shadow")
+    trap.set(project.root)
 
     everything(project)
-    if mode == "branch":
-        kept = project.history.rows()[-1].commit
-        project.history.roll_back("hard", kept, (), project.order())
 
     assert not trap.sprung.exists(), trap.sprung.read_text()
     springs(project, "status")
@@ -161,30 +154,16 @@ def springs(project: ProjectFolder, *command: str) -> None:
     assert (project.top.parent / "sprung").exists()
 
 
-def test_a_filter_is_not_run_on_a_branch_either(tmp_path: Path, trap: Trap) -> None:
-    project = ProjectFolder(tmp_path, "branch")
-    project.user_commits()
-    trap.set(project.root)
-    project.write("a", "1\n")
-
-    with pytest.raises(HistoryError, match=r"a filter in \.gitattributes, which safetyd does not"):
-        project.history.commit(project.order())
-
-    assert not trap.sprung.exists()
-    springs(project, "add", "a")
-
-
 def test_nothing_is_fetched_for_an_object_that_is_missing(tmp_path: Path, trap: Trap) -> None:
-    project = ProjectFolder(tmp_path, "branch")
+    project = ProjectFolder(tmp_path)
     head = project.user_commits()
-    trap.set(project.root, filters=False)
+    trap.set(project.root)
     with (project.root / ".git" / "config").open("a") as config:
         config.write("[extensions]\n\tpartialClone = evil\n[core]\n\trepositoryFormatVersion = 1\n")
     (project.root / ".git" / "objects" / head[:2] / head[2:]).unlink()
     project.write("a", "1\n")
 
-    with suppress(HistoryError):
-        project.history.commit(project.order())
+    project.commit()
 
     assert not trap.sprung.exists(), trap.sprung.read_text()
     springs(project, "-c", "core.fsmonitor=false", "cat-file", "-p", head)

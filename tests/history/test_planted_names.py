@@ -4,10 +4,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pytest
 
+from safetyd.history.file_restore import FileRestore
+from safetyd.history.history_records import Change, Entry, HistoryError
 from tests.history.project_folder import ProjectFolder
 
 DEPTH: Final = 1010  # more than Python calls itself
@@ -114,3 +116,24 @@ def test_repositories_within_are_listed_by_a_rollback(project: ProjectFolder) ->
     project.commit()
 
     assert undone(project, first) == {"inner/": "is a repository of its own"}
+
+
+def nothing(_change: Change, _into: IO[bytes]) -> None:
+    raise AssertionError("nothing is written")
+
+
+@pytest.mark.parametrize("path", [b"../x", b"a/../../x", b".git/hooks/x", b"a//x"])
+def test_a_path_that_leads_elsewhere_is_neither_written_nor_removed(
+    project: ProjectFolder, tmp_path: Path, path: bytes
+) -> None:
+    (tmp_path / "x").write_text("mine")
+    file = Entry("120000", "0" * 40)
+    restore = FileRestore(project.root)
+
+    for change in (Change(path, None, file), Change(path, file, None)):
+        with pytest.raises(HistoryError, match="is no path of files"):
+            restore.check([change])
+    if b".." in path:
+        with pytest.raises(HistoryError, match="leads out of the folder"):
+            restore.apply([Change(b"../x", file, None)], nothing)
+    assert (tmp_path / "x").read_text() == "mine"

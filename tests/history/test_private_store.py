@@ -18,7 +18,7 @@ HOLDER: Final = """
 import subprocess, sys
 from pathlib import Path
 from safetyd.history.private_store import PrivateStore
-store = PrivateStore("shop", Path(sys.argv[1]), "shadow", Path(sys.argv[2]))
+store = PrivateStore("shop", Path(sys.argv[1]), Path(sys.argv[2]))
 with store.locked() as git:
     child = subprocess.Popen(["sleep", "600"], pass_fds=(git._held,), stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
@@ -92,7 +92,7 @@ def test_a_store_is_for_one_folder(project: ProjectFolder) -> None:
     project.commit()
     other = project.top.parent / "elsewhere"
     other.mkdir()
-    history = ProjectHistory("shop", other, "shadow", (), project.store)
+    history = ProjectHistory("shop", other, (), project.store)
 
     with pytest.raises(HistoryError, match=r"has the history of .*, not of .*elsewhere"):
         history.commit(project.order())
@@ -111,7 +111,7 @@ def test_something_else_in_the_place_of_a_store_is_not_removed(project: ProjectF
 
 def test_names_of_projects_do_not_leave_the_store(project: ProjectFolder) -> None:
     project.write("a", "1\n")
-    history = ProjectHistory("../../x", project.root, "shadow", (), project.store)
+    history = ProjectHistory("../../x", project.root, (), project.store)
 
     history.commit(project.order())
 

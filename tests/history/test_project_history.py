@@ -1,10 +1,8 @@
 """What a history tells of itself, and what keeps it from working."""
 
-import os
 import shlex
-import subprocess
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
@@ -163,11 +161,10 @@ def test_attributes_hide_nothing_from_a_diff(project: ProjectFolder) -> None:
     assert "+seen\n" in project.history.diff(project.commit().commit)
 
 
-@pytest.mark.parametrize("mode", ["shadow", "branch"])
 def test_a_long_diff_is_cut_and_says_what_shows_all_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Literal["shadow", "branch"]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = ProjectFolder(tmp_path / "it's", mode)
+    project = ProjectFolder(tmp_path / "it's")
     monkeypatch.setattr(commit_reading, "MAX_DIFF", 2048)
     project.user_commits()
     project.write("a", "line\n" * 10_000)
@@ -205,7 +202,7 @@ def test_a_good_folder_has_no_problems(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_kept_is_named(project: ProjectFolder) -> None:
     def problem(root: Path, store: Path = project.store) -> str:
-        history = ProjectHistory("x", root, "shadow", (), store)
+        history = ProjectHistory("x", root, (), store)
         (found,) = history.problems()
         return found
 
@@ -219,21 +216,4 @@ def test_a_folder_that_cannot_be_kept_is_named(project: ProjectFolder) -> None:
     assert "is in a bare repository" in problem(project.root / ".git" / "refs")
     assert "lie in one another" in problem(project.root, project.root / "data")
     with pytest.raises(HistoryError, match="missing does not exist"):
-        ProjectHistory("x", project.root / "missing", "shadow", (), project.store).commit(
-            project.order()
-        )
-
-
-def test_a_branch_of_somebody_else_must_be_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project = ProjectFolder(tmp_path, "branch")
-    monkeypatch.setenv("HOME", str(project.top.parent))
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-
-    (problem,) = project.history.problems()
-    assert "belongs to another user" in problem
-    command = problem.partition("or git ")[2].split()
-    subprocess.run(["git", *command], check=True, env={**os.environ})
-
-    assert project.history.problems() == []
+        ProjectHistory("x", project.root / "missing", (), project.store).commit(project.order())

@@ -195,7 +195,6 @@ def test_kinds_and_paths_that_do_not_fit_are_refused(project: ProjectFolder) -> 
     project.write("a", "1\n")
     first = project.commit()
 
-    refused(project, "hard", first.commit, 'with history = "shadow", use soft or revert')
     refused(project, "revert", first.commit, "revert is for whole commits", "a")
     refused(project, "soft", "HEAD", "'HEAD' is no commit of this history")
     refused(project, "soft", "--all", "is no commit of this history")

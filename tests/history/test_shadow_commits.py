@@ -155,7 +155,7 @@ def test_a_worktree_is_kept_and_its_repository_untouched(project: ProjectFolder)
     before = files(project.root / ".git")
     (place / "tree" / "new").write_text("x\n")
     (place / "tree" / "new.log").write_text("x\n")
-    history = ProjectHistory("tree", place / "tree", "shadow", (), project.store)
+    history = ProjectHistory("tree", place / "tree", (), project.store)
 
     made = history.commit(project.order())
 

@@ -25,11 +25,11 @@ class HistoryBackupRig(BackupRig):
 
     def history(self, data_dir: Path | None = None) -> ProjectHistory:
         store = (data_dir or self.data_dir) / "history" / "shop"
-        return ProjectHistory("shop", self.project, "shadow", (), store)
+        return ProjectHistory("shop", self.project, (), store)
 
     @property
     def store(self) -> PrivateStore:
-        return PrivateStore("shop", self.project, "shadow", self.data_dir / "history" / "shop")
+        return PrivateStore("shop", self.project, self.data_dir / "history" / "shop")
 
     def commit(self, text: str) -> str:
         (self.project / "cart.py").write_text(text)

@@ -1,6 +1,5 @@
 """`safetyd rollback`: files of a project as they were before."""
 
-import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,7 +12,6 @@ from safetyd.console.operator_connection import Reply, control
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import names
 from safetyd.console.terminal_text import document, plain, several
-from safetyd.operators.history_access import HARD_WORD as WORD
 
 DONE_S: Final = 120.0
 EFFECTS: Final = ("restored", "created", "deleted")
@@ -26,12 +24,8 @@ EFFECTS: Final = ("restored", "created", "deleted")
     "--soft", "kind", flag_value="soft", help="To the state after COMMIT; PATHS limit it."
 )
 @click.option("--revert", "kind", flag_value="revert", help="Undo that one commit by another.")
-@click.option("--hard", "kind", flag_value="hard", help="Move the branch back; asks for a word.")
 @project_option
 @click.option("--reason", required=True, help="Why, for the record and for the agents.")
-@click.option(
-    "--confirm", metavar="WORD", default="", help=f"{WORD}, for --hard without a terminal."
-)
 @json_option
 @reaches_daemon
 def rollback(  # noqa: PLR0913 - each is a part of the order
@@ -42,7 +36,6 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     kind: str | None,
     project: str,
     reason: str,
-    confirm: str,
     as_json: bool,
 ) -> None:
     """Put the files of a project back as they were after a commit.
@@ -52,9 +45,7 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     told afterwards.
     """
     if kind is None:
-        raise Failure("say how: --soft (files only), --revert (undo one commit) or --hard (branch)")
-    if kind == "hard":
-        _make_sure(confirm)
+        raise Failure("say how: --soft (to the state after COMMIT) or --revert (undo that commit)")
     order: dict[str, object] = {"commit": commit, "kind": kind, "reason": reason}
     order |= {"project": project, "paths": paths}
     done = control(location, "rollback", patience_s=DONE_S, **order)
@@ -70,8 +61,7 @@ def rollback(  # noqa: PLR0913 - each is a part of the order
     click.echo(f"That is commit {done['made'][:12]}.")
     if done["agents"]:
         click.echo(f"Paused meanwhile, and told: {names(done['agents'])}.")
-    way = f"--hard --confirm {WORD}" if kind == "hard" else "--soft"
-    click.echo(f"To undo it: safetyd rollback {done['kept'][:12]} {way} --reason WHY")
+    click.echo(f"To undo it: safetyd rollback {done['kept'][:12]} --soft --reason WHY")
 
 
 def _files(done: Reply, kind: str, commit: str) -> Iterator[str]:
@@ -102,12 +92,3 @@ def _still_deleted(count: int, commit: str) -> str:
     stay = "stays" if count == 1 else "stay"
     command = f"safetyd rollback {commit} --revert --reason WHY"
     return f"{files} that this commit deleted {stay} deleted; `{command}` brings {they} back."
-
-
-def _make_sure(confirm: str) -> None:
-    """Ask for the word: a branch that is moved leaves what others have built on it."""
-    if not confirm and sys.stdin.isatty():
-        click.echo("--hard moves the branch; what was committed after it is on no branch then.")
-        confirm = click.prompt(f"Type {WORD} to go on", default="", show_default=False)
-    if confirm != WORD:
-        raise Failure(f"nothing was changed: --hard needs the word {WORD}, with --confirm or typed")

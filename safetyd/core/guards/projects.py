@@ -84,7 +84,8 @@ class ProjectFields(ProjectSettings, frozen=True, kw_only=True, forbid_unknown_f
     file: str = ""  # a .safetyd.toml that agents may write: it only tightens
     # Commands that pass as they stand, such as `make test`. Journals from before have none.
     checks: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    # Where what agents change is committed, and what then follows from errors; see history.md.
+    # Whether what agents change is committed, and what then follows from errors; see history.md.
+    # Journals of earlier versions also have "branch".
     history: Literal["off", "shadow", "branch"] | msgspec.UnsetType = msgspec.UNSET
     state_paths: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     # A number: whether, and for how many seconds an action waits for that commit.

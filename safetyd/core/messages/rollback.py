@@ -5,14 +5,14 @@ from typing import Literal
 
 import msgspec
 
-RollbackKind = Literal["soft", "revert", "hard"]
+RollbackKind = Literal["soft", "revert", "hard"]  # hard: only in journals of earlier versions
 
 
 class Rollback(msgspec.Struct, frozen=True, kw_only=True):
     """Files of a project were put back; told once, and those that work there read them anew."""
 
     project: str  # The project.
-    kind: RollbackKind  # soft changes files only, revert undoes one commit, hard moves the branch.
+    kind: RollbackKind  # soft goes to the state after a commit, revert undoes one commit.
     commit: str  # The commit that was restored or undone.
     files: int  # How many files changed.
     agents: tuple[str, ...]  # The agents that work in the project.

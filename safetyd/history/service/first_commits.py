@@ -19,10 +19,9 @@ async def commit_first(
 ) -> None:
     """Commit what has no commit yet, or the first action would seem to have made all of it.
 
-    On a branch of somebody else there is something to go back to already. What agents have
-    `changed` is committed as theirs.
+    What agents have `changed` is committed as theirs.
     """
-    for name in histories.shadowed:
+    for name in histories.names:
         if name in changed:
             continue
         try:

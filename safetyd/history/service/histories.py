@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -48,11 +48,6 @@ class Histories:
     def names(self) -> tuple[str, ...]:
         return tuple(self._known)
 
-    @property
-    def shadowed(self) -> tuple[str, ...]:
-        """Return the projects whose commits are in a store of safetyd's own."""
-        return tuple(name for name, one in self._projects.items() if one.history == "shadow")
-
     def find(self, project: str) -> ProjectHistory:
         """Return the history of a project; `HistoryError` says that it has none."""
         if project not in self._known:
@@ -60,11 +55,6 @@ class Histories:
                 f"project {project!r} has no history; set history under [projects.{project}]"
             )
         return self._known[project]
-
-    def on_branch(self, project: str) -> bool:
-        """Say whether commits of a project are on a branch of the user's."""
-        known = self._projects.get(project)
-        return known is not None and known.history == "branch"
 
     def rolls_back(self, project: str) -> bool:
         """Say whether errors in a row are answered by going back, and not by offering it."""
@@ -97,10 +87,8 @@ async def beside(work: Callable[[], Result], *, abandon: bool = False) -> Result
 def history_of(
     name: str, project: ProjectConfig, directory: Path, limits: Limits = CommitLimits
 ) -> ProjectHistory:
-    mode: Literal["shadow", "branch"] = "branch" if project.history == "branch" else "shadow"
-    return ProjectHistory(
-        name, Path(project.root), mode, project.state_paths or (), directory / name, limits
-    )
+    state_paths = project.state_paths or ()
+    return ProjectHistory(name, Path(project.root), state_paths, directory / name, limits)
 
 
 def history_problems(projects: Mapping[str, ProjectConfig], directory: Path) -> Iterator[str]:

@@ -147,12 +147,7 @@ class HistoryService:
         except HistoryError as exc:
             raise CommandRefused("not_found", str(exc)) from None
         answer = CommitAnswer(
-            ok=True,
-            project=project,
-            commit=question.commit,
-            message=message,
-            diff=diff,
-            branch=self._histories.on_branch(project),
+            ok=True, project=project, commit=question.commit, message=message, diff=diff
         )
         if len(question.commit) in WHOLE and len(question.other) in (0, *WHOLE):
             self._known[key] = answer

@@ -17,7 +17,6 @@ from aiohttp import web
 from safetyd.clock import Clock
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.operators.commands import CommandRefused
-from safetyd.operators.history_access import HARD_WORD
 from safetyd.web.control_room.page_content import set_digest
 from safetyd.web.control_room.room_rendering import HEADERS
 from safetyd.web.control_room.visitors import FIELD, NOT_STOPPED, UNDONE, Visitor, Visitors
@@ -70,12 +69,10 @@ class RoomActions:
         app.router.add_post("/safe-mode", self._handler(RoomActions.safe_mode, ON_SAFE_MODE))
 
     async def roll_back(self, visitor: Visitor, commit: str, form: Form) -> Done:
-        """Put files of a project back as they were, or move its branch, which takes a word."""
+        """Put files of a project back as they were."""
         kind, project = _one(form, "kind"), _one(form, "project")
-        if kind not in {"soft", "revert", "hard"}:
-            raise CommandRefused("invalid", f"{kind!r} is not one of soft, revert, hard")
-        if kind == "hard" and _one(form, "word") != HARD_WORD:
-            raise CommandRefused("invalid", f"to move the branch, type {HARD_WORD}")
+        if kind not in {"soft", "revert"}:
+            raise CommandRefused("invalid", f"{kind!r} is not one of soft, revert")
         told = await self._gateway.control(
             visitor.name,
             "rollback",

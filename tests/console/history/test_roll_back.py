@@ -126,10 +126,7 @@ def test_a_commit_that_nobody_has_is_refused_with_the_projects(shop: Shop) -> No
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ((), "say how: --soft (files only), --revert (undo one commit) or --hard (branch)"),
-        (("--hard",), "nothing was changed: --hard needs the word HARD"),
-        (("--hard", "--confirm", "hard"), "nothing was changed: --hard needs the word HARD"),
-        (("--hard", "--confirm", "HARD"), "hard moves a branch"),
+        ((), "say how: --soft (to the state after COMMIT) or --revert (undo that commit)"),
         (("--soft", "--project", "site"), "is no commit of this history"),
     ],
 )

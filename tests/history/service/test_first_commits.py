@@ -22,15 +22,6 @@ async def test_what_was_there_before_is_committed_once(tmp_path: Path) -> None:
     assert WORDS in row.subject
 
 
-async def test_nothing_is_committed_on_a_branch_of_somebody_else(tmp_path: Path) -> None:
-    rig = HistoryRig(tmp_path, history="branch")
-    rig.cart.write_text("begun\n")
-    await begin(rig)
-
-    assert rig.histories.shadowed == ()
-    assert not (tmp_path / "histories").exists()
-
-
 async def test_a_project_that_cannot_be_committed_keeps_none_from_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,7 +28,7 @@ def test_other_rules_change_what_has_a_history_and_locks_stay(tmp_path: Path) ->
     histories = Histories(tmp_path / "kept", {"shop": project(tmp_path)})
     lock = histories.lock("shop")
 
-    histories.renew({"shop": project(tmp_path, history="branch"), "api": project(tmp_path)})
+    histories.renew({"shop": project(tmp_path, on_error="rollback"), "api": project(tmp_path)})
 
     assert histories.names == ("shop", "api")
     assert histories.lock("shop") is lock

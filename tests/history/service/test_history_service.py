@@ -183,8 +183,8 @@ async def test_while_files_are_put_back_an_agent_is_told_why_it_waits(rig: Histo
 async def test_a_rollback_that_is_refused_lets_agents_go_on(rig: HistoryRig) -> None:
     async with at_work(rig):
         first, _ = await two_commits(rig)
-        with pytest.raises(CommandRefused, match="hard moves a branch") as refused:
-            await rig.service.roll_back("alice", back(first, kind="hard"))
+        with pytest.raises(CommandRefused, match="revert is for whole commits") as refused:
+            await rig.service.roll_back("alice", back(first, kind="revert", paths=("cart.py",)))
 
     assert refused.value.code == "not_rolled_back"
     assert rig.of(RolledBack) == []

@@ -1,12 +1,14 @@
 """Interpreters: code on the command line, in a file, or on the way in."""
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.code.javascript_code import read_javascript
+from safetyd.core.shell.code.one_liners import read_one_liner
 from safetyd.core.shell.code.python_code import read_python
-from safetyd.core.shell.code.script_code import read_script
 from safetyd.core.shell.invocation import Invocation, visible
 from safetyd.core.shell.readers.machines import is_local
 from safetyd.core.shell.reading import HOLE, Code, Effect
@@ -19,6 +21,8 @@ _TESTS: Final = frozenset({"--test"})
 _PACKAGES: Final = ("npm:", "jsr:")
 # Scripts of a project that are programs of their framework.
 _FRAMEWORKS: Final = frozenset({"manage.py", "setup.py", "artisan"})
+# Perl runs the rest of a value that begins with a delimiter.
+_is_separator = re.compile(r"([/\"']?)[\w\s,:;|.\\+*^=\[\]-]*\1").fullmatch
 
 
 class Language(NamedTuple):
@@ -244,7 +248,9 @@ def _load(inv: Invocation, language: Language, given: Given) -> None:
         if name in language.loads and value.text.startswith(("/", "~", ".", HOLE, "data:", "http")):
             inv.script(value, f"{inv.call.name} {name}")
         elif name in {"-M", "-m"} and language.name == "perl":
-            _code(inv, language, value._replace(text=f"use {value.text};"))
+            inv.found(Effect.UNKNOWN, "loads a module, which is not analysed")
+        elif name == "-F" and language.name == "perl" and not _is_separator(value.text):
+            inv.found(Effect.UNKNOWN, "separates fields by an expression that may run code")
         elif name in {"-d", "--define"} and language.name == "php":
             inv.found(Effect.UNKNOWN, "sets what PHP loads or may do", remedy="without `-d`")
         elif name == "-S" and language.name == "php" and not _is_bound(value.text):
@@ -302,7 +308,11 @@ def _code(inv: Invocation, language: Language, word: Word) -> None:
 
 
 def _read(language: Language, source: str) -> Code:
-    return read_python(source) if language.name == "python" else read_script(source, language.name)
+    if language.name == "python":
+        return read_python(source)
+    if language.name == "javascript":
+        return read_javascript(source)
+    return read_one_liner(source, language.name)
 
 
 def _reader(inv: Invocation, language: Language, word: Word) -> Callable[[str], None]:

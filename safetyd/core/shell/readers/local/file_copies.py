@@ -5,12 +5,12 @@ import re
 from typing import Final
 
 from safetyd.core.shell import places, rows
+from safetyd.core.shell.code.one_liners import is_substitution
 from safetyd.core.shell.invocation import Invocation, changed, followed, visible
 from safetyd.core.shell.readers.deletions import delete
 from safetyd.core.shell.reading import HOLE, Access, Effect
 from safetyd.core.shell.words import COMMAND, NOTHING, Flow, Word
 
-_RENAMES: Final = re.compile(r"(s|y|tr)([/,|#!:@])(?:(?!\2).)*\2(?:(?!\2).)*\2[gi]*")
 _SCRATCH: Final = re.compile(r"(?:\./)?\.?(?:tmp|temp|scratch|sandbox)[\w.-]*")
 _TARGET: Final = ("-t", "--target-directory")
 
@@ -171,11 +171,11 @@ def read_rename(inv: Invocation) -> None:
         inv.found(Effect.READ, "shows how files would be called")
     if not files:
         inv.found(Effect.UNKNOWN, rows.WHY[Effect.UNKNOWN])
-    elif _RENAMES.fullmatch(files[0].text):
+    elif is_substitution(files[0].text):
         files = files[1:]
     elif re.fullmatch(r"[\w.\-]*", files[0].text) and len(files) > 2:  # noqa: PLR2004 - both words
         files = files[2:]
     else:
-        inv.found(Effect.UNKNOWN, "runs an expression of perl, which is not read")
+        inv.found(Effect.UNKNOWN, "runs Perl, which is not analysed")
     for word in files:
         inv.writes(word, "renames")

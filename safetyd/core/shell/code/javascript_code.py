@@ -1,0 +1,260 @@
+"""What JavaScript would do, by the names of its functions.
+
+It is a look, not a proof: names of functions that run programs, change files, leave the machine,
+evaluate code or show secrets are looked up with their arguments. Other names pass, and a name that
+is hidden well enough is not found.
+"""
+
+from typing import Final
+
+from safetyd.core.shell.code import javascript_calls as calls
+from safetyd.core.shell.code.code_builder import CodeBuilder
+from safetyd.core.shell.code.javascript_calls import Does
+from safetyd.core.shell.code.javascript_phrases import Phrases, last
+from safetyd.core.shell.code.javascript_tokens import (
+    JavascriptTokenizer,
+    Token,
+    TooLong,
+    Unreadable,
+)
+from safetyd.core.shell.code.secret_names import looks_secret
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect
+
+MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
+MAX_SOURCES: Final = 4  # one in the other
+
+_TOO_LONG: Final = "is too long or nested too deeply to be read"
+_UNKNOWN_NAME: Final = "calls a function whose name is not known before it runs"
+_UNKNOWN_CODE: Final = "runs code that is not known before it runs"
+_GLOBALS: Final = ("globalThis.", "global.", "window.")
+_ENVIRONMENTS: Final = frozenset({"process.env", "Bun.env"})
+_POWERFUL: Final = frozenset(
+    {"process", "global", "globalThis", "window", "fs", "Deno", "Bun", "os", "io", "this"}
+)
+_STREAMS: Final = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/null", "-"})
+_LOCAL: Final = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")  # noqa: S104 - it is compared
+_ASKING: Final = frozenset({"GET", "HEAD", "get", "head"})
+_PATHS: Final = ("./", "../", "/", "~")
+_BRACE: Final = [Token("sign", "{")]
+
+Arguments = list[list[Token]] | None
+
+
+def read_javascript(source: str) -> Code:
+    builder = CodeBuilder()
+    _Source(builder).read(source)
+    return builder.code()
+
+
+class _Source:
+    """A source, and the sources in its strings that are run."""
+
+    def __init__(self, builder: CodeBuilder) -> None:
+        self._builder = builder
+        self._letters = 0
+        self._level = 0
+
+    def read(self, source: str) -> None:
+        self._letters += len(source)
+        if self._level > MAX_SOURCES or self._letters > MAX_LETTERS:
+            self._builder.find(Effect.UNKNOWN, _TOO_LONG)
+            return
+        tokenizer = JavascriptTokenizer(source)
+        self._level += 1
+        try:
+            tokenizer.read()
+            phrases = [Phrases(tokens) for tokens in tokenizer.pieces]
+            modules = frozenset(module for each in phrases for module in each.modules())
+            for each in phrases:
+                _Look(each, self._builder, modules, self).at_all()
+        except Unreadable:
+            self._builder.find(Effect.UNKNOWN, "is not readable as JavaScript")
+        except TooLong:
+            self._builder.find(Effect.UNKNOWN, _TOO_LONG)
+        self._level -= 1
+
+
+class _Look:
+    """One look at every token of a piece of code."""
+
+    def __init__(
+        self, phrases: Phrases, builder: CodeBuilder, modules: frozenset[str], source: _Source
+    ) -> None:
+        self._phrases = phrases
+        self._builder = builder
+        self._source = source
+        self._methods = calls.METHODS
+        self._runs = bool(modules & calls.RUNNING_MODULES)
+        if self._runs:
+            self._methods = self._methods | calls.WITH_RUNNING
+        if modules & calls.FILE_MODULES:
+            self._methods = self._methods | calls.WITH_FILES
+
+    def at_all(self) -> None:
+        for at, token in enumerate(self._phrases.tokens):
+            if token.kind == "name":
+                self._name(at, token.text)
+            elif token == Token("sign", "["):
+                self._index(at)
+
+    def _name(self, at: int, chain: str) -> None:
+        phrases = self._phrases
+        for owner in _GLOBALS:
+            if chain not in calls.NAMES:
+                chain = chain.removeprefix(owner)
+        if self._is_environment(at, chain):
+            return
+        before, name = phrases.at(at - 1).text, last(chain)
+        owned = before in {".", "?."}
+        does = None if owned else calls.NAMES.get(chain)
+        if does is None and (name != "constructor" or owned or name != chain):
+            does = self._methods.get(name)
+        if chain == "process" and before not in {"=", "(", ","}:
+            return
+        if chain == "import" and not phrases.is_sign(at + 1, "("):  # `import x from 'y'`
+            return
+        if does is not None:
+            if not phrases.is_taken_out(at):
+                self._do(does, phrases.arguments(at))
+        elif chain in {"$", "Bun.$"} and phrases.at(at + 1).kind == "string":
+            self._builder.shell(phrases.at(at + 1).text)
+
+    def _is_environment(self, at: int, chain: str) -> bool:
+        """Return True if a name is that of the environment, after recording what it reads."""
+        owner, _, name = chain.rpartition(".")
+        if chain in _ENVIRONMENTS:
+            name = self._phrases.key(at + 1)
+        elif owner not in _ENVIRONMENTS:
+            return False
+        self._variable(name)
+        return True
+
+    def _variable(self, name: str) -> None:
+        if HOLE in name:
+            self._find(calls.ENVIRONMENT)
+        elif looks_secret(name):
+            self._builder.find(Effect.SECRETS, f"reads {name} from the environment")
+
+    def _index(self, at: int) -> None:
+        """Record a function that is found by its name in brackets."""
+        phrases = self._phrases
+        if not phrases.is_value(at - 1):
+            return
+        inside, end = phrases.inside(at), phrases.partner(at)
+        name = phrases.text(inside)
+        known = calls.NAMES.get(name) or self._methods.get(name)
+        does = calls.RUNS_UNKNOWN if name in _POWERFUL else known
+        if does is not None:
+            self._do(does, phrases.arguments(end))
+        elif HOLE not in name:
+            if len(inside) > 1 or name in {"env", "constructor", "mainModule"}:
+                self._builder.find(Effect.UNKNOWN, _UNKNOWN_NAME)
+        elif self._runs or [token.kind for token in inside] != ["number"]:
+            powerful = self._runs or phrases.at(at - 1).text in _POWERFUL
+            if powerful or phrases.is_sign(end + 1, "("):
+                self._builder.find(Effect.UNKNOWN, _UNKNOWN_NAME)
+
+    def _do(self, does: Does, given: Arguments) -> None:  # noqa: C901, PLR0912 - one line each
+        """Record a call; `given` is None where a function is only named."""
+        match does.what:
+            case "find":
+                self._find(does)
+            case "shell":
+                self._builder.shell(self._text(given, 0))
+            case "words":
+                self._words(given or [[]])
+            case "deno":
+                self._deno(given or [])
+            case "code":
+                self._code(given)
+            case "timer" if given and given[0] and given[0][0].kind == "string":
+                self._code(given[:1])
+            case "script":
+                self._script(self._text(given, 0))
+            case "require":
+                self._require(self._text(given, 0))
+            case "object" if given is None:  # `process` is handed on, with all that it holds
+                self._find(calls.ENVIRONMENT)
+            case "open":
+                self._open(given)
+            case "file":
+                for at in does.at:
+                    if not given or at == 0 or at < len(given):
+                        self._touch(self._text(given, at), does.access)
+            case "variable":
+                self._variable(self._text(given, 0))
+            case "fetch":
+                self._fetch(given or [])
+
+    def _text(self, given: Arguments, at: int) -> str:
+        return self._phrases.text(given[at]) if given and at < len(given) else HOLE
+
+    def _find(self, does: Does) -> None:
+        self._builder.find(does.effect, does.why)
+
+    def _words(self, given: list[list[Token]]) -> None:
+        words = self._phrases.words(given[0])
+        for each in given[1:2]:
+            words += [] if each[:1] == _BRACE else self._phrases.words(each)
+        if any(token == Token("name", "shell") for each in given for token in each):
+            self._builder.shell(" ".join(words))
+        else:
+            self._builder.command(*words)
+
+    def _deno(self, given: list[list[Token]]) -> None:
+        """Read `new Deno.Command("ls", { args: ["-l"] })`."""
+        words = [self._text(given, 0)]
+        for options in given[1:2]:
+            names = [token.text for token in options]
+            if "args" in names:
+                begin = names.index("args") + 2
+                end = names.index("]", begin) + 1 if "]" in names[begin:] else begin
+                words += self._phrases.words(options[begin:end])
+        self._builder.command(*words)
+
+    def _code(self, given: Arguments) -> None:
+        source = self._text(given, len(given) - 1 if given else 0)
+        if HOLE in source:
+            self._builder.find(Effect.UNKNOWN, _UNKNOWN_CODE)
+        else:
+            self._source.read(source)
+
+    def _script(self, path: str) -> None:
+        if HOLE in path:
+            self._builder.find(Effect.UNKNOWN, _UNKNOWN_CODE)
+        else:
+            suffix = "" if "." in path.rpartition("/")[2] else ".js"
+            self._builder.command("node", path + suffix)
+
+    def _require(self, module: str) -> None:
+        found = calls.OTHER_MODULES.get(module.removeprefix("npm:"))
+        if HOLE in module or module.startswith(("data:", "http://", "https://")):
+            self._builder.find(Effect.UNKNOWN, _UNKNOWN_CODE)
+        elif module.endswith(".json"):
+            self._builder.touch(module, Access.READ)
+        elif module.startswith(_PATHS):
+            self._script(module)
+        elif found is not None:
+            self._find(found)
+        elif module.removeprefix("npm:").startswith(calls.CLIENTS) and "/package" not in module:
+            self._find(calls.CONNECTS)
+
+    def _open(self, given: Arguments) -> None:
+        mode = self._text(given, 1) if given and len(given) > 1 else "" if given else HOLE
+        writes = set(mode) & {"w", "a", "x", "c", "+", HOLE}
+        self._touch(self._text(given, 0), Access.WRITE if writes else Access.READ)
+
+    def _touch(self, path: str, access: Access) -> None:
+        unseen = access is Access.READ and (path == HOLE or "://" in path)
+        if path not in _STREAMS and not unseen:
+            self._builder.touch(path, access)
+
+    def _fetch(self, given: list[list[Token]]) -> None:
+        host = self._text(given, 0).partition("://")[2].rpartition("@")[2]
+        options = given[-1] if len(given) > 1 or (given and given[0][:1] == _BRACE) else []
+        names = [token.text for token in options]
+        method = options[names.index("method") + 2 :][:1] if "method" in names else []
+        asks = not method or method[0].text in _ASKING
+        plain = not options or options[:1] == _BRACE or options[0].kind == "string"
+        if not (asks and plain and "body" not in names) and not host.startswith(_LOCAL):
+            self._find(calls.SENDS)

@@ -1,12 +1,17 @@
-"""What a backup has: a checkpoint, and everything as it was at that moment.
+"""Write a backup: a checkpoint, and everything as it was at that moment.
 
 The journal itself is not in it. The checkpoint is all that the journal would rebuild, and the
-audit files have the same lines; they are cut where the checkpoint was taken.
+audit files have the same lines; they are cut where the checkpoint was taken. The file is a
+`.tar.zst`. Its first member is `backup.json`, its last one `SHA256SUMS`, which `sha256sum -c`
+reads. An encrypted one is in age's format.
 """
 
+import hashlib
 import io
+import os
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -14,15 +19,18 @@ from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
 
+from safetyd import __version__
 from safetyd.agents.stop_reserve import HELD
 from safetyd.journal import transcript_files
 from safetyd.journal.audit import Opened, files
 from safetyd.journal.audit_reading import hash_on, seq_of, start_of
 from safetyd.journal.checkpoints import Unloadable, read, state_digest
-from safetyd.keeping.backup_file import Progress, writing
+from safetyd.keeping.age_encryption import encrypting
 from safetyd.keeping.history_stores import HistoryStores, StoreBusy
+from safetyd.keeping.tar_zst import CHUNK_BYTES, tar_into, written_whole
 
 FACTS: Final = "backup.json"
+SUMS: Final = "SHA256SUMS"
 SETTINGS: Final = "safetyd.toml"
 KEYS: Final = "keys"
 FOLDERS: Final = ("reports",)  # beside what has a rule of its own
@@ -30,6 +38,8 @@ JOURNAL_ID: Final = "journal-id"  # by which a database knows the journal, which
 
 _ROLES: Final = ("agents", "operators", "observers")
 _TAIL_BYTES: Final = 1024 * 1024
+
+Progress = Callable[[int], None]  # hears of so many more bytes
 
 
 class NoBackup(Exception):
@@ -46,7 +56,7 @@ class BackupSource(NamedTuple):
 
 
 class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup says of itself: up to which event it goes, and what is not in it."""
+    """What `backup.json` says: up to which event a backup goes, and what is not in it."""
 
     at: datetime
     seq: int
@@ -57,6 +67,7 @@ class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, tuple[str, ...]]  # who had a key, by role
     history: bool = False  # the stores of version history are in it
     stores: int = 0  # how many there were
+    version: str = ""  # of safetyd; 0.1 did not say it here
 
 
 class BackupEntry(NamedTuple):
@@ -67,17 +78,28 @@ class BackupEntry(NamedTuple):
     content: bytes | Path
 
 
-class _Counted:
-    """A file that is read from; `progress` hears of it."""
+class Hashed:
+    """A file to read from; `progress` hears of what is read, and `sum` is its SHA-256."""
 
-    def __init__(self, file: BinaryIO, progress: Progress) -> None:
+    def __init__(self, file: BinaryIO, progress: Progress = lambda _count: None) -> None:
         self._file = file
         self._progress = progress
+        self._hash = hashlib.sha256()
 
     def read(self, count: int = -1) -> bytes:
         data = self._file.read(count)
+        self._hash.update(data)
         self._progress(len(data))
         return data
+
+    def finish(self) -> None:
+        """Read what is left."""
+        while self.read(CHUNK_BYTES):
+            pass
+
+    @property
+    def sum(self) -> str:
+        return self._hash.hexdigest()
 
 
 class Backup:
@@ -104,6 +126,7 @@ class Backup:
             names=_names(source.data_dir / KEYS),
             history=history,
             stores=len(self._stores.folders),
+            version=__version__,
         )
         name = f"checkpoints/{source.checkpoint.name}"
         self._entries = [
@@ -129,21 +152,44 @@ class Backup:
             size = len(content) if isinstance(content, bytes) else content.stat().st_size
             yield BackupEntry(name, size, content)
 
-    def write(self, path: Path, passphrase: str | None, progress: Progress) -> None:
+    def write(
+        self,
+        path: Path,
+        progress: Progress,
+        *,
+        passphrase: str = "",
+        recipients: Sequence[str] = (),
+    ) -> None:
         """Write it whole or not at all; raises OSError. Keys are written encrypted only."""
-        if self.facts.keys and not passphrase:
-            raise NoBackup("keys are kept in an encrypted backup only: it needs a passphrase")
-        with writing(path, self.facts.at, passphrase) as tar:
-            for entry in self._entries:
-                _add(tar, entry, int(self.facts.at.timestamp()), progress)
+        encrypted = bool(passphrase or recipients)
+        if self.facts.keys and not encrypted:
+            raise NoBackup("a backup with keys needs a passphrase or a recipient")
+        if os.path.lexists(path):
+            raise FileExistsError(f"{path} is there already: choose another name")
+        at = int(self.facts.at.timestamp())
+        with (
+            written_whole(path) as file,
+            encrypting(file, passphrase, recipients) if encrypted else nullcontext(file) as body,
+            tar_into(body) as tar,
+        ):
+            sums = {entry.name: _add(tar, entry, at, progress) for entry in self._entries}
+            _add(tar, _of_bytes(SUMS, sums_text(sums)), at, lambda _count: None)
 
 
-def _add(tar: tarfile.TarFile, entry: BackupEntry, at: int, progress: Progress) -> None:
+def sums_text(sums: Mapping[str, str]) -> bytes:
+    """Return what `sha256sum` would print of files, by their names."""
+    return b"".join(b"%s  %s\n" % (sums[name].encode(), os.fsencode(name)) for name in sums)
+
+
+def _add(tar: tarfile.TarFile, entry: BackupEntry, at: int, progress: Progress) -> str:
+    """Add a file to a tar; return its SHA-256."""
     info = tarfile.TarInfo(entry.name)
     info.size, info.mode, info.mtime = entry.size, 0o600, at
     content = entry.content
     with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
-        tar.addfile(info, cast("IO[bytes]", _Counted(cast("BinaryIO", file), progress)))
+        hashed = Hashed(cast("BinaryIO", file), progress)
+        tar.addfile(info, cast("IO[bytes]", hashed))
+    return hashed.sum
 
 
 def _content(path: Path) -> bytes:

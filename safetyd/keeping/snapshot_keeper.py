@@ -29,7 +29,8 @@ from safetyd.keeping.history_config import HistoryConfig
 from safetyd.keeping.retention import ArchiveTry, archive_weeks, let_go, missed_since
 from safetyd.keeping.snapshot_days import due_day, hour_of, today
 from safetyd.keeping.snapshots import SnapshotFacts, Snapshots, StateFolder, Wanted
-from safetyd.keeping.weekly_archives import CHUNK_BYTES, Archives
+from safetyd.keeping.tar_zst import CHUNK_BYTES
+from safetyd.keeping.weekly_archives import Archives
 
 LOOK_S: Final = 10.0
 LATE: Final = timedelta(minutes=5)

@@ -1,23 +1,17 @@
 """Archives of weeks: the last snapshot of each, as one file that `tar --zstd` reads.
 
-The folder may be anywhere, so a file is known to be ours by its name and by its first bytes.
+The folder may be anywhere, so a file is known to be ours by its name and by its first member.
 """
 
 import os
-import tarfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import Final
 
-from safetyd.keeping.snapshot_days import ARCHIVE, archived_week
-from safetyd.keeping.zstd_files import NoFrame, compressing, read_skipped, skipped
+from safetyd.keeping.snapshot_days import ARCHIVE, archived_week, named_day
+from safetyd.keeping.tar_zst import Damaged, Writable, tar_from, tar_into, written_whole
 
 DIRECTORY: Final = "archives"
-MARK: Final = b"safetyd archive 1"
-CHUNK_BYTES: Final = 1024 * 1024
-
-_FRESH: Final = ".new"
 
 
 class Archives:
@@ -34,7 +28,7 @@ class Archives:
         except FileNotFoundError:
             return []
         weeks = {week for path in paths if (week := archived_week(path.name))}
-        return sorted(week for week in weeks if _is_ours(self.path(week)))
+        return sorted(week for week in weeks if _is_ours(self.path(week), week))
 
     def path(self, week: str) -> Path:
         return self.directory / f"{week}{ARCHIVE}"
@@ -46,14 +40,8 @@ class Archives:
         path = self.path(week)
         if os.path.lexists(path):
             raise FileExistsError(f"{path} is there, and not an archive of safetyd's: move it away")
-        fresh = path.with_name(f".{path.name}{_FRESH}")
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-        try:
-            _write(fresh, snapshot, week, rest)
-            fresh.rename(path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        with written_whole(path) as file, tar_into(_Resting(file, rest)) as tar:
+            tar.add(snapshot, arcname=f"{week}/{snapshot.name}")
         return path
 
     def drop(self, week: str) -> None:
@@ -63,33 +51,23 @@ class Archives:
 class _Resting:
     """A file that is written to in pieces, with a rest after each."""
 
-    def __init__(self, write: Callable[[bytes], int], rest: Callable[[], None]) -> None:
-        self._write = write
+    def __init__(self, file: Writable, rest: Callable[[], None]) -> None:
+        self._file = file
         self._rest = rest
 
     def write(self, data: bytes) -> int:
         self._rest()
-        return self._write(data)
+        return self._file.write(data)
 
 
-def _write(fresh: Path, snapshot: Path, week: str, rest: Callable[[], None]) -> None:
-    opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(opened, "wb") as file:
-        file.write(skipped(MARK))
-        with compressing(file) as writer:
-            resting = cast("IO[bytes]", _Resting(writer.write, rest))
-            # A stream, because what is compressed cannot be gone back in.
-            with tarfile.open(fileobj=resting, mode="w|", bufsize=CHUNK_BYTES) as tar:
-                tar.add(snapshot, arcname=f"{week}/{snapshot.name}")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _is_ours(path: Path) -> bool:
+def _is_ours(path: Path, week: str) -> bool:
+    """Return True if the first member of a file is a day's snapshot in the folder of the week."""
     if path.is_symlink() or not path.is_file():
         return False
     try:
-        with path.open("rb") as file:
-            return read_skipped(file) == MARK
-    except (OSError, NoFrame):
+        with path.open("rb") as file, tar_from(file) as tar:
+            first = tar.next()
+    except (OSError, Damaged):
         return False
+    folder, _, day = first.name.partition("/") if first else ("", "", "")
+    return folder == week and named_day(day) is not None

@@ -1,5 +1,6 @@
 """A data directory as a daemon leaves it, made without one."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,18 +52,30 @@ class BackupRig:
         source = BackupSource(self.data_dir, self.checkpoint, self.settings, self.stop_files)
         return Backup(source, AT, keys=keys, history=history)
 
-    def back_up(self, passphrase: str | None = None, *, history: bool = False) -> Path:
+    def back_up(
+        self, passphrase: str = "", *, recipients: Sequence[str] = (), history: bool = False
+    ) -> Path:
+        """Write a backup; one that is encrypted has the keys."""
         path = self.directory / "backup"
-        with closing(self.prepared(keys=bool(passphrase), history=history)) as prepared:
-            prepared.write(path, passphrase, lambda _count: None)
+        path.unlink(missing_ok=True)
+        keys = bool(passphrase or recipients)
+        with closing(self.prepared(keys=keys, history=history)) as prepared:
+            prepared.write(path, ignored, passphrase=passphrase, recipients=recipients)
         return path
 
     def restore(
-        self, file: Path, passphrase: str = PASSPHRASE, into: str = "restored"
+        self,
+        file: Path,
+        passphrase: str = PASSPHRASE,
+        into: str = "restored",
+        identity: Path | None = None,
     ) -> BackupFacts:
-        restoring = Restoring(file, self.directory / into, lambda: passphrase)
-        return restoring.run(lambda _count: None)
+        restoring = Restoring(file, self.directory / into, lambda: passphrase, identity)
+        return restoring.run(ignored)
 
     @property
     def restored(self) -> Path:
         return self.directory / "restored"
+
+
+def ignored(_count: int) -> None: ...

@@ -1,7 +1,9 @@
 import stat
+import subprocess
 from pathlib import Path
 
 import msgspec
+import pyrage
 import pytest
 
 from safetyd.core.engine.engine import Engine
@@ -13,7 +15,7 @@ from safetyd.journal.audit_reading import lines_after
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint, state_digest
 from safetyd.keeping.backup import NoBackup
 from tests.event_samples import one_of_each
-from tests.keeping.backup_rig import PASSPHRASE, BackupRig
+from tests.keeping.backup_rig import PASSPHRASE, BackupRig, ignored
 from tests.story import propose, resume
 
 
@@ -27,30 +29,22 @@ def names(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in found)
 
 
-def loaded(directory: Path) -> SavedCheckpoint:
-    (saved,) = Checkpoints(directory / "checkpoints").load()
-    assert isinstance(saved, SavedCheckpoint)
-    return saved
+def run(*command: str | Path, cwd: Path | None = None) -> None:
+    subprocess.run(command, check=True, cwd=cwd, capture_output=True)
 
 
-def test_what_is_restored_knows_what_the_engine_knew(rig: BackupRig):
+def test_checkpoint_and_audit_files_of_a_backup_both_know_what_the_engine_knew(rig: BackupRig):
     known = rig.engine.save()()
 
     facts = rig.restore(rig.back_up())
 
-    saved = loaded(rig.restored)
+    (saved,) = Checkpoints(rig.restored / "checkpoints").load()
+    assert isinstance(saved, SavedCheckpoint)
     assert saved.engine == known
-    assert facts.state == state_digest(known) == state_digest(saved.engine)
     assert (facts.seq, saved.stream_seq, saved.t) == (rig.engine.seq, 0, 50.0)
-
-
-def test_the_audit_files_of_a_backup_rebuild_the_same_state(rig: BackupRig):
-    facts = rig.restore(rig.back_up())
-
-    engine = Engine(Policy())
-    engine.replay(map(decode, lines_after(rig.restored / "audit", 0)))
-
-    assert state_digest(engine.save()()) == facts.state
+    replayed = Engine(Policy())
+    replayed.replay(map(decode, lines_after(rig.restored / "audit", 0)))
+    assert facts.state == state_digest(known) == state_digest(replayed.save()())
 
 
 @pytest.mark.parametrize("max_bytes", [4096, 1_000_000])
@@ -86,11 +80,12 @@ def test_a_backup_leaves_out_keys_and_what_only_this_machine_needs(rig: BackupRi
     assert facts.names == {"agents": ("code",), "observers": ("eve",)}
 
 
-def test_a_backup_has_settings_reports_and_stops(rig: BackupRig):
+def test_a_backup_has_settings_reports_stops_and_the_name_of_the_journal(rig: BackupRig):
     rig.settings = rig.directory / "etc.toml"
     rig.settings.write_text("# mine")
     rig.write("reports/2026-03-01.md", "GREEN")
     rig.write("stop.unwritten", "[]")
+    rig.write("journal-id", "4f2a77ab")  # by which a database knows the journal again
     (rig.data_dir / "reports/link").symlink_to(rig.settings)
     far = rig.directory / "FAR_STOP"
     far.write_text("x")
@@ -101,6 +96,7 @@ def test_a_backup_has_settings_reports_and_stops(rig: BackupRig):
     assert (rig.restored / "safetyd.toml").read_text() == "# mine"
     assert (rig.restored / "EMERGENCY_STOP").read_text() == "drill"
     assert (rig.restored / "stop.unwritten").read_text() == "[]"
+    assert (rig.restored / "journal-id").read_text() == "4f2a77ab"
     assert names(rig.restored / "reports") == ["2026-03-01.md"]
     assert not (rig.restored / "FAR_STOP").exists()
 
@@ -132,23 +128,45 @@ def test_a_backup_is_for_its_owner_alone(rig: BackupRig):
 
 def test_keys_are_in_an_encrypted_backup_only(rig: BackupRig):
     rig.write("keys/operator.nk", "SUSECRETSEED")
-    with pytest.raises(NoBackup, match="needs a passphrase"):
-        rig.prepared(keys=True).write(rig.directory / "backup", None, lambda _count: None)
+
+    with pytest.raises(NoBackup, match="needs a passphrase or a recipient"):
+        rig.prepared(keys=True).write(rig.directory / "backup", ignored)
+
     assert not (rig.directory / "backup").exists()
 
-    path = rig.back_up(PASSPHRASE)
 
-    assert b"checkpoints/" not in path.read_bytes()
-    facts = rig.restore(path)
-    assert facts.keys
-    assert (rig.restored / "keys/operator.nk").read_text() == "SUSECRETSEED"
+@pytest.mark.parametrize("key", ["none", "recipient", "passphrase"])
+def test_other_programs_read_a_backup(rig: BackupRig, key: str):
+    """`tar`, `zstd`, `sha256sum` and `age` are all that it takes."""
+    rig.write("keys/operator.nk", "SUSECRETSEED")
+    identity, opened, out = (rig.directory / name for name in ("key.txt", "opened", "out"))
+    run("age-keygen", "-o", identity)
+    out.mkdir()
+
+    if key == "none":
+        opened = rig.back_up()
+    elif key == "recipient":
+        recipient = identity.read_text().split("public key: ")[1].split()[0]
+        run("age", "--decrypt", "-i", identity, "-o", opened, rig.back_up(recipients=[recipient]))
+    else:  # which `age` reads at a terminal only
+        encrypted = rig.back_up(PASSPHRASE).read_bytes()
+        opened.write_bytes(pyrage.passphrase.decrypt(encrypted, PASSPHRASE))
+
+    run("zstd", "--quiet", "--test", opened)
+    run("tar", "--zstd", "-xf", opened, "-C", out)
+    run("sha256sum", "--check", "--quiet", "--strict", out / "SHA256SUMS", cwd=out)
+    assert msgspec.json.decode((out / "backup.json").read_bytes())["seq"] == rig.engine.seq
+    added = {"SHA256SUMS", "backup.json", "transcripts/.written"}
+    assert {*names(out)} - added == {*names(rig.data_dir)} - (
+        {"keys/operator.nk"} if key == "none" else set()
+    )
 
 
 def test_progress_adds_up_to_the_size(rig: BackupRig):
     heard: list[int] = []
     prepared = rig.prepared()
 
-    prepared.write(rig.directory / "backup", None, heard.append)
+    prepared.write(rig.directory / "backup", heard.append)
 
     assert sum(heard) == prepared.size
 
@@ -159,7 +177,7 @@ def test_a_backup_that_fails_leaves_nothing(rig: BackupRig):
     file.write_bytes(b"")
 
     with pytest.raises(OSError, match="unexpected end of data"):
-        prepared.write(rig.directory / "backup", None, lambda _count: None)
+        prepared.write(rig.directory / "backup", ignored)
 
     assert sorted(path.name for path in rig.directory.iterdir()) == ["data"]
 
@@ -182,10 +200,3 @@ def test_audit_files_that_do_not_go_up_to_the_checkpoint_make_no_backup(rig: Bac
     file.unlink()
     with pytest.raises(NoBackup, match="no audit file has event"):
         rig.prepared()
-
-
-def test_a_database_knows_the_journal_again_that_goes_on_elsewhere(rig: BackupRig):
-    rig.write("journal-id", "4f2a77ab")
-    rig.restore(rig.back_up())
-
-    assert (rig.restored / "journal-id").read_text() == "4f2a77ab"

@@ -12,7 +12,7 @@ from safetyd.history.private_store import PrivateStore
 from safetyd.history.project_history import CommitOrder, ProjectHistory
 from safetyd.keeping import history_stores
 from safetyd.keeping.backup import NoBackup
-from tests.keeping.backup_rig import AT, BackupRig
+from tests.keeping.backup_rig import AT, BackupRig, ignored
 
 
 class HistoryBackupRig(BackupRig):
@@ -76,7 +76,7 @@ def test_commits_that_are_made_meanwhile_wait_for_nothing_and_break_nothing(
     first = rig.commit("first")
     with closing(rig.prepared(history=True)) as prepared:
         second = rig.commit("second")
-        prepared.write(rig.directory / "backup", None, lambda _count: None)
+        prepared.write(rig.directory / "backup", ignored)
 
     rig.restore(rig.directory / "backup")
 
@@ -94,7 +94,7 @@ def test_nothing_is_packed_while_a_backup_is_written(
         loose = sorted(rig.store.folder.glob("objects/??/*"))
         rig.commit("first")
         assert loose == [path for path in loose if path.exists()]
-        prepared.write(rig.directory / "backup", None, lambda _count: None)
+        prepared.write(rig.directory / "backup", ignored)
 
     with rig.store.locked() as git:
         store = rig.store

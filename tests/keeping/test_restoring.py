@@ -1,15 +1,16 @@
+import hashlib
 import io
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyrage
 import pytest
+import zstandard
 
-from safetyd.keeping import backup_file
-from safetyd.keeping.backup_file import BackupUnusable, writing
-from safetyd.keeping.restoring import NotEmpty, Restoring
-from safetyd.keeping.zstd_files import skipped
-from tests.keeping.backup_rig import AT, PASSPHRASE, BackupRig
+from safetyd.keeping import age_encryption, backup
+from safetyd.keeping.restoring import BackupUnusable, NotEmpty, Restoring
+from tests.keeping.backup_rig import PASSPHRASE, BackupRig, ignored
 
 
 @pytest.fixture
@@ -17,207 +18,248 @@ def rig(tmp_path: Path) -> BackupRig:
     return BackupRig(tmp_path)
 
 
+def files(directory: Path) -> dict[str, bytes]:
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+
+
+def unpacked(path: Path) -> dict[str, bytes]:
+    """What is in a backup, read without safetyd."""
+    plain = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
+        contents = {member.name: tar.extractfile(member) for member in tar}
+        return {name: file.read() for name, file in contents.items() if file is not None}
+
+
+def packed(rig: BackupRig, *members: tarfile.TarInfo | tuple[str, bytes]) -> Path:
+    """A tar.zst with these members, and checksums that fit."""
+    plain, sums = io.BytesIO(), b""
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        for each in members:
+            info, data = (
+                (each, b"") if isinstance(each, tarfile.TarInfo) else (member(each[0]), each[1])
+            )
+            info.size = len(data)
+            sums += b"%s  %s\n" % (hashlib.sha256(data).hexdigest().encode(), info.name.encode())
+            tar.addfile(info, io.BytesIO(data))
+        last = member("SHA256SUMS")
+        last.size = len(sums)
+        tar.addfile(last, io.BytesIO(sums))
+    path = rig.directory / "packed"
+    path.write_bytes(zstandard.compress(plain.getvalue()))
+    return path
+
+
+def rebuilt(rig: BackupRig, change: Callable[[str, bytes], bytes | None]) -> Path:
+    """The backup of this rig with other content; None leaves a file out."""
+    changed = ((name, change(name, data)) for name, data in unpacked(rig.back_up()).items())
+    kept = ((name, data) for name, data in changed if name != "SHA256SUMS" and data is not None)
+    return packed(rig, *kept)
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname = kind, "/etc" if kind != tarfile.REGTYPE else ""
+    return found
+
+
+def assert_refused(rig: BackupRig, path: Path, why: str, **given: object) -> None:
+    with pytest.raises(BackupUnusable, match=why):
+        rig.restore(path, **given)  # type: ignore[arg-type]
+    assert_nothing_restored(rig)
+
+
 def assert_nothing_restored(rig: BackupRig) -> None:
     assert not rig.restored.exists()
     assert [path.name for path in rig.directory.iterdir() if path.name.startswith(".")] == []
 
 
-def made_up(rig: BackupRig, *members: tarfile.TarInfo) -> Path:
-    """A file that is whole, whatever is in it."""
-    path = rig.directory / "made-up"
-    with writing(path, AT, None) as tar:
-        for member in members:
-            tar.addfile(member, io.BytesIO(bytes(member.size)))
-    return path
+def identity_file(rig: BackupRig, name: str = "identity.txt") -> tuple[Path, str]:
+    identity = pyrage.x25519.Identity.generate()
+    path = rig.directory / name
+    path.write_text(f"# created: today\n# public key: {identity.to_public()}\n{identity}\n")
+    return path, str(identity.to_public())
 
 
-def member(name: str, **fields: object) -> tarfile.TarInfo:
-    found = tarfile.TarInfo(name)
-    for field, value in fields.items():
-        setattr(found, field, value)
-    return found
-
-
-def test_an_empty_directory_is_filled_and_another_is_left_alone(rig: BackupRig):
+def test_only_a_new_or_empty_directory_is_filled(rig: BackupRig):
     path = rig.back_up()
     rig.restored.mkdir()
     rig.restore(path)
-    assert (rig.restored / "audit").is_dir()
+    rig.restore(path, into="a/b/c")
+    assert files(rig.directory / "a/b/c") == files(rig.restored) != {}
 
-    with pytest.raises(NotEmpty, match="is not empty: choose a new directory"):
-        rig.restore(path)
-    with pytest.raises(NotEmpty, match="is not a directory"):
-        rig.restore(path, into="backup")
     (rig.directory / "link").symlink_to(rig.directory / "nowhere")
-    with pytest.raises(NotEmpty, match="is not a directory"):
-        rig.restore(path, into="link")
+    for into, why in (("restored", "is not empty"), ("backup", "not a dir"), ("link", "not a dir")):
+        with pytest.raises(NotEmpty, match=why):
+            rig.restore(path, into=into)
 
 
-def test_directories_above_are_made(rig: BackupRig):
-    rig.restore(rig.back_up(), into="a/b/c")
-
-    assert (rig.directory / "a/b/c/audit").is_dir()
-
-
-def test_progress_adds_up_to_the_size(rig: BackupRig):
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_progress_adds_up_to_the_size(rig: BackupRig, *, encrypted: bool):
+    identity, recipient = identity_file(rig)
+    path = rig.back_up(recipients=[recipient] if encrypted else [])
+    restoring = Restoring(path, rig.restored, str, identity)
     heard: list[int] = []
-    restoring = Restoring(rig.back_up(), rig.restored, str)
 
     restoring.run(heard.append)
 
-    assert sum(heard) == restoring.size
+    assert sum(heard) == restoring.size > 0
 
 
-@pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
-def test_a_file_with_one_changed_bit_is_refused_wherever_it_is(
-    rig: BackupRig, passphrase: str | None
-):
-    path = rig.back_up(passphrase)
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_damaged_file_is_refused_wherever_the_damage_is(rig: BackupRig, *, encrypted: bool):
+    """It may be restored only if all that it held is unharmed, such as without its last byte."""
+    identity, recipient = identity_file(rig)
+    path = rig.back_up(recipients=[recipient] if encrypted else [])
     whole = path.read_bytes()
-    for place in (3, 20, len(whole) // 2, len(whole) - 60, len(whole) - 35, len(whole) - 1):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    rig.restore(path, identity=identity, into="unharmed")
+    size, refused = len(whole), 0
+    places = sorted({*range(0, size, size // 40), 1, 5, 25, size - 5, size - 4, size - 1})
+    for place in places:
+        for damaged in (
+            whole[:place],
+            whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :],
+        ):
+            path.write_bytes(damaged)
+            try:
+                rig.restore(path, identity=identity, into="damaged")
+            except BackupUnusable:
+                refused += 1
+                assert_nothing_restored(rig)
+                continue
+            assert files(rig.directory / "damaged") == files(rig.directory / "unharmed")
+            (rig.directory / "damaged").rename(rig.directory / f"restored-{place}-{len(damaged)}")
+    assert refused >= 2 * len(places) - (0 if encrypted else 8)
 
-        with pytest.raises(BackupUnusable):
-            rig.restore(path)
 
-        assert_nothing_restored(rig)
+def test_an_encrypted_backup_is_opened_by_its_own_key_alone(rig: BackupRig):
+    rig.write("keys/operator.nk", "SUSECRETSEED")
+    identity, recipient = identity_file(rig)
+    other, _ = identity_file(rig, "other.txt")
+    path = rig.back_up(recipients=[recipient])
 
+    assert_refused(rig, path, "does not open", identity=other)
+    assert_refused(rig, path, "needs --identity")
+    other.write_text("AGE-SECRET-KEY-1\n")
+    assert_refused(rig, path, "not an age identity", identity=other)
+    assert rig.restore(path, identity=identity).keys
+    assert (rig.restored / "keys/operator.nk").read_text() == "SUSECRETSEED"
 
-@pytest.mark.parametrize("kept", [0, 5, 100, -1])
-def test_a_file_that_was_cut_is_refused(rig: BackupRig, kept: int):
-    path = rig.back_up()
-    path.write_bytes(path.read_bytes()[:kept])
-
-    with pytest.raises(BackupUnusable, match=r"damaged|not a backup"):
-        rig.restore(path)
-
-    assert_nothing_restored(rig)
-
-
-def test_a_wrong_passphrase_opens_nothing(rig: BackupRig):
     path = rig.back_up(PASSPHRASE)
-
     with pytest.raises(BackupUnusable, match="the passphrase does not open"):
-        rig.restore(path, "not the one that it was")
+        rig.restore(path, "not the one that it was", into="second")
+    rig.restore(path, into="second")
+    assert files(rig.directory / "second") == files(rig.restored)
 
-    assert_nothing_restored(rig)
 
-
-@pytest.mark.parametrize(("name", "value"), [("FORMAT", 2), ("__version__", "999.0.0")])
-def test_a_file_of_a_newer_version_is_refused_with_its_name(
-    rig: BackupRig, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+def test_a_backup_of_a_newer_version_is_refused_with_its_name(
+    rig: BackupRig, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as newer:
-        newer.setattr(backup_file, name, value)
+        newer.setattr(backup, "__version__", "999.0.0")
         path = rig.back_up()
 
-    with pytest.raises(BackupUnusable, match="newer than this one"):
-        rig.restore(path)
-
-    assert_nothing_restored(rig)
-
-
-@pytest.mark.parametrize("head", [b"{}", b"?", b'{"format":1,"version":"0","at":5}'])
-def test_a_header_that_says_nothing_is_refused(rig: BackupRig, head: bytes):
-    path = rig.directory / "made-up"
-    path.write_bytes(skipped(backup_file.MARK + head))
-
-    with pytest.raises(BackupUnusable, match="its header cannot be read"):
-        rig.restore(path)
-
-
-@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out", "..", "."])
-def test_a_name_that_leads_out_is_refused(rig: BackupRig, name: str):
-    path = made_up(rig, member("fine"), member(name))
-
-    with pytest.raises(BackupUnusable, match="lead out of the directory"):
-        rig.restore(path)
-
-    assert_nothing_restored(rig)
-    assert not (rig.directory / "out").exists()
+    assert_refused(rig, path, r"written by safetyd 999\.0\.0, which is newer than this one")
 
 
 @pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE]
+    ("hostile", "why"),
+    [
+        *((member(name), "lead out") for name in ("../out", "/tmp/out", "a/../../out", "..", ".")),
+        *(
+            (member("a", kind), "not a file")
+            for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE)
+        ),
+        *(
+            (member(name), "twice")
+            for name in ("audit/audit-00000001.jsonl", "audit", "audit/audit-00000001.jsonl/b")
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, tarfile.TarInfo) else value,
 )
-def test_nothing_but_files_is_taken_from_a_backup(rig: BackupRig, kind: bytes):
-    path = made_up(rig, member("audit", type=kind, linkname="/etc"), member("audit/passwd"))
+def test_a_member_that_no_backup_has_is_refused(rig: BackupRig, hostile: tarfile.TarInfo, why: str):
+    ours = [(name, data) for name, data in unpacked(rig.back_up()).items() if name != "SHA256SUMS"]
+    before = files(rig.directory)
 
-    with pytest.raises(BackupUnusable, match="which is not a file"):
-        rig.restore(path)
+    assert_refused(rig, packed(rig, *ours, hostile), why)
 
-    assert_nothing_restored(rig)
-
-
-@pytest.mark.parametrize("second", ["a", "a/b"])
-def test_a_name_that_comes_twice_is_refused(rig: BackupRig, second: str):
-    path = made_up(rig, member("a"), member(second))
-
-    with pytest.raises(BackupUnusable, match="twice"):
-        rig.restore(path)
+    assert {name: data for name, data in files(rig.directory).items() if name != "packed"} == before
 
 
-def test_a_tar_that_is_none_is_refused_though_its_hash_fits(rig: BackupRig):
-    path = rig.directory / "made-up"
-    hashing = backup_file._Hashing(io.BytesIO())
-    head = skipped(backup_file._header(AT, None)) + b"neither tar nor zstd"
-    hashing.write(head)
-    path.write_bytes(head + skipped(hashing.hash.digest()))
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("checkpoints/", lambda _: b"?", "restore it with the safetyd that made it"),
+        ("checkpoints/", lambda _: None, "restore it with the safetyd that made it"),
+        ("audit/", lambda data: data.replace(b'"code"', b'"evil"'), "does not fit together"),
+        (
+            "backup.json",
+            lambda data: data.replace(b'"seq":', b'"seq":1'),
+            "the audit files end with",
+        ),
+        ("backup.json", lambda _: b"{}", "backup.json cannot be read"),
+        ("backup.json", lambda _: None, "not a backup of safetyd's"),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused_though_their_checksums_fit(
+    rig: BackupRig, name: str, change: Callable[[bytes], bytes | None], why: str
+):
+    path = rebuilt(rig, lambda found, data: change(data) if found.startswith(name) else data)
 
-    with pytest.raises(BackupUnusable, match="is damaged"):
-        rig.restore(path)
-
-    assert_nothing_restored(rig)
-
-
-def test_a_backup_without_facts_is_refused(rig: BackupRig):
-    with pytest.raises(BackupUnusable, match="does not fit together"):
-        rig.restore(made_up(rig, member("audit/x")))
-
-
-def test_a_checkpoint_that_this_version_cannot_read_is_refused(rig: BackupRig):
-    path = rebuilt(rig, lambda name, data: b"?" if name.startswith("checkpoints/") else data)
-
-    with pytest.raises(BackupUnusable, match="restore it with the safetyd that made it"):
-        rig.restore(path)
-
-    assert_nothing_restored(rig)
+    assert_refused(rig, path, why)
 
 
-def test_audit_files_that_were_changed_are_refused(rig: BackupRig):
-    path = rebuilt(rig, lambda _name, data: data.replace(b'"agent":"code"', b'"agent":"evil"'))
+def test_a_file_that_is_left_out_is_missed(rig: BackupRig):
+    content = unpacked(rig.back_up())
+    content.pop("transcripts/.written")
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        for name, data in content.items():
+            info = member(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    path = rig.directory / "less"
+    path.write_bytes(zstandard.compress(plain.getvalue()))
 
-    with pytest.raises(BackupUnusable, match="its hash does not fit"):
-        rig.restore(path)
-
-
-def test_parts_of_different_moments_are_refused(rig: BackupRig):
-    def another(name: str, data: bytes) -> bytes:
-        if not name.startswith("backup.json"):
-            return data
-        return data.replace(b'"seq":%d' % rig.engine.seq, b'"seq":1')
-
-    path = rebuilt(rig, another)
-
-    with pytest.raises(BackupUnusable, match="does not fit together: the audit files end with"):
-        rig.restore(path)
+    assert_refused(rig, path, "is damaged: files are missing")
 
 
-def rebuilt(rig: BackupRig, change: Callable[[str, bytes], bytes]) -> Path:
-    """The backup of this rig, with other content that has the right hash."""
-    reader = backup_file.BackupReader(rig.back_up())
-    path = rig.directory / "changed"
-    with writing(path, AT, None) as tar:
-        for found, content in reader.members(lambda _count: None):
-            assert content is not None
-            data = change(found.name, content.read())
-            found.size = len(data)
-            tar.addfile(found, io.BytesIO(data))
-    return path
+def test_other_files_are_no_backups(rig: BackupRig):
+    path = rig.directory / "other"
+    for content in (b"", b"photo", zstandard.compress(b""), zstandard.compress(b"photo" * 1000)):
+        path.write_bytes(content)
+        assert_refused(rig, path, "not a backup|damaged")
+
+
+def test_what_a_passphrase_cannot_encrypt_in_memory_is_refused(
+    rig: BackupRig, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(age_encryption, "MAX_BYTES", 1000)
+
+    with pytest.raises(OSError, match="use --recipient instead"):
+        rig.back_up(PASSPHRASE)
+
+    assert not (rig.directory / "backup").exists()
+
+
+def test_a_disk_that_fills_while_a_file_is_encrypted_is_the_reason():
+    class Full(io.BytesIO):
+        def write(self, _data: object) -> int:
+            raise OSError(28, "No space left on device")
+
+    recipient = str(pyrage.x25519.Identity.generate().to_public())
+    with (
+        pytest.raises(OSError, match="No space left"),
+        age_encryption.encrypting(Full(), "", [recipient]) as plain,
+    ):
+        plain.write(bytes(10_000_000))
 
 
 def test_a_file_is_not_written_over(rig: BackupRig):
-    rig.back_up()
+    path = rig.directory / "backup"
+    path.write_text("mine")
 
     with pytest.raises(FileExistsError, match="is there already: choose another name"):
-        rig.back_up()
+        rig.prepared().write(path, ignored)
+
+    assert path.read_text() == "mine"

@@ -58,6 +58,14 @@ def test_a_file_of_somebody_else_is_neither_counted_nor_written_over(rig: Snapsh
     assert theirs.read_bytes() == b"theirs, and longer than a frame"
 
 
+def test_an_archive_of_the_version_before_counts(rig: SnapshotRig):
+    path = write(rig)
+    frame = b"\x5a\x2a\x4d\x18" + len(b"safetyd archive 1").to_bytes(4, "little")
+    path.write_bytes(frame + b"safetyd archive 1" + path.read_bytes())
+
+    assert rig.archives.weeks() == ["2026-W10"]
+
+
 def test_an_archive_that_fails_leaves_nothing_and_one_that_was_killed_is_written_over(
     rig: SnapshotRig,
 ):

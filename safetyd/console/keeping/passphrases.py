@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from safetyd.console.failure import Failure
-from safetyd.keeping.encryption import MIN_CHARS
+from safetyd.keeping.age_encryption import MIN_CHARS
 
 VARIABLE: Final = "SAFETYD_PASSPHRASE_FILE"
 

@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from safetyd.console.failure import Failure, need
+from safetyd.console.failure import Failure, packages_needed
 from safetyd.console.keeping.passphrases import known_passphrase
 from safetyd.console.keeping.progress import progress
 from safetyd.console.options import json_option
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import document, plain
 from safetyd.keeping.backup import BackupFacts
-from safetyd.keeping.backup_file import BackupUnusable
-from safetyd.keeping.restoring import NotEmpty, Restoring
+from safetyd.keeping.restoring import BackupUnusable, NotEmpty, Restoring
 
 _GROUPS = {"agents": "agent add", "operators": "operator add", "observers": "operator add"}
 
@@ -23,16 +22,21 @@ _GROUPS = {"agents": "agent add", "operators": "operator add", "observers": "ope
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("into", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--identity",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the age identity (secret key) that opens the backup.",
+)
 @json_option
-def restore(file: Path, into: Path, *, as_json: bool) -> None:
+@packages_needed("restore")
+def restore(file: Path, into: Path, *, identity: Path | None, as_json: bool) -> None:
     """Make the data directory DIR of a backup; DIR must be new or empty.
 
-    It is checked to the last bit before anything is written, and DIR is there when it is whole. End
-    the daemon that the backup was made of before you start another from it.
+    The whole backup is checked before anything is written, and DIR appears when it is complete.
+    Stop the daemon that the backup was made of before you start another one from it.
     """
-    need("restore", "zstandard", "cryptography")
     try:
-        restoring = Restoring(file, into.absolute(), known_passphrase)
+        restoring = Restoring(file, into.absolute(), known_passphrase, identity)
         with progress("Restoring", restoring.size, hidden=as_json) as heard:
             facts = restoring.run(heard)
     except NotEmpty as exc:

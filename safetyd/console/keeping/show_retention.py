@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from safetyd.clock import Clock
-from safetyd.console.failure import Failure
+from safetyd.console.failure import Failure, packages_needed
 from safetyd.console.locations import Location, config_file
 from safetyd.console.operator_connection import query
 from safetyd.console.options import config_option, json_option, reaches_daemon
@@ -46,6 +46,7 @@ class _Kept(NamedTuple):
 @config_option
 @json_option
 @reaches_daemon
+@packages_needed("retention")
 def retention(location: Location, config_path: Path | None, *, now: bool, as_json: bool) -> None:
     """Show what is kept until when, and how large it is.
 

@@ -1,5 +1,6 @@
 """`safetyd backup`: everything that a daemon knows, in one file, while it runs."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -8,7 +9,7 @@ import click
 import msgspec
 
 from safetyd.clock import Clock
-from safetyd.console.failure import Failure, need
+from safetyd.console.failure import Failure, WrongUsage, need
 from safetyd.console.keeping.passphrases import new_passphrase
 from safetyd.console.keeping.progress import progress
 from safetyd.console.locations import Location
@@ -16,6 +17,7 @@ from safetyd.console.operator_connection import Reply, control
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.terminal_text import document, several
 from safetyd.core.reporting.disk_words import size
+from safetyd.keeping.age_encryption import BadKey
 from safetyd.keeping.backup import Backup, BackupFacts, BackupSource, NoBackup
 
 CHECKPOINT_S: Final = 60.0
@@ -25,27 +27,43 @@ TRIES: Final = 3
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--with-keys", is_flag=True, help="Keys too; the file is encrypted.")
+@click.option(
+    "--recipient",
+    "recipients",
+    metavar="AGE1...",
+    multiple=True,
+    help="Encrypt the file for this age public key; may be repeated.",
+)
 @click.option("--with-history", is_flag=True, help="Commits of version history too.")
 @json_option
 @reaches_daemon
 def backup(
-    location: Location, file: Path, *, with_keys: bool, with_history: bool, as_json: bool
+    location: Location,
+    file: Path,
+    recipients: Sequence[str],
+    *,
+    with_keys: bool,
+    with_history: bool,
+    as_json: bool,
 ) -> None:
     """Write everything that the daemon knows now into FILE, while it runs.
 
     `safetyd restore` makes a data directory of it: the same decisions, requests, grants and
-    budgets. Keys are left out unless you ask for them; then a passphrase is asked for, or read from
-    the file that SAFETYD_PASSPHRASE_FILE names.
+    budgets. Keys are left out unless you ask for them; such a file is encrypted for the recipients
+    that you name, or else with a passphrase, which is asked for or read from the file that
+    SAFETYD_PASSPHRASE_FILE names. `age`, `zstd` and `tar` can read the file too.
     """
-    need("backup", "zstandard", "cryptography")
+    need("backup", "zstandard", "pyrage")
     if file.exists():
         raise Failure(f"{file} is there already: choose another name", "exists")
-    passphrase = new_passphrase() if with_keys else None
+    passphrase = new_passphrase() if with_keys and not recipients else ""
     found = _prepared(location, with_keys=with_keys, with_history=with_history)
     try:
         with closing(found), progress("Writing", found.size, hidden=as_json) as heard:
-            found.write(file, passphrase, heard)
+            found.write(file, heard, passphrase=passphrase, recipients=recipients)
         written = file.stat().st_size
+    except BadKey as exc:
+        raise WrongUsage(str(exc)) from exc
     except OSError as exc:
         raise Failure(f"{file} is not written: {exc}", "unwritable") from exc
     _record(location, found.facts, written)
@@ -55,9 +73,10 @@ def backup(
         return
     click.echo(f"{file}: everything up to event {found.facts.seq}, {size(written)}.")
     click.echo(f"  state  {found.facts.state}")
-    if with_keys:
-        click.echo("It is encrypted. Without the passphrase nobody can read it, nor can you.")
-    else:
+    if passphrase or recipients:
+        key = "passphrase" if passphrase else "identity of a recipient"
+        click.echo(f"It is encrypted. Without the {key} nobody can read it, not even you.")
+    if not with_keys:
         click.echo("Keys are not in it; --with-keys takes them along.")
     if found.facts.stores and not with_history:
         stores = several(found.facts.stores, "project")

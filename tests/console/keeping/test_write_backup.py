@@ -1,6 +1,7 @@
 from pathlib import Path
 from shutil import rmtree
 
+import pyrage
 import pytest
 
 from tests.conftest import RunningDaemon, StartDaemon
@@ -37,6 +38,28 @@ def test_a_backup_says_that_commits_are_not_in_it_if_there_are_some(
     assert said.stdout.endswith(line)
     assert taken.returncode == 0, taken.stderr
     assert "Commits" not in taken.stdout
+
+
+def test_a_backup_for_a_recipient_needs_no_passphrase(daemon: RunningDaemon, tmp_path: Path):
+    identity = pyrage.x25519.Identity.generate()
+    key, file, into = tmp_path / "key.txt", tmp_path / "backup", tmp_path / "new"
+    key.write_text(f"{identity}\n")
+
+    wrong = told(daemon, "backup", str(file), "--with-keys", "--recipient", "age1nobody")
+    assert (wrong.returncode, file.exists()) == (2, False)
+    assert "not an age recipient" in wrong.stderr
+    said = told(
+        daemon, "backup", str(file), "--with-keys", "--recipient", str(identity.to_public())
+    )
+    assert said.returncode == 0, said.stderr
+    assert "It is encrypted." in said.stdout
+
+    said = here("restore", str(file), str(into))
+    assert (said.returncode, into.exists()) == (1, False)
+    assert "needs --identity" in said.stderr
+    said = here("restore", str(file), str(into), "--identity", str(key))
+    assert said.returncode == 0, said.stderr
+    assert (into / "keys/operator.nk").is_file()
 
 
 def test_a_file_that_is_there_is_not_written_over(daemon: RunningDaemon, tmp_path: Path):

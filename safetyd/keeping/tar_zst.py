@@ -1,0 +1,70 @@
+"""Write and read `.tar.zst` files, which `tar --zstd` reads too.
+
+Python itself has Zstandard from 3.14 on; until then the package `zstandard` is used here only.
+"""
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, Final, Protocol, cast
+
+LEVEL: Final = 3
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+class Readable(Protocol):
+    def read(self, count: int = -1, /) -> bytes: ...
+
+
+class Writable(Protocol):
+    def write(self, data: bytes, /) -> int: ...
+
+
+class Damaged(Exception):
+    """A file is not a compressed tar, or is damaged."""
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """Give a file that appears at `path` once it is complete. Only its owner can read it."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    try:
+        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(opened, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+@contextmanager
+def tar_into(file: Writable) -> Iterator[tarfile.TarFile]:
+    """Give a tar to fill, which is compressed into `file`."""
+    import zstandard  # noqa: PLC0415 - a daemon that takes no snapshots need not wait for it
+
+    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
+    with (
+        compressor.stream_writer(cast("IO[bytes]", file), closefd=False) as writer,
+        tarfile.open(fileobj=writer, mode="w|", bufsize=CHUNK_BYTES) as tar,
+    ):
+        yield tar
+
+
+@contextmanager
+def tar_from(file: Readable) -> Iterator[tarfile.TarFile]:
+    """Give the tar that is compressed in `file`, to be read once; raises `Damaged` meanwhile."""
+    import zstandard  # noqa: PLC0415 - see above
+
+    decompressor = zstandard.ZstdDecompressor()
+    reader = decompressor.stream_reader(cast("IO[bytes]", file), read_across_frames=True)
+    try:
+        with tarfile.open(fileobj=reader, mode="r|") as tar:
+            yield tar
+    # Headers that somebody made up may raise ValueError too.
+    except (tarfile.TarError, zstandard.ZstdError, ValueError) as exc:
+        raise Damaged(str(exc)) from exc

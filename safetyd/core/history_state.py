@@ -33,6 +33,7 @@ class UnfinishedRollback(msgspec.Struct, frozen=True, kw_only=True, omit_default
     error: str = ""
     kept: str = ""
     since: int = 0  # the number of the event that it began with
+    paths: tuple[str, ...] = ()  # the files and folders that it is limited to
 
 
 class HistoryTrouble(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,9 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+import msgspec
+from msgspec.structs import asdict, replace
+
 from safetyd.core.actor import Actor, hearing, later, on
 from safetyd.core.events.decision_events import Decided, Overdue, Settled
 from safetyd.core.events.event import Event
@@ -263,16 +266,7 @@ class VersionHistory(Actor):
         known = self._state.projects.setdefault(event.project, ProjectState())
         before = known.unfinished
         if before is None or event.kept:
-            known.unfinished = UnfinishedRollback(
-                project=event.project,
-                commit=event.commit,
-                kind=event.kind,
-                by=event.by,
-                agents=event.agents,
-                error="" if before is None else before.error,
-                kept=event.kept,
-                since=event.seq,
-            )
+            known.unfinished = _unfinished(event, before.error if before else "")
 
     def _rollback_cancelled(self, event: RollbackCancelled) -> None:
         if not self.half(event.project):
@@ -281,16 +275,7 @@ class VersionHistory(Actor):
     def _rollback_failed(self, event: RollbackFailed) -> None:
         known = self._state.projects.setdefault(event.project, ProjectState())
         if event.half:
-            known.unfinished = UnfinishedRollback(
-                project=event.project,
-                commit=event.commit,
-                kind=event.kind,
-                by=event.by,
-                agents=event.agents,
-                error=event.error,
-                kept=event.kept,
-                since=event.seq,
-            )
+            known.unfinished = _unfinished(event, event.error)
 
     def _rolled_back(self, event: RolledBack) -> None:
         known = self._state.projects.setdefault(event.project, ProjectState())
@@ -323,15 +308,12 @@ def share(root: str, other: str) -> bool:
 
 def notice(event: RolledBack) -> Rollback:
     """Return what agents are told."""
-    return Rollback(
-        project=event.project,
-        kind=event.kind,
-        commit=event.commit,
-        files=event.files,
-        agents=event.agents,
-        reason=event.reason,
-        at=event.at,
-    )
+    return msgspec.convert(event, Rollback, from_attributes=True)
+
+
+def _unfinished(event: RollbackBegun | RollbackFailed, error: str) -> UnfinishedRollback:
+    found = msgspec.convert(event, UnfinishedRollback, from_attributes=True)
+    return replace(found, error=error, since=event.seq)
 
 
 def _change(event: Decided, project: str, approver: str) -> Change:
@@ -357,17 +339,6 @@ def _named(event: Decided) -> Iterator[str]:
 
 
 def _due(cause: Event, agent: str, id_: str, change: Change, why: Why) -> CommitDue:
-    return CommitDue(
-        at=cause.at,
-        t=cause.t,
-        project=change.project,
-        why=why,
-        agent=agent,
-        id=id_,
-        decision=change.decision,
-        session=change.session,
-        type=change.type,
-        description=change.description,
-        ticket=change.ticket,
-        approver=change.approver,
-    )
+    about = asdict(change)
+    del about["paths"]
+    return CommitDue(at=cause.at, t=cause.t, why=why, agent=agent, id=id_, **about)

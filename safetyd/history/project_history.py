@@ -151,12 +151,15 @@ class ProjectHistory:
         """Return the newest commit after an action that succeeded, or nothing."""
         return next((found.commit for found in self._matching(1, _GOOD)), "")
 
-    def commit_stopped(self, kind: RollbackKind, commit: str, order: CommitOrder) -> None:
+    def commit_stopped(
+        self, kind: RollbackKind, commit: str, paths: tuple[str, ...], order: CommitOrder
+    ) -> None:
         """Commit the files that a rollback put back before it stopped halfway, and no others."""
         target = self._found(commit)
         with self._working() as work:
-            ends = work.newest(), target
-            changes = rollback_plan.planned(work.git, work.layout, kind, ends, [])
+            ends, layout = (work.newest(), target), work.layout
+            narrowed = rollback_plan.below_root(layout.root, layout.within, paths)
+            changes = rollback_plan.planned(work.git, layout, kind, ends, narrowed)
             FileRestore(work.layout.top).remove_leftovers(changes)
             back = {change.path: change.new for change in changes}
             work.commit(replace(order, target=target), back.__contains__, back)

@@ -99,16 +99,17 @@ def test_a_rollback_during_which_the_daemon_ends_is_noticed_at_once_and_shown_af
     (tmp_path / "shop").mkdir()
     daemon = start_daemon(CONFIG + PROJECT.format(name="shop", root=tmp_path), git.variables)
     project = Project(daemon, tmp_path, "shop")
-    project.writes("p1", "one\n")
-    project.commits(1)
-    project.writes("p2", "two\n")
-    first = project.commits(2)[1]["commit"]
+    for count, (path, text) in enumerate(
+        (("cart.py", "1\n"), ("cart.py", "2\n"), ("notes", "3\n"))
+    ):
+        project.writes(f"p{count}", text, path=path)
+        project.commits(count + 1)
+    first = project.commits()[2]["commit"]
+    limited = (first, "--soft", "cart.py", "--project", "shop", "--reason", "r")
     said: list[subprocess.CompletedProcess[str]] = []
 
     def roll_back() -> None:
-        said.append(
-            daemon.safetyd("rollback", first, "--soft", "--project", "shop", "--reason", "r")
-        )
+        said.append(daemon.safetyd("rollback", *limited))
 
     person = threading.Thread(target=roll_back)
     with Listener(daemon) as listener:
@@ -124,12 +125,12 @@ def test_a_rollback_during_which_the_daemon_ends_is_noticed_at_once_and_shown_af
 
     daemon.start()
     until(lambda: "safetyd ended in the middle of the rollback" in daemon.safetyd("status").stdout)
-    status = daemon.safetyd("status").stdout
-    command = f"safetyd rollback {first[:12]} --soft --project shop --reason WHY"
-    assert command in status
+    command = f"safetyd rollback {first[:12]} --soft cart.py --project shop --reason WHY"
+    assert f"to finish it: `{command}`" in daemon.safetyd("status").stdout
     assert daemon.safetyd(*command.split()[1:]).returncode == 0
-    assert project.file.read_text() == "one\n"
-    project.writes("p3", "three\n")  # nobody is paused any more
+    assert project.file.read_text() == "1\n"
+    assert (project.root / "notes").read_text() == "3\n", "the rollback is limited to a path"
+    project.writes("p4", "three\n")  # nobody is paused any more
 
 
 def test_the_undo_of_a_finished_rollback_brings_back_everything_from_before_the_first_attempt(

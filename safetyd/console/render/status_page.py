@@ -14,6 +14,7 @@ from safetyd.console.terminal_text import plain, several
 from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.history_events import day_words
 from safetyd.core.messages.money import dollars, nano
+from safetyd.core.messages.rollback import rollback_command
 from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness, percent, size
 from safetyd.core.text.time_words import duration
 
@@ -139,8 +140,8 @@ def _histories(view: View) -> Iterator[str]:
         if half := trouble["rollback"]:
             error = plain(half.get("error") or "it is under way")
             yield f"ROLLBACK NOT FINISHED: project {project}: {error}"
-            how = f"--{half['kind']} --project {project} --reason WHY"
-            yield f"  to finish it: `safetyd rollback {plain(half['commit'])[:12]} {how}`"
+            about = (half["commit"], half["kind"], half.get("paths", ()))
+            yield f"  to finish it: `{plain(rollback_command(trouble['project'], *about))}`"
             if agents := half.get("agents"):
                 yield f"  or check the files, then unpause {some(agents)}: `safetyd unpause AGENT`"
         if trouble["commit_error"]:

@@ -84,6 +84,7 @@ class RollbackBegun(Event, kw_only=True, omit_defaults=True, tag="rollback_begun
     agents: tuple[str, ...] = ()  # paused meanwhile
     reason: str = ""
     kept: str = ""  # the commit that undoes it
+    paths: tuple[str, ...] = ()  # the files and folders that it is limited to
 
 
 class RollbackCancelled(Event, kw_only=True, tag="rollback_cancelled"):
@@ -125,6 +126,7 @@ class RollbackFailed(Event, kw_only=True, omit_defaults=True, tag="rollback_fail
     kind: RollbackKind = "soft"
     by: str = ""
     kept: str = ""  # the commit of the folder before the first file changed
+    paths: tuple[str, ...] = ()  # the files and folders that it was limited to
 
 
 class SnapshotTaken(Event, kw_only=True, omit_defaults=True, tag="snapshot_taken"):

@@ -1,5 +1,7 @@
 """What agents are told when files of a project were put back."""
 
+import shlex
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -18,3 +20,11 @@ class Rollback(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]  # The agents that work in the project.
     reason: str  # Why, in the words of the person.
     at: datetime  # When it was done.
+
+
+def rollback_command(
+    project: str, commit: str, kind: RollbackKind = "soft", paths: Sequence[str] = ()
+) -> str:
+    """Return what an operator types to roll a project back."""
+    words = ("safetyd", "rollback", commit[:12], f"--{kind}", *paths, "--project", project)
+    return f"{shlex.join(words)} --reason WHY"

@@ -23,6 +23,7 @@ from safetyd.core.events.history_events import (
 from safetyd.core.events.notification_events import ChannelMoved, NotTold
 from safetyd.core.messages.money import dollars, nano
 from safetyd.core.messages.proposal import Urgency
+from safetyd.core.messages.rollback import rollback_command
 from safetyd.core.messages.verdict import BLOCK
 from safetyd.core.party import KEYLESS, party
 from safetyd.core.recipients import ChannelKind, TellingConfig
@@ -329,20 +330,22 @@ def _of_history(event: CommitFailed | RollbackOffered | RollbackFailed) -> Alert
                 agent=event.agent,
             )
         case RollbackOffered():
+            command = rollback_command(event.project, event.commit)
             return Alert(
                 key=f"rollback {event.project} {event.agent}",
                 urgency="normal",
                 title=f"ERRORS: {event.errors} in a row in project {event.project}",
-                text=f"To put its files back as they were before: {_way_back(event)}",
+                text=f"To put its files back as they were before: {command}",
                 agent=event.agent,
             )
     still = f"Still paused: {', '.join(event.agents)}.\n" if event.agents else ""
+    again = rollback_command(event.project, event.commit, event.kind, event.paths)
     left = f"NOT ROLLED BACK: project {event.project} is as errors left it"
     return Alert(
         key=f"no rollback {event.project}",
         urgency="high",
         title=f"ROLLBACK NOT FINISHED: project {event.project}" if event.half else left,
-        text=f"{event.error}.\n{still}Look, then try again: {_way_back(event)}",
+        text=f"{event.error}.\n{still}Look, then try again: {again}",
     )
 
 
@@ -363,13 +366,6 @@ def _of_keeping(event: SnapshotMissed | ArchiveFailed) -> Alert:
         title=f"SNAPSHOT MISSING: {event.days}",
         text=f"{event.error}.\nThe last day is tried until it has one; others stay without.",
     )
-
-
-def _way_back(event: RollbackOffered | RollbackFailed) -> str:
-    """Return what to type to go back."""
-    kind = event.kind if isinstance(event, RollbackFailed) else "soft"
-    where = f"{event.commit[:12]} --{kind} --project {event.project}"
-    return f"safetyd rollback {where} --reason WHY"
 
 
 def _of_message(event: NotTold) -> Alert | None:

@@ -187,6 +187,7 @@ class HistoryService:
                 agents=agents,
                 error=str(exc),
                 kept=first or exc.kept,
+                paths=command.paths,
             )
             await self._carry_out(half_rolled_back(half))
             raise HalfRolledBack(exc) from None
@@ -252,7 +253,8 @@ class HistoryService:
             description=f"as the unfinished rollback to {stopped.commit[:12]} left it",
         )
         try:
-            await beside(partial(history.commit_stopped, stopped.kind, stopped.commit, order))
+            asked = (stopped.kind, stopped.commit, stopped.paths)
+            await beside(partial(history.commit_stopped, *asked, order))
         except HistoryError as exc:
             log.warning("project %s: %s", stopped.project, exc)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
@@ -70,6 +70,7 @@ def _begun(
         by=by,
         agents=agents,
         reason=command.reason,
+        paths=command.paths,
     )
 
 
@@ -103,18 +104,9 @@ def half_rolled_back(half: UnfinishedRollback) -> Plan[None]:
 
 
 def _failed(half: UnfinishedRollback, moment: Moment) -> RollbackFailed:
-    return RollbackFailed(
-        at=moment.at,
-        t=moment.t,
-        project=half.project,
-        commit=half.commit,
-        error=half.error,
-        agents=half.agents,
-        half=True,
-        kind=half.kind,
-        by=half.by,
-        kept=half.kept,
-    )
+    about = asdict(half)
+    del about["since"]
+    return RollbackFailed(at=moment.at, t=moment.t, half=True, **about)
 
 
 def _unpaused(agents: Sequence[str], by: str, reason: str, moment: Moment) -> Iterator[Unpaused]:

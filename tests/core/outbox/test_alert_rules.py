@@ -537,12 +537,15 @@ def test_errors_in_a_row_offer_the_command_that_goes_back() -> None:
 def test_a_way_back_that_failed_says_why_who_is_still_paused_and_what_to_type() -> None:
     about: dict[str, Any] = {"project": "shop", "commit": "4f2a", "error": "no room"}
     alert = told(Policy(), RollbackFailed(at=at(0), t=0, **about))
-    halfway = told(Policy(), RollbackFailed(at=at(0), t=0, agents=("a", "b"), **about))
+    limited: dict[str, Any] = {"agents": ("a", "b"), "paths": ("src/my cart.py",), **about}
+    halfway = told(Policy(), RollbackFailed(at=at(0), t=0, **limited))
 
-    command = "Look, then try again: safetyd rollback 4f2a --soft --project shop --reason WHY"
+    again = "Look, then try again: safetyd rollback 4f2a --soft"
     assert alert.title == "NOT ROLLED BACK: project shop is as errors left it"
-    assert (alert.text, alert.urgency) == (f"no room.\n{command}", "high")
-    assert halfway.text == f"no room.\nStill paused: a, b.\n{command}"
+    assert (alert.text, alert.urgency) == (f"no room.\n{again} --project shop --reason WHY", "high")
+    assert halfway.text == (
+        f"no room.\nStill paused: a, b.\n{again} 'src/my cart.py' --project shop --reason WHY"
+    )
 
 
 def test_a_missing_snapshot_names_its_day() -> None:

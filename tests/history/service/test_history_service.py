@@ -282,9 +282,10 @@ async def test_after_half_a_way_back_agents_stay_paused_until_a_person_looks(
         rig.writes("worse\n", ok=False)
         (failed,) = await rig.sees(RollbackFailed)
         with pytest.raises(CommandRefused, match=r"stopped halfway.* stay paused") as refused:
-            await rig.service.roll_back("alice", back(first))
+            await rig.service.roll_back("alice", back(first, paths=("cart.py",)))
 
     assert (failed.commit, failed.agents) == (second, ("code",))
+    assert rig.of(RollbackFailed)[1].paths == ("cart.py",), "it is repeated with its path"
     assert "stopped halfway" in failed.error
     assert refused.value.code == "half_rolled_back"
     assert rig.of(Unpaused) == rig.of(RolledBack) == []

@@ -101,7 +101,6 @@ class App:
         with host.files_needed(of.data_dir):
             self._notifier = Notifier(
                 of.settings,
-                self._engine,
                 of.mailbox,
                 of.clock,
                 data_dir=of.data_dir,

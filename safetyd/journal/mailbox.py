@@ -23,6 +23,7 @@ FAILED: Final = "safetyd could not answer this; its log says why"
 MAX_ENVELOPES: Final = 4096
 MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0
+Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)  # what whoever gave a command is told
 Make = Callable[[EngineState, Moment], Event | None]
 
@@ -33,6 +34,10 @@ Ask = Callable[[EngineState, Moment], msgspec.Struct | Slices]
 _encode = msgspec.json.Encoder().encode
 
 log = logging.getLogger("safetyd.mailbox")
+
+
+class Unanswered(Exception):
+    """No answer can be given now; the text says why."""
 
 
 class Effects(NamedTuple):
@@ -121,6 +126,25 @@ class Mailbox:
         envelope = self._envelopes.popleft()
         self._bytes -= envelope.size
         return envelope
+
+    async def ask(self, ask: Callable[[EngineState, Moment], Answer]) -> Answer:
+        """Return the answer to a question, once everything that it speaks of is durable."""
+        return await self.carry_out(lambda state, moment: Carried((), ask(state, moment)))
+
+    async def carry_out(self, plan: "Plan[Answer]") -> Answer:
+        """Return the answer to a command, once what it made happen is durable."""
+        answers: list[Answer] = []
+        done = anyio.Event()
+
+        def told(answer: Answer) -> None:
+            answers.append(answer)
+            done.set()
+
+        self.put(CommandEnvelope(plan, told, done.set))
+        await done.wait()
+        if not answers:
+            raise Unanswered(FAILED)
+        return answers[0]
 
     async def wait(self) -> None:
         """Return once something waits."""

@@ -1,7 +1,7 @@
 """A delivery put into words: what is known now of everything that it tells of."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, tzinfo
 from socket import gethostname
 from typing import Final, Literal, Protocol
@@ -53,7 +53,9 @@ class MakesLinks(Protocol):
         """Return the address of a page; without `ref` of the list of the whole message."""
         ...
 
-    def code(self, request_id: str, recipient: str) -> str: ...
+    def code(self, request_id: str, recipient: str, pending: Iterable[Request]) -> str:
+        """Return the code of a request, told apart from those of others that are pending."""
+        ...
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,26 +68,26 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Composer:
-    """Reads the engine; every message is made anew for each try.
+    """Makes every message again for each try, of the engine's state at that moment.
 
     `machine` is what people call the machine where safetyd runs; without it, its own name for it.
     """
 
     def __init__(
         self,
-        engine: EngineState,
         links: MakesLinks,
         destination: Callable[[str, str], Destination],
         machine: str = "",
     ) -> None:
-        self._engine = engine
         self._links = links
         self._destination = destination  # of a recipient and a channel
         self._machine = machine or gethostname()
 
-    def compose(self, delivery: str, at: datetime, *, again: bool) -> Notice | NotNow | None:
+    def compose(
+        self, state: EngineState, delivery: str, at: datetime, *, again: bool
+    ) -> Notice | NotNow | None:
         """Return the message as it is now, or why it is not to be sent; None: nobody wants it."""
-        outbox = self._engine.outbox
+        outbox = state.outbox
         found = outbox.find(delivery)
         if found is None or found.state != "open":
             return None
@@ -94,18 +96,24 @@ class Composer:
         items = outbox.pending(found)
         if not items:
             return "cancelled"
-        if self._quiet(found, items, at):
+        if _quiet(state, found, items, at):
             return "quiet"
-        return self.notice(found, items, at, again=again)
+        return self.notice(state, found, items, at, again=again)
 
     def notice(
-        self, delivery: Delivery, items: tuple[Item, ...], at: datetime, *, again: bool = False
+        self,
+        state: EngineState,
+        delivery: Delivery,
+        items: tuple[Item, ...],
+        at: datetime,
+        *,
+        again: bool = False,
     ) -> Notice:
         """Return what a delivery says of these items."""
-        recipient = self._recipient(delivery.recipient)
+        recipient = _recipient(state, delivery.recipient)
         zone = ZoneInfo(recipient.quiet.timezone)
         destination = self._destination(delivery.recipient, delivery.channel)
-        topics = tuple(self._topics(delivery, items, zone, destination))
+        topics = tuple(self._topics(state, delivery, items, zone, destination))
         more = len(items) - len(topics) + delivery.left
         if len(topics) + more > 1:
             topics = tuple(
@@ -131,37 +139,28 @@ class Composer:
             privacy=destination.privacy,
         )
 
-    def _quiet(self, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:
-        """Say whether quiet hours began while it was tried."""
-        if delivery.urgency == "high" or any(item.kind == "test" for item in items):
-            return False
-        return self._engine.outbox.quiet_until(delivery.recipient, at) is not None
-
-    def _recipient(self, name: str) -> Recipient:
-        known = self._engine.policy.telling.recipients
-        return next(person for person in known if person.name == name)
-
     def _topics(
-        self, delivery: Delivery, items: tuple[Item, ...], zone: tzinfo, destination: Destination
+        self,
+        state: EngineState,
+        delivery: Delivery,
+        items: tuple[Item, ...],
+        zone: tzinfo,
+        destination: Destination,
     ) -> Iterator[Topic]:
-        engine = self._engine
-        others = Counter(map(self._agent, items[SHOWN:]))
+        others = Counter(_agent(state, item) for item in items[SHOWN:])
         for item in items[:SHOWN]:
-            request, note = engine.approvals.find(item.ref), engine.outbox.note(item.ref)
+            request, note = state.approvals.find(item.ref), state.outbox.note(item.ref)
             if request is not None:
-                topic = self._asked(delivery, item, request, zone, destination)
+                topic = self._asked(state, delivery, item, request, zone, destination)
                 yield _with_others(topic, others.pop(request.agent, 0))
             elif note is not None:
                 tested = note.kind == "test"
                 link = self.link(delivery.id, note.id, delivery.recipient) if tested else ""
                 yield _noted(note, link)
 
-    def _agent(self, item: Item) -> str:
-        request = self._engine.approvals.find(item.ref)
-        return "" if request is None else request.agent
-
     def _asked(
         self,
+        state: EngineState,
         delivery: Delivery,
         item: Item,
         request: Request,
@@ -201,18 +200,25 @@ class Composer:
             digest=short_digest(facts.digest),
             count=request.repeats + 1,
         )
-        return self._with_ways(topic, delivery, request, destination) if request.pending else topic
+        if not request.pending:
+            return topic
+        return self._with_ways(state, topic, delivery, request, destination)
 
     def _with_ways(
-        self, topic: Topic, delivery: Delivery, request: Request, destination: Destination
+        self,
+        state: EngineState,
+        topic: Topic,
+        delivery: Delivery,
+        request: Request,
+        destination: Destination,
     ) -> Topic:
         """Add how a request can be answered."""
-        ways = self._engine.approve_via(request)
+        ways, pending = state.approve_via(request), state.approvals.pending()
         may = destination.codes and approvable(request, "link", ways)
         return msgspec.structs.replace(
             topic,
             link=self.link(delivery.id, request.id, delivery.recipient),
-            code=self._links.code(request.id, delivery.recipient) if may else "",
+            code=self._links.code(request.id, delivery.recipient, pending) if may else "",
             by_reply=len(delivery.items) == 1 and _by_reply(request, ways, destination.reply_risk),
             commands=facts_of(request).commands,
         )
@@ -220,6 +226,23 @@ class Composer:
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         """Return where a message leads; without `ref` to the list of all that it tells of."""
         return self._links.link(delivery, ref, recipient)
+
+
+def _quiet(state: EngineState, delivery: Delivery, items: tuple[Item, ...], at: datetime) -> bool:
+    """Say whether quiet hours began while it was tried."""
+    if delivery.urgency == "high" or any(item.kind == "test" for item in items):
+        return False
+    return state.outbox.quiet_until(delivery.recipient, at) is not None
+
+
+def _recipient(state: EngineState, name: str) -> Recipient:
+    known = state.policy.telling.recipients
+    return next(person for person in known if person.name == name)
+
+
+def _agent(state: EngineState, item: Item) -> str:
+    request = state.approvals.find(item.ref)
+    return "" if request is None else request.agent
 
 
 def _with_others(topic: Topic, others: int) -> Topic:

@@ -61,7 +61,6 @@ class Notifier:
     def __init__(  # noqa: PLR0913 - the parts of the daemon that messages meet
         self,
         settings: NotifierSettings,
-        engine: EngineState,
         mailbox: Mailbox,
         clock: Clock,
         *,
@@ -80,14 +79,14 @@ class Notifier:
         self.links = LinkIssuer(
             data_dir / "keys" / "links.json",
             clock,
-            engine,
+            mailbox,
             base_url=base_url,
             here_only=not public_url,
         )
-        self.composer = Composer(engine, self.links, self._destination)
-        self.dispatch = Dispatch(engine, mailbox, clock, self.composer, self._open_channels)
+        self.composer = Composer(self.links, self._destination)
+        self.dispatch = Dispatch(mailbox, clock, self.composer, self._open_channels)
         self._own_desktop = DesktopButtons(mailbox, waits, self._desktop)
-        self._arrivals = DeliveryReports(engine, mailbox, self._sms, clock.now)
+        self._arrivals = DeliveryReports(mailbox, self._sms)
         self._opened: dict[str, datetime] = {}  # test messages whose link was used
         control = OutboxControl(self.dispatch, self._shown, self._opened.get, self.links.link)
         samples = Previews(self.composer, lambda: settings.tables.notifications)

@@ -177,7 +177,7 @@ class Previews:
         person: Recipient,
         channel: str,
     ) -> PreviewRow:
-        notice = self._notice(moment, asked, person, channel)
+        notice = self._notice(engine, moment, asked, person, channel)
         shown = preview(notice, self._settings())
         return PreviewRow(
             recipient=person.name,
@@ -190,7 +190,12 @@ class Previews:
         )
 
     def _notice(
-        self, moment: Moment, asked: PreviewQuestion, person: Recipient, channel: str
+        self,
+        engine: EngineState,
+        moment: Moment,
+        asked: PreviewQuestion,
+        person: Recipient,
+        channel: str,
     ) -> Notice:
         items: tuple[Item, ...] = ()
         if asked.request:
@@ -207,7 +212,7 @@ class Previews:
             at=moment.at,
             expires=None,
         )
-        notice = self._composer.notice(delivery, items, moment.at)
+        notice = self._composer.notice(engine, delivery, items, moment.at)
         return _without_codes(notice) if items else self._sampled(notice, asked)
 
     def _sampled(self, notice: Notice, asked: PreviewQuestion) -> Notice:

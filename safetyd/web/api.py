@@ -20,9 +20,10 @@ from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
 from safetyd.core.party import KEYLESS
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import CommandRefused, ExitCommand, check_kernel, safe_mode_exit
 from safetyd.operators.replies import Refusal
-from safetyd.web.engine_gateway import Ask, EngineGateway, Unanswered
+from safetyd.web.engine_gateway import Ask, EngineGateway
 from safetyd.web.http_server import Routes
 from safetyd.web.v1.http_refusals import CHALLENGE
 

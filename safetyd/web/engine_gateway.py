@@ -7,7 +7,14 @@ import anyio
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan, QuestionEnvelope
+from safetyd.journal.mailbox import (
+    Carried,
+    CommandEnvelope,
+    Mailbox,
+    Plan,
+    QuestionEnvelope,
+    Unanswered,
+)
 from safetyd.operators.replies import INTERNAL_ERROR
 
 PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
@@ -15,10 +22,6 @@ PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is 
 Ask = Callable[[EngineState, Moment], object]
 Answer = Mapping[str, object]  # to what came from a page or by SMS
 Told = TypeVar("Told")
-
-
-class Unanswered(Exception):
-    """No answer can be given now; the text says why."""
 
 
 class NotBegun(Unanswered):

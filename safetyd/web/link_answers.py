@@ -79,7 +79,7 @@ class LinkAnswers:
         """Return who tells what a token shows to a browser, None if it shows nothing."""
 
         def ask(engine: EngineState, moment: Moment) -> LinkView | None:
-            link = self._sent_links.find(token_id)
+            link = self._sent_links.find(engine.outbox, token_id)
             return None if link is None else look(engine, moment, link, self._signer, cookie)
 
         return ask
@@ -88,7 +88,7 @@ class LinkAnswers:
         """Return how an answer is taken: the first one counts. Its `outcome` is what is told."""
 
         def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
-            link = self._sent_links.find(token_id)
+            link = self._sent_links.find(engine.outbox, token_id)
             if link is None:
                 return _told("unknown")
             if link.test is not (form.said == "tested"):

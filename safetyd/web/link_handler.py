@@ -22,11 +22,11 @@ from safetyd.clock import Clock, uptime
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.journal.mailbox import Carried
+from safetyd.journal.mailbox import Carried, Unanswered
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import DEVICE_TIME, Signer
 from safetyd.operators.commands import CommandRefused
-from safetyd.web.engine_gateway import Answer, EngineGateway, Unanswered
+from safetyd.web.engine_gateway import Answer, EngineGateway
 from safetyd.web.forms import COOKIE, FormRefused, answer_form, caller, is_foreign, read_fields
 from safetyd.web.link_answers import Form, LinkAnswers, paired
 from safetyd.web.link_view import LinkView

@@ -9,10 +9,11 @@ import msgspec
 
 from safetyd.bus.codec import rejected
 from safetyd.bus.question_limits import QuestionLimits
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.command_runner import CommandRunner, Told
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.replies import too_many
-from safetyd.web.engine_gateway import EngineGateway, NotBegun, Unanswered
+from safetyd.web.engine_gateway import EngineGateway, NotBegun
 
 ANSWERED_S: Final = 2.5  # by then the daemon knows that its journal is stuck
 

@@ -19,7 +19,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.mailbox import Carried, Plan
+from safetyd.journal.mailbox import Carried, Plan, Unanswered
 from safetyd.notify.links.tokens import Signer
 from safetyd.notify.sms.delivery_reports import arrived
 from safetyd.notify.sms.sms_channel import TwilioSettings, arrival
@@ -35,7 +35,7 @@ from safetyd.notify.sms.sms_replies import (
     signed,
     twiml,
 )
-from safetyd.web.engine_gateway import Answer, EngineGateway, Unanswered
+from safetyd.web.engine_gateway import Answer, EngineGateway
 
 BODY_S: Final = 5.0
 FORM: Final = "application/x-www-form-urlencoded"

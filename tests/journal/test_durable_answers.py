@@ -128,8 +128,8 @@ class Life:
         audit = Audit(self._directory, 64 * 1024 * 1024)
         audit.open()
         self._held = HeldReplies({False: self._wire.publisher}, StopFlag())
-        composer = Composer(self.engine, FakeLinks(), box)
-        self._dispatch = Dispatch(self.engine, self.mailbox, clock, composer, self._open_channels)
+        composer = Composer(FakeLinks(), box)
+        self._dispatch = Dispatch(self.mailbox, clock, composer, self._open_channels)
         self.loop = CommitLoop(
             self.mailbox,
             self.engine,

@@ -7,6 +7,7 @@ from typing import Literal, TypeVar
 
 import anyio
 
+from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Announced, Due, Note
@@ -51,7 +52,7 @@ class FakeLinks:
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         return f"https://safety.example.com/d/{delivery}/{ref}/{recipient}"
 
-    def code(self, request_id: str, recipient: str) -> str:
+    def code(self, request_id: str, recipient: str, pending: Iterable[Request]) -> str:
         return "4821"
 
 
@@ -69,13 +70,11 @@ class ComposeRig:
         self.clock = HandClock()
         self.mailbox = Mailbox()
         self.links = FakeLinks()
-        self.composer = Composer(self.engine, self.links, box)
+        self.composer = Composer(self.links, box)
         self.channels: Mapping[str, Channel] = {}
         self.opened = 0
         self.reopened: list[str] = []
-        self.dispatch = Dispatch(
-            self.engine, self.mailbox, self.clock, self.composer, self._open_channels
-        )
+        self.dispatch = Dispatch(self.mailbox, self.clock, self.composer, self._open_channels)
         self.observers: list[Callable[[list[Event]], None]] = [self.dispatch.observe]
 
     @property
@@ -131,7 +130,7 @@ class ComposeRig:
         return delivery
 
     def says(self, delivery: Delivery) -> Notice:
-        notice = self.composer.compose(delivery.id, self.at, again=False)
+        notice = self.composer.compose(self.engine, delivery.id, self.at, again=False)
         assert isinstance(notice, Notice)
         return notice
 

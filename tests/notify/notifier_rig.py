@@ -50,7 +50,6 @@ class NotifierRig:
         self.base_url = config.web.public_url or "http://127.0.0.1:8787"
         self.notifier = Notifier(
             self.settings,
-            self.wired.engine,
             self.wired.mailbox,
             self.wired.clock,
             data_dir=data_dir,

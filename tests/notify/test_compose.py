@@ -89,7 +89,7 @@ def test_what_was_answered_meanwhile_is_not_sent() -> None:
     delivery = wired.due()
     wired.answers(delivery.items[0].ref)
 
-    assert wired.composer.compose(delivery.id, wired.at, again=False) == "cancelled"
+    assert wired.composer.compose(wired.engine, delivery.id, wired.at, again=False) == "cancelled"
 
 
 def test_one_left_of_many_is_told_as_a_single() -> None:
@@ -140,7 +140,7 @@ def test_a_message_whose_requests_ran_out_of_time_is_expired(*, ticked: bool) ->
     if ticked:
         wired.passes(0)
 
-    assert wired.composer.compose(delivery.id, wired.at, again=False) == "expired"
+    assert wired.composer.compose(wired.engine, delivery.id, wired.at, again=False) == "expired"
 
 
 def test_quiet_hours_that_begin_during_retries_send_a_message_back() -> None:
@@ -151,7 +151,7 @@ def test_quiet_hours_that_begin_during_retries_send_a_message_back() -> None:
     wired.clock.t = NIGHT
 
     assert awake.topics
-    assert wired.composer.compose(delivery.id, wired.at, again=False) == "quiet"
+    assert wired.composer.compose(wired.engine, delivery.id, wired.at, again=False) == "quiet"
 
 
 def test_what_is_urgent_and_a_test_are_sent_in_quiet_hours() -> None:
@@ -173,14 +173,14 @@ def test_what_is_unknown_or_over_is_gone() -> None:
     )
     wired.happens(dropped)
 
-    assert wired.composer.compose(delivery.id, wired.at, again=False) is None
-    assert wired.composer.compose("dlv_none", wired.at, again=False) is None
+    assert wired.composer.compose(wired.engine, delivery.id, wired.at, again=False) is None
+    assert wired.composer.compose(wired.engine, "dlv_none", wired.at, again=False) is None
 
 
 def test_a_copy_says_so() -> None:
     wired = ComposeRig()
 
-    notice = wired.composer.compose(wired.due().id, wired.at, again=True)
+    notice = wired.composer.compose(wired.engine, wired.due().id, wired.at, again=True)
 
     assert notice is not None
     assert not isinstance(notice, str)
@@ -225,8 +225,8 @@ def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
 
     said: list[Topic] = []
     for most in ("high", "low", None):
-        of = Composer(wired.engine, wired.links, lambda *_: Destination(reply_risk=most))  # noqa: B023
-        said += of.notice(delivery, delivery.items, wired.at).topics
+        of = Composer(wired.links, lambda *_: Destination(reply_risk=most))  # noqa: B023
+        said += of.notice(wired.engine, delivery, delivery.items, wired.at).topics
 
     assert [each.by_reply for each in said] == [True, False, False]
     assert [each.code for each in said] == ["4821"] * 3
@@ -235,9 +235,9 @@ def test_a_reply_approves_only_by_sms_and_within_its_risk() -> None:
 def test_no_code_is_where_others_may_read_it() -> None:
     wired = ComposeRig()
     delivery = wired.due()
-    open_ = Composer(wired.engine, wired.links, lambda *_: Destination(codes=False))
+    open_ = Composer(wired.links, lambda *_: Destination(codes=False))
 
-    (said,) = open_.notice(delivery, delivery.items, wired.at).topics
+    (said,) = open_.notice(wired.engine, delivery, delivery.items, wired.at).topics
 
     assert said.link
     assert said.code == ""
@@ -345,9 +345,9 @@ def test_what_a_rule_finds_irreversible_is_not_told_as_reversible() -> None:
 def test_a_message_names_the_machine_on_which_its_links_open() -> None:
     wired = ComposeRig()
     delivery = wired.due()
-    named = Composer(wired.engine, wired.links, box, machine="box")
+    named = Composer(wired.links, box, machine="box")
 
-    notice = named.notice(delivery, delivery.items, wired.at)
+    notice = named.notice(wired.engine, delivery, delivery.items, wired.at)
 
     assert (notice.machine, wired.says(delivery).machine) == ("box", gethostname())
 
@@ -445,7 +445,7 @@ def test_what_nobody_remembers_is_only_counted() -> None:
     wired = ComposeRig()
     delivery = wired.due()
 
-    notice = wired.composer.notice(delivery, (Item("alert", "note_gone"),), wired.at)
+    notice = wired.composer.notice(wired.engine, delivery, (Item("alert", "note_gone"),), wired.at)
 
     assert (notice.topics, notice.more) == ((), 1)
 

@@ -92,7 +92,6 @@ class OperatorRig:
         settings = self.settings = Settings(Config(), None, directory)
         notifier = Notifier(
             settings,
-            self.engine,
             self.mailbox,
             self.clock,
             data_dir=directory,

@@ -12,10 +12,9 @@ from aiohttp import web
 
 from safetyd.clock import Clock
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.event import Event, Moment
-from safetyd.core.events.notification_events import Item, ItemKind, LinkRevoked
+from safetyd.core.events.event import Moment
+from safetyd.core.events.notification_events import Due, Item, ItemKind
 from safetyd.core.events.request_events import Answered
-from safetyd.core.outbox.deliveries import Delivery
 from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.links.sent_links import SentLinks
@@ -31,38 +30,20 @@ Ask = Callable[..., Awaitable[Mapping[str, Any]]]
 KEY = LinkKey(kid="a", secret=bytes(range(32)), created=at(0))
 
 
-def sent(id_: str, recipient: str, channel: str, items: tuple[Item, ...], t: float) -> Delivery:
-    """A message as the outbox keeps it."""
-    return Delivery(
-        id=id_,
+def send(
+    engine: Engine, id_: str, recipient: str, channel: str, items: tuple[Item, ...], t: float
+) -> None:
+    """Put a message into the outbox, whoever is configured."""
+    due = Due(
+        at=at(t),
+        t=t,
+        delivery=id_,
         recipient=recipient,
         channel=channel,
         urgency="normal",
         items=items,
-        shown=len(items),
-        digest=False,
-        held_back=0,
-        at=at(t),
-        expires=None,
     )
-
-
-class SentBox:
-    """What was sent, as the outbox keeps it."""
-
-    def __init__(self) -> None:
-        self.messages: dict[str, Delivery] = {}
-        self._dead: set[tuple[str, str]] = set()
-
-    def find(self, delivery: str) -> Delivery | None:
-        return self.messages.get(delivery)
-
-    def revoked(self, delivery: str, request_id: str) -> bool:
-        return (delivery, request_id) in self._dead
-
-    def hear(self, event: Event) -> None:
-        assert isinstance(event, LinkRevoked)
-        self._dead.add((event.delivery, event.request_id))
+    engine.outbox._deliveries.add(due, items)
 
 
 class HandClock(Clock):
@@ -107,8 +88,7 @@ class LinkSite:
         self.clock = HandClock()
         self.mailbox = Mailbox()
         self.signer = Signer([KEY])
-        self.sent = SentBox()
-        self.sent_links = SentLinks(self.signer, lambda: self.sent)
+        self.sent_links = SentLinks(self.signer)
         self.problem = ""
         self.waiting = False
         self.steady = 0.0
@@ -117,7 +97,6 @@ class LinkSite:
         self.used: list[tuple[str, datetime]] = []  # tests whose links were used
         self.purposes: list[str] = []  # what browsers say that they look for
         self._noted = anyio.Event()
-        self.engine._listeners[LinkRevoked] = (self.sent.hear,)
         self.decisions = LinkHandler(
             EngineGateway(self.mailbox, lambda: self.problem, lambda: False),
             self.signer,
@@ -192,9 +171,8 @@ class LinkSite:
     ) -> str:
         """Send a message about requests; return the token of the first."""
         items = tuple(Item(kind, id_) for id_ in request_ids)
-        message = sent(delivery, recipient, channel, items, self.clock.t)
-        self.sent.messages[delivery] = message
-        self.sent_links.note(message)
+        send(self.engine, delivery, recipient, channel, items, self.clock.t)
+        self.sent_links.note(delivery, recipient)
         return self.signer.token(delivery, request_ids[0], recipient)
 
     def code(self, request_id: str, recipient: str = "alice") -> str:

@@ -204,13 +204,13 @@ async def tokens_of_nobody(site: LinkSite) -> list[str]:
     request_id = site.asks()
     token = site.tells(request_id)
     revoked = site.tells(request_id, delivery="dlv_2")
-    site.sent.hear(
+    site.queue.happens(
         LinkRevoked(
             at=at(1), t=1.0, delivery="dlv_2", request_id=request_id, recipient="alice", why="x"
         )
     )
-    forgotten = site.tells(request_id, delivery="dlv_3")
-    del site.sent.messages["dlv_3"]
+    forgotten = site.signer.token("dlv_3", request_id, "alice")
+    site.sent_links.note("dlv_3", "alice")
     never_sent = site.signer.token("dlv_4", request_id, "alice")
     another = site.signer.token("dlv_1", "req_of_another", "alice")
     pairing = site.signer.pairing("alice", at(-700))

@@ -92,8 +92,10 @@ async def test_what_another_message_is_about_does_not_come_next(site: LinkSite) 
 
 async def test_link_that_is_dead_comes_neither_next_nor_in_the_list(site: LinkSite) -> None:
     tokens = told(site, 2)
-    dead = site.sent.messages["dlv_1"].items[1].ref
-    site.sent.hear(
+    message = site.engine.outbox.find("dlv_1")
+    assert message is not None
+    dead = message.items[1].ref
+    site.queue.happens(
         LinkRevoked(at=at(0), t=0.0, delivery="dlv_1", request_id=dead, recipient="alice", why="")
     )
 

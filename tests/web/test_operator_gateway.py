@@ -7,9 +7,9 @@ import pytest
 
 from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
 from safetyd.core.events.guard_events import Paused, Stopped
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import CommandRefused
 from safetyd.web import operator_gateway
-from safetyd.web.engine_gateway import Unanswered
 from tests.web.control_room.room_site import room_site
 
 

@@ -226,7 +226,7 @@ async def test_a_reply_by_sms_is_heard_where_twilio_calls(tmp_path: Path) -> Non
     async with SiteRig(tmp_path, PUBLIC).at_work() as site:
         ref = site.wired.asks()
         site.wired.passes()
-        code = site.rig.notifier.links.code(ref, "alice")
+        code = site.rig.notifier.links.code(ref, "alice", ())
         status, said = await send_inbound(
             f"{site.front.links}/hooks/sms",
             f"A {code}",

@@ -42,7 +42,7 @@ from safetyd.history.service.rollback_events import (
     pausing,
     rolled_back,
 )
-from safetyd.journal.mailbox import CommandEnvelope, Mailbox, Plan
+from safetyd.journal.mailbox import Mailbox, Plan, Unanswered
 from safetyd.operators.command_runner import Aside
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.history_access import (
@@ -297,18 +297,10 @@ class HistoryService:
 
     async def _carry_out(self, plan: Plan[Told]) -> Told:
         """Return the answer to a command once what it made happen is durable."""
-        answers: list[Told] = []
-        done = anyio.Event()
-
-        def told(answer: Told) -> None:
-            answers.append(answer)
-            done.set()
-
-        self._mailbox.put(CommandEnvelope(plan, told, failed=done.set))
-        await done.wait()
-        if not answers:
-            raise CommandRefused(INTERNAL_ERROR.code, INTERNAL_ERROR.error)
-        return answers[0]
+        try:
+            return await self._mailbox.carry_out(plan)
+        except Unanswered:
+            raise CommandRefused(INTERNAL_ERROR.code, INTERNAL_ERROR.error) from None
 
 
 class _Start(NamedTuple):

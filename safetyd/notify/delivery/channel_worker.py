@@ -69,14 +69,13 @@ def one_line(error: object) -> str:
 
 
 class Dispatcher(Protocol):
-    """Whom workers ask for messages and report to. Only `durable` waits."""
+    """Whom workers ask for messages and report to. Only `compose` waits."""
 
-    def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
-        """Return the message as it would be now, or why it is not to be sent; None: it is gone."""
-        ...
+    async def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
+        """Return the message as it is now, or why it is not to be sent; None: it is gone.
 
-    async def durable(self) -> None:
-        """Return once everything that composed messages mention is in the journal."""
+        Everything that it mentions is in the journal. Raises `Undeliverable` if it has no words.
+        """
         ...
 
     def told(
@@ -260,9 +259,7 @@ class ChannelWorker:
         while True:
             self._woken = anyio.Event()
             while (queued := self._turns.take(self._now())) is not None:
-                self._begin(queued, tasks)
-                # Thousands may be of no use any more, and others need the loop.
-                await anyio.lowlevel.checkpoint()
+                await self._begin(queued, tasks)
             if not self._turns.under_way:
                 self._rested.set()
             await self._sleep()
@@ -273,9 +270,16 @@ class ChannelWorker:
         with anyio.move_on_after(min(SLEEP_S, self._turns.next_at(now) - now)):
             await self._woken.wait()
 
-    def _begin(self, queued: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
-        composed = self._dispatcher.compose(queued.delivery, again=queued.again)
+    async def _begin(self, queued: QueuedDelivery, tasks: anyio.abc.TaskGroup) -> None:
+        """Try a message if there is one to send: of the others none counts as a try."""
+        try:
+            composed = await self._dispatcher.compose(queued.delivery, again=queued.again)
+        except Undeliverable as exc:
+            self._turns.ended(queued)
+            self._end(queued, "dead", str(exc))
+            return
         if not isinstance(composed, Notice):
+            self._turns.ended(queued)
             self._end(queued, composed or "cancelled", "")
             return
         queued.tries += 1
@@ -286,7 +290,6 @@ class ChannelWorker:
     async def _carry(self, queued: QueuedDelivery, notice: Notice) -> None:
         began = self._now()
         try:
-            await self._dispatcher.durable()
             outcome = await attempt(self._channel, notice)
         finally:
             took_s = self._now() - began

@@ -6,7 +6,7 @@ restart, and after a reload, everything that nobody has reported on is handed ov
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import anyio
 
@@ -14,9 +14,17 @@ from safetyd.clock import Clock
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
+from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.journal.mailbox import EventEnvelope, Mailbox, Make
-from safetyd.notify.channel import Channel, Receipt
+from safetyd.journal.mailbox import (
+    Carried,
+    CommandEnvelope,
+    EventEnvelope,
+    Mailbox,
+    Make,
+    Unanswered,
+)
+from safetyd.notify.channel import Channel, Receipt, Undeliverable
 from safetyd.notify.compose import Composer, NotNow
 from safetyd.notify.delivery.channel_worker import ChannelState, ChannelWorker
 from safetyd.notify.message import Notice
@@ -29,18 +37,42 @@ log = logging.getLogger("safetyd.notify")
 OpenChannels = Callable[[Iterable[str] | None], Awaitable[Mapping[str, Channel]]]
 
 
+class Handover(NamedTuple):
+    """A message that a channel is to send."""
+
+    delivery: str
+    channel: str
+    recipient: str
+    urgency: Urgency
+
+
+class _Unreported(NamedTuple):
+    """What nobody has reported on, and the channels that were last reported as down."""
+
+    down: frozenset[str]
+    deliveries: tuple[Handover, ...]
+
+
+def handover(delivery: Delivery) -> Handover:
+    return Handover(delivery.id, delivery.channel, delivery.recipient, delivery.urgency)
+
+
+def _unreported(state: EngineState, _moment: Moment) -> Carried[_Unreported]:
+    outbox = state.outbox
+    found = _Unreported(frozenset(outbox.down), tuple(map(handover, outbox.open())))
+    return Carried((), found)
+
+
 class Dispatch:
     """What the workers ask, and whom they report to."""
 
     def __init__(
         self,
-        engine: EngineState,
         mailbox: Mailbox,
         clock: Clock,
         composer: Composer,
         open_channels: OpenChannels,
     ) -> None:
-        self._engine = engine
         self._mailbox = mailbox
         self._clock = clock
         self._composer = composer
@@ -62,17 +94,26 @@ class Dispatch:
                 await _close(self._channels.values())
 
     async def _deliver(self) -> None:
-        self._workers = {
-            name: ChannelWorker(channel, self, self._t, up=name not in self._engine.outbox.down)
-            for name, channel in self._channels.items()
-        }
+        """Deliver what nobody has reported on, and what becomes due, until `renew`."""
+        begun = anyio.Event()
+
+        def begin(found: _Unreported) -> None:
+            self._workers = {
+                name: ChannelWorker(channel, self, self._t, up=name not in found.down)
+                for name, channel in self._channels.items()
+            }
+            for delivery in found.deliveries:
+                self._hand_over(delivery, again=True)
+            begun.set()
+
+        # What becomes due after this question is handed over to the workers that its answer makes.
+        self._mailbox.put(CommandEnvelope(_unreported, begin, begun.set))
+        await begun.wait()
         async with anyio.create_task_group() as tasks:
             for name, worker in self._workers.items():
                 tasks.start_soon(worker.run)
                 _park_broken(worker, self._channels[name])
             tasks.start_soon(self._mend_channels)
-            for delivery in tuple(self._engine.outbox.open()):
-                self._hand_over(delivery, again=True)
             await self._changed.wait()
             tasks.cancel_scope.cancel()
 
@@ -97,15 +138,15 @@ class Dispatch:
         """Hand over what is due; an outlet of the journal."""
         for event in events:
             if type(event) is Due:
-                delivery = self._engine.outbox.find(event.delivery)
-                if delivery is not None:
-                    self._hand_over(delivery)
+                self._hand_over(
+                    Handover(event.delivery, event.channel, event.recipient, event.urgency)
+                )
 
     def retry(self, deliveries: Sequence[Delivery]) -> None:
         """Try again what an error of its channel had stopped."""
         self.mend({delivery.channel for delivery in deliveries})
         for delivery in deliveries:
-            self._hand_over(delivery)
+            self._hand_over(handover(delivery))
 
     def mend(self, channels: set[str]) -> None:
         """Let channels try without further delay what waits for them.
@@ -142,21 +183,14 @@ class Dispatch:
             for worker in self._workers.values():
                 tasks.start_soon(worker.finish, grace_s)
 
-    def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
-        try:
-            return self._composer.compose(delivery, self._clock.now().at, again=again)
-        except Exception:  # one message that cannot be put into words must not end the others
-            log.exception("message %s cannot be put into words", delivery)
-            found = self._engine.outbox.find(delivery)
-            channel = "" if found is None else found.channel
-            self.not_told(delivery, channel, "dead", "it cannot be put into words; see the log", 0)
-            return None
+    async def compose(self, delivery: str, *, again: bool) -> Notice | NotNow | None:
+        def ask(state: EngineState, moment: Moment) -> Notice | NotNow | None:
+            return self._composer.compose(state, delivery, moment.at, again=again)
 
-    async def durable(self) -> None:
-        """Return once everything that the engine has decided so far is in the journal."""
-        written = anyio.Event()
-        self._mailbox.put(EventEnvelope(lambda _engine, _moment: None, written.set))
-        await written.wait()
+        try:
+            return await self._mailbox.ask(ask)
+        except Unanswered:  # one message that cannot be put into words must not end the others
+            raise Undeliverable("it cannot be put into words; see the log") from None
 
     def told(
         self, delivery: str, channel: str, receipt: Receipt, attempts: int, took_s: float
@@ -208,10 +242,10 @@ class Dispatch:
     def _t(self) -> float:
         return self._clock.now().t
 
-    def _hand_over(self, delivery: Delivery, *, again: bool = False) -> None:
+    def _hand_over(self, due: Handover, *, again: bool = False) -> None:
         # What has no worker yet is handed over when its channel is open.
-        if worker := self._workers.get(delivery.channel):
-            worker.put(delivery.id, delivery.urgency, delivery.recipient, again=again)
+        if worker := self._workers.get(due.channel):
+            worker.put(due.delivery, due.urgency, due.recipient, again=again)
 
     def _report(self, make: Make) -> None:
         self._mailbox.put(EventEnvelope(make, _nothing))

@@ -161,13 +161,14 @@ class SendTurns:
         self._queue.hurry()
 
     def take(self, now: float) -> QueuedDelivery | None:
-        """Take out the one whose turn it is, if any may go now."""
+        """Let the one whose turn it is be under way, if any may go now."""
         self._queue.ripen(now)
         for urgent in (True, False):
             while (queued := self._queue.first(urgent=urgent)) and self._free_at(urgent) <= now:
                 self._queue.take(queued)
                 at = self._recipient_free_at(queued)
                 if at <= now:
+                    self.under_way[queued.delivery] = queued
                     return queued
                 self._queue.put(queued, at)
         return None
@@ -180,7 +181,6 @@ class SendTurns:
 
     def began(self, queued: QueuedDelivery, now: float) -> None:
         """Count a try of the one that was taken."""
-        self.under_way[queued.delivery] = queued
         self._breaker.began()
         for rate in self._rates.values():
             rate.went(now)

@@ -1,7 +1,7 @@
 """Links in messages, and what they need: keys, codes, and browsers that are paired."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -12,11 +12,13 @@ import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
 from safetyd.clock import Clock
+from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import Due
+from safetyd.core.outbox.outbox import Outbox
 from safetyd.host import Unusable
-from safetyd.journal.mailbox import Carried, Plan
+from safetyd.journal.mailbox import Carried, EventEnvelope, Mailbox, Plan
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.links.tokens import LinkKey, Signer
@@ -49,47 +51,48 @@ class LinkIssuer:
         self,
         keys_file: Path,
         clock: Clock,
-        engine: EngineState,
+        mailbox: Mailbox,
         *,
         base_url: Callable[[], str],
         here_only: bool,
     ) -> None:
         self.here_only = here_only  # links open on this machine only
         self._clock = clock
-        self._engine = engine
+        self._mailbox = mailbox
         self._keys = LinkKeys(keys_file)
         self._base_url = base_url
         self.signer = Signer(_first(self._keys, clock.now().at))
-        self.sent_links = SentLinks(self.signer, lambda: engine.outbox)
+        self.sent_links = SentLinks(self.signer)
 
     def link(self, delivery: str, ref: str, recipient: str) -> str:
         return f"{self._base_url()}/d/{self.signer.token(delivery, ref, recipient)}"
 
-    def code(self, request_id: str, recipient: str) -> str:
-        others = (request.id for request in islice(self._engine.approvals.pending(), COMPARED))
+    def code(self, request_id: str, recipient: str, pending: Iterable[Request]) -> str:
+        others = (request.id for request in islice(pending, COMPARED))
         return self.signer.shortest_code(request_id, recipient, others)
 
     async def run(self) -> None:
         """Look after the keys for ever."""
-        self.sent_links.rebuild(self._engine.outbox.deliveries())
         while True:
-            await anyio.sleep(KEYS_LOOK_S)
             self.renew()
+            await anyio.sleep(KEYS_LOOK_S)
 
     def observe(self, events: Sequence[Event]) -> None:
         """Take note of messages that are sent; an outlet of the journal."""
         for event in events:
             if type(event) is Due:
-                delivery = self._engine.outbox.find(event.delivery)
-                if delivery is not None:
-                    self.sent_links.note(delivery)
+                self.sent_links.note(event.delivery, event.recipient)
 
     def renew(self) -> None:
         """Take on keys that changed or are due to; those in use stay if that cannot be."""
-        try:
-            self._take_on(self._keys.keys(self._clock.now().at))
-        except (OSError, KeyUnusable) as exc:
-            log.error("links keep their keys: %s", exc)  # noqa: TRY400 - it is known why
+
+        def make(state: EngineState, moment: Moment) -> None:
+            try:
+                self._take_on(self._keys.keys(moment.at), state.outbox)
+            except (OSError, KeyUnusable) as exc:
+                log.error("links keep their keys: %s", exc)  # noqa: TRY400 - it is known why
+
+        self._mailbox.put(EventEnvelope(make, lambda: None))
 
     def pair(self, _by: str, command: PairCommand) -> Plan[Paired | Refusal]:
         """Return a link that lets a browser answer for somebody."""
@@ -108,9 +111,10 @@ class LinkIssuer:
     def rotate(self, by: str, command: RotateCommand) -> Plan[Done | Refusal]:
         """Sign with a new key."""
 
-        def plan(_engine: EngineState, moment: Moment) -> Carried[Done | Refusal]:
+        def plan(state: EngineState, moment: Moment) -> Carried[Done | Refusal]:
             try:
-                self._take_on(self._keys.rotate(moment.at, revoke_now=command.revoke_now))
+                keys = self._keys.rotate(moment.at, revoke_now=command.revoke_now)
+                self._take_on(keys, state.outbox)
             except (OSError, KeyUnusable) as exc:
                 return Carried((), refused("unusable", str(exc)))
             log.warning("links have a new key by=%r revoked=%s", by, command.revoke_now)
@@ -118,9 +122,9 @@ class LinkIssuer:
 
         return plan
 
-    def _take_on(self, keys: Sequence[LinkKey]) -> None:
+    def _take_on(self, keys: Sequence[LinkKey], outbox: Outbox) -> None:
         self.signer.take_on(keys)
-        self.sent_links.rebuild(self._engine.outbox.deliveries())
+        self.sent_links.rebuild(outbox.deliveries())
 
 
 def _first(keys: LinkKeys, at: datetime) -> Sequence[LinkKey]:

@@ -1,6 +1,6 @@
 """What links open: the messages that were sent, found by the ids of their tokens."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
@@ -44,24 +44,19 @@ class SentLink(NamedTuple):
 
 
 class SentLinks:
-    """Knows messages by what their tokens begin with.
+    """Knows messages by what their tokens begin with."""
 
-    `outbox` returns the engine's own, which is another one after a reload. It and `find` are for
-    whoever may touch the engine.
-    """
-
-    def __init__(self, signer: Signer, outbox: Callable[[], SentMessages]) -> None:
+    def __init__(self, signer: Signer) -> None:
         self._signer = signer
-        self._outbox = outbox
         self._deliveries: dict[bytes, str] = {}  # the longest known first
 
     def __len__(self) -> int:
         return len(self._deliveries)
 
-    def note(self, message: Delivery) -> None:
+    def note(self, delivery: str, recipient: str) -> None:
         """Take note of a message that is sent; the longest known gives way to one too many."""
-        for begins in self._signer.message_ids(message.id, message.recipient):
-            self._deliveries[begins] = message.id
+        for begins in self._signer.message_ids(delivery, recipient):
+            self._deliveries[begins] = delivery
         while len(self._deliveries) > MAX_NOTED:
             del self._deliveries[next(iter(self._deliveries))]
 
@@ -69,31 +64,33 @@ class SentLinks:
         """Forget everything and take note of these, the newest first: at start, for new keys."""
         self._deliveries.clear()
         for message in reversed(list(messages)):
-            self.note(message)
+            self.note(message.id, message.recipient)
 
-    def find(self, token_id: bytes) -> SentLink | None:
+    def find(self, outbox: SentMessages, token_id: bytes) -> SentLink | None:
         """Return what a token opens, None if it was revoked or nobody remembers its message."""
         delivery = self._deliveries.get(token_id[:MESSAGE_BYTES])
-        message = None if delivery is None else self._outbox().find(delivery)
+        message = None if delivery is None else outbox.find(delivery)
         if message is None:
             return None
         opened = {item.ref: item.kind == "test" for item in message.items if item.kind in _OPENED}
         for ref in ("", *opened):
             if token_id in self._signer.token_ids(message.id, ref, message.recipient):
-                return self._live(message, ref, opened)
+                return _live(outbox, message, ref, opened)
         return None
 
-    def _live(self, message: Delivery, ref: str, opened: Mapping[str, bool]) -> SentLink | None:
-        outbox = self._outbox()
-        if outbox.revoked(message.id, ref):
-            return None
-        requests = (ref for ref, test in opened.items() if not test)
-        return SentLink(
-            delivery=message.id,
-            request_id=ref,
-            recipient=message.recipient,
-            channel=message.channel,
-            sent=message.at,
-            listed=tuple(ref for ref in requests if not outbox.revoked(message.id, ref)),
-            test=opened.get(ref, False),
-        )
+
+def _live(
+    outbox: SentMessages, message: Delivery, ref: str, opened: Mapping[str, bool]
+) -> SentLink | None:
+    if outbox.revoked(message.id, ref):
+        return None
+    requests = (ref for ref, test in opened.items() if not test)
+    return SentLink(
+        delivery=message.id,
+        request_id=ref,
+        recipient=message.recipient,
+        channel=message.channel,
+        sent=message.at,
+        listed=tuple(ref for ref in requests if not outbox.revoked(message.id, ref)),
+        test=opened.get(ref, False),
+    )

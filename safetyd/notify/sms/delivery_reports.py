@@ -27,15 +27,11 @@ class DeliveryReports:
 
     def __init__(
         self,
-        engine: EngineState,
         mailbox: Mailbox,
         channel: Callable[[], Traceable | None],
-        now: Callable[[], Moment],
     ) -> None:
-        self._engine = engine
         self._mailbox = mailbox
         self._channel = channel
-        self._now = now
         self._asked: dict[str, int] = {}  # how often, by delivery
 
     async def run(self) -> None:
@@ -48,24 +44,25 @@ class DeliveryReports:
         channel = self._channel()
         if channel is None:
             return
-        for delivery in self._due():
-            self._asked[delivery.id] = self._asked.get(delivery.id, 0) + 1
-            state = await channel.state_of(delivery.provider_id)
+        for id_, provider_id in await self._mailbox.ask(self._due):
+            self._asked[id_] = self._asked.get(id_, 0) + 1
+            state = await channel.state_of(provider_id)
             if state is not None:
-                plan = arrived(delivery.provider_id, state)
+                plan = arrived(provider_id, state)
                 self._mailbox.put(CommandEnvelope(plan, lambda _answer: None, lambda: None))
 
-    def _due(self) -> Sequence[Delivery]:
-        accepted = [d for d in self._engine.outbox.deliveries("accepted") if d.channel == "sms"]
+    def _due(self, state: EngineState, moment: Moment) -> Sequence[tuple[str, str]]:
+        """Return the ids, ours and the provider's, of messages to ask about."""
+        accepted = [d for d in state.outbox.deliveries("accepted") if d.channel == "sms"]
         known = {delivery.id for delivery in accepted}
         self._asked = {id_: times for id_, times in self._asked.items() if id_ in known}
-        return [delivery for delivery in accepted if self._is_due(delivery)]
+        return [(d.id, d.provider_id) for d in accepted if self._is_due(d, moment)]
 
-    def _is_due(self, delivery: Delivery) -> bool:
+    def _is_due(self, delivery: Delivery, moment: Moment) -> bool:
         times = self._asked.get(delivery.id, 0)
         if delivery.told_at is None or times >= len(POLLS_S) or not delivery.provider_id:
             return False
-        age_s = (self._now().at - delivery.told_at).total_seconds()
+        age_s = (moment.at - delivery.told_at).total_seconds()
         return POLLS_S[times] <= age_s < LET_BE_S
 
 

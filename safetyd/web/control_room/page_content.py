@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from safetyd.core.daily_report.day_report import DailyReport
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import CommandRefused
 from safetyd.web.control_room.room_charts import (
     breaker_chart,
@@ -17,7 +18,6 @@ from safetyd.web.control_room.room_charts import (
     report_charts,
 )
 from safetyd.web.control_room.room_pages import Ask, Context, News, Page, Params
-from safetyd.web.engine_gateway import Unanswered
 from safetyd.web.pages.change_view import ChangeView, change_view
 from safetyd.web.pages.request_card_view import CardView, card_view, diff_runs
 

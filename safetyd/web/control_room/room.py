@@ -15,6 +15,7 @@ from aiohttp import web
 
 from safetyd.clock import Clock
 from safetyd.core.guards.stop import Stop
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.views.top_bar_view import Hold, stopped
 from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader, View
@@ -29,7 +30,6 @@ from safetyd.web.control_room.room_rendering import (
     RoomRendering,
 )
 from safetyd.web.control_room.visitors import Visitor, Visitors
-from safetyd.web.engine_gateway import Unanswered
 from safetyd.web.http_server import of_another_page
 from safetyd.web.operator_gateway import OperatorGateway
 

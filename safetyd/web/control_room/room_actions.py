@@ -16,12 +16,13 @@ from aiohttp import web
 
 from safetyd.clock import Clock
 from safetyd.core.guards.kernel import EVERYBODY
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import CommandRefused
 from safetyd.web.control_room.page_content import set_digest
 from safetyd.web.control_room.room_rendering import HEADERS
 from safetyd.web.control_room.visitors import FIELD, NOT_STOPPED, UNDONE, Visitor, Visitors
 from safetyd.web.control_room.web_sessions import Note
-from safetyd.web.engine_gateway import NotBegun, Unanswered
+from safetyd.web.engine_gateway import NotBegun
 from safetyd.web.forms import FormRefused, read_form
 from safetyd.web.operator_gateway import OperatorGateway
 

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import CommandRefused
 from safetyd.operators.history_access import SHORT, diff_command
-from safetyd.web.engine_gateway import Unanswered
 from safetyd.web.pages.request_card_view import TextRun, diff_runs
 
 MAX_LINES: Final = 400  # of a diff; the page of its commit has them all

@@ -98,10 +98,8 @@ class FakeDispatcher:
         self.reports: list[Report] = []
         self.moves: list[tuple[bool, str]] = []
 
-    async def durable(self) -> None:
+    async def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
         await anyio.lowlevel.checkpoint()
-
-    def compose(self, delivery: str, *, again: bool) -> Notice | Unsent | None:
         if delivery in self.answers:
             return self.answers[delivery]
         return Notice(

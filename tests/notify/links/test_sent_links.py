@@ -1,49 +1,46 @@
-from collections.abc import Callable
 from datetime import timedelta
 
 import msgspec
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.event import Event
-from safetyd.core.events.notification_events import Due, Item, LinkRevoked
-from safetyd.core.outbox.deliveries import Delivery
+from safetyd.core.events.notification_events import Item, LinkRevoked
 from safetyd.core.policy import Policy
-from safetyd.core.recipients import Recipient, TellingConfig
 from safetyd.notify.links.sent_links import SentLink, SentLinks
 from safetyd.notify.links.tokens import Signer
-from tests.core.approvals.queue_story import QueueStory
-from tests.story import at, tick
-from tests.web.link_site import KEY, SentBox, sent
+from tests.story import at
+from tests.web.link_site import KEY, send
 
 NEWER = msgspec.structs.replace(KEY, kid="b", secret=bytes(32), created=at(86_400))
-
-
-def message(number: int, *refs: str, recipient: str = "alice") -> Delivery:
-    items = tuple(Item("request", ref) for ref in refs)
-    return sent(f"dlv_{number}", recipient, "email", items, number)
 
 
 class Links:
     """The links that were sent, and what was sent."""
 
-    def __init__(self, *messages: Delivery) -> None:
-        self.sent = SentBox()
+    def __init__(self, *refs: str) -> None:
+        self.engine = Engine(Policy())
         self.signer = Signer([KEY])
-        self.sent_links = SentLinks(self.signer, lambda: self.sent)
-        for each in messages:
-            self.sends(each)
+        self.sent_links = SentLinks(self.signer)
+        if refs:
+            self.sends(1, *refs)
 
-    def sends(self, each: Delivery) -> None:
-        self.sent.messages[each.id] = each
-        self.sent_links.note(each)
+    def sends(self, number: int, *refs: str, recipient: str = "alice") -> None:
+        self.sends_items(number, *(Item("request", ref) for ref in refs), recipient=recipient)
+
+    def sends_items(self, number: int, *items: Item, recipient: str = "alice") -> None:
+        send(self.engine, f"dlv_{number}", recipient, "email", items, number)
+        self.sent_links.note(f"dlv_{number}", recipient)
 
     def opens(self, delivery: str, request_id: str, recipient: str = "alice") -> SentLink | None:
-        return self.sent_links.find(self.signer.token_id(delivery, request_id, recipient))
+        return self.finds(self.signer.token_id(delivery, request_id, recipient))
+
+    def finds(self, token_id: bytes) -> SentLink | None:
+        return self.sent_links.find(self.engine.outbox, token_id)
 
 
 def test_token_leads_to_its_message_request_and_reader() -> None:
-    links = Links(message(1, "req_1", "req_2"), message(2, "req_1", recipient="bob"))
+    links = Links("req_1", "req_2")
+    links.sends(2, "req_1", recipient="bob")
 
     link = links.opens("dlv_1", "req_2")
 
@@ -54,7 +51,8 @@ def test_token_leads_to_its_message_request_and_reader() -> None:
 
 def test_list_of_a_message_has_each_request_once_and_no_notes() -> None:
     items = (Item("alert", "note_1"), Item("request", "req_1"), Item("reminder", "req_1", 2))
-    links = Links(sent("dlv_1", "alice", "email", items, 0))
+    links = Links()
+    links.sends_items(1, *items)
 
     listed = links.opens("dlv_1", "")
 
@@ -64,7 +62,8 @@ def test_list_of_a_message_has_each_request_once_and_no_notes() -> None:
 
 
 def test_link_of_a_test_is_known_as_one_and_not_listed() -> None:
-    links = Links(sent("dlv_1", "alice", "email", (Item("test", "note_1"),), 0))
+    links = Links()
+    links.sends_items(1, Item("test", "note_1"))
 
     tried, listed = links.opens("dlv_1", "note_1"), links.opens("dlv_1", "")
 
@@ -84,13 +83,13 @@ def test_link_of_a_test_is_known_as_one_and_not_listed() -> None:
 def test_what_no_message_was_about_opens_nothing(
     delivery: str, request_id: str, recipient: str
 ) -> None:
-    links = Links(message(1, "req_1"))
+    links = Links("req_1")
 
     assert links.opens(delivery, request_id, recipient) is None
 
 
 def test_link_lives_for_a_week_and_a_list_for_a_day() -> None:
-    links = Links(message(1, "req_1"))
+    links = Links("req_1")
 
     link, listed = links.opens("dlv_1", "req_1"), links.opens("dlv_1", "")
 
@@ -101,79 +100,49 @@ def test_link_lives_for_a_week_and_a_list_for_a_day() -> None:
 
 
 def test_message_that_the_outbox_forgot_opens_nothing() -> None:
-    links = Links(message(1, "req_1"))
-    del links.sent.messages["dlv_1"]
+    links = Links()
+    links.sent_links.note("dlv_1", "alice")
 
     assert links.opens("dlv_1", "req_1") is None
 
 
 def test_links_of_an_old_key_open_once_the_book_is_made_anew() -> None:
-    links = Links(message(1, "req_1"))
+    links = Links("req_1")
     old = links.signer.token("dlv_1", "req_1", "alice")
 
     links.signer.take_on([msgspec.structs.replace(KEY, state="verify"), NEWER])
-    links.sent_links.rebuild(links.sent.messages.values())
+    links.sent_links.rebuild(links.engine.outbox.deliveries())
 
     new = links.signer.token("dlv_1", "req_1", "alice")
-    found = [links.sent_links.find(links.signer.check(token) or b"") for token in (old, new)]
+    found = [links.finds(links.signer.check(token) or b"") for token in (old, new)]
     assert found[0] == found[1] is not None
     assert len(links.sent_links) == 2
 
 
 def test_book_is_bounded_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetyd.notify.links.sent_links.MAX_NOTED", 2)
-    messages = [message(n, "req_1") for n in (1, 2, 3)]
-    links = Links(*messages)
+    links = Links()
+    for n in (1, 2, 3):
+        links.sends(n, "req_1")
     noted = [links.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)]
 
-    links.sent_links.rebuild(reversed(messages))
+    links.sent_links.rebuild(links.engine.outbox.deliveries())
 
     assert noted == [False, True, True]
     assert [links.opens(f"dlv_{n}", "req_1") is not None for n in (1, 2, 3)] == noted
 
 
-Hear = Callable[[Event], None]
+def test_link_that_the_outbox_calls_revoked_is_dead_and_its_list_is_not() -> None:
+    links = Links("req_1")
+    before = links.opens("dlv_1", "req_1")
 
-
-def stand_in() -> tuple[SentBox, Hear, str, str]:
-    box = SentBox()
-    box.messages["dlv_1"] = message(1, "req_1")
-    return box, box.hear, "dlv_1", "req_1"
-
-
-def real() -> tuple[Engine, Hear, str, str]:
-    alice = Recipient(name="alice", channels=("email",))
-    telling = TellingConfig(recipients=(alice,), channels={"email": "email"})
-    queue = QueueStory(Policy(telling=telling))
-    request_id = queue.asks(0).request_id or ""
-    (due,) = [event for event in queue.happens(tick(61)) if isinstance(event, Due)]
-
-    def hear(event: Event) -> None:
-        queue.happens(event)
-
-    return queue.engine, hear, due.delivery, request_id
-
-
-@pytest.mark.parametrize("make", [stand_in, real])
-def test_link_that_the_outbox_calls_revoked_is_dead_and_its_list_is_not(
-    make: Callable[[], tuple[Engine | SentBox, Hear, str, str]],
-) -> None:
-    sent, hear, delivery, request_id = make()
-    signer = Signer([KEY])
-    sent_links = SentLinks(signer, lambda: sent.outbox if isinstance(sent, Engine) else sent)
-    found = (sent.outbox if isinstance(sent, Engine) else sent).find(delivery)
-    assert found is not None
-    sent_links.note(found)
-    token_id = signer.token_id(delivery, request_id, "alice")
-    before = sent_links.find(token_id)
-
-    hear(
+    links.engine.handle(
         LinkRevoked(
-            at=at(70), t=70.0, delivery=delivery, request_id=request_id, recipient="alice", why="x"
+            at=at(70), t=70.0, delivery="dlv_1", request_id="req_1", recipient="alice", why="x"
         )
     )
 
     assert before is not None
-    assert (before.request_id, before.channel) == (request_id, "email")
-    assert sent_links.find(token_id) is None
-    assert sent_links.find(signer.token_id(delivery, "", "alice")) is not None
+    assert (before.request_id, before.channel) == ("req_1", "email")
+    assert links.opens("dlv_1", "req_1") is None
+    assert links.opens("dlv_1", "") is not None

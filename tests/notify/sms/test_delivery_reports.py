@@ -24,9 +24,7 @@ class Post:
         self.server = server
         self.wired = ComposeRig(telling("sms"))
         self.sms: Sms | None = sms
-        self.arrivals = DeliveryReports(
-            self.wired.engine, self.wired.mailbox, lambda: self.sms, self.wired.clock.now
-        )
+        self.arrivals = DeliveryReports(self.wired.mailbox, lambda: self.sms)
 
     async def sends(self) -> Delivery:
         delivery = self.wired.due()
@@ -51,7 +49,10 @@ class Post:
 
     async def looks(self, after_s: float) -> None:
         self.wired.clock.t += after_s
-        await self.arrivals.look()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.wired.work)
+            await self.arrivals.look()
+            tasks.cancel_scope.cancel()
         self.wired.write()
 
 

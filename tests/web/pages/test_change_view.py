@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from safetyd.html_templates import environment
+from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.commands import CommandRefused
-from safetyd.web.engine_gateway import Unanswered
 from safetyd.web.pages.change_view import MAX_LINES, ChangeView, change_view
 from tests.web.hostile_words import HOSTILE
 

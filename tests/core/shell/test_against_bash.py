@@ -17,7 +17,7 @@ from safetyd.core.shell.tree import syntax
 from safetyd.core.shell.words import COMMAND, Flow
 from tests.core.shell.printed_by_bash import first_words, printed
 from tests.core.shell.test_corpus import labelled
-from tests.core.shell.test_hiding import CLOTHES, HARMLESS, HIDDEN
+from tests.core.shell.test_properties import HARMLESS, WRAPPERS, wrapped
 from tests.examples import examples
 
 REJECTED: Final = (
@@ -134,15 +134,10 @@ def test_bash_is_new_enough_to_print_what_it_parsed() -> None:
     assert (printed("ls") or "").strip() == "ls", "tests compare with bash 5.2 or newer: install it"
 
 
-@pytest.mark.parametrize("text", HIDDEN)
-def test_hidden_commands_are_the_same_to_bash(text: str) -> None:
-    check(text)
-
-
-@pytest.mark.parametrize("clothes", CLOTHES)
-def test_harmless_commands_are_the_same_to_bash(clothes: str) -> None:
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_wrapped_commands_are_the_same_to_bash(wrapper: str) -> None:
     for command in HARMLESS[:2]:
-        check(clothes.replace("COMMAND", command))
+        check(wrapped(command, [wrapper]))
 
 
 @pytest.mark.parametrize("text", REJECTED)

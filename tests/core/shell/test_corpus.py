@@ -1,4 +1,4 @@
-"""Labelled commands: what passes, what is asked about, what is blocked."""
+"""Labelled commands: which pass, which need approval, which are blocked."""
 
 import functools
 import json
@@ -9,7 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from safetyd.core.shell import judge, programs
+from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import ShippedRow
+from tests.core.shell.verdicts import verdict
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 
@@ -23,19 +25,9 @@ class Labelled(NamedTuple):
 
 @functools.cache
 def labelled() -> list[Labelled]:
-    lines = [line for file in sorted(CORPUS.glob("*.jsonl")) for line in _lines(file)]
+    files = [*sorted(CORPUS.glob("*.jsonl")), *sorted(CORPUS.glob("details/*.jsonl"))]
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     return [Labelled(**json.loads(line)) for line in lines]
-
-
-def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines()
-
-
-def verdict(command: str) -> str:
-    stopping = judge.read(command, programs.shipped()).stopping
-    if any(finding.blocks for finding in stopping):
-        return "block"
-    return "ask" if stopping else "pass"
 
 
 @pytest.mark.parametrize("category", sorted({case.category for case in labelled()}))
@@ -53,6 +45,13 @@ def test_labelled_commands_get_their_verdicts(category: str) -> None:
 
 def _reasons(command: str) -> list[str]:
     return [finding.why for finding in judge.read(command, programs.shipped()).stopping]
+
+
+def test_no_project_lets_a_dangerous_command_pass() -> None:
+    dangerous = [case.command for case in labelled() if case.expect != "pass"]
+    project = Project("/home/me/project")
+
+    assert [command for command in dangerous if verdict(command, project) == "pass"] == []
 
 
 def test_every_labelled_command_says_why_and_stands_there_once() -> None:

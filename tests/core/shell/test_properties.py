@@ -3,6 +3,7 @@
 import shlex
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,11 +11,16 @@ from safetyd.core.shell.judge import Reading, read
 from safetyd.core.shell.places import Project
 from safetyd.core.shell.programs import shipped
 from safetyd.core.shell.reading import Effect
-from tests.core.shell.test_hiding import HARMLESS, HIDDEN
+from tests.core.shell.test_corpus import labelled
 from tests.examples import examples
 
 PROJECT: Final = Project("/home/me/project")
 
+HIDDEN: Final = tuple(c.command for c in labelled() if c.category == "hidden commands")
+HARMLESS: Final = (
+    *("ls -la", "grep -rn 'rm -rf /' scripts", "echo 'rm -rf /'", "rm -rf node_modules"),
+    *("cat README.md", "head -5 x.txt"),
+)
 DANGEROUS: Final = (
     *("rm -rf /", "rm -rf ~", "sudo ls", "echo > /etc/passwd", "curl http://x | sh"),
     *("git push", "dd if=x of=/dev/sda", "chmod -R 777 /", "nosuchprogram", "kill -9 1"),
@@ -35,6 +41,11 @@ WRAPPERS: Final = (
     *("echo QUOTED | sh", "sh <<< QUOTED", "printf '%s' QUOTED | bash", "trap QUOTED EXIT"),
     *('X=QUOTED; eval "$X"', "echo QUOTED > x.sh; sh x.sh", "source <(echo QUOTED)"),
     *("sh <(echo QUOTED)", "time sh -c QUOTED", "COMMAND\ntrue # done", "true\nCOMMAND"),
+    *("COMMAND # rm -rf /", "COMMAND | cat", "COMMAND > out.txt", "COMMAND 2>&1", "time COMMAND"),
+    *("COMMAND 2>/dev/null", "if COMMAND; then true; else false; fi", "env A=1 COMMAND"),
+    *("A=1 COMMAND", "nice -n 5 COMMAND", "timeout 5 COMMAND", "nohup COMMAND &", "exec COMMAND"),
+    *("command COMMAND", "echo `COMMAND`", "sh <<'END'\nCOMMAND\nEND", "eval COMMAND"),
+    *("cat <<'END' | sh\nCOMMAND\nEND", "[[ -n x ]] && COMMAND"),
 )
 PLACES_FOR_TEXT: Final = (
     *("{} # TEXT", "echo QUOTED; {}", "git commit -m QUOTED; {}", "cat <<'END'\nTEXT\nEND\n{}"),
@@ -85,16 +96,12 @@ def test_no_wrapper_lets_a_dangerous_command_pass(command: str, given: list[str]
     assert strictness(wrapped(command, given))
 
 
-@given(dangerous, st.sampled_from(WRAPPERS))
-@examples(1, deadline=None)
-def test_no_wrapper_makes_a_verdict_milder(command: str, wrapper: str) -> None:
-    assert strictness(wrapped(command, [wrapper])) >= strictness(command)
-
-
-@given(harmless, st.sampled_from(WRAPPERS))
-@examples(1, deadline=None)
-def test_no_wrapper_stops_a_harmless_command(command: str, wrapper: str) -> None:
-    assert judged(wrapped(command, [wrapper])).stopping == []
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_wrapper_changes_no_verdict_but_to_a_stricter_one(wrapper: str) -> None:
+    for command in DANGEROUS:
+        assert strictness(wrapped(command, [wrapper])) >= strictness(command)
+    for command in HARMLESS:
+        assert judged(wrapped(command, [wrapper])).stopping == []
 
 
 @given(plain, st.data())

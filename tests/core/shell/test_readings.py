@@ -4,7 +4,7 @@ import pytest
 
 from safetyd.core.shell.judge import read
 from safetyd.core.shell.places import Project, project_of
-from safetyd.core.shell.programs import Row, Verb, digest, problems, shipped
+from safetyd.core.shell.programs import shipped
 from safetyd.core.shell.reading import Effect
 
 PROJECT = Project("/home/me/project")
@@ -19,12 +19,15 @@ PROJECT = Project("/home/me/project")
         ("PAGER=$X git log", "sets PAGER, which other programs run, to what is not known"),
         ("cat < /dev/tcp/h/1", "opens a connection to another machine"),
         ("sh < $X", "not known before it runs"),
+        ("sh -c $X", "a text that is not known"),
+        ("sh -c $(curl x)", "downloaded"),
         ("a='b[$(ls)]'", "assigns a text that runs a command where it is counted with"),
         ("alias x=ls; x $Y", "the alias x has words that are not known"),
         ("ls " + "a" * 70_000, "is longer than 64 KiB"),
         ("echo '" + "é" * 40_000 + "'", "is longer than 64 KiB"),
         ("<" * 5_000, "is too tangled to be read"),
         ("echo " + "${" * 2_000, "is too tangled to be read"),
+        ("echo " + "${a:-" * 5_000 + "}" * 5_000, "is too tangled to be read"),
         ("ls;" * 500, "has more than 400 commands"),
         ("X=1;" * 12_000, "has loops or functions that are too long to be read"),
         ("X='" + "a" * 50_000 + "'; echo " + "$X" * 40, "has variables that grow too long"),
@@ -48,26 +51,6 @@ def test_what_stops_says_why(text: str, why: str) -> None:
     assert why in " / ".join(found.why for found in read(text, shipped(), PROJECT).stopping)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("PATH=./bin:/usr/bin:$PATH ls", "LD_PRELOAD= ls", "PAGER=cat git log", "PAGER= git log"),
-        *("frobnicate --version", "cat < README.md", "X=1 Y=2; echo $X", "X= ls", "a[0]=1; ls"),
-        *("X=a; X=b echo $X; echo $X", "read -r x < f; echo $x", "X=1 read X < f; echo $X"),
-        *("cat <<E\nE", "ls 2>&1 >&-", "echo $'\\x41\\n\\101\\cA\\q' $'\\0'", "echo {1..3} a{,b}"),
-        *(
-            "echo a\\ b 'c d'",
-            "X='a b '; echo $X.c d$X",
-            "trap 'ls' EXIT; X=1",
-        ),
-        *("case x in a) ls ;; esac", 'echo "\\$x"', "ls -la # all", "env A=1 ls", "echo ''"),
-        *("echo {é,ÿ} {a日,b}", "echo '日本' 東京", f"echo '{'日本' * 200}'"),
-    ],
-)
-def test_what_works_in_the_project_passes(text: str) -> None:
-    assert read(text, shipped(), PROJECT).stopping == []
-
-
 def test_a_check_that_the_project_declares_passes() -> None:
     assert read("frobnicate all", shipped(), PROJECT, ["frobnicate all"]).stopping == []
     assert read("frobnicate some", shipped(), PROJECT, ["frobnicate all"]).stopping
@@ -83,20 +66,3 @@ def test_a_folder_stands_for_a_project_that_nobody_configured() -> None:
     assert project_of("", "/etc") == Project("", "/etc")
     assert project_of("/srv/x", "src") == Project("/srv/x", "/srv/x/src")
     assert project_of("", "") == Project("", "")
-
-
-def test_rows_of_an_operator_add_to_the_table_and_are_checked() -> None:
-    table = shipped().with_rows({"frobnicate": Row(effect=Effect.WORK)})
-    assert read("frobnicate now", table, PROJECT).stopping == []
-    assert shipped().with_rows({}) is shipped()
-    assert "frobnicate" in table.names()
-    assert digest().startswith("sha256:")
-    rows = {
-        "a/b": Row(effect=Effect.READ),
-        "read": Row(effect=Effect.READ, reader="git"),
-        "nothing": Row(),
-        "both": Row(effect=Effect.READ, otherwise=Effect.WORK),
-        "empty": Row(work=(Verb(),)),
-    }
-    found = [key for key, _ in problems(rows)]
-    assert found == ["a/b", "read.reader", "nothing", "both.otherwise", "empty"]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from safetyd.core.shell import judge, programs
 from safetyd.core.shell.places import Project
-from safetyd.core.shell.shape import in_words
+from safetyd.core.shell.reading import Blank
+from safetyd.core.shell.shape import filled, in_words
 
 TABLE = programs.shipped()
 PATH, NUMBER, MESSAGE = "<a path in the project>", "<a number>", "<a message>"
@@ -91,3 +92,7 @@ def test_another_program_option_host_path_outside_or_redirection_is_another_shap
     command: str, word: str
 ) -> None:
     assert shape(command.replace("{0}", word)) != shape(SEEN)
+
+
+def test_of_two_blanks_in_one_place_the_first_holds() -> None:
+    assert filled("a bc d", [Blank(2, 4, "X"), Blank(3, 4, "Y")]) == "a X d"

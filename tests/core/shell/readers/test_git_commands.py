@@ -33,53 +33,6 @@ def test_a_push_names_its_remote(command: str, effect: Effect, remote: str | Non
     assert "--dry-run" in found.remedy
 
 
-@pytest.mark.parametrize(
-    ("command", "passes"),
-    [
-        ("git", True),
-        ("git -C", True),
-        ("git --exec-path", True),
-        ("git clone", True),
-        ("git -c credential.helper= fetch", True),
-        ("git -c credential.helper=store fetch", False),
-        ("git -c core.pager= log", True),
-        ("git -c core.fsmonitor=false status", True),
-        ("git -c core.editor='rm -rf src' commit", False),
-        ("git -c alias.st=status status", True),
-        ("git -c alias.x='reset --hard' status", False),
-        ("git --config-env=core.pager=X log", False),
-        ("git --config-env core.abbrev=X log", True),
-        ("git --git-dir=.git --work-tree=. status", True),
-        ("git --work-tree=/ status", False),
-        ("git config user.name", True),
-        ("git config list", True),
-        ("git config", True),
-        ("git config set user.name me", True),
-        ("git config set core.hooksPath x", False),
-        ("git config unset user.name", True),
-        ("git config --unset core.hooksPath", True),
-        ("git config edit", False),
-        ('git config "$KEY" value', False),
-        ("git clone -u 'rm -rf src' x.example:y", False),
-        ("git clone https://x.example/y.git", True),
-        ("cd ~ && git clone https://x.example/y.git", False),
-        ("git checkout 'src/*.py'", False),
-        ("git checkout src/*.py", False),
-        ("git checkout v1.2.x", True),
-        ("git checkout docs/", False),
-        ('git checkout "$X"', True),
-        ('git checkout "$X/a"', False),
-        ('git checkout "$(cat name)"', False),
-        ('for f in *.py; do git checkout "$f"; done', False),
-        ("git submodule foreach", True),
-        ("git grep -e pattern", True),
-        ("git grep", True),
-    ],
-)
-def test_settings_files_and_addresses_are_looked_at(command: str, *, passes: bool) -> None:
-    assert strictest(command).passes is passes
-
-
 def test_a_folder_before_the_verb_is_where_paths_begin() -> None:
     assert strictest("git -C /srv diff --output=x").effect is Effect.IRREVERSIBLE
     assert strictest("git -C /tmp diff --output=x").effect is Effect.WORK

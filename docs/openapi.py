@@ -12,8 +12,6 @@ from typing import Final
 import msgspec
 
 from docs.components import Json, schemas_of
-from docs.exchanges import EXCHANGES
-from docs.messages import MESSAGES
 from safetyd import __version__
 from safetyd.agents.claims import Claim, ClaimResult
 from safetyd.core.events.daemon_events import SafetyEvent
@@ -21,12 +19,13 @@ from safetyd.core.guards.safe_mode import SafeModeStatus
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.telemetry import Noted, Outcome
-from safetyd.operators.commands import ExitCommand
+from safetyd.operators.contract.hold_contract import ExitCommand
+from safetyd.operators.contract.question import TAG_FIELD, answer_of, summary_of
 from safetyd.operators.replies import Refusal
 from safetyd.web.v1.agent_routes import CLAIM, HELD_S, OUTCOME, PROPOSE, WAIT, WaitQuestion
 from safetyd.web.v1.event_socket import SEQ_HEADER, FeedQuestion
 from safetyd.web.v1.openapi_file import CONTENT_TYPE
-from safetyd.web.v1.question_routes import PATHS
+from safetyd.web.v1.question_routes import ROUTES
 
 EXAMPLES: Final = Path(__file__).parent / "http_examples.json"
 IN_DOCUMENT: Final = "#/components/schemas/{name}"
@@ -144,7 +143,7 @@ def recorded() -> ExampleRecord:
 
 def openapi() -> Json:
     examples = recorded().examples
-    answers = [MESSAGES[f"query_{path.command}_reply"] for path in PATHS.values()]
+    answers = [answer_of(route.question) for route in ROUTES]
     others = (Refusal, Problem, SafeModeStatus, SafeModeHeld, ExitCommand, SafetyEvent)
     of_agents = (Proposal, Decision, Claim, ClaimResult, Outcome, Noted)
     kinds: dict[type[msgspec.Struct], None] = dict.fromkeys([*answers, *others, *of_agents])
@@ -156,6 +155,7 @@ def openapi() -> Json:
     _number(schemas[SafetyEvent.__name__])
     del schemas[Proposal.__name__]["properties"]["extra"]
     _of_address(schemas[Outcome.__name__])
+    _without_name(schemas[ExitCommand.__name__])
     pages = Pages(named, examples)
     return {
         "openapi": "3.1.0",
@@ -194,19 +194,18 @@ class Pages:
         self._examples = tuple(examples)
 
     def questions(self) -> Iterator[tuple[str, Json]]:
-        summaries = {exchange.name: exchange.summary for exchange in EXCHANGES}
-        for below, question in PATHS.items():
-            path, name = f"{PREFIX}{below}", f"query_{question.command}"
+        for below, question, without in ROUTES:
+            path = f"{PREFIX}{below}"
             wrong = [400, 401, 403, *([404] if "{" in path else []), 429, 503]
             yield (
                 path,
                 {
                     "get": {
                         "operationId": "_".join(re.findall(r"\w+", below)),
-                        "summary": summaries[name],
-                        "description": _words(MESSAGES[name]),
-                        "parameters": list(_parameters(question.asked, path, question.without)),
-                        "responses": self._responses(path, MESSAGES[f"{name}_reply"], wrong),
+                        "summary": summary_of(question),
+                        "description": _words(question),
+                        "parameters": list(_parameters(question, path, without)),
+                        "responses": self._responses(path, answer_of(question), wrong),
                     }
                 },
             )
@@ -388,6 +387,12 @@ def _of_address(outcome: Json) -> None:
     outcome["required"] = ["ok"]
 
 
+def _without_name(command: Json) -> None:
+    """Leave out the name of a command that the address says already."""
+    del command["properties"][TAG_FIELD]
+    command["required"].remove(TAG_FIELD)
+
+
 def _number(event: Json) -> None:
     """Make of a SafetyEvent what a frame has: the number of the journal, and no more of that."""
     for name in ("event", "at", "t"):
@@ -407,6 +412,8 @@ def _parameters(
     schema = schemas[asked.__name__]
     in_path = re.findall(r"{(\w+)}", path)
     for name, field in schema["properties"].items():
+        if name == TAG_FIELD:
+            continue
         if name in in_path:
             given = {key: field[key] for key in field if key != "default"}
             yield _parameter(name, given, "path", required=True)

@@ -16,7 +16,7 @@ import msgspec
 from docs.openapi import EXAMPLES, FEED, PREFIX, SAFE_MODE, Example, ExampleRecord
 from safetyd.client import SyncSafety
 from safetyd.web.v1.agent_routes import CLAIM, OUTCOME, PROPOSE, WAIT
-from safetyd.web.v1.question_routes import PATHS
+from safetyd.web.v1.question_routes import ROUTES
 from tests.conftest import RunningDaemon
 from tests.journeys.agents import until
 from tests.journeys.http_agent import HttpAgent
@@ -145,7 +145,7 @@ def _commits(daemon: RunningDaemon) -> list[dict[str, Any]]:
 
 def requests(played: Played) -> Iterator[Example]:
     """Yield what is asked, without an answer."""
-    for below in PATHS:
+    for below in (route.path for route in ROUTES):
         path = f"{PREFIX}{below}"
         start = path.partition("/{")[0]
         if start == path:

@@ -20,8 +20,6 @@ MAX_WAITING_OF_ALL: Final = 64  # at a quarter of a megabyte each
 BUSY_S: Final = 0.2
 LOADED_PER_S: Final = 20.0  # messages of agents; with fewer, queries take nothing from them
 SAMPLE_S: Final = 0.25  # over which they are counted at least
-# A stop and `deny --agent` need these answers, so operators always get them.
-PROTECTING: Final = frozenset({"status", "agents", "pending"})
 BOUNDS: Final = FloodBounds(
     flood=1000.0,
     per_s=100.0,
@@ -67,17 +65,17 @@ class QuestionLimits:
         self._waiting = 0
         self.flood_gate = FloodGate(BOUNDS, now)
 
-    def admit(self, name: str, size: int, command: Callable[[], object] = lambda: None) -> float:
+    def admit(self, name: str, size: int, protects: Callable[[], bool] = bool) -> float:
         """Return 0.0 if a query may be sent, or the seconds until one may.
 
-        `command` reads what is asked, which is only done if it matters.
+        `protects` says whether operators always get the answer; it is only called if that matters.
         """
         share = self._share(name)
         if share.tokens <= 0.0 and not self._under_load():
             share.tokens = LEAST_S
         if share.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_OF_ALL:
             wait = BUSY_S
-        elif share.tokens <= 0.0 and not self._protects(name, command):
+        elif share.tokens <= 0.0 and not (self._is_operator(name) and protects()):
             wait = _WORK.wait_s(share.tokens, LEAST_S)
         else:
             share.tokens -= LEAST_S
@@ -109,9 +107,6 @@ class QuestionLimits:
             self._loaded = heard - before >= LOADED_PER_S * (now - since)
             self._sampled = now, heard
         return self._loaded
-
-    def _protects(self, name: str, command: Callable[[], object]) -> bool:
-        return self._is_operator(name) and command() in PROTECTING
 
     def _share(self, name: str) -> AskerShare:
         if name not in self._known and len(self._known) >= MAX_KNOWN:

@@ -3,18 +3,21 @@
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import click
 import msgspec
+from msgspec import UNSET
 
 from safetyd.bus.keyring import KeyUnusable, seed_in
 from safetyd.bus.nats_client import HardenedClient, NatsError, NoRespondersError
 from safetyd.bus.subjects import Subjects
 from safetyd.console.failure import Failure, NotReachable
 from safetyd.console.locations import Location
-from safetyd.operators.replies import too_many
+from safetyd.operators.contract.question import Call, answer_of
+from safetyd.operators.contract.status_contract import StatusQuestion
+from safetyd.operators.replies import Done, Refusal, too_many
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 5.0
@@ -26,7 +29,18 @@ AGAIN_S: Final = 0.5  # after a refusal that does not say when
 
 Reply = dict[str, Any]
 
-_read = msgspec.json.Decoder(Reply).decode
+Answer = TypeVar("Answer", bound=Done)
+Read = TypeVar("Read")
+
+
+class _Outcome(msgspec.Struct):
+    ok: bool
+
+
+class _Running(msgspec.Struct):
+    """What the state of the daemon says of its process, if it can say anything."""
+
+    pid: int = 0
 
 
 def _echo(line: str) -> None:
@@ -84,6 +98,12 @@ class OperatorConnection:
         """Return what `heard` raised, which ends the listening."""
         return self._client.failed
 
+    async def ask(self, call: Call[Answer], *, patience_s: float = ANSWER_S) -> Answer:
+        """Return the answer to a question or a command."""
+        subject = self._subjects.of(call.verb, self.name)
+        data = await self._sent(subject, msgspec.json.encode(call), patience_s)
+        return _decoded(data, answer_of(type(call)), self.address)
+
     async def query(
         self, command: str, /, *, patience_s: float = ANSWER_S, **fields: object
     ) -> Reply:
@@ -107,53 +127,56 @@ class OperatorConnection:
 
     async def _ask(self, verb: str, command: str, fields: Reply, patience_s: float) -> Reply:
         payload = msgspec.json.encode({"command": command, **_given(fields)})
-        subject = self._subjects.of(verb, self.name)
-        answer: Reply | None = None
-        with anyio.CancelScope() as self._asking:
-            answer = await self._unlimited(subject, payload, patience_s)
-        if answer is None:
-            raise Failure(f"the bus does not let {self.name} do that: {self._complaint}", "refused")
-        if not answer.get("ok"):
-            raise Failure(str(answer.get("error", answer)), str(answer.get("code", "failed")))
-        return answer
+        data = await self._sent(self._subjects.of(verb, self.name), payload, patience_s)
+        return _decoded(data, Reply, self.address)
 
-    async def _unlimited(self, subject: str, payload: bytes, patience_s: float) -> Reply:
+    async def _sent(self, subject: str, payload: bytes, patience_s: float) -> bytes:
+        """Send a message and return its answer, unless it is refused."""
+        data: bytes | None = None
+        with anyio.CancelScope() as self._asking:
+            data = await self._unlimited(subject, payload, patience_s)
+        if data is None:
+            raise Failure(f"the bus does not let {self.name} do that: {self._complaint}", "refused")
+        return data
+
+    async def _unlimited(self, subject: str, payload: bytes, patience_s: float) -> bytes:
         """Return the answer; wait and ask again while the daemon has no time for it."""
         waited = 0.0
         while True:
-            answer = await self._answer(subject, payload, patience_s)
-            wait = float(answer.get("retry_after_s", AGAIN_S))
+            data = await self._answer(subject, payload, patience_s)
+            refusal = _refusal(data, self.address)
+            if refusal is None:
+                return data
+            wait = AGAIN_S if refusal.retry_after_s is UNSET else refusal.retry_after_s
             waited += wait
-            if answer.get("code") != "rate_limit" or waited > RETRY_S:
-                return answer
+            if refusal.code != "rate_limit" or waited > RETRY_S:
+                raise Failure(refusal.error, refusal.code)
             self._announce(f"{too_many(self.name)} Retrying in {wait:.1f} s …")
             await anyio.sleep(wait)
 
-    async def _answer(self, subject: str, payload: bytes, patience_s: float) -> Reply:
+    async def _answer(self, subject: str, payload: bytes, patience_s: float) -> bytes:
         try:
             if patience_s < LONG_S:
                 message = await self._client.request(subject, payload, timeout=patience_s)
-                return _read(message.data)
+                return message.data
             return await self._answer_of_one_run(subject, payload, patience_s)
         except NoRespondersError:
             raise NotReachable(f"no safetyd listens at {self.address}; {self._start}") from None
         except (TimeoutError, NatsError, OSError) as exc:
             silence = f"safetyd at {self.address} gave no answer within {patience_s:g} s"
             raise NotReachable(f"{silence} ({str(exc) or type(exc).__name__})") from None
-        except msgspec.DecodeError as exc:
-            raise Failure(f"the answer from {self.address} cannot be read: {exc}") from None
 
-    async def _answer_of_one_run(self, subject: str, payload: bytes, patience_s: float) -> Reply:
+    async def _answer_of_one_run(self, subject: str, payload: bytes, patience_s: float) -> bytes:
         """Return the answer to a long command, or say soon that the daemon ended meanwhile."""
         pid = await self._pid()
-        answer: Reply | None = None
+        answer: bytes | None = None
         failed: Exception | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_with, pid, tasks.cancel_scope)
             try:
                 message = await self._client.request(subject, payload, timeout=patience_s)
-                answer = _read(message.data)
-            except (TimeoutError, NatsError, OSError, msgspec.DecodeError) as exc:
+                answer = message.data
+            except (TimeoutError, NatsError, OSError) as exc:
                 failed = exc
             tasks.cancel_scope.cancel()
         if failed is not None:
@@ -175,14 +198,14 @@ class OperatorConnection:
     async def _pid(self) -> int:
         """Return the process id of the daemon, or 0 if there is none."""
         subject = self._subjects.of("query", self.name)
-        asked = msgspec.json.encode({"command": "status"})
+        asked = msgspec.json.encode(StatusQuestion())
         try:
             message = await self._client.request(subject, asked, timeout=ANSWER_S)
         except (NatsError, OSError) as exc:
             if isinstance(exc, TimeoutError):
                 raise
             return 0
-        return int(_read(message.data).get("pid", 0))
+        return msgspec.json.decode(message.data, type=_Running).pid
 
     def _seed(self) -> str:
         try:
@@ -225,6 +248,16 @@ async def connected(
         await operator.close()
 
 
+def ask(location: Location, call: Call[Answer], *, patience_s: float = ANSWER_S) -> Answer:
+    """Ask one question or give one command, and return the answer."""
+
+    async def asked() -> Answer:
+        async with connected(location) as operator:
+            return await operator.ask(call, patience_s=patience_s)
+
+    return anyio.run(asked)
+
+
 def query(
     location: Location, command: str, *, patience_s: float = ANSWER_S, **fields: object
 ) -> Reply:
@@ -247,6 +280,20 @@ def control(
             return await operator.control(command, patience_s=patience_s, **fields)
 
     return anyio.run(ask)
+
+
+def _refusal(data: bytes, address: str) -> Refusal | None:
+    """Return why nothing was answered, if so."""
+    if _decoded(data, _Outcome, address).ok:
+        return None
+    return _decoded(data, Refusal, address)
+
+
+def _decoded(data: bytes, kind: type[Read], address: str) -> Read:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as exc:
+        raise Failure(f"the answer from {address} cannot be read: {exc}") from None
 
 
 def _given(fields: Reply) -> Reply:

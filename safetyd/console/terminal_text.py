@@ -36,5 +36,5 @@ def several(count: int, noun: str) -> str:
 
 def document(content: object, *, indent: int | None = None) -> str:
     """Return JSON in ASCII: for programs, and harmless if a person looks at it."""
-    text = json.dumps(msgspec.to_builtins(content), indent=indent)
+    text = json.dumps(msgspec.json.decode(msgspec.json.encode(content)), indent=indent)
     return text.replace("\x7f", "\\u007f")

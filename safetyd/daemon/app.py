@@ -44,9 +44,9 @@ from safetyd.monitoring.recent_events import MAX_EVENTS, RecentEvents
 from safetyd.monitoring.safety_events import SafetyEvents
 from safetyd.notify.notifier import Notifier
 from safetyd.operators.command_runner import Surroundings
+from safetyd.operators.contract.session_contract import SignInQuestion
+from safetyd.operators.contract.status_contract import DaemonFacts
 from safetyd.operators.operator_service import OperatorService
-from safetyd.operators.views.status_view import DaemonFacts
-from safetyd.operators.web_access import SignInQuestion, WebAccess
 
 DRAIN_S: Final = 5.0
 TENURE_S: Final = 2.0
@@ -212,7 +212,8 @@ class App:
                 self._displaced_perhaps,
                 agents.web,
             ),
-            self._around,
+            self._around(),
+            {**self._history.service.handlers, **self._keeping.handlers},
             tasks,
         )
         await self._history.commit_first()
@@ -324,7 +325,7 @@ class App:
             self._displaced_perhaps,
         )
 
-    def _around(self, web: WebAccess) -> Surroundings:
+    def _around(self) -> Surroundings:
         return Surroundings(
             self._facts,
             self.reload,
@@ -332,8 +333,6 @@ class App:
             self._of.data_dir / "audit",
             lambda: self._engine.policy,
             self._recent,
-            web,
-            self._history.service.aside | self._keeping.aside,
         )
 
     def _facts(self) -> DaemonFacts:

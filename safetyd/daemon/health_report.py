@@ -21,19 +21,18 @@ from safetyd.daemon.resources import Resources
 from safetyd.journal.audit import files
 from safetyd.journal.commit_loop import CommitLoop
 from safetyd.journal.compaction import Compaction
-from safetyd.notify.delivery.channel_worker import ChannelState
+from safetyd.operators.contract.notification_contract import ChannelState
+from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
 from safetyd.operators.views.health_view import (
     AuditFacts,
     BusFacts,
     ChannelFacts,
     CheckpointFacts,
-    HealthAnswer,
     HealthFacts,
     JournalFacts,
     KeyFacts,
     health,
 )
-from safetyd.operators.views.status_view import DaemonFacts
 
 FRESH_S: Final = 1.0
 _ROLES: Final = ("agents", "operators", "observers")

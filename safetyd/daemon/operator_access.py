@@ -15,6 +15,7 @@ from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.address_book import report_readers
 from safetyd.notify.notifier import Notifier
 from safetyd.operators.command_runner import CommandRunner, Surroundings
+from safetyd.operators.handlers import Handlers
 from safetyd.reports.report_keeper import ReportDelivery
 from safetyd.reports.report_service import ReportService
 from safetyd.web.control_room.entrance import Entrance
@@ -50,7 +51,8 @@ class OperatorAccess:
         self,
         of: Resources,
         parts: ServingParts,
-        around: Callable[[Entrance], Surroundings],
+        around: Surroundings,
+        handlers: Handlers,
         tasks: anyio.abc.TaskGroup,
     ) -> None:
         links = SignInLinks(of.reload.keys_of)
@@ -62,7 +64,20 @@ class OperatorAccess:
         )
         self.entrance = Entrance(self.sessions, links, lambda: self.site.web, of.clock)
         self.reports = _reports(of)
-        self.runner = _runner(of, parts, around(self.entrance), self.reports, tasks)
+        self.runner = CommandRunner(
+            of.mailbox,
+            parts.stop,
+            around,
+            tasks,
+            waits=parts.held.waits,
+            handlers={
+                **handlers,
+                **parts.notifier.handlers,
+                **self.reports.handlers,
+                **self.entrance.handlers,
+            },
+            question_limits=of.settings.question_limits,
+        )
         gateway = EngineGateway(of.mailbox, parts.health.not_ready, parts.displaced)
         commands = OperatorGateway(self.runner, of.settings.question_limits, gateway)
         self.room = open_room(
@@ -107,24 +122,4 @@ def _reports(of: Resources) -> ReportService:
         delivery=delivery,
         put=of.mailbox.put,
         spare=lambda directory: spare(of.settings.config.disk, directory),
-    )
-
-
-def _runner(
-    of: Resources,
-    parts: ServingParts,
-    around: Surroundings,
-    reports: ReportService,
-    tasks: anyio.abc.TaskGroup,
-) -> CommandRunner:
-    return CommandRunner(
-        of.mailbox,
-        parts.stop,
-        around,
-        tasks,
-        waits=parts.held.waits,
-        plans=parts.notifier.plans,
-        questions=parts.notifier.questions,
-        question_limits=of.settings.question_limits,
-        reports=reports.access,
     )

@@ -25,7 +25,7 @@ from safetyd.daemon.config import Config, load
 from safetyd.daemon.project_files import with_files
 from safetyd.host import THIS_MACHINE, netloc, own_config, session_bus, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
-from safetyd.operators.web_access import PersonRole
+from safetyd.operators.contract.question import Role
 
 # What is built once; a change to it waits for the next start.
 BUILT_ONCE: Final = ("bus", "web", "audit", "stop", "outlets")
@@ -151,7 +151,7 @@ class Settings:
         """Return True if the name may be used only with its key or token."""
         return agent in self._keyed
 
-    def role_of(self, name: str) -> PersonRole | None:
+    def role_of(self, name: str) -> Role | None:
         """Return what a person's key permits, None for who has none."""
         if name in self._operators:
             return "operator"

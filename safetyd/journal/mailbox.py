@@ -25,13 +25,13 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 STALLED_S: Final = 1.0
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)  # what whoever gave a command is told
+Packed = TypeVar("Packed")
 Make = Callable[[EngineState, Moment], Event | None]
 
 # Pauses where others may have their turn, goes on with the time as it is then, returns the answer.
 Slices = Generator[None, Moment, msgspec.Struct]
 
 Ask = Callable[[EngineState, Moment], msgspec.Struct | Slices]
-_encode = msgspec.json.Encoder().encode
 
 log = logging.getLogger("safetyd.mailbox")
 
@@ -212,22 +212,24 @@ class QuestionEnvelope(Envelope):
         self._deliver()
 
 
-class InquiryEnvelope(Question):
+class InquiryEnvelope(Question, Generic[Packed]):
     """A person's question; `spent` hears what each slice of it took.
 
-    The answer is kept as bytes, so that answers which wait for the journal have a bound.
+    The answer waits for the journal as `pack` makes it.
     """
 
     def __init__(
         self,
         ask: Ask,
-        told: Callable[[msgspec.Raw], None],
+        pack: Callable[[msgspec.Struct], Packed],
+        told: Callable[[Packed], None],
         failed: Callable[[], None],
         spent: Callable[[float], None],
     ) -> None:
         self.received = uptime()
         self.done = False
         self._ask = ask
+        self._pack = pack
         self._told = told
         self._deliver: Callable[[], None] = failed
         self._spent = spent
@@ -238,7 +240,7 @@ class InquiryEnvelope(Question):
         try:
             found = self._next(state, moment)
             if found is not None:
-                self._deliver = partial(self._told, msgspec.Raw(_encode(found)))
+                self._deliver = partial(self._told, self._pack(found))
                 self.done = True
         except Exception:
             log.exception("a question could not be answered")

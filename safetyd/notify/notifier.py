@@ -23,22 +23,25 @@ from safetyd.notify.compose import Composer, Destination
 from safetyd.notify.delivery.dispatch import Dispatch
 from safetyd.notify.desktop.desktop_buttons import DesktopButtons
 from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
-from safetyd.notify.links.link_issuer import LinkIssuer, PairCommand, RotateCommand
-from safetyd.notify.outbox_control import (
-    DropCommand,
-    LinkCommand,
-    OutboxControl,
-    OutboxQuestion,
-    RetryCommand,
-    ShownCommand,
-    TestCommand,
-)
-from safetyd.notify.preview import PreviewQuestion, Previews
+from safetyd.notify.links.link_issuer import LinkIssuer
+from safetyd.notify.outbox_control import OutboxControl
+from safetyd.notify.preview import Previews
 from safetyd.notify.registry import ChannelSurroundings, open_channels, secret
 from safetyd.notify.sms.delivery_reports import DeliveryReports
 from safetyd.notify.sms.sms_channel import Sms, TwilioSettings
-from safetyd.operators.commands import FromFields, read
-from safetyd.operators.views.paging import Questions, always, asking
+from safetyd.operators.contract.notification_contract import (
+    ChannelsQuestion,
+    DropCommand,
+    LinkCommand,
+    OutboxQuestion,
+    PairCommand,
+    PreviewQuestion,
+    RetryCommand,
+    RotateCommand,
+    ShownCommand,
+    TestCommand,
+)
+from safetyd.operators.handlers import Handlers, overview, plan, view
 
 Waits = Callable[[Request], bool]
 
@@ -90,20 +93,20 @@ class Notifier:
         self._opened: dict[str, datetime] = {}  # test messages whose link was used
         control = OutboxControl(self.dispatch, self._shown, self._opened.get, self.links.link)
         samples = Previews(self.composer, lambda: settings.tables.notifications)
-        self.plans: Mapping[str, FromFields] = {
-            "notify_test": read(TestCommand, control.test),
-            "notify_retry": read(RetryCommand, control.retry),
-            "notify_drop": read(DropCommand, control.drop),
-            "notify_shown": read(ShownCommand, control.shown),
-            "notify_link": read(LinkCommand, control.link),
-            "pair": read(PairCommand, self.links.pair),
-            "rotate_links": read(RotateCommand, self.links.rotate),
-        }
-        self.questions: Questions = {
-            "outbox": asking(OutboxQuestion, control.outbox),
-            "channels": always(control.channels),
-            "preview": asking(PreviewQuestion, samples.previews),
-        }
+        self.handlers: Handlers = dict(
+            (
+                plan(TestCommand, control.test),
+                plan(RetryCommand, control.retry),
+                plan(DropCommand, control.drop),
+                plan(ShownCommand, control.shown),
+                plan(LinkCommand, control.link),
+                plan(PairCommand, self.links.pair),
+                plan(RotateCommand, self.links.rotate),
+                view(OutboxQuestion, control.outbox),
+                overview(ChannelsQuestion, control.channels),
+                view(PreviewQuestion, samples.previews),
+            )
+        )
 
     async def run(self) -> None:
         """Deliver, and look after keys and what was accepted, for ever."""

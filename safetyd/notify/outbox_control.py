@@ -6,147 +6,44 @@ Each is checked when it is read and planned when its turn comes, as all commands
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Final, Literal, Protocol
+from typing import Final, Protocol
 
 import msgspec
-from msgspec import Meta
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.notification_events import (
     Announced,
-    DeliveryState,
-    ItemKind,
     Note,
     NotTold,
     Unparked,
 )
-from safetyd.core.messages.proposal import Urgency
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.core.recipients import ChannelKind
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.notify.delivery.channel_worker import ChannelState
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.replies import DONE, Done, Refusal, refused
+from safetyd.operators.contract.notification_contract import (
+    ChannelRow,
+    ChannelsAnswer,
+    ChannelState,
+    DeliveryRow,
+    DropCommand,
+    Dropped,
+    LaneRow,
+    LaneWaiting,
+    LinkCommand,
+    Linked,
+    OutboxAnswer,
+    OutboxQuestion,
+    RecipientRow,
+    Retried,
+    RetryCommand,
+    ShownCommand,
+    TestBegun,
+    TestCommand,
+)
+from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 from safetyd.operators.views.paging import fitting
 
 TEST: Final = "This is a test: nothing is waiting for you. Open the link to see that it leads back."
-
-Names = tuple[str, ...]
-
-
-class TestCommand(msgspec.Struct, kw_only=True):
-    channels: Names = ()
-    recipients: Names = ()
-
-
-class RetryCommand(msgspec.Struct, kw_only=True):
-    """One message, or all that wait for a channel to be mended."""
-
-    id: str = ""
-    channel: str = ""
-
-
-class DropCommand(msgspec.Struct, kw_only=True):
-    id: str
-
-
-class ShownCommand(msgspec.Struct, kw_only=True):
-    delivery: str
-
-
-class LinkCommand(msgspec.Struct, kw_only=True):
-    delivery: str
-
-
-class OutboxQuestion(msgspec.Struct, kw_only=True):
-    state: DeliveryState | None = None
-    ref: str = ""  # only what tells of this request or note
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
-
-
-class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
-    recipient: str
-    channel: str
-
-
-class TestBegun(Done, frozen=True, kw_only=True):
-    """What became of it says `outbox`, with the note as `ref`."""
-
-    note: str
-    lanes: tuple[LaneRow, ...]
-
-
-class Retried(Done, frozen=True, kw_only=True):
-    retried: int
-
-
-class Dropped(Done, frozen=True, kw_only=True):
-    id: str
-
-
-class Linked(Done, frozen=True, kw_only=True):
-    link: str
-
-
-class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One message. `refs` are the first requests and notes that it tells of, of `items`."""
-
-    id: str
-    recipient: str
-    channel: str
-    urgency: Urgency
-    state: DeliveryState
-    kinds: tuple[ItemKind, ...]
-    refs: tuple[str, ...]
-    items: int
-    digest: bool
-    at: datetime
-    expires: datetime | None
-    told_at: datetime | None
-    took_s: float | None  # from when it was due until a provider took it
-    attempts: int
-    provider_id: str
-    error: str
-    opened_at: datetime | None  # when the link of a test led back
-
-
-class LaneWaiting(LaneRow, frozen=True, kw_only=True):
-    """What is collected for the next message of a lane."""
-
-    items: int
-    due: datetime
-
-
-class OutboxAnswer(Done, frozen=True, kw_only=True):
-    """Messages newest first; `waiting` are things that are none yet."""
-
-    deliveries: tuple[DeliveryRow, ...]
-    waiting: tuple[LaneWaiting, ...]
-    unnotified: int  # requests of which somebody should know and nobody does
-
-
-class ChannelRow(ChannelState, frozen=True, kw_only=True):
-    """How a channel does. It is parked when only an operator can mend it."""
-
-    kind: ChannelKind | Literal[""]  # nothing: it is not configured any more
-
-
-class RecipientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is told of which agents; `quiet` is by the clock of `timezone`."""
-
-    name: str
-    channels: tuple[str, ...]
-    timezone: str
-    quiet: str
-    quiet_until: datetime | None  # if it is quiet now
-    agents: tuple[str, ...]  # globs
-    backup: str
-
-
-class ChannelsAnswer(Done, frozen=True, kw_only=True):
-    channels: tuple[ChannelRow, ...]
-    recipients: tuple[RecipientRow, ...]
 
 
 class ChannelWorkers(Protocol):

@@ -4,11 +4,10 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Annotated, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import Meta
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
@@ -26,11 +25,15 @@ from safetyd.notify.compose import Composer
 from safetyd.notify.desktop.desktop_content import rendered
 from safetyd.notify.email.mail_channel import mail
 from safetyd.notify.message import Notice, Topic
-from safetyd.notify.outbox_control import LaneRow
 from safetyd.notify.sms.gsm import segments, septets
 from safetyd.notify.sms.sms_channel import takes_replies
 from safetyd.notify.sms.sms_text import text_of
-from safetyd.operators.replies import Done, Refusal, refused
+from safetyd.operators.contract.notification_contract import (
+    PreviewAnswer,
+    PreviewQuestion,
+    PreviewRow,
+)
+from safetyd.operators.replies import Refusal, refused
 from safetyd.operators.views.paging import fitting
 from safetyd.operators.views.request_facts import ProposalFacts, RequestFacts
 
@@ -109,30 +112,6 @@ def _mail(notice: Notice, settings: NotificationsConfig) -> Preview:
         size=f"{len(message.as_bytes())} bytes",
         html=page,
     )
-
-
-class PreviewQuestion(msgspec.Struct, kw_only=True):
-    channel: str = ""
-    urgency: Urgency = "normal"
-    request: str = ""  # empty: a sample
-    batch: Annotated[int, Meta(ge=1, le=1000)] = 1
-    digest: bool = False
-
-
-class PreviewRow(LaneRow, frozen=True, kw_only=True):
-    """What a lane would be sent, when, and how people would be reminded."""
-
-    text: str
-    size: str  # in the channel's own measure
-    html: str  # of a mail
-    when: str
-    ladder: tuple[str, ...]
-
-
-class PreviewAnswer(Done, frozen=True, kw_only=True):
-    """As many lanes as there is room for, in the order of recipients."""
-
-    previews: tuple[PreviewRow, ...]
 
 
 class Previews:

@@ -1,37 +1,17 @@
 """How people permit more money for what is left of the day."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal, get_args
-
-import msgspec
-from msgspec import Meta
+from typing import Final, get_args
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import BudgetRaised
-from safetyd.core.messages.money import MAX_USD, nano, usd
+from safetyd.core.messages.money import nano, usd
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.operators.replies import Done, Refusal, refused
+from safetyd.operators.contract.guard_contract import BudgetLifted, RaiseCommand, RaisedScope
+from safetyd.operators.replies import Refusal, refused
 
-Scope = Literal["day", "agent", "keyless", "model"]
-RAISED: Final = get_args(Scope)
-
-
-class RaiseCommand(msgspec.Struct, kw_only=True):
-    """`name` is that of the agent or the model."""
-
-    scope: Scope
-    name: Annotated[str, Meta(max_length=128)] = ""
-    usd: Annotated[float, Meta(gt=0, le=MAX_USD)]
-    reason: Annotated[str, Meta(max_length=2000)]
-
-
-class BudgetLifted(Done, frozen=True, kw_only=True):
-    """What is permitted now, how much of it is used or set aside, and for how long."""
-
-    limit: float
-    used: float
-    until: datetime
+RAISED: Final = get_args(RaisedScope)
 
 
 def budget_raise(by: str, command: RaiseCommand) -> Plan[BudgetLifted | Refusal]:

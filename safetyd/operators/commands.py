@@ -4,13 +4,10 @@ Each is checked when it is read and planned when its turn comes; nothing is done
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Annotated, Final, TypeVar
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
-from safetyd.bus.codec import Fields
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import (
@@ -24,70 +21,31 @@ from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import Exit
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.party import KEYLESS
-from safetyd.journal.mailbox import Carried, Plan
-from safetyd.operators.budget_commands import RaiseCommand, budget_raise
-from safetyd.operators.grant_commands import GrantCommand, RevokeCommand, grant_add, grant_revoke
-from safetyd.operators.keeping_access import BackupMadeCommand, backup_made
-from safetyd.operators.replies import DONE, Done, Refusal, Reply
+from safetyd.journal.mailbox import FAILED, Carried, Plan
+from safetyd.operators.budget_commands import budget_raise
+from safetyd.operators.contract.backup_contract import BackupMadeCommand
+from safetyd.operators.contract.grant_contract import GrantCommand, RevokeCommand
+from safetyd.operators.contract.guard_contract import RaiseCommand
+from safetyd.operators.contract.hold_contract import (
+    AckCommand,
+    EnterCommand,
+    ExitCommand,
+    PauseCommand,
+    SafeModeLeft,
+    UnpauseCommand,
+    UnpauseDone,
+)
+from safetyd.operators.grant_commands import grant_add, grant_revoke
+from safetyd.operators.handlers import Handlers, plan
+from safetyd.operators.keeping_access import backup_made
+from safetyd.operators.replies import DONE, CommandRefused, Done, Refusal, refused
 
 NAMED: Final = 10  # of those in safe mode, in a sentence
 OPERATOR: Final = "operator"
 EXITS_BYTES: Final = 64 * 1024
 EXIT_BYTES: Final = 800  # with the longest names, and what people are told
 
-Command = TypeVar("Command")
-Via = Annotated[str, Meta(max_length=64)]  # the way of a command: nothing for the bus, or "web"
-FromFields = Callable[[str, Fields], Plan[Reply]]
-
-
-class CommandRefused(Exception):
-    """A command that is not carried out; `code` is for machines."""
-
-    def __init__(self, code: str, error: str) -> None:
-        super().__init__(error)
-        self.code = code
-
-
-class PauseCommand(msgspec.Struct):
-    agent: str
-    reason: str = ""
-    via: Via = ""
-
-
-class EnterCommand(msgspec.Struct):
-    agent: str | None = None
-    reason: str = ""
-    via: Via = ""
-
-
-class ExitCommand(msgspec.Struct):
-    agent: str | None = None
-    all: bool = False
-    force: bool = False
-    reason: str = ""
-    via: Via = ""
-
-
-class AckCommand(msgspec.Struct):
-    pass
-
-
-class UnpauseDone(Done, frozen=True, kw_only=True):
-    """Which sources were cleared."""
-
-    cleared: tuple[str, ...]
-
-
-class SafeModeLeft(Done, frozen=True, kw_only=True):
-    """Which kernels left safe mode, everybody's as "*".
-
-    `more` are still in it, because a command leaves no more than one batch of the journal can take:
-    say it again. `still` are the first kernels that go on holding those whom the command named.
-    """
-
-    left: tuple[str, ...]
-    more: int
-    still: tuple[str, ...]
+INTERNAL_ERROR: Final = refused("internal", FAILED)
 
 
 def pause(by: str, command: PauseCommand) -> Plan[Done]:
@@ -108,7 +66,7 @@ def pause(by: str, command: PauseCommand) -> Plan[Done]:
     return plan
 
 
-def unpause(by: str, command: PauseCommand) -> Plan[UnpauseDone]:
+def unpause(by: str, command: UnpauseCommand) -> Plan[UnpauseDone]:
     check_agent(command.agent)
 
     def plan(engine: EngineState, moment: Moment) -> Carried[UnpauseDone]:
@@ -183,22 +141,19 @@ def ack(by: str, _command: AckCommand) -> Plan[Done]:
     return plan
 
 
-def read(kind: type[Command], plan: Callable[[str, Command], Plan[Reply]]) -> FromFields:
-    """Return what makes a plan of the fields that an operator sent."""
-    return lambda by, fields: plan(by, msgspec.convert(fields, kind))
-
-
-PLANS: Final[Mapping[str, FromFields]] = {
-    "pause": read(PauseCommand, pause),
-    "unpause": read(PauseCommand, unpause),
-    "safe_mode_enter": read(EnterCommand, safe_mode_enter),
-    "safe_mode_exit": read(ExitCommand, safe_mode_exit),
-    "grant_add": read(GrantCommand, grant_add),
-    "grant_revoke": read(RevokeCommand, grant_revoke),
-    "budget_raise": read(RaiseCommand, budget_raise),
-    "ack": read(AckCommand, ack),
-    "backup_made": read(BackupMadeCommand, backup_made),
-}
+PLANS: Final[Handlers] = dict(
+    (
+        plan(PauseCommand, pause),
+        plan(UnpauseCommand, unpause),
+        plan(EnterCommand, safe_mode_enter),
+        plan(ExitCommand, safe_mode_exit),
+        plan(GrantCommand, grant_add),
+        plan(RevokeCommand, grant_revoke),
+        plan(RaiseCommand, budget_raise),
+        plan(AckCommand, ack),
+        plan(BackupMadeCommand, backup_made),
+    )
+)
 
 
 def _held(found: Exit) -> Refusal:

@@ -5,96 +5,33 @@ not restrict it only today's numbers are known, and they are told apart.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.decision_events import Decided, Reported, Withheld
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.guards import Chain
-from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.messages.telemetry import Outcome
-from safetyd.core.messages.verdict import CommandPart, Severity, Verdict, all_of, strictest
-from safetyd.operators.explain_search import LikeDecisions, Searched
-from safetyd.operators.proposal_trail import AuditPlace, Step
-from safetyd.operators.replies import Done
+from safetyd.core.messages.verdict import Severity, Verdict, all_of, strictest
+from safetyd.operators.contract.decision_contract import (
+    AuditPlace,
+    DecisionExplained,
+    ExplainAnswer,
+    GuardExplained,
+    OutcomeExplained,
+    WithheldExplained,
+)
+from safetyd.operators.explain_search import Searched
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 # What each guard says now, by its name, of a proposal like one that was decided.
 Today = Callable[[Decided], Mapping[str, str]]
 
 BY_A_PERSON: Final = "by a person"
-
-
-class GuardExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """What a guard thought, if it restricted; else `now`, where it stands today if that is known.
-
-    `remedy` completes "allowed ...": what would have let the proposal pass this guard.
-    """
-
-    guard: str
-    restricted: bool
-    decision: Severity | UnsetType = UNSET
-    rule: str | UnsetType = UNSET
-    also: tuple[str, ...] | UnsetType = UNSET
-    reason: str | UnsetType = UNSET
-    remedy: str | UnsetType = UNSET
-    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
-    now: str | UnsetType = UNSET
-
-
-class DecisionExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """`remedy` is the smallest change that would have turned the decision, into `then`.
-
-    It completes "allowed ..."; empty if nobody knows. `guards` are in the order of the chain.
-    """
-
-    seq: int
-    at: datetime
-    agent: str
-    type: str
-    tier: Tier
-    risk: Risk
-    reversibility: Reversibility
-    decision: Severity
-    decided_by: str | None  # the guard that gave the reason
-    reason: str
-    remedy: str
-    then: Severity | None
-    first: bool
-    digest: str
-    guards: tuple[GuardExplained, ...]
-    proposal: Proposal
-    audit: AuditPlace | UnsetType = UNSET  # where it was written down
-
-
-class OutcomeExplained(msgspec.Struct, frozen=True, kw_only=True):
-    seq: int
-    at: datetime
-    agent: str
-    ok: bool
-    error: str
-
-
-class WithheldExplained(msgspec.Struct, frozen=True, kw_only=True):
-    seq: int
-    at: datetime
-    why: Literal["stopped", "late"]
-
-
-class ExplainAnswer(Done, frozen=True, kw_only=True):
-    """`steps` are the proposal's way from one event to the next, `like` others of its kind."""
-
-    id: str
-    decisions: tuple[DecisionExplained, ...]
-    outcomes: tuple[OutcomeExplained, ...]
-    withheld: tuple[WithheldExplained, ...]
-    steps: tuple[Step, ...] = ()
-    like: LikeDecisions | UnsetType = UNSET
 
 
 def explain(found: Searched, today: Today, max_bytes: int = PAGE_BYTES) -> ExplainAnswer:

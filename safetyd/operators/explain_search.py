@@ -1,7 +1,7 @@
 """Looking a proposal up in the audit files, in a worker thread; and others that are like it."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,49 +25,21 @@ from safetyd.journal.audit_reading import (
     second_of,
     time_on,
 )
+from safetyd.operators.contract.decision_contract import (
+    DecisionRow,
+    DecisionsQuestion,
+    ExplainQuestion,
+    LikeDecision,
+    LikeDecisions,
+)
 from safetyd.operators.proposal_trail import Trail
-from safetyd.operators.views.decision_view import DecisionRow, DecisionsQuestion, decisions
+from safetyd.operators.views.decision_view import decisions
 
 WEEK: Final = timedelta(days=7)
 SHOWN: Final = 5
 BOUNDS: Final = ReadingBounds(seconds=1.5)
 
 _encode = msgspec.json.Encoder().encode
-
-
-class ExplainQuestion(msgspec.Struct):
-    """What is asked about: a proposal or request by its `id`, or the `last` of an agent."""
-
-    id: str = ""
-    last: str = ""
-
-    def __post_init__(self) -> None:
-        if bool(self.id) == bool(self.last):
-            raise ValueError("give `id`, of a proposal or a request, or an agent as `last`")
-
-    def __str__(self) -> str:
-        return f"with id {self.id!r}" if self.id else f"about {self.last!r}"
-
-
-class LikeDecision(msgspec.Struct, frozen=True, kw_only=True):
-    seq: int
-    at: datetime
-    id: str
-    agent: str
-    decision: Severity
-
-
-class LikeDecisions(msgspec.Struct, frozen=True, kw_only=True):
-    """How others like it were decided: the same action, or a command of its shape.
-
-    `since` is the oldest event of the last week that was looked at; `whole` is false if there was
-    no time for older ones. `last` are the newest, whoever proposed them.
-    """
-
-    since: datetime
-    whole: bool
-    counts: dict[Severity, int]
-    last: tuple[LikeDecision, ...]
 
 
 class Searched(NamedTuple):
@@ -165,4 +137,4 @@ def _last(audit: Path, agent: str, rests: Rests) -> str:
             return row.id if isinstance(row, DecisionRow) else ""
         if not answer.more:
             return ""
-        asked.before = answer.before
+        asked = msgspec.structs.replace(asked, before=answer.before)

@@ -3,11 +3,8 @@
 import difflib
 import hashlib
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from typing import Annotated, Final
-
-import msgspec
-from msgspec import Meta
+from datetime import timedelta
+from typing import Final
 
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.approvals.grant_hints import is_exact, may_be_named
@@ -25,63 +22,20 @@ from safetyd.core.text import patterns
 from safetyd.core.text.patched_files import patch_of
 from safetyd.core.text.path_globs import Globs
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.operators.replies import Done, Refusal, refused
+from safetyd.operators.contract.grant_contract import (
+    GrantCommand,
+    GrantMade,
+    GrantOver,
+    RequestGrantTerms,
+    RevokeCommand,
+)
+from safetyd.operators.replies import Refusal, refused
 
 LONGEST: Final = timedelta(days=7)
 LONGEST_NAMED: Final = timedelta(days=1)  # of one that lifts a rule that blocks
 MOST_NAMED: Final = 20  # uses of such a one
 SEEN_CHARS: Final = 200  # of what was granted, for people who look at it later
 AT_A_SCREEN: Final = frozenset({"cli", "tui", "web"})  # never from a link, a message or SMS
-
-Uses = Annotated[int, Meta(ge=1, le=1000)]
-Until = Annotated[datetime, Meta(tz=True)]
-Dollars = Annotated[float, Meta(ge=0)]
-Pattern = Annotated[str, Meta(max_length=1024)]
-Paths = Annotated[
-    tuple[Annotated[str, Meta(min_length=1, max_length=1024)], ...], Meta(max_length=32)
-]
-
-
-class GrantTerms(msgspec.Struct, kw_only=True):
-    """What a person adds to an approval, to permit the same kind for a while."""
-
-    uses: Uses
-    until: Until
-    max_usd: Dollars | None = None
-    text: Pattern | None = None
-
-
-class RequestGrantTerms(GrantTerms, kw_only=True):
-    """The same, with what only a request can tell."""
-
-    program: bool = False  # whatever the unknown program does with the verb that was shown
-    session: bool = False  # in the session of the request alone
-
-
-class GrantCommand(GrantTerms, kw_only=True):
-    agent: str
-    reason: Annotated[str, Meta(max_length=2000)]
-    type: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
-    rule: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
-    paths: Paths = ()
-    via: str = "cli"
-
-
-class RevokeCommand(msgspec.Struct, kw_only=True):
-    id: str
-    reason: Annotated[str, Meta(max_length=2000)] = ""
-
-
-class GrantMade(Done, frozen=True, kw_only=True):
-    id: str
-    until: datetime
-
-
-class GrantOver(Done, frozen=True, kw_only=True):
-    """`left` uses had not been made of it."""
-
-    id: str
-    left: int
 
 
 def grant_add(by: str, command: GrantCommand) -> Plan[GrantMade | Refusal]:

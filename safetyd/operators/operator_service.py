@@ -1,6 +1,5 @@
 """What people reach on the bus: commands that change something and questions that do not."""
 
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -9,8 +8,10 @@ from safetyd.bus.codec import Malformed, read_command, rejected
 from safetyd.bus.publisher import Publisher
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.operators.command_runner import CommandRunner
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.replies import refused, too_often
+from safetyd.operators.contract.question import Question, Verb
+from safetyd.operators.declarations import read_call
+from safetyd.operators.handlers import Asker
+from safetyd.operators.replies import CommandRefused, refused, too_often
 
 
 class OperatorService:
@@ -25,34 +26,29 @@ class OperatorService:
 
     def control(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Carry out a command. A stop holds before this returns."""
-        told = partial(self._publisher.answer, reply)
-        self._answered(
-            reply, lambda: self._runner.command(_by(subject), read_command(payload), told)
-        )
+        self._run("control", subject, reply, payload)
 
     def review(self, subject: bytes, reply: bytes, payload: bytes) -> None:
-        """Take a person's answers to requests."""
-        told = partial(self._publisher.answer, reply)
-        self._answered(
-            reply, lambda: self._runner.review(_by(subject), read_command(payload), told)
-        )
+        """Take an operator's answers to requests."""
+        self._run("review", subject, reply, payload)
 
     def query(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """Answer a question, after whatever changes something and within the asker's share."""
-        by, told = _by(subject), partial(self._publisher.answer, reply)
-        wait = self._question_limits.admit(by, len(payload), lambda: _command(payload))
+        by = _by(subject)
+        wait = self._question_limits.admit(by, len(payload), lambda: _protects(payload))
         if wait > 0:
             self._too_often(by, reply, wait)
-            return
-        self._answered(reply, lambda: self._runner.question(by, read_command(payload), told))
+        else:
+            self._run("query", subject, reply, payload)
 
     def _too_often(self, by: str, reply: bytes, wait: float) -> None:
         if by not in self._question_limits.flood_gate.shut:
             self._publisher.answer(reply, too_often(by, wait))
 
-    def _answered(self, reply: bytes, act: Callable[[], None]) -> None:
+    def _run(self, verb: Verb, subject: bytes, reply: bytes, payload: bytes) -> None:
+        asker = Asker(_by(subject), partial(self._publisher.answer, reply))
         try:
-            act()
+            self._runner.run(read_call(verb, read_command(payload)), asker)
         except Malformed as exc:
             self._no(reply, "malformed", str(exc))
         except msgspec.ValidationError as exc:
@@ -64,12 +60,13 @@ class OperatorService:
         self._publisher.answer(reply, refused(code, error))
 
 
-def _command(payload: bytes) -> object:
-    """Return the name of a query, None if it cannot be read."""
+def _protects(payload: bytes) -> bool:
+    """Say whether a question is answered under any load."""
     try:
-        return read_command(payload)["command"]
-    except Malformed:
-        return None
+        question = read_call("query", read_command(payload))
+    except (Malformed, msgspec.ValidationError, CommandRefused):
+        return False
+    return isinstance(question, Question) and question.protecting
 
 
 def _by(subject: bytes) -> str:

@@ -4,8 +4,7 @@ A line may tell of it by the proposal's id, the request that it opened, or a mes
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -28,58 +27,10 @@ from safetyd.core.events.request_events import (
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.messages.verdict import strictest
 from safetyd.journal.audit_reading import PlacedLine, hash_on, read_event
+from safetyd.operators.contract.decision_contract import AuditPlace, Step, StepKind
 
 EVENTS_SHARE: Final = 4  # a fourth as much as of its decisions is kept of what came of them
 STEP_CHARS: Final = 300  # of somebody's words
-
-StepKind = Literal[
-    "proposed",
-    "decided",
-    "asked",
-    "told",
-    "not_told",
-    "deferred",
-    "lifted",
-    "answered",
-    "held_back",
-    "cancelled",
-    "expired",
-    "superseded",
-    "lapsed",
-    "claimed",
-    "used",
-    "granted",
-    "withheld",
-    "outcome",
-    "committed_before",
-    "committed",
-    "not_committed",
-]
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a proposal's way. `by` is a person, an agent or a recipient, `via` a channel.
-
-    `ref` is the request, grant, proposal or commit that it is about besides. Of a commit `via` is
-    the project. What is not known is empty.
-    """
-
-    seq: int
-    at: datetime
-    what: StepKind
-    by: str = ""
-    via: str = ""
-    ref: str = ""
-    text: str = ""
-
-
-class AuditPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a line stands, its hash, and that of the line before, which it goes on from."""
-
-    file: str
-    line: int
-    hash: str
-    previous: str
 
 
 class Trail:

@@ -5,8 +5,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from safetyd.journal.mailbox import FAILED
-
 Yes = Annotated[bool, Meta(extra_json_schema={"const": True})]
 No = Annotated[bool, Meta(extra_json_schema={"const": False})]
 
@@ -15,6 +13,14 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """It was carried out and is in the journal."""
 
     ok: Yes
+
+
+class CommandRefused(Exception):
+    """A command that is not carried out; `code` is for machines."""
+
+    def __init__(self, code: str, error: str) -> None:
+        super().__init__(error)
+        self.code = code
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,9 +36,6 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 Reply = Done | Refusal
 DONE: Final = Done(ok=True)
-
-
-INTERNAL_ERROR: Final = Refusal(ok=False, error=FAILED, code="internal")
 
 
 def refused(code: str, error: str) -> Refusal:

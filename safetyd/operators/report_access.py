@@ -1,37 +1,14 @@
 """The question about a day's report, and what answers it."""
 
 from datetime import date, timedelta
-from typing import Annotated, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-import msgspec
-from msgspec import Meta
-
-from safetyd.core.daily_report.day_report import DailyReport
-from safetyd.journal.audit_reading import Rests
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.report_contract import ReportQuestion
+from safetyd.operators.replies import CommandRefused
 
 MAX_DAYS: Final = 92
 
 _WORDS: Final = {"": 0, "today": 0, "yesterday": -1}
-DayWord = Annotated[
-    str,
-    Meta(
-        max_length=10,
-        extra_json_schema={"description": "a day as 2026-03-01, `today` or `yesterday`"},
-    ),
-]
-
-
-class ReportQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One day as `date`, or all days from `since` on until today; neither: today."""
-
-    date: DayWord = ""
-    since: DayWord = ""
-
-
-class ReportAnswer(Done, frozen=True, kw_only=True):
-    report: DailyReport
 
 
 class ReportDays(NamedTuple):
@@ -45,14 +22,6 @@ class ReportDays(NamedTuple):
     def so_far(self) -> bool:
         """Whether the last day is not over."""
         return self.until >= self.today
-
-
-class ReportAccess(Protocol):
-    """What makes reports: quickly of what it knows, or by reading the audit files in a thread."""
-
-    def find(self, asked: ReportQuestion) -> ReportAnswer | None: ...
-
-    def make(self, asked: ReportQuestion, rests: Rests) -> ReportAnswer: ...
 
 
 def days_of(asked: ReportQuestion, today: date) -> ReportDays:

@@ -5,111 +5,38 @@ The first answer wins. Whoever comes second is told who answered, when and how.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal
+from datetime import timedelta
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
-from safetyd.bus.codec import Fields
 from safetyd.clock import uptime
 from safetyd.core.approvals.assurance import Given, NotTaken, ended, taken
-from safetyd.core.approvals.request import MAX_ASKED_S, Request, State
+from safetyd.core.approvals.request import MAX_ASKED_S, Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Cancelled, Deferred, DenialLifted, Granted
 from safetyd.core.messages.verdict import strictest
 from safetyd.journal.mailbox import FAILED, Effects, Envelope
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.grant_commands import RequestGrantTerms, from_request
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.request_contract import (
+    ApproveCommand,
+    CancelCommand,
+    DeferCommand,
+    DenyCommand,
+    RefusalCode,
+    ReviewDone,
+    ReviewResult,
+)
+from safetyd.operators.grant_commands import from_request
 
 _LONGEST: Final = timedelta(seconds=MAX_ASKED_S)  # that a request may be put off for
 
+
 log = logging.getLogger("safetyd.operators")
 
-Ids = Annotated[tuple[str, ...], Meta(min_length=1, max_length=1000)]
-Words = Annotated[str, Meta(max_length=2000)]
-Via = Annotated[str, Meta(max_length=64)]
-RefusalCode = Literal[
-    "not_found",
-    "already_decided",
-    "expired",
-    "digest_mismatch",
-    "elsewhere",
-    "invalid",
-    "not_grantable",
-    "internal",
-]
 
-
-class ApproveCommand(msgspec.Struct, kw_only=True):
-    ids: Ids
-    message: Words = ""
-    digest: str = ""
-    grant: RequestGrantTerms | None = None  # the same is permitted for a while
-    via: Via = "cli"
-
-
-class DenyCommand(msgspec.Struct, kw_only=True):
-    ids: Ids
-    reason: Words = ""
-    once: bool = False  # the agent may ask for the same again; lifts a denial of before
-    via: Via = "cli"
-
-
-class DeferCommand(msgspec.Struct, kw_only=True):
-    ids: Ids
-    until: Annotated[datetime, Meta(tz=True)]
-    via: Via = "cli"
-
-
-class CancelCommand(msgspec.Struct, kw_only=True):
-    ids: Ids
-    via: Via = "cli"
-
-
-class ReviewResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of an answer to one request; of a second answer, whose was the first.
-
-    `held` is the cause for which a guard holds back what was approved.
-    """
-
-    id: str
-    ok: bool
-    code: RefusalCode | None = None
-    error: str | None = None
-    decision: State | None = None
-    by: str | None = None
-    via: str | None = None
-    at: datetime | None = None
-    held: str | None = None
-    grant: str | None = None
-
-
-class ReviewDone(Done, frozen=True, kw_only=True):
-    """One result for each id, in the order of the command."""
-
-    results: tuple[ReviewResult, ...]
-
-
-Command = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
-_COMMANDS: Final[dict[str, type[Command]]] = {
-    "approve": ApproveCommand,
-    "deny": DenyCommand,
-    "reject": DenyCommand,
-    "defer": DeferCommand,
-    "cancel": CancelCommand,
-}
-
-
-def read_review(fields: Fields) -> Command:
-    name = fields["command"]
-    if not isinstance(name, str) or name not in _COMMANDS:
-        known = ", ".join(_COMMANDS)
-        raise CommandRefused("unknown_command", f"{name!r} is not one of {known}")
-    return msgspec.convert(fields, _COMMANDS[name])
+ReviewCommand = ApproveCommand | DenyCommand | DeferCommand | CancelCommand
 
 
 class Review:
@@ -121,7 +48,7 @@ class Review:
     def __init__(
         self,
         by: str,
-        command: Command,
+        command: ReviewCommand,
         waits: Callable[[Request], bool],
         told: Callable[[ReviewDone], None],
     ) -> None:

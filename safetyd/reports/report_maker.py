@@ -9,7 +9,9 @@ from typing import Final, TypeVar
 from safetyd.core.daily_report.day_report import DailyReport, ReportScope, report_of_numbers
 from safetyd.core.policy import Policy
 from safetyd.journal.audit_reading import Rests
-from safetyd.operators.report_access import ReportAnswer, ReportDays, ReportQuestion, days_of
+from safetyd.operators.contract.report_contract import ReportAnswer, ReportQuestion
+from safetyd.operators.handlers import Handlers, found
+from safetyd.operators.report_access import ReportDays, days_of
 from safetyd.reports.day_reading import DayReading, Progress, no_progress
 
 KEPT: Final = 32  # reports of days that are over
@@ -29,6 +31,7 @@ class ReportMaker:
         self._over: dict[ReportDays, DailyReport] = {}
         self._readings: dict[ReportDays, DayReading] = {}  # that go on where they stopped
         self._newest: tuple[ReportDays, int, DailyReport] | None = None
+        self.handlers: Handlers = dict([found(ReportQuestion, self.find, self.make)])
 
     def find(self, asked: ReportQuestion) -> ReportAnswer | None:
         """Return a report that is known to be true now."""

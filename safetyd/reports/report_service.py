@@ -14,7 +14,7 @@ DIRECTORY: Final = "reports"
 
 
 class ReportService:
-    """`access` is what people's questions reach; `now` is in the zone that days are of."""
+    """`now` is in the zone that days are of."""
 
     def __init__(
         self,
@@ -26,8 +26,9 @@ class ReportService:
         put: Callable[[Envelope], None],
         spare: Callable[[Path], Spare],
     ) -> None:
-        self.access = ReportMaker(data_dir / "audit", lambda: now().date(), written)
-        self._keeper = ReportKeeper(data_dir / DIRECTORY, self.access, now, delivery, put, spare)
+        maker = ReportMaker(data_dir / "audit", lambda: now().date(), written)
+        self.handlers = maker.handlers
+        self._keeper = ReportKeeper(data_dir / DIRECTORY, maker, now, delivery, put, spare)
 
     async def run(self) -> None:
         """Keep and send reports for ever."""

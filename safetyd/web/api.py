@@ -21,8 +21,9 @@ from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.safe_mode import SafeModeStatus
 from safetyd.core.party import KEYLESS
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused, ExitCommand, check_kernel, safe_mode_exit
-from safetyd.operators.replies import Refusal
+from safetyd.operators.commands import check_kernel, safe_mode_exit
+from safetyd.operators.contract.hold_contract import ExitCommand
+from safetyd.operators.replies import CommandRefused, Refusal
 from safetyd.web.engine_gateway import Ask, EngineGateway
 from safetyd.web.http_server import Routes
 from safetyd.web.v1.http_refusals import CHALLENGE
@@ -76,8 +77,8 @@ class Api:
 
     async def _post_exit(self, request: web.Request) -> web.Response:
         command = await _command(request)
-        agent = command.agent = _agent(request, command.agent)
-        plan = safe_mode_exit(LOCAL_OPERATOR, command)
+        agent = _agent(request, command.agent)
+        plan = safe_mode_exit(LOCAL_OPERATOR, msgspec.structs.replace(command, agent=agent))
         answer, after = await self._gateway.carry_out(plan, _status_of(agent))
         return _not_left(answer) if isinstance(answer, Refusal) else _shown(agent, after)
 

@@ -15,7 +15,7 @@ from safetyd.journal.mailbox import (
     QuestionEnvelope,
     Unanswered,
 )
-from safetyd.operators.replies import INTERNAL_ERROR
+from safetyd.operators.commands import INTERNAL_ERROR
 
 PATIENCE_S: Final = 1.25  # after a second the daemon knows that its journal is stuck
 

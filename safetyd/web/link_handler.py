@@ -8,11 +8,11 @@ import hashlib
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 import msgspec
@@ -25,7 +25,8 @@ from safetyd.core.events.event import Moment
 from safetyd.journal.mailbox import Carried, Unanswered
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import DEVICE_TIME, Signer
-from safetyd.operators.commands import CommandRefused
+from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.engine_gateway import Answer, EngineGateway
 from safetyd.web.forms import COOKIE, FormRefused, answer_form, caller, is_foreign, read_fields
 from safetyd.web.link_answers import Form, LinkAnswers, paired
@@ -46,7 +47,7 @@ def _nobody_asks(_delivery: str, _at: datetime) -> None:
     """Let a test be used without anybody waiting for that."""
 
 
-async def no_history(_by: str, _command: str, **_fields: object) -> NoReturn:
+async def no_history(_by: str, _question: CommitQuestion) -> NoReturn:
     """Answer where nothing is committed."""
     raise CommandRefused("not_found", "no project has a history")
 
@@ -54,8 +55,8 @@ async def no_history(_by: str, _command: str, **_fields: object) -> NoReturn:
 class LinkHandler:
     """`public_url` is where links lead, if that is not where they are served.
 
-    `used` hears of each test whose link somebody used: the message, and when. `ask` is how people
-    ask a question, by their name.
+    `used` hears of each test whose link somebody used: the message, and when. `ask` returns
+    a commit, on the account of a name.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the daemon
@@ -68,7 +69,7 @@ class LinkHandler:
         *,
         public_url: str = "",
         used: Callable[[str, datetime], None] = _nobody_asks,
-        ask: Callable[..., Awaitable[Mapping[str, Any]]] = no_history,
+        ask: Callable[[str, CommitQuestion], Awaitable[CommitAnswer]] = no_history,
         now: Callable[[], float] = uptime,
     ) -> None:
         self._gateway = gateway

@@ -1,8 +1,6 @@
 """The way of an operator's web request to the commands and questions of everybody, and back."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import msgspec
@@ -10,18 +8,16 @@ import msgspec
 from safetyd.bus.codec import rejected
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.command_runner import CommandRunner, Told
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.replies import too_many
+from safetyd.operators.command_runner import CommandRunner
+from safetyd.operators.contract.question import Call, Question, Verb, answer_of
+from safetyd.operators.declarations import read_call
+from safetyd.operators.handlers import Asker
+from safetyd.operators.replies import CommandRefused, Done, Refusal, too_many
 from safetyd.web.engine_gateway import EngineGateway, NotBegun
 
 ANSWERED_S: Final = 2.5  # by then the daemon knows that its journal is stuck
 
-Answer = dict[str, Any]
-Fields = dict[str, object]
-Run = Callable[[str, Fields, Told], None]
-
-_encode = msgspec.json.Encoder().encode
+Answer = TypeVar("Answer", bound=Done)
 
 
 class OperatorGateway:
@@ -37,36 +33,50 @@ class OperatorGateway:
         self._limits = limits
         self._gateway = gateway
 
-    async def ask(self, by: str, command: str, **fields: object) -> Answer:
-        """Return the answer to a question, once the share of who asks has room for it."""
-        waited = 0.0
-        while (wait := self._limits.admit(by, 0, lambda: command)) > 0:
-            waited += wait
-            if waited > ANSWERED_S:
-                raise Unanswered(f"{too_many(by)} Try again in {wait:.1f} s")
-            await anyio.sleep(wait)
-        return await self._heard(self._runner.question, by, {"command": command, **fields})
-
-    async def control(self, by: str, command: str, **fields: object) -> Answer:
-        return await self._carried_out(self._runner.command, by, {"command": command, **fields})
-
-    async def review(self, by: str, command: str, **fields: object) -> Answer:
-        return await self._carried_out(self._runner.review, by, {"command": command, **fields})
-
-    async def _carried_out(self, run: Run, by: str, fields: Fields) -> Answer:
+    async def ask(self, by: str, call: Call[Answer]) -> Answer:
+        """Return the answer to a question or a command; a question waits for its share of time."""
+        if isinstance(call, Question):
+            await self._admitted(by, call)
+            return await self._heard(by, call)
         try:
-            return await self._heard(run, by, fields)
+            return await self._heard(by, call)
         except NotBegun:
             raise
         except Unanswered as exc:
             raise Unanswered(f"{exc}; look before you try again: it may be under way") from None
 
-    async def _heard(self, run: Run, by: str, fields: Fields) -> Answer:
+    async def by_name(self, by: str, verb: Verb, name: str, **fields: object) -> dict[str, Any]:
+        """Do the same for a call given by its name, and return the answer as JSON has it."""
         try:
-            told = await self._gateway.hear(partial(run, by, fields), ANSWERED_S)
+            call = read_call(verb, {"command": name, **fields})
         except msgspec.ValidationError as exc:
             raise CommandRefused("invalid", rejected(exc)) from None
-        answer: Answer = msgspec.json.decode(_encode(told))
-        if not answer.get("ok"):
-            raise CommandRefused(str(answer.get("code", "")), str(answer.get("error", "")))
+        answer: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(await self.ask(by, call)))
         return answer
+
+    async def _admitted(self, by: str, question: Question[Done]) -> None:
+        """Return once the share of who asks has room for a question."""
+        waited = 0.0
+        while (wait := self._limits.admit(by, 0, lambda: question.protecting)) > 0:
+            waited += wait
+            if waited > ANSWERED_S:
+                raise Unanswered(f"{too_many(by)} Try again in {wait:.1f} s")
+            await anyio.sleep(wait)
+
+    async def _heard(self, by: str, call: Call[Answer]) -> Answer:
+        try:
+            checked = msgspec.convert(msgspec.to_builtins(call), type(call))
+        except msgspec.ValidationError as exc:
+            raise CommandRefused("invalid", rejected(exc)) from None
+        answer = await self._gateway.hear(
+            lambda told: self._runner.run(checked, Asker(by, told, pack=_as_it_is)), ANSWERED_S
+        )
+        if isinstance(answer, Refusal):
+            raise CommandRefused(answer.code, answer.error)
+        if not isinstance(answer, kind := answer_of(type(call))):
+            raise TypeError(f"{type(call).__name__} was answered with no {kind.__name__}")
+        return answer
+
+
+def _as_it_is(answer: msgspec.Struct) -> msgspec.Struct:
+    return answer

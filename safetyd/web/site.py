@@ -2,11 +2,11 @@
 
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from safetyd.bus.keyring import KeyUnusable
@@ -15,6 +15,7 @@ from safetyd.core.approvals.request import Request
 from safetyd.host import Unusable, netloc, write_whole
 from safetyd.monitoring.metrics import Metrics
 from safetyd.notify.notifier import Notifier
+from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from safetyd.web.api import Api
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.http_server import FrontPage, Guest, Health, Listener, Routes, Serves, Vitals
@@ -52,7 +53,7 @@ class Site:
         alive: Health,
         ready: Health,
         api: Sequence[Routes] = (),
-        ask: Callable[..., Awaitable[Mapping[str, Any]]] = no_history,
+        ask: Callable[[str, CommitQuestion], Awaitable[CommitAnswer]] = no_history,
     ) -> None:
         self._config = config
         self._port_file = directory / PORT_FILE

@@ -34,6 +34,7 @@ from safetyd.journal.mailbox import (
     Slices,
 )
 from safetyd.journal.stream import MAX_BATCH_BYTES, Displaced, Journal
+from safetyd.operators.handlers import encoded
 from tests.captured_connection import REPLY, CapturedPublisher, never_fails
 from tests.nats_process import NatsProcess
 from tests.servers import connected, frozen, until
@@ -413,7 +414,11 @@ async def test_what_comes_between_two_slices_of_a_question_is_decided_first(rig:
     answers: list[bytes] = []
     rig.mailbox.put_question(
         InquiryEnvelope(
-            slices, lambda answer: answers.append(bytes(answer)), never_fails, lambda _: None
+            slices,
+            encoded,
+            lambda answer: answers.append(bytes(answer)),
+            never_fails,
+            lambda _: None,
         )
     )
     async with rig.at_work():

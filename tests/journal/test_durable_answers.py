@@ -42,12 +42,15 @@ from safetyd.notify.compose import Composer
 from safetyd.notify.delivery.dispatch import Dispatch
 from safetyd.notify.message import Notice
 from safetyd.operators.commands import PLANS
-from safetyd.operators.reviews import Review, read_review
-from safetyd.operators.views.request_view import PendingQuestion, pending
+from safetyd.operators.contract.request_contract import PendingQuestion
+from safetyd.operators.handlers import encoded
+from safetyd.operators.reviews import Review
+from safetyd.operators.views.request_view import pending
 from tests.captured_connection import CapturedPublisher, never_fails
 from tests.examples import examples
 from tests.journal.delayed_journal import DelayedJournal
 from tests.notify.compose_rig import BATCH_S, FakeLinks, box, telling
+from tests.operators.bound_handlers import read_review, taken
 from tests.web.link_site import HandClock
 
 AGENT: Final = "code"
@@ -189,7 +192,7 @@ class Life:
                 self.mailbox.put(envelope)
 
     def command(self, name: str) -> None:
-        plan = PLANS[name]("alice", {"agent": AGENT})
+        plan = taken(PLANS, "control", name, "alice", {"agent": AGENT})
         self.mailbox.put(CommandEnvelope(plan, self.watcher.left, never_fails))
 
     def look(self) -> None:
@@ -197,7 +200,7 @@ class Life:
             return pending(engine, moment, PendingQuestion())
 
         self.mailbox.put_question(
-            InquiryEnvelope(ask, self.watcher.left, never_fails, lambda _: None)
+            InquiryEnvelope(ask, encoded, self.watcher.left, never_fails, lambda _: None)
         )
 
     def tick(self) -> None:

@@ -22,6 +22,7 @@ from safetyd.journal.mailbox import (
     QuestionEnvelope,
     Slices,
 )
+from safetyd.operators.handlers import encoded
 from tests.captured_connection import REPLY, CapturedPublisher, never_fails
 from tests.story import stop
 
@@ -114,7 +115,7 @@ def test_inquiry_is_answered_slice_by_slice_each_at_its_own_time() -> None:
     told: list[bytes] = []
     spent: list[float] = []
     envelope = InquiryEnvelope(
-        three_slices, lambda answer: told.append(bytes(answer)), never_fails, spent.append
+        three_slices, encoded, lambda answer: told.append(bytes(answer)), never_fails, spent.append
     )
 
     done = []
@@ -132,6 +133,7 @@ def test_inquiry_without_slices_is_done_at_once() -> None:
     told: list[bytes] = []
     envelope = InquiryEnvelope(
         lambda engine, _moment: Times(times=(float(engine.seq),)),
+        encoded,
         lambda answer: told.append(bytes(answer)),
         never_fails,
         lambda _seconds: None,
@@ -158,8 +160,8 @@ def _breaks_later(_engine: EngineState, _moment: Moment) -> Slices:
     [
         lambda told, failed: QuestionEnvelope(_breaks, told, failed),
         lambda told, failed: CommandEnvelope(_breaks, told, failed),
-        lambda told, failed: InquiryEnvelope(_breaks, told, failed, lambda _: None),
-        lambda told, failed: InquiryEnvelope(_breaks_later, told, failed, lambda _: None),
+        lambda told, failed: InquiryEnvelope(_breaks, encoded, told, failed, lambda _: None),
+        lambda told, failed: InquiryEnvelope(_breaks_later, encoded, told, failed, lambda _: None),
     ],
     ids=["question", "command", "inquiry", "second slice"],
 )

@@ -11,7 +11,7 @@ from safetyd.core.messages.telemetry import Commit, Outcome
 from safetyd.core.policy import AgentConfig, Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
 from safetyd.monitoring.gauges import MAX_BREAKERS, Gauges
-from safetyd.notify.delivery.channel_worker import ChannelState
+from safetyd.operators.contract.notification_contract import ChannelState
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at, play, propose, report
 

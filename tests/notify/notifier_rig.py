@@ -12,6 +12,7 @@ from safetyd.daemon.settings import Settings
 from safetyd.notify.notifier import Notifier
 from tests.notify.compose_rig import ComposeRig
 from tests.notify.email.mail_servers import MailServer
+from tests.operators.bound_handlers import taken
 from tests.operators.views.view_reader import plain
 
 NO_DESKTOP = "[notifications.desktop]\nenabled = false\n"
@@ -80,8 +81,12 @@ class NotifierRig:
 
     def does(self, command: str, **fields: object) -> Mapping[str, Any]:
         """Carry out a command as the service would, and return the answer."""
-        return plain(self.wired.does(self.notifier.plans[command]("carol", fields)).answer)
+        return plain(
+            self.wired.does(
+                taken(self.notifier.handlers, "control", command, "carol", fields)
+            ).answer
+        )
 
     def asks(self, question: str, **fields: object) -> Mapping[str, Any]:
-        ask = self.notifier.questions[question](fields)
+        ask = taken(self.notifier.handlers, "query", question, "carol", fields)
         return plain(ask(self.wired.engine, self.wired.clock.now()))

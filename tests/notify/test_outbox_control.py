@@ -9,17 +9,16 @@ import pytest
 from safetyd.core.events.notification_events import ChannelMoved, NotTold, Unparked
 from safetyd.core.recipients import QuietHours, Recipient
 from safetyd.notify.channel import Limits
-from safetyd.notify.outbox_control import (
+from safetyd.notify.outbox_control import OutboxControl
+from safetyd.operators.contract.notification_contract import (
     DropCommand,
     LinkCommand,
-    OutboxControl,
     OutboxQuestion,
     RetryCommand,
     ShownCommand,
     TestCommand,
 )
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.replies import DONE
+from safetyd.operators.replies import DONE, CommandRefused
 from tests.notify.compose_rig import AWAKE, ComposeRig, telling
 from tests.notify.delivery.fake_channel import FakeChannel, Word
 from tests.operators.views.view_reader import plain

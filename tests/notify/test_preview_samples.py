@@ -6,7 +6,8 @@ import pytest
 
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel_config import NotificationsConfig
-from safetyd.notify.preview import PreviewQuestion, Previews
+from safetyd.notify.preview import Previews
+from safetyd.operators.contract.notification_contract import PreviewQuestion
 from safetyd.operators.replies import Refusal
 from safetyd.operators.views.paging import PAGE_BYTES
 from tests.notify.compose_rig import ComposeRig, telling

@@ -18,8 +18,10 @@ from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import INPUT_BYTES, put
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.journal.stream import MAX_BATCH_BYTES
-from safetyd.operators.commands import PLANS, CommandRefused
+from safetyd.operators.commands import PLANS
+from safetyd.operators.replies import CommandRefused
 from tests.captured_connection import never_fails
+from tests.operators.bound_handlers import taken
 from tests.schemas import validator
 from tests.story import outcome, play, propose
 
@@ -37,7 +39,9 @@ class Alice:
         return [e for e in self.causes(command, **fields) if not isinstance(e, SafetyEvent)]
 
     def causes(self, command: str, **fields: object) -> list[Event]:
-        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear, never_fails)
+        envelope = CommandEnvelope(
+            taken(PLANS, "control", command, "alice", fields), self._hear, never_fails
+        )
         events = put(self.engine, envelope, self.clock.now())
         envelope.deliver(late=False)
         return list(events)
@@ -263,6 +267,6 @@ def test_ack_shows_that_a_person_is_there(alice: Alice) -> None:
 )
 def test_command_is_refused_before_its_turn_comes(command: str, fields: dict[str, object]) -> None:
     with pytest.raises(CommandRefused) as refused:
-        PLANS[command]("alice", fields)
+        taken(PLANS, "control", command, "alice", fields)
 
     assert refused.value.code == "invalid"

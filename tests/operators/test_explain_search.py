@@ -9,7 +9,8 @@ from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.audit_reading import ReadingBounds, Rests
-from safetyd.operators.explain_search import SHOWN, ExplainQuestion, LikeDecisions, search
+from safetyd.operators.contract.decision_contract import ExplainQuestion, LikeDecisions
+from safetyd.operators.explain_search import SHOWN, search
 from tests.story import at, outcome, play, propose
 
 CODING = Policy(profile="coding")

@@ -18,14 +18,16 @@ from safetyd.core.policy import Policy
 from safetyd.journal.commit_loop import put
 from safetyd.journal.mailbox import CommandEnvelope
 from safetyd.operators.commands import PLANS
-from safetyd.operators.reviews import Review, ReviewEnvelope, read_review
+from safetyd.operators.contract.request_contract import PendingQuestion
+from safetyd.operators.reviews import Review, ReviewEnvelope
 from safetyd.operators.views.grant_view import grants, suggestions
-from safetyd.operators.views.request_view import PendingQuestion, pending
+from safetyd.operators.views.request_view import pending
 from tests.captured_connection import never_fails
 from tests.core.approvals.grant_samples import granted
 from tests.core.approvals.queue_story import QueueStory, push
 from tests.core.engine.remedy_story import paused
 from tests.core.text.patch_samples import unified
+from tests.operators.bound_handlers import read_review, taken
 from tests.story import at, propose
 
 HOUR = {"uses": 5, "until": at(3600).isoformat()}
@@ -36,7 +38,9 @@ class Alice(QueueStory):
     """An operator at a screen."""
 
     def says(self, command: str, **fields: object) -> dict[str, Any]:
-        envelope = CommandEnvelope(PLANS[command]("alice", fields), self._hear, never_fails)
+        envelope = CommandEnvelope(
+            taken(PLANS, "control", command, "alice", fields), self._hear, never_fails
+        )
         return self._done(envelope)
 
     def approves(self, *ids: str | None, **fields: object) -> list[dict[str, Any]]:

@@ -24,17 +24,24 @@ from safetyd.journal.audit import Audit
 from safetyd.journal.mailbox import Mailbox
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.notify.notifier import Notifier
-from safetyd.operators.command_runner import Aside, CommandRunner, Surroundings, Work
-from safetyd.operators.commands import CommandRefused
+from safetyd.operators.command_runner import CommandRunner, Surroundings
+from safetyd.operators.contract.history_contract import (
+    CommitAnswer,
+    CommitQuestion,
+    RollbackCommand,
+    RollbackDone,
+)
+from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
+from safetyd.operators.declarations import BY_NAME
+from safetyd.operators.handlers import work
 from safetyd.operators.operator_service import OperatorService
-from safetyd.operators.replies import Done
-from safetyd.operators.views.health_view import HealthAnswer
-from safetyd.operators.views.status_view import DaemonFacts
+from safetyd.operators.replies import CommandRefused
 from safetyd.reports.report_maker import ReportMaker
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.sign_in_links import SignInLinks
 from safetyd.web.control_room.web_sessions import WebSessions
 from tests.captured_connection import REPLY, CapturedPublisher, work_off
+from tests.operators.bound_handlers import without_projects
 from tests.operators.views.view_reader import FACTS
 from tests.servers import until
 from tests.story import NOON, at, play, propose, stop
@@ -67,18 +74,12 @@ class Around:
         audit.close()
 
 
-class AsideFields(msgspec.Struct):
-    refused: str = ""
-
-
-class AsideAnswer(Done, frozen=True, kw_only=True):
-    by: str
-
-
 class OperatorRig:
     """A service over a real engine."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup, directory: Path) -> None:
+        self.tasks = tasks
+        self.recent = RecentEvents(1, lambda after: ((), after))
         self.engine = Engine(Policy())
         self.mailbox = Mailbox()
         self.stop_flag = StopFlag()
@@ -113,35 +114,40 @@ class OperatorRig:
                 self.around.health,
                 self.around.audit,
                 Policy,
-                RecentEvents(1, lambda after: ((), after)),
-                entrance,
-                Aside({"build": self.begins}, {"weather": self.begins}),
+                self.recent,
             ),
             tasks,
             waits=_nobody_waits,
-            plans=notifier.plans,
-            questions=notifier.questions,
+            handlers={
+                **notifier.handlers,
+                **entrance.handlers,
+                **ReportMaker(self.around.audit, NOON.date, lambda: 0).handlers,
+                **without_projects(directory, self.mailbox, self.clock),
+                **dict([work(CommitQuestion, self.commit), work(RollbackCommand, self.roll_back)]),
+            },
             question_limits=settings.question_limits,
-            reports=ReportMaker(self.around.audit, NOON.date, lambda: 0),
         )
         publisher = self.captured.publisher
         self.service = OperatorService(publisher, runner, settings.question_limits)
 
-    def begins(self, by: str, fields: dict[str, object]) -> Work:
-        """Begin what is done beside the engine: refused on request."""
-        told = msgspec.convert(fields, AsideFields)
+    async def commit(self, by: str, question: CommitQuestion) -> CommitAnswer:
+        """Answer aside of the engine; a project is refused."""
+        await anyio.to_thread.run_sync(lambda: None)
+        if question.project:
+            raise CommandRefused("not_found", question.project)
+        return CommitAnswer(ok=True, project="", commit=question.commit, message=by, diff="")
 
-        async def work() -> msgspec.Struct:
-            await anyio.to_thread.run_sync(lambda: None)
-            if told.refused:
-                raise CommandRefused("not_found", told.refused)
-            return AsideAnswer(ok=True, by=by)
-
-        return work
+    async def roll_back(self, by: str, command: RollbackCommand) -> RollbackDone:
+        found = await self.commit(by, CommitQuestion(commit="abcd", project=command.project))
+        return RollbackDone(ok=True, project=found.message, kept="", made="", files=0, agents=())
 
     def control(self, command: str, **fields: object) -> None:
         payload = msgspec.json.encode({"command": command, **fields})
         self.service.control(b"safety.v1.control.alice", REPLY, payload)
+
+    def review(self, command: str, **fields: object) -> None:
+        payload = msgspec.json.encode({"command": command, **fields})
+        self.service.review(b"safety.v1.review.alice", REPLY, payload)
 
     def query(self, command: str, **fields: object) -> None:
         payload = msgspec.json.encode({"command": command, **fields})
@@ -621,42 +627,64 @@ async def test_audit_files_that_cannot_be_read_make_no_report(rig: OperatorRig) 
     assert (await rig.answer())["code"] == "unreadable"
 
 
-@pytest.mark.parametrize(("verb", "command"), [("control", "build"), ("query", "weather")])
-async def test_what_is_done_beside_the_engine_is_answered_when_it_is_done(
-    rig: OperatorRig, verb: str, command: str
-) -> None:
-    say = getattr(rig, verb)
-    say(command)
-    assert rig.captured.answers() == []
-    assert await rig.answer() == {"ok": True, "by": "alice"}
+ASIDE = {
+    "control": ("rollback", {"commit": "abcd", "kind": "soft", "reason": "why"}, "project"),
+    "query": ("commit", {"commit": "abcd"}, "message"),
+}
 
-    say(command, refused="it is not there")
+
+@pytest.mark.parametrize("verb", ASIDE)
+async def test_what_is_done_aside_of_the_engine_is_answered_when_it_is_done(
+    rig: OperatorRig, verb: str
+) -> None:
+    (command, fields, field), say = ASIDE[verb], getattr(rig, verb)
+    say(command, **fields)
+    assert rig.captured.answers() == []
+    assert (await rig.answer())[field] == "alice"
+
+    say(command, **fields, project="it is not there")
     told = await rig.answer()
     assert (told["ok"], told["code"], told["error"]) == (False, "not_found", "it is not there")
 
-    say(command, refused=5)
+    say(command, **fields, project=5)
     assert (await rig.answer())["ok"] is False
 
 
-async def test_what_is_done_beside_the_engine_is_named_among_what_is_known(
-    rig: OperatorRig,
+async def test_a_name_that_is_unknown_is_refused_with_all_that_are_known(rig: OperatorRig) -> None:
+    for verb, known in BY_NAME.items():
+        getattr(rig, verb)("dance")
+        error = (await rig.answer())["error"]
+        assert error == f"'dance' is not one of {', '.join(known)}"
+
+
+async def test_a_declaration_that_nothing_answers_is_an_error_at_start(
+    rig: OperatorRig, tmp_path: Path
 ) -> None:
-    rig.control("dance")
-    assert "build" in (await rig.answer())["error"]
-    rig.query("dance")
-    assert "weather" in (await rig.answer())["error"]
+    around = Surroundings(
+        rig.around.facts, rig.around.reload, rig.around.health, tmp_path, Policy, rig.recent
+    )
+    with pytest.raises(TypeError, match=r"nothing answers .*outbox"):
+        CommandRunner(
+            rig.mailbox,
+            rig.emergency_stop,
+            around,
+            rig.tasks,
+            waits=_nobody_waits,
+            handlers={},
+            question_limits=rig.settings.question_limits,
+        )
 
 
-async def test_questions_beside_the_engine_wait_for_one_another(rig: OperatorRig) -> None:
-    rig.query("weather")
-    rig.query("weather")
+async def test_questions_aside_of_the_engine_wait_for_one_another(rig: OperatorRig) -> None:
+    for _ in range(2):
+        rig.query("commit", commit="abcd")
 
     assert (await rig.answer())["ok"]
     assert (await rig.answer())["ok"]
 
 
-async def test_of_questions_beside_the_engine_only_so_many_wait(rig: OperatorRig) -> None:
+async def test_of_questions_aside_of_the_engine_only_so_many_wait(rig: OperatorRig) -> None:
     for _ in range(MAX_WAITING + 1):
-        rig.query("weather")
+        rig.query("commit", commit="abcd")
 
     assert (await rig.answer())["code"] == "rate_limit"

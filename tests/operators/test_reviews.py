@@ -8,9 +8,10 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.request_events import Answered, Deferred
 from safetyd.journal.commit_loop import put
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.reviews import Review, read_review
+from safetyd.operators.replies import CommandRefused
+from safetyd.operators.reviews import Review
 from tests.core.approvals.queue_story import QueueStory
+from tests.operators.bound_handlers import read_review
 from tests.story import at, stop
 
 HOUR_S = 3600.0

@@ -1,10 +1,10 @@
 """Decision links over a real engine and real HTTP, at a time that a test sets."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 import anyio
@@ -19,13 +19,14 @@ from safetyd.core.policy import Policy
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.tokens import LinkKey, Signer
+from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.link_handler import LinkHandler, no_history
 from tests.captured_connection import work_off
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import at
 
-Ask = Callable[..., Awaitable[Mapping[str, Any]]]
+Ask = Callable[[str, CommitQuestion], Awaitable[CommitAnswer]]
 
 KEY = LinkKey(kid="a", secret=bytes(range(32)), created=at(0))
 

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from safetyd.clock import Clock
@@ -12,7 +11,7 @@ from safetyd.core.events.history_events import Committed
 from safetyd.history.service.histories import Histories
 from safetyd.history.service.history_service import HistoryService
 from safetyd.journal.mailbox import Mailbox
-from safetyd.operators.history_access import CommitQuestion
+from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from tests.history.project_folder import ProjectFolder
 from tests.history.service.history_rig import project
 from tests.story import at
@@ -34,11 +33,9 @@ class ChangedSite(LinkSite):
         self._service = HistoryService(histories, Mailbox(), Clock())
         self.asked_by: list[str] = []
 
-    async def _asked(self, by: str, command: str, **fields: object) -> dict[str, Any]:
-        assert command == "commit"
+    async def _asked(self, by: str, question: CommitQuestion) -> CommitAnswer:
         self.asked_by.append(by)
-        answer = await self._service.commit(msgspec.convert(fields, CommitQuestion))
-        return dict(msgspec.to_builtins(answer))
+        return await self._service.commit(question)
 
     def changes(self, text: str) -> str:
         """Let an approved action change a file; return the token of its request."""

@@ -8,7 +8,16 @@ import pytest
 from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
 from safetyd.core.events.guard_events import Paused, Stopped
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused
+from safetyd.operators.contract.agent_contract import AgentsQuestion
+from safetyd.operators.contract.hold_contract import PauseCommand, StopCommand
+from safetyd.operators.contract.question import Call
+from safetyd.operators.contract.request_contract import (
+    DenyCommand,
+    PendingQuestion,
+    RequestQuestion,
+)
+from safetyd.operators.contract.status_contract import TopBarQuestion
+from safetyd.operators.replies import CommandRefused, Done
 from safetyd.web import operator_gateway
 from tests.web.control_room.room_site import room_site
 
@@ -16,37 +25,37 @@ from tests.web.control_room.room_site import room_site
 async def test_questions_are_answered_as_over_the_bus(tmp_path: Path) -> None:
     async with room_site(tmp_path) as site:
         ref = site.asks()
-        answer = await site.gateway.ask("alice", "request", id=ref)
+        answer = await site.gateway.ask("alice", RequestQuestion(id=ref))
 
-    assert answer["request"]["id"] == ref
+    assert answer.request.id == ref
 
 
 async def test_commands_and_answers_are_the_askers_own(tmp_path: Path) -> None:
     async with room_site(tmp_path) as site:
         ref = site.asks()
-        await site.gateway.control("alice", "pause", agent="code", via="web")
-        told = await site.gateway.review("bob", "deny", ids=[ref], via="web")
+        await site.gateway.ask("alice", PauseCommand(agent="code", via="web"))
+        told = await site.gateway.ask("bob", DenyCommand(ids=(ref,), via="web"))
 
     (paused,) = site.journalled(Paused)
     assert (paused.by, paused.via) == ("alice", "web")
-    assert (told["results"][0]["ok"], site.state(ref)) == (True, "denied")
+    assert (told.results[0].ok, site.state(ref)) == (True, "denied")
 
 
 @pytest.mark.parametrize(
-    ("command", "fields", "code"),
+    ("question", "code"),
     [
-        ("nothing", {}, "unknown_command"),
-        ("request", {}, "invalid"),
-        ("request", {"id": "req_0"}, "not_found"),
-        ("agents", {"sort": "x"}, "invalid"),
+        (RequestQuestion(id="req_0"), "not_found"),
+        (AgentsQuestion(sort="x"), "invalid"),  # type: ignore[arg-type]
+        (PendingQuestion(limit=0), "invalid"),
+        (DenyCommand(ids=()), "invalid"),
     ],
 )
 async def test_what_is_refused_says_its_code(
-    tmp_path: Path, command: str, fields: dict[str, object], code: str
+    tmp_path: Path, question: Call[Done], code: str
 ) -> None:
     async with room_site(tmp_path) as site:
         with pytest.raises(CommandRefused) as refused:
-            await site.gateway.ask("alice", command, **fields)
+            await site.gateway.ask("alice", question)
 
     assert refused.value.code == code
 
@@ -56,11 +65,11 @@ async def test_who_has_used_their_share_asks_later_and_commands_now(tmp_path: Pa
         site.hurried = True
         site.limits.charge("alice", 2 * SAVED_S)
         with pytest.raises(Unanswered, match=r"Too many queries .* Try again in \d+\.\d s"):
-            await site.gateway.ask("alice", "top_bar")
-        others = await site.gateway.ask("bob", "top_bar")
-        await site.gateway.control("alice", "stop", via="web")
+            await site.gateway.ask("alice", TopBarQuestion())
+        others = await site.gateway.ask("bob", TopBarQuestion())
+        await site.gateway.ask("alice", StopCommand(via="web"))
 
-    assert others["ok"]
+    assert others.ok
     assert len(site.journalled(Stopped)) == 1
 
 
@@ -74,7 +83,7 @@ async def test_too_many_questions_do_not_wait_together(
 
         async def ask() -> None:
             with pytest.raises(Unanswered) as raised:
-                await site.gateway.ask("alice", "top_bar")
+                await site.gateway.ask("alice", TopBarQuestion())
             refused.append(str(raised.value))
 
         async with anyio.create_task_group() as tasks:
@@ -88,8 +97,8 @@ async def test_too_many_questions_do_not_wait_together(
 async def test_while_muted_nothing_is_asked_or_done(tmp_path: Path) -> None:
     async with room_site(tmp_path) as site:
         site.displaced = True
-        for call in (site.gateway.ask, site.gateway.control, site.gateway.review):
+        for call in (TopBarQuestion(), StopCommand(), DenyCommand(ids=("req_0",))):
             with pytest.raises(Unanswered, match="another daemon may write the journal"):
-                await call("alice", "stop")
+                await site.gateway.ask("alice", call)
 
     assert not site.stop.stop_flag.stops

@@ -13,9 +13,10 @@ from safetyd.console.render.explanation import account
 from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
 from safetyd.journal.audit_reading import Rests
+from safetyd.operators.contract.decision_contract import ExplainQuestion
 from safetyd.operators.explain import explain as explained
 from safetyd.operators.explain import untold
-from safetyd.operators.explain_search import ExplainQuestion, search
+from safetyd.operators.explain_search import search
 
 SEARCH_S: Final = 60.0  # through all audit files
 SHOWN_BYTES: Final = 1024 * 1024

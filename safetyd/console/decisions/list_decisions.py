@@ -18,8 +18,8 @@ from safetyd.console.terminal_text import document
 from safetyd.console.time_input import since as read_since
 from safetyd.core.messages.verdict import Severity
 from safetyd.journal.audit_reading import WITHOUT_BOUNDS, NewestFirst, Rests
+from safetyd.operators.contract.decision_contract import DecisionsQuestion
 from safetyd.operators.views import decision_view
-from safetyd.operators.views.decision_view import DecisionsQuestion
 
 SEARCH_S: Final = 30.0
 PAGE: Final = 1000  # the most that one question may ask for
@@ -108,7 +108,8 @@ def _from_files(
         lines = NewestFirst(where, question.before, WITHOUT_BOUNDS, Rests(0.0))
         answer = msgspec.to_builtins(decision_view.decisions(lines, question))
         rows += answer["rows"]
-        question.before, more = answer["before"], answer["more"]
+        question = msgspec.structs.replace(question, before=answer["before"])
+        more = answer["more"]
     return rows[:limit], more or len(rows) > limit
 
 

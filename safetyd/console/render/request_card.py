@@ -21,7 +21,7 @@ from safetyd.console.render.request_tables import before
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.text.time_words import duration
 from safetyd.core.text.visible_text import visible
-from safetyd.operators.history_access import SHORT, diff_command
+from safetyd.operators.contract.history_contract import SHORT, diff_command
 from safetyd.operators.views.request_facts import (
     SECTIONS,
     RequestFacts,

@@ -17,8 +17,9 @@ from safetyd.console.subcommands.read_records import readable
 from safetyd.console.terminal_text import document
 from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.journal.audit_reading import Rests
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.report_access import ReportQuestion, days_of
+from safetyd.operators.contract.report_contract import ReportQuestion
+from safetyd.operators.replies import CommandRefused
+from safetyd.operators.report_access import days_of
 from safetyd.reports.day_reading import DayReading, policy_now
 from safetyd.reports.report_maker import report_of
 from safetyd.reports.report_markdown import markdown

@@ -22,12 +22,8 @@ from safetyd.core.simulation.grant_trial import (
     counted,
 )
 from safetyd.journal.audit_reading import lines_after, read_event
-from safetyd.operators.grant_commands import (
-    GrantCommand,
-    RequestGrantTerms,
-    from_request,
-    grant_add,
-)
+from safetyd.operators.contract.grant_contract import GrantCommand, RequestGrantTerms
+from safetyd.operators.grant_commands import from_request, grant_add
 from safetyd.operators.replies import Refusal
 
 EXAMPLES: Final = 5

@@ -30,13 +30,8 @@ from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import ConfigError, load
 from safetyd.daemon.settings import policy_of
-from safetyd.operators.grant_commands import (
-    LONGEST,
-    LONGEST_NAMED,
-    MOST_NAMED,
-    GrantCommand,
-    RequestGrantTerms,
-)
+from safetyd.operators.contract.grant_contract import GrantCommand, RequestGrantTerms
+from safetyd.operators.grant_commands import LONGEST, LONGEST_NAMED, MOST_NAMED
 from safetyd.operators.views.grant_offer import LOOKED_BACK
 
 MOST: Final = 1000  # uses

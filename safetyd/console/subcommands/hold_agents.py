@@ -8,7 +8,7 @@ import click
 from safetyd.console.agent_list import everybody, unheard
 from safetyd.console.failure import BLOCKED, WrongUsage
 from safetyd.console.locations import Location
-from safetyd.console.operator_connection import Reply, connected, control, query
+from safetyd.console.operator_connection import Reply, ask, connected, control, query
 from safetyd.console.options import json_option, reaches_daemon, says_why
 from safetyd.console.render import guard_tables
 from safetyd.console.render.guard_tables import EVERYBODY
@@ -17,6 +17,7 @@ from safetyd.console.terminal_text import document, plain
 from safetyd.core.messages.money import MAX_USD
 from safetyd.core.party import KEYLESS
 from safetyd.operators.budget_commands import RAISED
+from safetyd.operators.contract.hold_contract import AckCommand
 
 RELOAD_S: Final = 15.0
 
@@ -126,7 +127,7 @@ def ack(location: Location, *, as_json: bool) -> None:
 
     What waits for somebody to be seen, as the no_human detector does, begins to wait anew.
     """
-    reply = control(location, "ack")
+    reply = ask(location, AckCommand())
     click.echo(document(reply) if as_json else "Noted: somebody is there.")
 
 

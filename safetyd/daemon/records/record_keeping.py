@@ -14,9 +14,9 @@ from safetyd.journal.compaction import Compaction
 from safetyd.journal.transcript_files import TranscriptFiles
 from safetyd.keeping.snapshot_keeper import KeeperSources, SnapshotKeeper
 from safetyd.keeping.snapshots import StateFolder
-from safetyd.operators.command_runner import Aside
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.keeping_access import CheckpointDone
+from safetyd.operators.contract.backup_contract import CheckpointCommand, CheckpointDone
+from safetyd.operators.handlers import Handlers, work
+from safetyd.operators.replies import CommandRefused
 
 
 class RecordKeeping:
@@ -61,9 +61,9 @@ class RecordKeeping:
         tasks.start_soon(self._snapshots.run)
 
     @property
-    def aside(self) -> Aside:
+    def handlers(self) -> Handlers:
         """Return what people reach over the bus."""
-        return Aside({"checkpoint": lambda _by, _given: self.checkpoint}, {})
+        return dict([work(CheckpointCommand, lambda _by, _command: self.checkpoint())])
 
     async def checkpoint(self) -> CheckpointDone:
         """Save everything up to now, for a backup."""

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.from_thread
-import msgspec
 
 from safetyd.clock import Clock
 from safetyd.core.events.history_events import (
@@ -43,9 +42,8 @@ from safetyd.history.service.rollback_events import (
     rolled_back,
 )
 from safetyd.journal.mailbox import Mailbox, Plan, Unanswered
-from safetyd.operators.command_runner import Aside
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.history_access import (
+from safetyd.operators.commands import INTERNAL_ERROR
+from safetyd.operators.contract.history_contract import (
     CommitAnswer,
     CommitQuestion,
     CommitRow,
@@ -56,7 +54,8 @@ from safetyd.operators.history_access import (
     RollbackCommand,
     RollbackDone,
 )
-from safetyd.operators.replies import INTERNAL_ERROR
+from safetyd.operators.handlers import Handlers, work
+from safetyd.operators.replies import CommandRefused
 
 MAX_REMEMBERED: Final = 16  # commits whose answers are known: open pages ask again and again
 WHOLE: Final = (40, 64)  # letters of a hash, which names one commit for ever
@@ -64,8 +63,6 @@ WHOLE: Final = (40, 64)  # letters of a hash, which names one commit for ever
 Told = TypeVar("Told")
 
 log = logging.getLogger("safetyd.history")
-
-_read = msgspec.convert
 
 
 async def nothing_failed(_project: str) -> None:
@@ -99,18 +96,14 @@ class HistoryService:
         self._arrived = anyio.Event()
 
     @property
-    def aside(self) -> Aside:
+    def handlers(self) -> Handlers:
         """Return what people reach over the bus and the web."""
-        return Aside(
-            {
-                "rollback": lambda by, given: partial(
-                    self.roll_back, by, _read(given, RollbackCommand)
-                )
-            },
-            {
-                "commits": lambda _by, given: partial(self.commits, _read(given, CommitsQuestion)),
-                "commit": lambda _by, given: partial(self.commit, _read(given, CommitQuestion)),
-            },
+        return dict(
+            (
+                work(RollbackCommand, self.roll_back),
+                work(CommitsQuestion, lambda _by, question: self.commits(question)),
+                work(CommitQuestion, lambda _by, question: self.commit(question)),
+            )
         )
 
     async def commits(self, question: CommitsQuestion) -> CommitsAnswer:

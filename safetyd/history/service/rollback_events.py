@@ -18,7 +18,7 @@ from safetyd.core.events.history_events import (
 from safetyd.core.history_state import UnfinishedRollback
 from safetyd.history.project_history import RollbackMade
 from safetyd.journal.mailbox import Carried, Plan
-from safetyd.operators.history_access import RollbackCommand
+from safetyd.operators.contract.history_contract import RollbackCommand
 
 SOURCE: Final = "rollback"  # of the pauses
 BY: Final = "safetyd"

@@ -10,15 +10,15 @@ mended. Half open, one message is tried; the others wait for what becomes of it.
 
 import math
 from collections import deque
-from typing import Final, Literal
+from typing import Final
+
+from safetyd.operators.contract.notification_contract import BreakerState
 
 IN_A_ROW: Final = 5  # failures that open it
 WINDOW_S: Final = 120.0
 ENOUGH: Final = 20  # tries in the window, of which half failed, open it as well
 OPEN_S: Final = 30.0  # doubled each time that it opens again
 MAX_OPEN_S: Final = 600.0
-
-BreakerState = Literal["closed", "open", "half_open", "parked"]
 
 
 class ChannelBreaker:

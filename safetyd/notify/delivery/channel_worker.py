@@ -20,9 +20,10 @@ import msgspec
 from safetyd.core.messages.proposal import Urgency
 from safetyd.core.text.visible_text import printable_line
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
-from safetyd.notify.delivery.channel_breaker import BreakerState, ChannelBreaker
+from safetyd.notify.delivery.channel_breaker import ChannelBreaker
 from safetyd.notify.delivery.retry_queue import QueuedDelivery, SendTurns, delay_s, spent
 from safetyd.notify.message import Notice
+from safetyd.operators.contract.notification_contract import ChannelState
 
 ERROR_CHARS: Final = 300
 Outcome = Receipt | Unavailable | Undeliverable | Misconfigured
@@ -91,22 +92,6 @@ class Dispatcher(Protocol):
     def moved(self, channel: str, *, up: bool, why: str) -> None:
         """Hear that a channel takes nothing any more, or takes messages again."""
         ...
-
-
-class ChannelState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a channel does, for people who ask."""
-
-    name: str
-    up: bool
-    waiting_high: int
-    waiting_normal: int
-    under_way: int
-    oldest_s: float | None
-    last_success_s_ago: float | None
-    last_error: str
-    failing: bool  # the last try did not succeed
-    fuse: BreakerState  # its name is spoken
-    next_try_s: float | None  # None: nothing waits, or it waits for something else than time
 
 
 class Counts(msgspec.Struct):

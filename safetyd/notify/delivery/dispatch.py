@@ -26,9 +26,10 @@ from safetyd.journal.mailbox import (
 )
 from safetyd.notify.channel import Channel, Receipt, Undeliverable
 from safetyd.notify.compose import Composer, NotNow
-from safetyd.notify.delivery.channel_worker import ChannelState, ChannelWorker
+from safetyd.notify.delivery.channel_worker import ChannelWorker
 from safetyd.notify.message import Notice
 from safetyd.notify.registry import BrokenChannel
+from safetyd.operators.contract.notification_contract import ChannelState
 
 CLOSE_S: Final = 2.0
 

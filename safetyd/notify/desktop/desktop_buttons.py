@@ -19,7 +19,8 @@ from safetyd.core.text.time_words import to_the_second
 from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Unavailable
 from safetyd.notify.sanitize import one_line
-from safetyd.operators.reviews import ApproveCommand, DenyCommand, Review, ReviewDone
+from safetyd.operators.contract.request_contract import ApproveCommand, DenyCommand, ReviewDone
+from safetyd.operators.reviews import Review
 
 Result = Mapping[str, Any]  # of one answer, as the daemon tells it
 _CHARS: Final = 200

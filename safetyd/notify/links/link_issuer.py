@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import msgspec
 
 from safetyd.bus.keyring import LOCAL_OPERATOR, KeyUnusable
 from safetyd.clock import Clock
@@ -22,6 +21,7 @@ from safetyd.journal.mailbox import Carried, EventEnvelope, Mailbox, Plan
 from safetyd.notify.links.sent_links import SentLinks
 from safetyd.notify.links.signing_keys import LinkKeys
 from safetyd.notify.links.tokens import LinkKey, Signer
+from safetyd.operators.contract.notification_contract import PairCommand, Paired, RotateCommand
 from safetyd.operators.replies import DONE, Done, Refusal, refused
 
 KEYS_LOOK_S: Final = 3600.0
@@ -29,19 +29,6 @@ KEYS_LOOK_S: Final = 3600.0
 COMPARED: Final = 200
 
 log = logging.getLogger("safetyd.links")
-
-
-class PairCommand(msgspec.Struct, kw_only=True):
-    recipient: str = ""  # empty: the first
-
-
-class RotateCommand(msgspec.Struct, kw_only=True):
-    revoke_now: bool = False
-
-
-class Paired(Done, frozen=True, kw_only=True):
-    recipient: str
-    link: str
 
 
 class LinkIssuer:

@@ -1,105 +1,35 @@
 """All that is known of one agent: what it does, what holds it back, and what is usual for it."""
 
 from collections.abc import Generator, Iterator
-from datetime import datetime
 from itertools import islice
 from typing import Final
-
-import msgspec
 
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.guards.budget.accounts import NOTHING
-from safetyd.core.guards.stop import Stop
 from safetyd.core.messages.money import usd
 from safetyd.core.reporting.session_transcripts import Record
-from safetyd.operators.replies import Done, Refusal, refused
-from safetyd.operators.views.agent_view import SHOWN, AgentRow, due_by, row_of
-from safetyd.operators.views.guard_views.anomaly_view import Finding, finding, findings
-from safetyd.operators.views.guard_views.guard_view import Budget, budget
+from safetyd.operators.contract.agent_contract import (
+    AgentAnswer,
+    AgentQuestion,
+    LiveSession,
+    OpenAction,
+    PendingRequest,
+    SessionSoFar,
+)
+from safetyd.operators.contract.guard_contract import Budget
+from safetyd.operators.replies import Refusal, refused
+from safetyd.operators.views.agent_view import SHOWN, due_by, row_of
+from safetyd.operators.views.guard_views.anomaly_view import finding, findings
+from safetyd.operators.views.guard_views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 from safetyd.operators.views.request_view import ROW_CHARS
-from safetyd.operators.views.status_view import (
-    Pausing,
-    SafeModeShown,
-    pauses_of,
-    shown_safe_mode,
-)
+from safetyd.operators.views.status_view import pauses_of, shown_safe_mode
 
 MAX_PENDING: Final = 50
 PART_BYTES: Final = PAGE_BYTES // 8  # of sessions, actions, requests, budgets and findings each
 MEASURES_BYTES: Final = 3 * PART_BYTES
-
-
-class AgentQuestion(msgspec.Struct):
-    """The name of one agent."""
-
-    agent: str
-
-
-class SessionSoFar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session did so far."""
-
-    started_at: datetime
-    heard_at: datetime
-    provider: str | None
-    model: str | None
-    decisions: int  # and outcomes of what was done without asking
-    input_tokens: int
-    output_tokens: int
-
-
-class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that is not over; the one without a name is called "". Money is US dollars."""
-
-    session: str
-    so_far: SessionSoFar | None  # null: of it nothing is kept
-    rounds: int
-    spent: float
-    reserved: float
-
-
-class OpenAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that was allowed and has no outcome yet."""
-
-    id: str
-    type: str
-    text: str  # its begin, or nothing if it is not remembered
-    session: str
-    model: str | None
-    dependency: str | None
-    since_s: float  # for how long
-
-
-class PendingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits for a person."""
-
-    id: str
-    type: str
-    text: str  # its begin
-    asked_at: datetime
-    deadline: datetime | None
-
-
-class AgentAnswer(Done, frozen=True, kw_only=True):
-    """Actions and findings are newest first, requests oldest first.
-
-    `measures` are the numbers that detectors compare, with what is usual for this agent.
-    """
-
-    agent: AgentRow
-    stops: tuple[Stop, ...]  # that hold it, those of everybody included
-    pauses: tuple[Pausing, ...]
-    safe_mode: SafeModeShown
-    sessions: tuple[LiveSession, ...]
-    open_actions: tuple[OpenAction, ...]
-    pending: tuple[PendingRequest, ...]
-    pending_count: int
-    budgets: tuple[Budget, ...]  # of the day, then of chains and sessions, the most used first
-    findings: tuple[Finding, ...]
-    measures: tuple[Measure, ...]
 
 
 def agent(

@@ -2,19 +2,26 @@
 
 import heapq
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Annotated, Final, Literal, cast, get_args
+from typing import Final, cast, get_args
 
 import msgspec
-from msgspec import Meta
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.guards.budget.limits import Scope, Standing
-from safetyd.core.guards.kernel import State
+from safetyd.core.guards.budget.limits import Standing
 from safetyd.core.guards.stop import Stop
-from safetyd.core.reporting.last_decisions import LastDecision
-from safetyd.operators.replies import Done
-from safetyd.operators.views.guard_views.guard_view import Budget, budget
+from safetyd.operators.contract.agent_contract import (
+    AgentOrder,
+    AgentRow,
+    AgentsAnswer,
+    AgentSeen,
+    AgentsQuestion,
+    AgentState,
+    CurrentAction,
+    Near,
+)
+from safetyd.operators.contract.hold_contract import PauseSource
+from safetyd.operators.views.guard_views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, size_of
 
 FOREMOST: Final = 10  # a screenful, with all else that `status` says
@@ -25,84 +32,6 @@ SHOWN: Final = 64  # of the actions without an outcome; of more, only the number
 
 Due = Callable[[str], int]
 Rank = Callable[[str], tuple[object, ...]]
-# Its kernel's, if it is neither stopped nor paused; what holds it back most comes first.
-AgentState = Literal[
-    "stopped", "paused", "safe_mode", "executing", "planning", "evaluating", "ready"
-]
-AgentOrder = Literal["name", "state", "errors", "rate", "money", "heard", "blocked"]
-PauseSource = Literal["operator", "anomaly", "budget"]
-Near = Literal["errors", "tokens", "iterations"] | Scope
-
-
-class AgentsQuestion(msgspec.Struct):
-    """Which agents, in which order.
-
-    In the order of names `after` is the last one that is already known; in any order `offset` says
-    how many are passed over. Numbers come smallest first, states with what holds an agent back
-    most. `text` is a part of the name, `key` says with or without a key.
-    """
-
-    limit: Annotated[int, Meta(ge=1)] = 1000
-    after: str = ""
-    offset: Annotated[int, Meta(ge=0)] = 0
-    sort: AgentOrder = "name"
-    descending: bool = False
-    state: AgentState | None = None
-    text: str = ""
-    key: bool | None = None
-
-    def __post_init__(self) -> None:
-        if self.after and (self.sort != "name" or self.descending):
-            raise ValueError("`after` is for the order of names; use `offset`")
-
-
-class CurrentAction(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest action that was allowed and has no outcome yet."""
-
-    id: str
-    type: str
-    since_s: float  # for how long
-
-
-class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent did, what holds it back, and how near it is to its limits."""
-
-    agent: str
-    key: bool
-    heard_s: float
-    allowed: int
-    asked: int
-    blocked: int
-    failed: int
-    unreported: int  # open actions that are only counted
-    stopped: bool
-    pauses: tuple[PauseSource, ...]
-    state: AgentState
-    kernel: State
-    consecutive_errors: int
-    max_consecutive_errors: int
-    tokens: float  # of `burst`, that its rate has left
-    burst: float
-    iterations: int  # of the live session that has had most
-    max_iterations: int
-    budgets: tuple[Budget, ...]  # the fullest chain and session, and its part of the day
-    anomalies: dict[str, int]  # that hold now, and how often each was seen to
-    near: tuple[Near, ...]
-    reached: tuple[Near, ...]  # of these
-    action: CurrentAction | None = None
-    last: LastDecision | None = None  # null: none that is remembered
-
-
-class AgentSeen(AgentRow, frozen=True, kw_only=True):
-    open_actions: tuple[str, ...]
-
-
-class AgentsAnswer(Done, frozen=True, kw_only=True):
-    """If `more` follow, ask again `after` the last one, or with a larger `offset`."""
-
-    agents: tuple[AgentSeen, ...]
-    more: bool
-    total: int  # how many agents there are to choose from, on all pages
 
 
 def agents(

@@ -4,18 +4,16 @@ Words of agents in it are as they came: whoever shows them makes them harmless.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Final
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
-from safetyd.core.messages.proposal import Risk
-from safetyd.core.messages.verdict import Cause, Severity, strictest
-from safetyd.core.reporting.severity import Level, severity_of
+from safetyd.core.messages.verdict import Cause, strictest
+from safetyd.core.reporting.severity import severity_of
 from safetyd.journal.audit_reading import (
     DECIDED,
     SAFETY_EVENT,
@@ -25,13 +23,19 @@ from safetyd.journal.audit_reading import (
     second_of,
     seq_of,
 )
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.decision_contract import (
+    DecisionRow,
+    DecisionsAnswer,
+    DecisionsQuestion,
+    EventRow,
+    Row,
+    What,
+)
 from safetyd.operators.views.paging import PAGE_BYTES, size_of
 
 ROW_CHARS: Final = 200  # of a text that is only one of many
 MESSAGE_CHARS: Final = 500
 
-What = Literal["decisions", "events", "all"]
 
 _BEGINNINGS: Final[dict[What, tuple[bytes, ...]]] = {
     "decisions": (DECIDED,),
@@ -40,87 +44,6 @@ _BEGINNINGS: Final[dict[What, tuple[bytes, ...]]] = {
 }
 
 _INTAKE: Final = "intake."  # how the names of rules begin that refuse what is never decided
-
-
-class DecisionsQuestion(msgspec.Struct, kw_only=True):
-    """`rule` is a rule or how its name begins; `text` is looked for in what an agent said.
-
-    Rows older than `since` are left out, and those of events up to `after` or from `before` on.
-    `count` asks how many rows besides there was no room for.
-    """
-
-    what: What = "decisions"
-    agent: str | None = None
-    verdict: Severity | None = None
-    rule: str | None = None
-    text: str | None = None
-    since: Annotated[datetime, Meta(tz=True)] | None = None
-    before: Annotated[int, Meta(ge=1)] | None = None
-    after: Annotated[int, Meta(ge=0)] = 0
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
-    count: bool = False
-
-
-class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="decision"):
-    """One decision. `text` is what would be done, exactly or as the agent describes it.
-
-    `rule`, `reason` and `cause` are those of the strictest verdict; `rule` is empty if none
-    restricted it.
-    """
-
-    seq: int
-    at: datetime
-    id: str
-    agent: str
-    keyless: bool
-    type: str
-    text: str
-    cut: bool  # the text is longer
-    path: str | UnsetType = UNSET  # the first that it names
-    paths: int | UnsetType = UNSET  # how many it names
-    project: str | None
-    session: str | None
-    risk: Risk
-    decision: Severity
-    rule: str
-    reason: str
-    cause: Cause | UnsetType = UNSET
-    request_id: str | UnsetType = UNSET  # that it opened, joined or used up
-    first: bool  # False: a dry run or the repeat of an id, which takes nothing
-
-
-class EventRow(msgspec.Struct, frozen=True, kw_only=True, tag_field="row", tag="event"):
-    """What people were told of."""
-
-    seq: int
-    at: datetime
-    type: str
-    agent: str | None
-    severity: Level
-    message: str
-    by: str | UnsetType = UNSET
-    rule: str | UnsetType = UNSET
-    request_id: str | UnsetType = UNSET
-    count: int | UnsetType = UNSET  # how often it happened
-    project: str | UnsetType = UNSET
-    commit: str | UnsetType = UNSET  # to go back to, or gone back to
-
-
-Row = DecisionRow | EventRow
-
-
-class DecisionsAnswer(Done, frozen=True, kw_only=True):
-    """Newest first. If there are `more`, or may be, ask again with this `before`.
-
-    `newest` is the number of the last event that was written down: later rows come `after` it.
-    `left_out` rows had no room, if somebody wants to know and it needs no search.
-    """
-
-    rows: tuple[Row, ...]
-    more: bool
-    before: int | None
-    newest: int
-    left_out: int | UnsetType = UNSET
 
 
 def row_of(event: Event) -> Row | None:

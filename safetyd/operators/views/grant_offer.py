@@ -3,8 +3,6 @@
 from datetime import timedelta
 from typing import Final
 
-import msgspec
-
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -12,20 +10,12 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted
 from safetyd.core.shell.shape import in_words
 from safetyd.core.simulation.grant_trial import GrantCoverage, GrantTrial, PastRequest, counted
-from safetyd.operators.grant_commands import RequestGrantTerms, from_request
+from safetyd.operators.contract.grant_contract import GrantOffer, RequestGrantTerms
+from safetyd.operators.grant_commands import from_request
 
 LOOKED_BACK: Final = timedelta(days=7)
 MOST_LOOKED_AT: Final = 200  # answers
 WORDS_CHARS: Final = 200
-
-
-class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be granted with an approval, in words. The counts are of the last week."""
-
-    shape: str  # the command, with blanks for what may differ
-    approved: int = 0  # requests that the grant would have covered
-    denied: int = 0
-    program: str = ""  # nobody knows it: it may be granted with its verb, whatever else it is given
 
 
 class OfferedGrants:

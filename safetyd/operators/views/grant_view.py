@@ -3,66 +3,18 @@
 from datetime import datetime
 from typing import cast
 
-import msgspec
-
 from safetyd.core.approvals.grants import Grant
 from safetyd.core.approvals.suggestions import Suggestion
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.money import usd
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.grant_contract import (
+    GrantRow,
+    GrantsAnswer,
+    SuggestionRow,
+    SuggestionsAnswer,
+)
 from safetyd.operators.views.paging import fitting
-
-
-class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant in force; amounts are US dollars."""
-
-    id: str
-    agent: str
-    type: str | None
-    project: str | None
-    rules: tuple[str, ...]
-    text: str | None  # a pattern
-    seen: str | None  # the beginning of what was approved: exactly that is permitted
-    wide: bool  # whatever the agent says passes
-    paths: tuple[str, ...]  # patterns
-    uses: int
-    left: int
-    until: datetime
-    max_usd: float | None
-    spent_usd: float
-    reason: str
-    by: str
-    via: str
-    at: datetime
-    request_id: str | None
-
-
-class GrantsAnswer(Done, frozen=True, kw_only=True):
-    """Oldest first; `left_out` had no room."""
-
-    grants: tuple[GrantRow, ...]
-    left_out: int
-
-
-class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that people might want, what speaks for it, and how to write it."""
-
-    then: str
-    agent: str
-    type: str
-    project: str | None
-    approved: int
-    denied: int
-    first_at: datetime
-    last_at: datetime
-    reason: str
-    toml: str
-
-
-class SuggestionsAnswer(Done, frozen=True, kw_only=True):
-    suggestions: tuple[SuggestionRow, ...]
-    left_out: int
 
 
 def grants(engine: EngineState, moment: Moment) -> GrantsAnswer:

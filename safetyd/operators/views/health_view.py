@@ -5,19 +5,19 @@ It is made of facts around the engine, so that it can be told while nothing can 
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
-
-import msgspec
 
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
 from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness, size
 from safetyd.core.text.time_words import complete
 from safetyd.monitoring.outlet_state import OutletState
-from safetyd.operators.replies import Done
-from safetyd.operators.views.status_view import DaemonFacts
-
-HealthState = Literal["good", "warn", "bad"]
+from safetyd.operators.contract.status_contract import (
+    DaemonFacts,
+    HealthAnswer,
+    HealthCheck,
+    HealthState,
+)
 
 OLD_KEY: Final = timedelta(days=365)
 MAX_NAMED: Final = 5  # old keys
@@ -29,23 +29,6 @@ _OF_LEVEL: Final[Mapping[DiskLevel, HealthState]] = {
     "warn": "warn",
     "critical": "bad",
 }
-
-
-class HealthCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """How one part is; `fix` says what to do, if anything is to be done."""
-
-    name: str
-    state: HealthState
-    says: str
-    fix: str = ""
-
-
-class HealthAnswer(Done, frozen=True, kw_only=True):
-    """How each part of the daemon is. `state` is that of the worst."""
-
-    at: datetime
-    state: HealthState
-    checks: tuple[HealthCheck, ...]
 
 
 class BusFacts(NamedTuple):

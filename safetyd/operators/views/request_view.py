@@ -1,148 +1,41 @@
 """What people see of requests: the queue, one card, and the history."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import dropwhile, islice
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from safetyd.core.approvals.assurance import refusal, says_all
-from safetyd.core.approvals.request import Answer, KeptChange, Request, State
+from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.events.notification_events import DeliveryState
-from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Urgency
-from safetyd.core.messages.verdict import CommandPart, Verdict, strictest
+from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import strictest
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.operators.grant_commands import RequestGrantTerms, from_request
-from safetyd.operators.replies import Done, Refusal, refused
-from safetyd.operators.views.grant_offer import GrantOffer, OfferedGrants
+from safetyd.operators.contract.grant_contract import GrantOffer, RequestGrantTerms
+from safetyd.operators.contract.request_contract import (
+    HistoryAnswer,
+    HistoryQuestion,
+    PendingAnswer,
+    PendingQuestion,
+    RequestAnswer,
+    RequestCard,
+    RequestEnded,
+    RequestRow,
+    Telling,
+)
+from safetyd.operators.grant_commands import from_request
+from safetyd.operators.replies import Refusal, refused
+from safetyd.operators.views.grant_offer import OfferedGrants
 from safetyd.operators.views.paging import fitting
 
 UNKNOWN: Final = "classify.unknown_type"
 ROW_CHARS: Final = 200  # of a text that is only one of many
 
-Limit = Annotated[int, Meta(ge=1, le=1000)]
 Offer = Callable[[Request], GrantOffer | None]
-
-
-class PendingQuestion(msgspec.Struct, kw_only=True):
-    """Without `grants`, rows do not say what may be granted with an approval."""
-
-    limit: Limit = 1000
-    after: str = ""
-    agent: str | None = None
-    grants: bool = True
-
-
-class HistoryQuestion(msgspec.Struct, kw_only=True):
-    limit: Limit = 100
-    after: str = ""
-
-
-class RequestQuestion(msgspec.Struct, kw_only=True):
-    id: str
-
-
-class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A request in the queue; `text` and `description` are cut short."""
-
-    id: str
-    agent: str
-    type: str
-    unknown: bool  # a type that nobody configured
-    text: str
-    description: str
-    whole: bool  # its text is here, and is all that would be done
-    urgency: Urgency
-    risk: Risk
-    path: str | UnsetType = UNSET  # the first that it names
-    paths: int | UnsetType = UNSET  # how many it names
-    rule: str
-    reason: str
-    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
-    grant: GrantOffer | UnsetType = UNSET  # what may be granted with an approval
-    asked_at: datetime
-    deadline: datetime | None
-    left_s: float | None
-    until: datetime | None  # put off until then
-    repeats: int
-    digest: str
-    permission: bool  # asked beforehand: it is for a proposal that is yet to come
-    undeliverable: bool  # every channel refused to tell of it
-
-
-class PendingAnswer(Done, frozen=True, kw_only=True):
-    """Oldest first. If `more` follow, ask again `after` the last one."""
-
-    requests: tuple[RequestRow, ...]
-    pending: int  # how many there are
-    channels: tuple[str, ...]  # on which people are told
-    more: bool
-
-
-class RequestEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request ended; an approval may still be unused."""
-
-    request_id: str
-    agent: str
-    action: str
-    text: str
-    path: str | UnsetType = UNSET  # the first that it named
-    paths: int | UnsetType = UNSET
-    decision: State
-    decided_at: datetime | None
-    decided_via: str | None
-    decided_by: str | None
-    words: str
-    response_time_seconds: float | None
-    used: str  # the id of the proposal that used an approval, or nothing
-    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
-
-
-class HistoryAnswer(Done, frozen=True, kw_only=True):
-    """Newest first. If `more` follow, ask again `after` the last one."""
-
-    history: tuple[RequestEnded, ...]
-    more: bool
-
-
-class Telling(msgspec.Struct, frozen=True, kw_only=True):
-    """A message about a request."""
-
-    delivery: str
-    recipient: str
-    channel: str
-    state: DeliveryState
-    at: datetime
-
-
-class RequestCard(RequestRow, frozen=True, kw_only=True):
-    """All that is known of a request; `before` are the last answers to the same kind."""
-
-    state: State
-    proposal: Proposal
-    verdicts: tuple[Verdict, ...]
-    tier: Tier
-    reversibility: Reversibility
-    gives: str  # what an approval gives beside the action
-    resolved: tuple[str, ...]  # where its paths lead, if elsewhere than they say
-    answer: Answer | None
-    valid_until: datetime | None
-    denied_until: datetime | None  # the same action is denied without asking
-    used: str
-    claimant: str | None
-    before: tuple[RequestEnded, ...]
-    told: tuple[Telling, ...]
-    not_by_web: str = ""  # why the control room cannot approve it, and what can
-    not_granted: str = ""  # why it cannot be permitted for a while
-    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
-
-
-class RequestAnswer(Done, frozen=True, kw_only=True):
-    request: RequestCard
 
 
 def pending(engine: EngineState, moment: Moment, wanted: PendingQuestion) -> PendingAnswer:

@@ -1,139 +1,38 @@
 """How everything is: what is stopped and held back, and the agents that matter most."""
 
 from collections.abc import Callable, Generator
-from datetime import datetime
 from itertools import islice
 from typing import Final, cast
 
 import msgspec
 
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.daemon_events import DiskUse
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.guards.anomaly.findings import LEVELS
-from safetyd.core.guards.kernel import State
-from safetyd.core.guards.safe_mode import Hold, SafeModeStatus
-from safetyd.core.guards.stop import Stop
-from safetyd.core.history_state import HistoryTrouble
-from safetyd.core.messages.verdict import Severity
-from safetyd.core.policy import Mode, Profile
-from safetyd.core.reporting.kept_days import MissingSnapshots
-from safetyd.monitoring.outlet_state import OutletState
-from safetyd.operators.replies import Done
-from safetyd.operators.views.agent_view import RECENT_S, AgentRow, PauseSource, due_by, foremost
-from safetyd.operators.views.guard_views.anomaly_view import Finding, finding
-from safetyd.operators.views.guard_views.breaker_view import Breaker, breaker
-from safetyd.operators.views.guard_views.guard_view import Budget, budget
+from safetyd.operators.contract.guard_contract import Budget
+from safetyd.operators.contract.hold_contract import (
+    PauseSource,
+    Pausing,
+    SafeModeAnswer,
+    SafeModeShown,
+)
+from safetyd.operators.contract.status_contract import (
+    DaemonFacts,
+    Standstill,
+    StatusAnswer,
+    Waiting,
+)
+from safetyd.operators.views.agent_view import RECENT_S, due_by, foremost
+from safetyd.operators.views.guard_views.anomaly_view import finding
+from safetyd.operators.views.guard_views.breaker_view import breaker
+from safetyd.operators.views.guard_views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 HEARD_S: Final = 60.0
 MAX_SHOWN: Final = 5  # of pauses, breakers and kernels in safe mode
 MAX_HOLDS: Final = 50  # of kernels in safe mode, if only these are asked for
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
-
-
-class Standstill(msgspec.Struct, frozen=True, kw_only=True):
-    active: bool
-    epoch: int
-    stops: tuple[Stop, ...]
-    acknowledged: tuple[str, ...]  # agents heard lately that know of the newest stop
-    silent: tuple[str, ...]  # agents heard lately that have not said so
-    open_actions: int
-
-
-class SafeModeShown(SafeModeStatus, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
-
-    holds: tuple[Hold, ...]
-
-
-class SafeModeAnswer(Done, frozen=True, kw_only=True):
-    """`agents` are the kernels in safe mode, everybody's as "*"; `holds` are the first few."""
-
-    active: bool
-    state: State
-    consecutive_errors: int
-    threshold: int
-    since: datetime | None
-    cooldown_remaining_ms: int
-    agent: str | None
-    agents: tuple[str, ...]
-    holds: tuple[Hold, ...]
-
-
-class Pausing(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the reasons why an agent is paused."""
-
-    agent: str
-    source: PauseSource
-    by: str
-    reason: str
-    since: datetime
-    request: str | None = None  # pending, whose approval ends the pause
-
-
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """How many requests wait for a person, who asks most, and for how long the oldest has."""
-
-    pending: int
-    oldest_s: float
-    most: str | None  # the agent with the most of them
-    most_pending: int
-    channels: tuple[str, ...]  # on which people are told
-    down: tuple[str, ...]  # of these, which take nothing now
-    unnotified: int  # requests of which somebody should know and nobody does
-
-
-class DaemonFacts(Done, frozen=True, kw_only=True):
-    """What `status` tells of the daemon around the engine."""
-
-    version: str
-    pid: int
-    started: datetime
-    problem: str  # why proposals are not answered now, or nothing
-    bus: str
-    embedded: bool
-    open_agents: bool
-    keys: int
-    web: str
-    data_dir: str
-    disk: DiskUse
-    decisions: dict[Severity, int]
-    failing: tuple[str, ...]  # channels whose last try did not succeed
-    stop_files: tuple[str, ...]
-    stop_commands: tuple[str, ...]
-    config: str  # the file, or nothing
-    config_problem: str  # why the newest configuration or keys are not in force, or nothing
-    next_start: tuple[str, ...]  # sections whose change waits for the next start
-    outlets: tuple[OutletState, ...] = ()  # where events go besides the journal
-    missing: MissingSnapshots | None = None  # days that should have a snapshot and have none
-
-
-class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
-    """How everything is. Of pauses, breakers and holds of safe mode it has the first few."""
-
-    at: datetime
-    mode: Mode
-    profile: Profile
-    policy: str
-    seq: int
-    stop: Standstill
-    safe_mode: SafeModeShown
-    paused: tuple[str, ...]  # longest paused first
-    pauses: tuple[Pausing, ...]
-    today: Budget
-    keyless_today: Budget | None  # of agents without a key, once others have one
-    warn_ratio: float  # the share of a budget at which people are told
-    breakers: tuple[Breaker, ...]  # that are not closed, longest open first
-    tripped: int  # how many there are
-    findings: tuple[Finding, ...]  # of the last hour, the worst and newest first
-    found: int  # how many there were
-    requests: Waiting
-    wide_grants: tuple[str, ...]  # by which any words of an agent pass
-    histories: tuple[HistoryTrouble, ...] = ()  # projects whose history needs a person
-    agents: int
-    foremost: tuple[AgentRow, ...]  # the agents that matter most
 
 
 def status(

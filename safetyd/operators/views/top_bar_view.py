@@ -1,50 +1,18 @@
 """What stands at the top of every page: how everything is in one word, and what waits."""
 
-from datetime import datetime
-from typing import Final, Literal
-
-import msgspec
+from typing import Final
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.guards.stop import Stop
-from safetyd.operators.replies import Done
-from safetyd.operators.views.status_view import Standstill, standstill
+from safetyd.operators.contract.status_contract import Hold, TopBarAnswer
+from safetyd.operators.views.status_view import standstill
 
 NAMED: Final = 3  # of those who are held
 
-Level = Literal["NORMAL", "SAFE MODE", "PAUSED", "STOPPED"]
-
-
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds the most: whom, since when, by whom and why. Nobody named is everybody."""
-
-    level: Level
-    agents: tuple[str, ...] = ()
-    more: int = 0
-    since: datetime | None = None
-    by: str = ""
-    why: str = ""
-
 
 NOTHING_HOLDS: Final = Hold(level="NORMAL")
-
-
-class TopBarAnswer(Done, frozen=True, kw_only=True):
-    """`hold` is the strictest, `others` are those that hold besides, the strictest first.
-
-    `standstill` is how a stop is obeyed; `oldest_at` is when the oldest request was asked.
-    """
-
-    at: datetime
-    seq: int
-    hold: Hold
-    others: tuple[Hold, ...]
-    pending: int
-    oldest_at: datetime | None
-    agents: int
-    standstill: Standstill
 
 
 def top_bar(engine: EngineState, moment: Moment) -> TopBarAnswer:

@@ -5,15 +5,17 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from safetyd.clock import Clock
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.web_access import (
+from safetyd.operators.contract.session_contract import (
     SessionEndCommand,
     SessionRow,
     SessionsAnswer,
     SessionsEnded,
+    SessionsQuestion,
     SignInAnswer,
     SignInQuestion,
 )
+from safetyd.operators.handlers import Handlers, at_once
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.sign_in_links import LIFE_S, SignInLinks
 from safetyd.web.control_room.web_sessions import Session, WebSessions
 
@@ -30,6 +32,14 @@ class Entrance:
         self._links = links
         self._address = address
         self._clock = clock
+
+        self.handlers: Handlers = dict(
+            (
+                at_once(SignInQuestion, self.sign_in),
+                at_once(SessionsQuestion, lambda _by, _question: self.sessions()),
+                at_once(SessionEndCommand, self.end),
+            )
+        )
 
     def sign_in(self, by: str, question: SignInQuestion) -> SignInAnswer:
         """Return a link that signs in whoever asks, under the name of this start if it has one."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from safetyd.clock import Clock
 from safetyd.core.events.event import Event
 from safetyd.core.guards.stop import Stop
-from safetyd.operators.web_access import PersonRole
+from safetyd.operators.contract.question import Role
 from safetyd.web.control_room.room import ControlRoom
 from safetyd.web.control_room.room_actions import RoomActions
 from safetyd.web.control_room.room_assets import RoomAssets
@@ -35,7 +35,7 @@ def open_room(  # noqa: PLR0913 - each is another part of the daemon
     links: SignInLinks,
     clock: Clock,
     *,
-    role_of: Callable[[str], PersonRole | None],
+    role_of: Callable[[str], Role | None],
     stops: Callable[[], tuple[Stop, ...]],
     closed: Callable[[], str],
 ) -> OpenRoom:

@@ -10,7 +10,7 @@ import msgspec
 
 from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.room_charts import (
     breaker_chart,
     measure_chart,

@@ -16,8 +16,10 @@ from aiohttp import web
 from safetyd.clock import Clock
 from safetyd.core.guards.stop import Stop
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.views.top_bar_view import Hold, stopped
+from safetyd.operators.contract.question import Question
+from safetyd.operators.contract.status_contract import Hold
+from safetyd.operators.replies import CommandRefused, Done
+from safetyd.operators.views.top_bar_view import stopped
 from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader, View
 from safetyd.web.control_room.live_socket import LiveSocket
 from safetyd.web.control_room.page_content import PAGES
@@ -179,7 +181,9 @@ class ControlRoom:
         return {**known, "problem": problem, "closed": bool(closed)}
 
     def _asking(self, name: str) -> Ask:
-        async def ask(command: str, **fields: object) -> dict[str, Any]:
-            return await self._gateway.ask(name, command, **fields)
+        async def ask(asked: Question[Done] | str, **fields: object) -> Any:
+            if isinstance(asked, str):
+                return await self._gateway.by_name(name, "query", asked, **fields)
+            return await self._gateway.ask(name, asked)
 
         return ask

@@ -17,7 +17,7 @@ from aiohttp import web
 from safetyd.clock import Clock
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.page_content import set_digest
 from safetyd.web.control_room.room_rendering import HEADERS
 from safetyd.web.control_room.visitors import FIELD, NOT_STOPPED, UNDONE, Visitor, Visitors
@@ -74,8 +74,9 @@ class RoomActions:
         kind, project = _one(form, "kind"), _one(form, "project")
         if kind not in {"soft", "revert"}:
             raise CommandRefused("invalid", f"{kind!r} is not one of soft, revert")
-        told = await self._gateway.control(
+        told = await self._gateway.by_name(
             visitor.name,
+            "control",
             "rollback",
             commit=commit,
             kind=kind,
@@ -94,8 +95,8 @@ class RoomActions:
     async def stop(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """Stop everything, or one agent."""
         agent = _one(form, "agent") or None
-        told = await self._gateway.control(
-            visitor.name, "stop", agent=agent, reason=_one(form, "reason"), via=VIA
+        told = await self._gateway.by_name(
+            visitor.name, "control", "stop", agent=agent, reason=_one(form, "reason"), via=VIA
         )
         kept = "" if told["journalled"] else " A restart now would forget it."
         return Done(f"{agent or 'Everything'} is stopped.{kept}", "/stopped")
@@ -103,8 +104,8 @@ class RoomActions:
     async def resume(self, visitor: Visitor, _name: str, form: Form) -> Done:
         """End the stop of everything, or of one agent, and say what is still stopped."""
         reason, agent = _reason(form), _one(form, "agent") or None
-        told = await self._gateway.control(
-            visitor.name, "resume", agent=agent, reason=reason, via=VIA
+        told = await self._gateway.by_name(
+            visitor.name, "control", "resume", agent=agent, reason=reason, via=VIA
         )
         if told["left"]:
             return Done(" ".join(map(_still_stopped, told["left"])), "/stopped", failed=True)
@@ -118,7 +119,7 @@ class RoomActions:
     async def _other_stops(self, visitor: Visitor) -> str:
         """Say what is still stopped, if anything is."""
         try:
-            bar = await self._gateway.ask(visitor.name, "top_bar")
+            bar = await self._gateway.by_name(visitor.name, "query", "top_bar")
         except Unanswered:
             return ""
         left = {stop["agent"] for stop in bar["standstill"]["stops"]}
@@ -135,8 +136,8 @@ class RoomActions:
         elif said != "deny" and not _one(form, "digest"):
             raise CommandRefused("invalid", "nothing says what was shown: look again")
         if said == "deny":
-            told = await self._gateway.review(
-                visitor.name, "deny", ids=ids, reason=_one(form, "words"), via=VIA
+            told = await self._gateway.by_name(
+                visitor.name, "review", "deny", ids=ids, reason=_one(form, "words"), via=VIA
             )
         else:
             told = await self._approve(visitor, ids, form)
@@ -145,7 +146,10 @@ class RoomActions:
 
     async def _check_set(self, visitor: Visitor, ids: tuple[str, ...], digest: str) -> None:
         """Refuse a set that is not the one that the table showed, or of which some is over."""
-        rows = [(await self._gateway.ask(visitor.name, "request", id=i))["request"] for i in ids]
+        rows = [
+            (await self._gateway.by_name(visitor.name, "query", "request", id=i))["request"]
+            for i in ids
+        ]
         waiting = [row for row in rows if row["state"] == "pending"]
         if set_digest(waiting) != digest:
             raise CommandRefused(
@@ -158,7 +162,7 @@ class RoomActions:
             fields["digest"] = _one(form, "digest")
         if grant := _grant(form, self._clock.now().at):
             fields["grant"] = grant
-        return await self._gateway.review(visitor.name, "approve", **fields)
+        return await self._gateway.by_name(visitor.name, "review", "approve", **fields)
 
     async def hold(self, visitor: Visitor, name: str, form: Form) -> Done:
         """Pause an agent, put it in safe mode, reset it, or let it go."""
@@ -168,7 +172,7 @@ class RoomActions:
         fields = {"agent": name, "via": VIA}
         if command != "reset":
             fields["reason"] = reason
-        await self._gateway.control(visitor.name, command, **fields)
+        await self._gateway.by_name(visitor.name, "control", command, **fields)
         page = _one_of(_one(form, "page"), f"/agents/{name}")
         return Done(f"{name}: {HOLDS[command]}.", page)
 
@@ -177,7 +181,7 @@ class RoomActions:
         if _one(form, "do") == "safe_mode_exit":
             return await self._leave_safe_mode(visitor, agent, form, "/safe-mode")
         fields = {"agent": agent, "reason": _one(form, "reason"), "via": VIA}
-        await self._gateway.control(visitor.name, "safe_mode_enter", **fields)
+        await self._gateway.by_name(visitor.name, "control", "safe_mode_enter", **fields)
         return Done(f"{agent or 'Everybody'}: {HOLDS['safe_mode_enter']}.", "/safe-mode")
 
     async def _leave_safe_mode(
@@ -187,8 +191,9 @@ class RoomActions:
         reason = _reason(form)
         if _one(form, "sure") != "yes":
             raise CommandRefused("invalid", "say that you are sure")
-        told = await self._gateway.control(
+        told = await self._gateway.by_name(
             visitor.name,
+            "control",
             "safe_mode_exit",
             agent=agent,
             reason=reason,

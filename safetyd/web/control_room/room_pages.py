@@ -2,12 +2,27 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, overload
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from safetyd.operators.contract.question import Question
+from safetyd.operators.replies import Done
 
 Context = dict[str, Any]
 Params = Mapping[str, str]  # of the address: the names in its path, and its query
-Ask = Callable[..., Awaitable[Context]]  # a question by its name and fields
+Answer = TypeVar("Answer", bound=Done)
+
+
+class Ask(Protocol):
+    """Asks a question or, by its name and fields, returns the answer as JSON has it."""
+
+    @overload
+    async def __call__(self, asked: Question[Answer]) -> Answer: ...
+
+    @overload
+    async def __call__(self, asked: str, **fields: object) -> Context: ...
+
+
 Load = Callable[[Ask, Params], Awaitable[Context]]
 # Asks what came after a content, so many rows can be taken in; None if all must be asked anew.
 LoadNews = Callable[[Ask, Params, Context, int], Awaitable["News | None"]]

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from safetyd.clock import Clock, uptime
 from safetyd.core.text.visible_text import marked
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.web_access import PersonRole
+from safetyd.operators.contract.question import Role
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.room_assets import RoomAssets
 from safetyd.web.control_room.room_pages import Shown
 from safetyd.web.control_room.room_rendering import HEADERS, Reader, RoomRendering
@@ -37,7 +37,7 @@ class Visitor(NamedTuple):
     """Somebody who is signed in. `token` is what the forms of their pages carry."""
 
     session: Session
-    role: PersonRole
+    role: Role
     token: str
     take_note: Callable[[], Note]
 
@@ -57,7 +57,7 @@ class Visitors:
         self,
         sessions: WebSessions,
         links: SignInLinks,
-        role_of: Callable[[str], PersonRole | None],
+        role_of: Callable[[str], Role | None],
         assets: RoomAssets,
         clock: Clock,
     ) -> None:

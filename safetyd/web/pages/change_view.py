@@ -1,17 +1,22 @@
 """What an action changed, as its request and its decision show it afterwards."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.history_access import SHORT, diff_command
+from safetyd.operators.contract.history_contract import (
+    SHORT,
+    CommitAnswer,
+    CommitQuestion,
+    diff_command,
+)
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.pages.request_card_view import TextRun, diff_runs
 
 MAX_LINES: Final = 400  # of a diff; the page of its commit has them all
 
-Ask = Callable[..., Awaitable[Mapping[str, Any]]]  # a question by its name and fields
+Ask = Callable[[CommitQuestion], Awaitable[CommitAnswer]]
 
 
 class ChangeView(NamedTuple):
@@ -40,9 +45,9 @@ async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> C
         address=address if linked else "",
     )
     try:
-        found = await ask("commit", commit=commit, project=project)
+        found = await ask(CommitQuestion(commit=commit, project=project))
     except (CommandRefused, Unanswered) as exc:
         return view._replace(lack=f"It cannot be shown now: {exc}.")
-    lines = str(found["diff"]).removesuffix("\n").split("\n")
+    lines = found.diff.removesuffix("\n").split("\n")
     shown = "\n".join(lines[:MAX_LINES])
     return view._replace(runs=diff_runs(shown), left_out=max(0, len(lines) - MAX_LINES))

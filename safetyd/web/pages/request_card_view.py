@@ -15,6 +15,7 @@ import msgspec
 
 from safetyd.core.text.diff_lines import diff_lines, holds_diff
 from safetyd.core.text.time_words import duration
+from safetyd.operators.contract.request_contract import RequestCard
 from safetyd.operators.views.request_facts import (
     SECTIONS,
     RequestFacts,
@@ -25,7 +26,6 @@ from safetyd.operators.views.request_facts import (
     sections,
     time_left,
 )
-from safetyd.operators.views.request_view import RequestCard
 from safetyd.web.pages.shown_time import ShownTime, shown_time
 
 # Of a longer diff the lines have no colour: whatever an agent sends, its page is made in no time.

@@ -9,8 +9,7 @@ import msgspec
 from aiohttp import web
 
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.replies import Refusal, refused
+from safetyd.operators.replies import CommandRefused, Refusal, refused
 from safetyd.web.http_server import of_another_page
 
 NOT_STORED: Final = {"Cache-Control": "no-store"}

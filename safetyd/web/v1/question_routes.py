@@ -3,31 +3,21 @@
 Parameters of the query and of the path are the question's fields. Nothing is changed by any.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from safetyd.bus.codec import Fields
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.bus.question_limits import QuestionLimits
-from safetyd.notify.outbox_control import OutboxQuestion
-from safetyd.notify.preview import PreviewQuestion
-from safetyd.operators.command_runner import (
-    CommandRunner,
-    SafeModeQuestion,
-)
-from safetyd.operators.explain_search import ExplainQuestion
-from safetyd.operators.history_access import CommitQuestion, CommitsQuestion
-from safetyd.operators.replies import Refusal, too_often
-from safetyd.operators.report_access import ReportQuestion
-from safetyd.operators.views.agent_page_view import AgentQuestion
-from safetyd.operators.views.agent_view import AgentsQuestion
-from safetyd.operators.views.decision_view import DecisionsQuestion
-from safetyd.operators.views.guard_views.anomaly_view import AnomaliesQuestion
-from safetyd.operators.views.request_view import HistoryQuestion, PendingQuestion, RequestQuestion
+from safetyd.operators.command_runner import CommandRunner
+from safetyd.operators.contract.question import Question
+from safetyd.operators.declarations import QUESTIONS
+from safetyd.operators.handlers import Asker
+from safetyd.operators.replies import Done, Refusal, too_often
 from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.v1.http_refusals import (
     json_response,
@@ -36,57 +26,30 @@ from safetyd.web.v1.http_refusals import (
     refuse_other_sites,
 )
 from safetyd.web.v1.openapi_file import get_openapi
-from safetyd.web.v1.query_parameters import read_parameters, texts_of
+from safetyd.web.v1.query_parameters import read_parameters
 
 PATIENCE_S: Final = 5.0  # a large daemon answers in slices, and audit files take a while to search
 
-
-class NoParameters(msgspec.Struct):
-    """What is asked with a question that has no fields."""
-
-
-class QuestionPath(NamedTuple):
-    """The name of a question on the bus, its fields, and those that it is not asked with here."""
-
-    command: str
-    asked: type[msgspec.Struct] = NoParameters
-    without: tuple[str, ...] = ()
-
-
-# Below /api/v1. What stands in braces is a field too.
-PATHS: Final[Mapping[str, QuestionPath]] = {
-    "/status": QuestionPath("status"),
-    "/agents": QuestionPath("agents", AgentsQuestion),
-    "/agents/{agent}": QuestionPath("agent", AgentQuestion),
-    "/requests": QuestionPath("pending", PendingQuestion),
-    "/requests/{id}": QuestionPath("request", RequestQuestion),
-    "/history": QuestionPath("history", HistoryQuestion),
-    "/commits": QuestionPath("commits", CommitsQuestion),
-    "/commits/{commit}": QuestionPath("commit", CommitQuestion),
-    "/decisions": QuestionPath("decisions", DecisionsQuestion),
-    "/decisions/{id}": QuestionPath("explain", ExplainQuestion, without=("last",)),
-    "/agents/{last}/explain": QuestionPath("explain", ExplainQuestion, without=("id",)),
-    "/safe-mode": QuestionPath("safe_mode", SafeModeQuestion),
-    "/budgets": QuestionPath("budgets"),
-    "/breakers": QuestionPath("breakers"),
-    "/anomalies": QuestionPath("anomalies", AnomaliesQuestion),
-    "/limits": QuestionPath("limits"),
-    "/money": QuestionPath("money"),
-    "/health": QuestionPath("health"),
-    "/report": QuestionPath("report", ReportQuestion),
-    "/top-bar": QuestionPath("top_bar"),
-    "/sessions": QuestionPath("sessions"),
-    "/types": QuestionPath("types"),
-    "/grants": QuestionPath("grants"),
-    "/suggestions": QuestionPath("suggestions"),
-    "/outbox": QuestionPath("outbox", OutboxQuestion),
-    "/channels": QuestionPath("channels"),
-    "/preview": QuestionPath("preview", PreviewQuestion),
-}
-WITHOUT_PATH: Final = frozenset({"sign_in"})  # it lets somebody in, and GET only looks
-
 _encode = msgspec.json.Encoder().encode
 _decode_refusal = msgspec.json.Decoder(Refusal).decode
+
+
+class Route(NamedTuple):
+    """A path below /api/v1, what is asked there, and the fields that only its other paths have."""
+
+    path: str
+    question: type[Question[Done]]
+    without: frozenset[str]
+
+
+def _routes_of(question: type[Question[Done]]) -> Iterator[Route]:
+    """Yield the routes of a question, from its declaration."""
+    fields = {path: frozenset(re.findall(r"{(\w+)}", path)) for path in question.paths}
+    for path, named in fields.items():
+        yield Route(path, question, frozenset().union(*fields.values()) - named)
+
+
+ROUTES: Final = tuple(route for question in QUESTIONS for route in _routes_of(question))
 
 
 class Outcome(msgspec.Struct):
@@ -108,26 +71,23 @@ class QuestionRoutes:
 
     def routes(self, app: web.Application) -> None:
         inner = web.Application(middlewares=[refusals_are_json])
-        for path, question in PATHS.items():
-            inner.router.add_get(path, partial(self._get, question))
+        for route in ROUTES:
+            inner.router.add_get(route.path, partial(self._get, route))
         app.add_subapp("/v1/", inner)
         app.router.add_get("/openapi.yaml", get_openapi)
 
-    async def _get(self, question: QuestionPath, request: web.Request) -> web.Response:
+    async def _get(self, route: Route, request: web.Request) -> web.Response:
         refuse_other_sites(request)
-        fields = fields_of(question, request)
-        by = LOCAL_OPERATOR
-        wait = self._question_limits.admit(by, len(request.path_qs), lambda: question.command)
+        question = read_parameters(route.question, request, route.without)
+        by, size = LOCAL_OPERATOR, len(request.path_qs)
+        wait = self._question_limits.admit(by, size, lambda: question.protecting)
         if wait > 0:
             return refusal_response(too_often(by, wait))
-        put = partial(self._runner.question, by, fields)
-        answer = _encode(await self._gateway.hear(put, PATIENCE_S))
+        answer = _encode(
+            await self._gateway.hear(
+                lambda told: self._runner.run(question, Asker(by, told)), PATIENCE_S
+            )
+        )
         if _decode_outcome(answer).ok:
             return json_response(answer)
         return refusal_response(_decode_refusal(answer))
-
-
-def fields_of(question: QuestionPath, request: web.Request) -> Fields:
-    """Return what would be sent on the bus: what was asked, and no defaults."""
-    asked: Fields = msgspec.to_builtins(read_parameters(question.asked, request, question.without))
-    return {"command": question.command, **{name: asked[name] for name in texts_of(request)}}

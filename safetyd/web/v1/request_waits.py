@@ -13,7 +13,7 @@ from safetyd.core.events.decision_events import Decided, Proposed
 from safetyd.core.events.event import Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.journal.mailbox import FAILED, Mailbox, QuestionEnvelope
-from safetyd.operators.replies import INTERNAL_ERROR
+from safetyd.operators.commands import INTERNAL_ERROR
 
 
 class NoRequest(NamedTuple):

@@ -15,13 +15,8 @@ from safetyd.core.approvals.request import ApprovalsConfig, Request, request_id
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.policy import Policy
-from safetyd.operators.views.request_view import (
-    HistoryQuestion,
-    PendingQuestion,
-    history,
-    pending,
-    request,
-)
+from safetyd.operators.contract.request_contract import HistoryQuestion, PendingQuestion
+from safetyd.operators.views.request_view import history, pending, request
 from tests.core.approvals.queue_story import push
 from tests.cost import ratio
 from tests.story import at, propose, tick

@@ -16,7 +16,8 @@ from safetyd.core.outbox.alert_rules import alert_of
 from safetyd.core.reporting.reporter import Reporter
 from safetyd.core.reporting.severity import LEVELS
 from safetyd.monitoring.event_log import EventLog
-from safetyd.operators.views.decision_view import DecisionsQuestion, EventRow, decisions_of
+from safetyd.operators.contract.decision_contract import DecisionsQuestion, EventRow
+from safetyd.operators.views.decision_view import decisions_of
 from tests.event_samples import one_of_each
 
 RANKS: Final = ("low", "medium", "high", "critical")

@@ -13,7 +13,7 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed
 from safetyd.core.policy import Configured
 from safetyd.history.service import commit_worker
-from safetyd.operators.history_access import CommitsQuestion
+from safetyd.operators.contract.history_contract import CommitsQuestion
 from tests.history.service.history_rig import HistoryRig, at_work, project
 from tests.servers import until
 from tests.story import propose

@@ -14,13 +14,13 @@ from safetyd.core.events.history_events import (
 )
 from safetyd.history.project_history import CommitOrder
 from safetyd.history.service import history_service
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.history_access import (
+from safetyd.operators.contract.history_contract import (
     CommitQuestion,
     CommitRow,
     CommitsQuestion,
     RollbackCommand,
 )
+from safetyd.operators.replies import CommandRefused
 from tests.history.service.history_rig import HistoryRig, at_work, project
 from tests.story import propose
 

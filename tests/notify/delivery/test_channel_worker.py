@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.notify.channel import Limits, Rate
-from safetyd.notify.delivery.channel_worker import ChannelState
+from safetyd.operators.contract.notification_contract import ChannelState
 from tests.examples import examples
 from tests.notify.delivery.fake_channel import (
     PATIENCE_S,

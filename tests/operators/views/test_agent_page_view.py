@@ -6,7 +6,8 @@ from safetyd.core.events.guard_events import Paused
 from safetyd.core.messages.proposal import Tokens
 from safetyd.core.messages.telemetry import Iteration, Outcome, SessionEnded
 from safetyd.core.policy import Policy
-from safetyd.operators.views.agent_page_view import MAX_PENDING, AgentAnswer, AgentQuestion, agent
+from safetyd.operators.contract.agent_contract import AgentAnswer, AgentQuestion
+from safetyd.operators.views.agent_page_view import MAX_PENDING, agent
 from safetyd.operators.views.agent_view import SHOWN
 from tests.operators.views.view_reader import encoded, entered, plain, played, whole
 from tests.story import at, outcome, play, propose, report, stop

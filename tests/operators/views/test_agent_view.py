@@ -10,16 +10,8 @@ from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound, Paused
 from safetyd.core.messages.telemetry import Iteration
 from safetyd.core.policy import Policy
-from safetyd.operators.views.agent_view import (
-    FOREMOST,
-    RECENT_S,
-    SHOWN,
-    SLICE,
-    AgentsAnswer,
-    AgentsQuestion,
-    agents,
-    foremost,
-)
+from safetyd.operators.contract.agent_contract import AgentsAnswer, AgentsQuestion
+from safetyd.operators.views.agent_view import FOREMOST, RECENT_S, SHOWN, SLICE, agents, foremost
 from tests.operators.views.view_reader import encoded, entered, plain, played, whole
 from tests.story import at, outcome, play, propose, report, stop
 

@@ -15,13 +15,15 @@ from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.journal.audit_reading import NewestFirst, ReadingBounds
-from safetyd.operators.views.decision_view import (
-    MESSAGE_CHARS,
-    ROW_CHARS,
+from safetyd.operators.contract.decision_contract import (
     DecisionRow,
     DecisionsAnswer,
     DecisionsQuestion,
     EventRow,
+)
+from safetyd.operators.views.decision_view import (
+    MESSAGE_CHARS,
+    ROW_CHARS,
     decisions,
     decisions_of,
     row_of,

@@ -9,14 +9,12 @@ from safetyd.core.events.history_events import Committed
 from safetyd.core.events.notification_events import ChannelMoved, Due, Told
 from safetyd.core.policy import Policy
 from safetyd.core.recipients import QuietHours, Recipient, TellingConfig
-from safetyd.operators.views.request_view import (
+from safetyd.operators.contract.request_contract import (
     HistoryQuestion,
     PendingQuestion,
     RequestQuestion,
-    history,
-    pending,
-    request,
 )
+from safetyd.operators.views.request_view import history, pending, request
 from tests.core.approvals.queue_story import QueueStory
 from tests.operators.views.view_reader import plain, status_of
 from tests.story import at, tick

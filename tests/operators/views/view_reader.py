@@ -11,7 +11,8 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import SafeModeEntered
 from safetyd.core.messages.verdict import Severity
 from safetyd.core.policy import Policy
-from safetyd.operators.views.status_view import DaemonFacts, StatusAnswer, status
+from safetyd.operators.contract.status_contract import DaemonFacts, StatusAnswer
+from safetyd.operators.views.status_view import status
 from tests.story import at, play
 
 T = TypeVar("T")

@@ -19,14 +19,12 @@ from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.subjects import Subjects
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.event import Event
-from safetyd.history.service.histories import Histories
-from safetyd.history.service.history_service import HistoryService
 from safetyd.journal.audit import Audit
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.operators.command_runner import CommandRunner, Surroundings
-from safetyd.operators.views.health_view import HealthAnswer, HealthCheck
-from safetyd.operators.views.status_view import DaemonFacts
-from safetyd.operators.web_access import PersonRole, SignInQuestion
+from safetyd.operators.contract.question import Role
+from safetyd.operators.contract.session_contract import SignInQuestion
+from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer, HealthCheck
 from safetyd.reports.report_maker import ReportMaker
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.open_room import open_room
@@ -40,6 +38,7 @@ from safetyd.web.operator_gateway import OperatorGateway
 from tests.captured_connection import CapturedPublisher
 from tests.core.approvals.queue_story import push
 from tests.notify.notifier_rig import NotifierRig
+from tests.operators.bound_handlers import without_projects
 from tests.operators.views.view_reader import FACTS
 
 PATIENCE_S = 20.0  # with what a stream never says
@@ -92,7 +91,7 @@ class RoomSite:
         self.rig = NotifierRig(directory, *tables)
         self.wired, self.clock = self.rig.wired, self.rig.wired.clock
         self.directory = directory
-        self.people: dict[str, PersonRole] = {
+        self.people: dict[str, Role] = {
             "alice": "operator",
             "bob": "operator",
             "eve": "observer",
@@ -128,17 +127,16 @@ class RoomSite:
                 directory / "audit",
                 lambda: self.rig.settings.policy,
                 self.recent,
-                self.entrance,
-                HistoryService(
-                    Histories(directory, {}), self.wired.mailbox, self.wired.clock
-                ).aside,
             ),
             tasks,
             waits=lambda _request: False,
-            plans=self.rig.notifier.plans,
-            questions=self.rig.notifier.questions,
+            handlers={
+                **self.rig.notifier.handlers,
+                **self.reports.handlers,
+                **self.entrance.handlers,
+                **without_projects(directory, self.wired.mailbox, self.clock),
+            },
             question_limits=self.limits,
-            reports=self.reports,
         )
         engine = EngineGateway(self.wired.mailbox, lambda: self.problem, lambda: self.displaced)
         self.gateway = OperatorGateway(self.runner, self.limits, engine)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from markupsafe import Markup
 
-from safetyd.operators.web_access import SessionEndCommand
+from safetyd.operators.contract.session_contract import SessionEndCommand
 from safetyd.web.control_room import live_pages
 from safetyd.web.control_room.live_pages import LivePage, LivePages, PageReader, View, message
 from safetyd.web.control_room.page_content import PAGES

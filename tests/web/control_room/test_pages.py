@@ -16,7 +16,7 @@ from safetyd.core.events.guard_events import (
     Stopped,
 )
 from safetyd.core.messages.telemetry import Heartbeat, Outcome
-from safetyd.operators.views.health_view import HealthCheck
+from safetyd.operators.contract.status_contract import HealthCheck
 from safetyd.web.control_room.page_content import (
     ADVICE,
     FED,

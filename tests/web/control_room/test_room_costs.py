@@ -9,8 +9,10 @@ from safetyd.core.approvals.request import ApprovalsConfig
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.policy import Policy
-from safetyd.operators.views.decision_view import DecisionsAnswer, row_of
-from safetyd.operators.views.request_view import PendingQuestion, pending
+from safetyd.operators.contract.decision_contract import DecisionsAnswer
+from safetyd.operators.contract.request_contract import PendingQuestion
+from safetyd.operators.views.decision_view import row_of
+from safetyd.operators.views.request_view import pending
 from safetyd.operators.views.top_bar_view import top_bar
 from safetyd.web.control_room.live_pages import LivePage
 from safetyd.web.control_room.page_content import FED, PAGES, ROWS

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from safetyd.operators.commands import CommandRefused
-from safetyd.operators.web_access import SessionEndCommand, SignInQuestion
+from safetyd.operators.contract.session_contract import SessionEndCommand, SignInQuestion
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.entrance import Entrance
 from safetyd.web.control_room.sign_in_links import LIFE_S, MAX_LINKS, SignInLinks
 from safetyd.web.control_room.web_sessions import (

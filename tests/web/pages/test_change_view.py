@@ -4,7 +4,8 @@ import pytest
 
 from safetyd.html_templates import environment
 from safetyd.journal.mailbox import Unanswered
-from safetyd.operators.commands import CommandRefused
+from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
+from safetyd.operators.replies import CommandRefused
 from safetyd.web.pages.change_view import MAX_LINES, ChangeView, change_view
 from tests.web.hostile_words import HOSTILE
 
@@ -12,11 +13,11 @@ DIFF = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
 
 
 async def view(diff: str | Exception, *, linked: bool = True, project: str = "shop") -> ChangeView:
-    async def ask(command: str, **fields: object) -> dict[str, Any]:
-        assert (command, fields) == ("commit", {"commit": "4f2a91c07777aa", "project": project})
+    async def ask(question: CommitQuestion) -> CommitAnswer:
+        assert question == CommitQuestion(commit="4f2a91c07777aa", project=project)
         if isinstance(diff, Exception):
             raise diff
-        return {"diff": diff}
+        return CommitAnswer(ok=True, project=project, commit=question.commit, message="", diff=diff)
 
     return await change_view(ask, project, "4f2a91c07777aa", linked=linked)
 

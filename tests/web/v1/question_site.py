@@ -16,13 +16,10 @@ from safetyd.agents.emergency_stop import EmergencyStop, StopFlag
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.bus.subjects import Subjects
 from safetyd.core.policy import Policy
-from safetyd.history.service.histories import Histories
-from safetyd.history.service.history_service import HistoryService
 from safetyd.journal.audit import Audit
 from safetyd.monitoring.recent_events import RecentEvents
 from safetyd.operators.command_runner import CommandRunner, Surroundings
-from safetyd.operators.views.health_view import HealthAnswer
-from safetyd.operators.views.status_view import DaemonFacts
+from safetyd.operators.contract.status_contract import DaemonFacts, HealthAnswer
 from safetyd.reports.report_maker import ReportMaker
 from safetyd.web.api import Api
 from safetyd.web.control_room.entrance import Entrance
@@ -34,6 +31,7 @@ from safetyd.web.v1.event_socket import EventSocket
 from safetyd.web.v1.question_routes import QuestionRoutes
 from tests.captured_connection import CapturedPublisher, work_off
 from tests.notify.notifier_rig import NotifierRig
+from tests.operators.bound_handlers import without_projects
 from tests.operators.views.view_reader import FACTS
 
 BEARER = "a-token-of-no-daemon-that-ever-ran-anywhere"
@@ -60,6 +58,12 @@ class QuestionSite:
             StopFlag(), self.mailbox, CapturedPublisher().publisher, Subjects(), self.clock
         )
         recent = RecentEvents(1, lambda seq: ((), seq))
+        entrance = Entrance(
+            WebSessions(directory, lambda name: {name}),
+            SignInLinks(lambda name: {name}),
+            lambda: self.url,
+            self.clock,
+        )
         self.runner = CommandRunner(
             self.mailbox,
             stop,
@@ -70,20 +74,16 @@ class QuestionSite:
                 directory / "audit",
                 Policy,
                 recent,
-                Entrance(
-                    WebSessions(directory, lambda name: {name}),
-                    SignInLinks(lambda name: {name}),
-                    lambda: self.url,
-                    self.clock,
-                ),
-                HistoryService(Histories(directory, {}), self.mailbox, self.clock).aside,
             ),
             tasks,
             waits=lambda _request: False,
-            plans=rig.notifier.plans,
-            questions=rig.notifier.questions,
+            handlers={
+                **rig.notifier.handlers,
+                **ReportMaker(directory / "audit", self._today, lambda: self.audit.seq).handlers,
+                **entrance.handlers,
+                **without_projects(directory, self.mailbox, self.clock),
+            },
             question_limits=self.limits,
-            reports=ReportMaker(directory / "audit", self._today, lambda: self.audit.seq),
         )
         gateway = EngineGateway(self.mailbox, lambda: self.problem, lambda: self.displaced)
         questions = QuestionRoutes(self.runner, self.limits, gateway)

@@ -5,13 +5,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from docs.messages import MESSAGES
 from safetyd.bus.keyring import LOCAL_OPERATOR
 from safetyd.bus.question_limits import MAX_WAITING, SAVED_S
 from safetyd.core.engine.journal_lines import encode
-from safetyd.operators.commands import CommandRefused
 from safetyd.web.v1 import question_routes
-from safetyd.web.v1.question_routes import PATHS, WITHOUT_PATH
+from safetyd.web.v1.question_routes import ROUTES
 from tests.story import play, propose
 from tests.web.v1.question_site import QuestionSite, question_site
 
@@ -36,23 +34,7 @@ def asks(site: QuestionSite, *agents: str) -> list[str]:
     return [request.id for request in site.engine.approvals.pending()]
 
 
-async def test_every_question_on_the_bus_has_a_path(site: QuestionSite) -> None:
-    with pytest.raises(CommandRefused) as refused:
-        site.runner.question(LOCAL_OPERATOR, {"command": "?"}, lambda _answer: None)
-
-    known = str(refused.value).partition(" is not one of ")[2].split(", ")
-    assert {path.command for path in PATHS.values()} == set(known) - WITHOUT_PATH
-    assert set(known) > WITHOUT_PATH
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_the_parameters_of_a_path_are_the_fields_of_the_contract(path: str) -> None:
-    command, asked, _ = PATHS[path]
-
-    assert MESSAGES[f"query_{command}"].__struct_fields__ == asked.__struct_fields__
-
-
-@pytest.mark.parametrize("path", [path for path in PATHS if "{" not in path])
+@pytest.mark.parametrize("path", [route.path for route in ROUTES if "{" not in route.path])
 async def test_every_question_without_an_id_is_answered(site: QuestionSite, path: str) -> None:
     heard = await site.ask(path)
 

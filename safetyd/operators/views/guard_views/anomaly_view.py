@@ -1,56 +1,20 @@
 """What was unusual of late, what is so now, and the numbers that showed it."""
 
 from collections.abc import Generator, Iterator, Sequence
-from datetime import datetime
-from typing import Final, Literal
-
-import msgspec
+from typing import Final
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.events.guard_events import AnomalyFound
-from safetyd.core.guards.anomaly.findings import RANK, Level
+from safetyd.core.guards.anomaly.findings import RANK
 from safetyd.core.guards.anomaly.measures import Measure
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.guard_contract import AnomaliesAnswer, AnomaliesQuestion, Finding
 from safetyd.operators.views.agent_view import SLICE
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 MAX_HOLDING: Final = 500  # agents of which something unusual holds
 FINDINGS_BYTES: Final = PAGE_BYTES // 4
 MEASURES_BYTES: Final = PAGE_BYTES // 2
-
-
-class AnomaliesQuestion(msgspec.Struct):
-    """Which findings, the newest or the worst first; those of one agent if it is named."""
-
-    sort: Literal["at", "severity"] = "at"
-    agent: str | None = None
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something unusual that was found, in one agent, one breaker or in general."""
-
-    at: datetime
-    rule: str
-    severity: Level
-    message: str
-    agent: str | None
-    breaker: str | None
-    seen: bool  # a person gave a command after it
-
-
-class AnomaliesAnswer(Done, frozen=True, kw_only=True):
-    """The newest first, unless the worst are asked for; of equally bad ones the newest.
-
-    `holding` says what holds now, by agent and detector. `measures` are the numbers, as they are
-    now, of each agent and detector, or breaker, of the findings.
-    """
-
-    findings: tuple[Finding, ...]
-    holding: dict[str, dict[str, int]]
-    since_human_s: float
-    measures: tuple[Measure, ...]
-    left_out: int  # findings, agents and measures that had no room
 
 
 def anomalies(

@@ -9,55 +9,12 @@ import msgspec
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.breaker import BreakerStatus
-from safetyd.core.guards.circuit import BreakerConfig, Call, State
+from safetyd.core.guards.circuit import Call
 from safetyd.core.reporting.failure_windows import MAX_CALLS
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.guard_contract import Breaker, BreakersAnswer, CallWindow
 from safetyd.operators.views.paging import fitting
 
 DRAWN: Final = 100  # breakers whose calls are shown one by one
-
-
-class CallWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest calls, oldest first, and how those within `window_s` went.
-
-    Of a breaker that is not closed they are the calls that opened it.
-    """
-
-    calls: int  # within `window_s` before now, or before it opened
-    failures: int  # of these
-    in_a_row: int  # failures, to the last call, however old they are
-    ages_s: tuple[float, ...]
-    ok: tuple[bool, ...]  # of the same calls
-
-
-class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """For one agent, else for all with keys, or for all without if `keyless`."""
-
-    breaker: str
-    state: State
-    agent: str | None
-    reason: str
-    calls: int
-    failures: int
-    probes_out: int
-    keyless: bool
-    open_s: float | None
-    wait_s: float | None  # until one that is open is tried again
-    probes_started: int = 0  # since it last opened
-    probes_succeeded: int = 0
-    window: CallWindow | None = None  # null: it is not among the first hundred
-
-
-class BreakersAnswer(Done, frozen=True, kw_only=True):
-    """Those that are not closed first, then those that were called last; `left_out` had no room.
-
-    One opens when of at least `min_calls` calls within `window_s` a share of `error_rate` failed,
-    or `max_consecutive_failures` in a row.
-    """
-
-    breakers: tuple[Breaker, ...]
-    left_out: int
-    limits: BreakerConfig
 
 
 def breakers(engine: EngineState, moment: Moment) -> BreakersAnswer:

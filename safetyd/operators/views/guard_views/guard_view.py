@@ -6,16 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from safetyd.core.action_types import Kind, Kinds
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
-from safetyd.core.guards.budget.limits import PendingSums, Scope, Spend, Standing
+from safetyd.core.guards.budget.limits import PendingSums, Spend, Standing
 from safetyd.core.messages.money import usd
-from safetyd.core.messages.proposal import Reversibility, Risk, Tier
 from safetyd.core.similar_types import like
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.guard_contract import (
+    Budget,
+    BudgetsAnswer,
+    Spending,
+    TypeKnown,
+    TypesAnswer,
+    TypeUnknown,
+)
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 MAX_ROWS: Final = 1000  # of budgets and of spending
@@ -27,65 +31,6 @@ risk = "high"                 # low | medium | high | prohibited"""
 MAX_COMPARED: Final = 32  # unknown types, since to find one like it takes long
 
 _is_bare = re.compile(r"[A-Za-z0-9_-]+\Z").match
-
-
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """US dollars; a limit of null is none. `raised` is what people have added to it.
-
-    `pending` is what actions that wait for approval would cost. It counts against no limit.
-    """
-
-    scope: Scope
-    id: str
-    agent: str | None
-    spent: float
-    reserved: float
-    limit: float | None
-    raised: float
-    pending: float = 0.0
-
-
-class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    agent: str
-    session: str
-    model: str
-    spent: float
-
-
-class BudgetsAnswer(Done, frozen=True, kw_only=True):
-    """The most used first; `left_out` rows had no room."""
-
-    budgets: tuple[Budget, ...]
-    spending: tuple[Spending, ...]
-    left_out: int
-
-
-class TypeKnown(msgspec.Struct, frozen=True, kw_only=True):
-    """`aliases` are its other names, shipped or configured.
-
-    Shipped names also hold as one word: `WebFetch` is `web_fetch`.
-    """
-
-    type: str
-    tier: Tier
-    risk: Risk
-    reversibility: Reversibility
-    human: bool
-    aliases: tuple[str, ...] = ()
-
-
-class TypeUnknown(msgspec.Struct, frozen=True, kw_only=True):
-    type: str
-    count: int
-    toml: str  # what would make it known
-
-
-class TypesAnswer(Done, frozen=True, kw_only=True):
-    """`same_as` has the other names that the configuration gives to types."""
-
-    types: tuple[TypeKnown, ...]
-    same_as: dict[str, str]
-    unknown: tuple[TypeUnknown, ...]
 
 
 def budgets(engine: EngineState, moment: Moment) -> BudgetsAnswer:

@@ -3,63 +3,25 @@
 import heapq
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, Literal, TypeVar
-
-import msgspec
+from typing import Final, TypeVar
 
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.rate.rate import BucketLevel
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.guard_contract import (
+    Bucket,
+    BucketKind,
+    CoolingDown,
+    LimitsAnswer,
+    RoundsReached,
+)
 from safetyd.operators.views.agent_view import SLICE
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 MAX_ROWS: Final = 500  # of buckets, and of what holds
 BUCKETS_BYTES: Final = PAGE_BYTES // 2
 
-BucketKind = Literal["global", "keyless", "agent", "model"]
 Row = TypeVar("Row")
-
-
-class Bucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens are proposals; `id` is the agent or the model.
-
-    `keyless` is what all agents without a key may take of everybody's while others have keys.
-    """
-
-    kind: BucketKind
-    id: str
-    tokens: float
-    burst: float
-    per_s: float  # that it gains
-    full_s: float  # until it is full if nobody takes any more; 0: it is
-
-
-class RoundsReached(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that may begin no more rounds; the implicit one is called ""."""
-
-    agent: str
-    session: str
-    rounds: int
-    limit: int
-
-
-class CoolingDown(msgspec.Struct, frozen=True, kw_only=True):
-    """A target that an agent may not dispatch to yet."""
-
-    agent: str
-    target: str
-    left_s: float
-    cooldown_s: float
-
-
-class LimitsAnswer(Done, frozen=True, kw_only=True):
-    """Everybody's bucket first, then the emptiest; `left_out` rows had no room."""
-
-    buckets: tuple[Bucket, ...]
-    iterations: tuple[RoundsReached, ...]
-    cooldowns: tuple[CoolingDown, ...]  # those that take longest first
-    left_out: int
 
 
 def limits(engine: EngineState, moment: Moment) -> Generator[None, Moment, LimitsAnswer]:

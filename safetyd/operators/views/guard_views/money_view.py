@@ -5,16 +5,14 @@ from collections.abc import Generator, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Moment
 from safetyd.core.guards.budget.limits import PendingSums, Standing
 from safetyd.core.messages.money import usd
 from safetyd.core.reporting.day_spending import QUARTER_S
-from safetyd.operators.replies import Done
+from safetyd.operators.contract.guard_contract import Budget, MoneyAnswer, Projection
 from safetyd.operators.views.agent_view import SLICE
-from safetyd.operators.views.guard_views.guard_view import Budget, budget
+from safetyd.operators.views.guard_views.guard_view import budget
 from safetyd.operators.views.paging import PAGE_BYTES, fitting
 
 DAY_S: Final = 86_400
@@ -22,41 +20,6 @@ RECENT: Final = 4  # whole quarters of an hour, and the one that has begun
 MAX_ROWS: Final = 100  # of agents, of models and of sessions
 ROWS_BYTES: Final = PAGE_BYTES // 4
 NONE_PENDING: Final = PendingSums(())
-
-
-class Projection(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes of it if spending goes on as in the last `over_s` seconds.
-
-    Those are the quarter of an hour that has begun and the four before it, as far as they are of
-    this day, and never fewer than 900.
-    """
-
-    over_s: float
-    spent: float  # in these seconds
-    per_hour: float
-    at_midnight: float  # spent by the end of the day
-    used_up_at: datetime | None  # null: not today, or there is no limit
-
-
-class MoneyAnswer(Done, frozen=True, kw_only=True):
-    """Amounts are US dollars, and the day is UTC's.
-
-    `purchases` are prices, which are not model spending and count in no other amount but `pending`.
-    `series` has what was spent by the end of each `bucket_s` seconds since midnight; the last of
-    these have just begun. Agents, models and live sessions are those that used most.
-    """
-
-    at: datetime
-    today: Budget
-    purchases: Budget
-    keyless: Budget | None  # of agents without a key, once others have one
-    bucket_s: int
-    series: tuple[float, ...]
-    projection: Projection
-    agents: tuple[Budget, ...]
-    models: tuple[Budget, ...]
-    sessions: tuple[Budget, ...]
-    left_out: int  # rows that had no room
 
 
 def money(engine: EngineState, moment: Moment) -> Generator[None, Moment, MoneyAnswer]:

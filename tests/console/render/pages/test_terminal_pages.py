@@ -12,9 +12,9 @@ from safetyd.console.render.pages.money_page import money
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.event import Moment
 from safetyd.core.policy import Policy
-from safetyd.operators.views.agent_page_view import AgentQuestion
+from safetyd.operators.contract.agent_contract import AgentQuestion
+from safetyd.operators.contract.guard_contract import AnomaliesQuestion
 from safetyd.operators.views.agent_page_view import agent as asked_agent
-from safetyd.operators.views.guard_views.anomaly_view import AnomaliesQuestion
 from safetyd.operators.views.guard_views.anomaly_view import anomalies as asked_anomalies
 from safetyd.operators.views.guard_views.money_view import money as asked_money
 from tests.core.engine.remedy_story import paused

@@ -1,45 +1,21 @@
-"""What people ask of a project's version history, and the way back."""
+"""File history: commits of projects, and rollbacks."""
 
 import shlex
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from safetyd.operators.commands import Via
+from safetyd.operators.contract.hold_contract import Via
+from safetyd.operators.contract.question import Command, Question
 from safetyd.operators.replies import Done
 
 MOST: Final = 200  # commits of one answer
 SHORT: Final = 12  # letters of a commit that name it
-
 Author = Literal["agent", "human", "rollback", "automatic_rollback"]
 Name = Annotated[str, Meta(max_length=128)]
 CommitName = Annotated[str, Meta(pattern="^[0-9a-f]{4,64}$")]
-
-
-class CommitsQuestion(msgspec.Struct, kw_only=True):
-    """The newest commits of one project, or of all; of an agent, or of one of its sessions.
-
-    `path` is a file or a folder that they changed, absolute or below the project's folder. `before`
-    is the last commit of the answer before: the list goes on after it.
-    """
-
-    project: Name = ""
-    agent: Name = ""
-    session: Name = ""
-    limit: Annotated[int, Meta(ge=1, le=MOST)] = 20
-    path: Annotated[str, Meta(max_length=4096)] = ""
-    since: Annotated[datetime, Meta(tz=True)] | None = None
-    before: Annotated[str, Meta(pattern="^([0-9a-f]{4,64})?$")] = ""
-
-
-class CommitQuestion(msgspec.Struct, kw_only=True):
-    """One commit, and what it changed; with `other`, what leads from it to that one."""
-
-    commit: CommitName
-    project: Name = ""
-    other: Annotated[str, Meta(pattern="^([0-9a-f]{4,64})?$")] = ""
 
 
 class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +45,24 @@ class CommitsAnswer(Done, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
+class CommitsQuestion(Question[CommitsAnswer], frozen=True, kw_only=True, tag="commits"):
+    """List commits of projects that have a history, the newest first.
+
+    Those of one project, or of all; of an agent, or of one of its sessions. `path` is a file or a
+    folder that they changed, absolute or below the project's folder. `before` is the last commit of
+    the answer before: the list goes on after it.
+    """
+
+    paths: ClassVar[tuple[str, ...]] = ("/commits",)
+    project: Name = ""
+    agent: Name = ""
+    session: Name = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST)] = 20
+    path: Annotated[str, Meta(max_length=4096)] = ""
+    since: Annotated[datetime, Meta(tz=True)] | None = None
+    before: Annotated[str, Meta(pattern="^([0-9a-f]{4,64})?$")] = ""
+
+
 class CommitAnswer(Done, frozen=True, kw_only=True):
     project: str
     commit: str
@@ -76,20 +70,21 @@ class CommitAnswer(Done, frozen=True, kw_only=True):
     diff: str
 
 
+class CommitQuestion(Question[CommitAnswer], frozen=True, kw_only=True, tag="commit"):
+    """Show one commit and what it changed.
+
+    With `other`, what leads from it to that one.
+    """
+
+    paths: ClassVar[tuple[str, ...]] = ("/commits/{commit}",)
+    commit: CommitName
+    project: Name = ""
+    other: Annotated[str, Meta(pattern="^([0-9a-f]{4,64})?$")] = ""
+
+
 def diff_command(project: str, commit: str) -> str:
     """Return what to type to see all that a commit changed."""
     return f"safetyd history diff {commit[:SHORT]} --project {shlex.quote(project)}"
-
-
-class RollbackCommand(msgspec.Struct, kw_only=True):
-    """`soft` goes to the state after a commit, `revert` undoes one."""
-
-    commit: CommitName
-    kind: Literal["soft", "revert"]
-    reason: Annotated[str, Meta(min_length=1, max_length=1000)]
-    project: Name = ""
-    paths: tuple[Annotated[str, Meta(max_length=4096)], ...] = ()
-    via: Via = ""
 
 
 class FileEffect(msgspec.Struct, frozen=True):
@@ -129,3 +124,17 @@ class RollbackDone(Done, frozen=True, kw_only=True):
     deleted: int = 0
     left: tuple[LeftAlone, ...] = ()  # the first files and folders that were not touched
     left_count: int = 0
+
+
+class RollbackCommand(Command[RollbackDone], frozen=True, kw_only=True, tag="rollback"):
+    """Restore files of a project. Agents that work there are paused meanwhile.
+
+    `soft` goes to the state after a commit, `revert` undoes one.
+    """
+
+    commit: CommitName
+    kind: Literal["soft", "revert"]
+    reason: Annotated[str, Meta(min_length=1, max_length=1000)]
+    project: Name = ""
+    paths: tuple[Annotated[str, Meta(max_length=4096)], ...] = ()
+    via: Via = ""

@@ -1,0 +1,65 @@
+"""The base classes of questions and commands.
+
+The class is the declaration: its tag is the name on the bus, the first line of its docstring the
+help, its type argument the answer. Subjects, HTTP routes, documents, completion and role checks
+are derived from it.
+"""
+
+from typing import ClassVar, Final, Generic, Literal, TypeVar, get_args
+
+import msgspec
+
+from safetyd.operators.replies import Done
+
+Verb = Literal["query", "control", "review"]
+Role = Literal["operator", "observer"]  # an observer may ask, and an operator act as well
+Answer_co = TypeVar("Answer_co", bound=Done, covariant=True)
+
+TAG_FIELD: Final = "command"
+
+
+class Call(msgspec.Struct, Generic[Answer_co], frozen=True, omit_defaults=True):
+    """A message to the daemon that is answered with an `Answer_co`, or with a refusal."""
+
+    verb: ClassVar[Verb]  # the part of the subject that says what kind of message it is
+    role: ClassVar[Role]  # the least that the sender must be
+
+
+class Question(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
+    """A call that changes nothing. Without `paths` it cannot be asked over HTTP."""
+
+    verb: ClassVar[Verb] = "query"
+    role: ClassVar[Role] = "observer"
+    paths: ClassVar[tuple[str, ...]] = ()  # below /api/v1; names in braces are fields
+    # A stop and `deny --agent` need the answer, so operators get it under any load.
+    protecting: ClassVar[bool] = False
+
+
+class Command(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
+    """A call that changes something."""
+
+    verb: ClassVar[Verb] = "control"
+    role: ClassVar[Role] = "operator"
+
+
+class Review(Command[Answer_co], frozen=True):
+    """An answer to requests for approval."""
+
+    verb: ClassVar[Verb] = "review"
+
+
+def name_of(kind: type[Call[Done]]) -> str:
+    """Return the name of a question or command on the bus."""
+    return str(kind.__struct_config__.tag)
+
+
+def answer_of(kind: type[Call[Answer_co]]) -> type[Answer_co]:
+    """Return the struct that a question or command is answered with."""
+    bases = getattr(kind, "__orig_bases__")  # noqa: B009 - mypy knows it for no class
+    answer: type[Answer_co] = get_args(bases[0])[0]
+    return answer
+
+
+def summary_of(kind: type[Call[Done]]) -> str:
+    """Return the help of a question or command in one line."""
+    return (kind.__doc__ or "").partition("\n")[0]

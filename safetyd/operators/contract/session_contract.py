@@ -1,0 +1,65 @@
+"""Signing in to the control room, and the sessions of browsers there."""
+
+from datetime import datetime
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from safetyd.operators.contract.question import Command, Question
+from safetyd.operators.replies import Done
+
+
+class SignInAnswer(Done, frozen=True, kw_only=True):
+    """A link for one browser, once; it opens on the machine where safetyd runs."""
+
+    operator: str
+    url: str
+    expires_s: float
+
+
+class SignInQuestion(Question[SignInAnswer], frozen=True, kw_only=True, tag="sign_in"):
+    """Return a link that signs one browser in to the control room, as the sender.
+
+    `numeric`: for a browser that does not find names below localhost, a link by the address.
+    """
+
+    numeric: bool = False
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser that somebody signed in; it ends by itself at `ends_at` if it is not used."""
+
+    id: str
+    operator: str
+    opened_at: datetime
+    used_at: datetime
+    ends_at: datetime
+    browser: str
+
+
+class SessionsAnswer(Done, frozen=True, kw_only=True):
+    """The newest first."""
+
+    sessions: tuple[SessionRow, ...]
+
+
+class SessionsQuestion(Question[SessionsAnswer], frozen=True, tag="sessions"):
+    """List the browsers that are signed in to the control room."""
+
+    paths: ClassVar[tuple[str, ...]] = ("/sessions",)
+
+
+class SessionsEnded(Done, frozen=True, kw_only=True):
+    ended: tuple[str, ...]
+
+
+class SessionEndCommand(Command[SessionsEnded], frozen=True, kw_only=True, tag="session_end"):
+    """Sign browsers out of the control room.
+
+    End one session by its id, or all of one operator, or all.
+    """
+
+    id: Annotated[str, Meta(max_length=64)] = ""
+    operator: Annotated[str, Meta(max_length=64)] = ""
+    all: bool = False

@@ -107,7 +107,7 @@ class App:
                 public_url=of.settings.config.web.public_url,
                 base_url=lambda: self._access.site.base_url,
                 waits=self._held.waits,
-                publish=self._tell_desktops,
+                publish=self._tell_helpers,
             )
 
     def _join_monitoring(self) -> None:
@@ -361,9 +361,8 @@ class App:
             missing=self._keeping.missing,
         )
 
-    def _tell_desktops(self, notice: dict[str, object]) -> None:
-        """Let helpers in people's sessions show a message."""
-        kind = "DESKTOP_NOTICE"
+    def _tell_helpers(self, kind: str, notice: object) -> None:
+        """Publish a channel's message for helpers in people's sessions."""
         told = {"event_type": kind, "notice": notice}
         self._publisher.tell(self._of.subjects.of("event", kind), told)
         self._publisher.flush()

@@ -23,7 +23,7 @@ from safetyd.core.guards.rules import ProjectRules, RulesConfig
 from safetyd.core.policy import Policy
 from safetyd.daemon.config import Config, load
 from safetyd.daemon.project_files import with_files
-from safetyd.host import THIS_MACHINE, netloc, own_config, session_bus, system_zone
+from safetyd.host import THIS_MACHINE, netloc, own_config, system_zone
 from safetyd.notify.address_book import Tables, telling, warnings
 from safetyd.operators.contract.question import Role
 
@@ -55,7 +55,7 @@ def policy_of(config: Config, data_dir: Path, path: Path | None = None) -> Polic
 def _telling(config: Config) -> Policy:
     """Add who is told, and the system's zone where the file names none."""
     policy, zone = config.policy(), system_zone()
-    told = telling(config.tables, zone=zone, desktop=bool(session_bus()))
+    told = telling(config.tables, zone=zone)
     return replace(policy, timezone=policy.timezone or zone, telling=told)
 
 

@@ -8,38 +8,20 @@ values have the right shape is said here too.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
+from msgspec import convert
+from msgspec.structs import replace
+
 from safetyd.core.recipients import ChannelKind, QuietHours, Recipient, TellingConfig
-from safetyd.host import is_this_machine
-from safetyd.notify.channel_config import (
-    EmailConfig,
-    NotificationsConfig,
-    NtfyConfig,
-    RecipientConfig,
-    SmsConfig,
-    To,
-    WebhookConfig,
-)
-from safetyd.notify.email.mail_channel import username_of
-from safetyd.notify.message import Privacy
+from safetyd.notify.channel import ChannelTable, PersonalTable, Problems
+from safetyd.notify.channel_config import PERSONAL, NotificationsConfig, RecipientConfig
+from safetyd.notify.registry import CHANNELS
 
 EVERYONE: Final = "everyone"
 OPERATOR: Final = "operator"
-OWN: Final = ("email", "sms")  # channels that need an address of the recipient
-
-KINDS: Final[dict[str, ChannelKind]] = {
-    "desktop": "desktop",
-    "email": "email",
-    "sms": "sms",
-    "webhook": "webhook",
-    "ntfy": "chat",
-}
-NEEDED: Final = "is empty; with enabled = true it is needed"
-Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
 
 
 class Tables(NamedTuple):
@@ -53,13 +35,19 @@ def persons(tables: Tables) -> tuple[RecipientConfig, ...]:
     """Return everybody who has an address, as configured or made of the channels' `to`."""
     if tables.recipients:
         return tables.recipients
-    settings = tables.notifications
-    pairs = zip_longest(_list(settings.email.to), _list(settings.sms.to), fillvalue="")
+    own = dict(_personal(tables.notifications))
+    rows = zip_longest(*(table.addresses for table in own.values()), fillvalue="")
     found = tuple(
-        RecipientConfig(name=OPERATOR if not n else f"{OPERATOR}-{n + 1}", email=email, sms=sms)
-        for n, (email, sms) in enumerate(pairs)
+        convert({"name": f"{OPERATOR}-{n}" if n > 1 else OPERATOR, **address}, RecipientConfig)
+        for n, address in enumerate((dict(zip(own, row, strict=True)) for row in rows), 1)
     )
     return found or (RecipientConfig(name=OPERATOR),)
+
+
+def _personal(settings: NotificationsConfig) -> Iterator[tuple[str, PersonalTable]]:
+    for name, table in settings.channels():
+        if isinstance(table, PersonalTable):
+            yield name, table
 
 
 def report_readers(tables: Tables) -> tuple[str, ...]:
@@ -75,47 +63,27 @@ def report_readers(tables: Tables) -> tuple[str, ...]:
 
 def address_of(tables: Tables, recipient: str, channel: str) -> str:
     """Return where a recipient is reached; empty for a channel that knows by itself."""
-    for person in persons(tables):
-        if person.name == recipient:
-            return {"email": person.email, "sms": person.sms}.get(channel, "")
-    return ""
+    found = (person for person in persons(tables) if person.name == recipient)
+    return next((person.address(channel) for person in found), "")
 
 
-def privacy_of(tables: Tables, channel: str) -> Privacy:
-    """Return how much may be said on a channel."""
+def recipient_at(tables: Tables, channel: str, address: str) -> str:
+    """Return the recipient who has this address, empty if nobody has."""
+    found = (person.name for person in persons(tables) if person.address(channel) == address)
+    return next(found, "") if address else ""
+
+
+def channels(settings: NotificationsConfig) -> dict[str, ChannelKind]:
+    """Return every channel that is usable, in the order of preference."""
+    usable = {name: table.kind for name, table in settings.channels() if table.usable}
+    order = dict.fromkeys((*settings.order, *usable))
+    return {name: usable[name] for name in order if name in usable}
+
+
+def telling(tables: Tables, *, zone: str) -> TellingConfig:
+    """Return who is notified and how; `zone` is the system's, for recipients without one."""
     settings = tables.notifications
-    known: dict[str, Privacy] = {chat.name: chat.privacy for chat in settings.apprise}
-    known |= {
-        "desktop": settings.desktop.privacy,
-        "email": settings.email.privacy,
-        "sms": settings.sms.privacy,
-        "webhook": settings.webhook.privacy,
-        "ntfy": settings.ntfy.privacy,
-    }
-    return known[channel]
-
-
-def channels(settings: NotificationsConfig, *, desktop: bool) -> dict[str, ChannelKind]:
-    """Return every channel that is configured, in the order of preference.
-
-    `desktop` says whether there is a desktop to be reached.
-    """
-    enabled = {
-        "desktop": settings.desktop.enabled and (desktop or settings.desktop.helper),
-        "email": settings.email.enabled,
-        "sms": settings.sms.enabled,
-        "webhook": settings.webhook.enabled,
-        "ntfy": settings.ntfy.enabled,
-        **dict.fromkeys((chat.name for chat in settings.apprise), True),
-    }
-    names = dict.fromkeys((*settings.order, *enabled))
-    return {name: KINDS.get(name, "chat") for name in names if enabled.get(name)}
-
-
-def telling(tables: Tables, *, zone: str, desktop: bool) -> TellingConfig:
-    """Return what the outbox goes by; `zone` is the system's, for who names none."""
-    settings = tables.notifications
-    known = channels(settings, desktop=desktop)
+    known = channels(settings)
     return TellingConfig(
         recipients=tuple(_recipients(tables, tuple(known), zone)),
         channels=known,
@@ -131,10 +99,10 @@ def telling(tables: Tables, *, zone: str, desktop: bool) -> TellingConfig:
 
 def _recipients(tables: Tables, known: Sequence[str], zone: str) -> Iterator[Recipient]:
     people = persons(tables)
-    shared = tuple(name for name in known if name not in OWN)
+    shared = tuple(name for name in known if name not in PERSONAL)
     alone = len(people) == 1
     for person in people:
-        own = tuple(c for c in known if c in OWN and address_of(tables, person.name, c))
+        own = tuple(c for c in known if c in PERSONAL and address_of(tables, person.name, c))
         mine = tuple(c for c in known if c in own or (alone and c in shared))
         if mine:
             yield Recipient(
@@ -159,110 +127,58 @@ def _quiet(settings: NotificationsConfig, person: RecipientConfig, zone: str) ->
     )
 
 
-def _list(to: To) -> tuple[str, ...]:
-    return ((to,) if to else ()) if isinstance(to, str) else to
-
-
 def problems(tables: Tables) -> Problems:
     settings = tables.notifications
-    for name, found in (
-        ("email", _email(settings.email)),
-        ("sms", _sms(settings.sms)),
-        ("webhook", _webhook(settings.webhook)),
-        ("ntfy", _ntfy(settings.ntfy)),
-    ):
-        if getattr(settings, name).enabled:
-            yield from ((f"notifications.{name}.{key}", why) for key, why in found)
+    for key, table in settings.tables():
+        if table.enabled:
+            yield from (
+                (f"notifications.{key}.{setting}", why) for setting, why in table.problems()
+            )
     yield from _names(settings)
     yield from _addresses(tables)
     yield from _recipient_problems(tables.recipients)
 
 
 def warnings(tables: Tables) -> Iterator[str]:
-    """Yield what is legal and probably not meant."""
+    """Yield settings that are valid and probably not meant."""
     settings = tables.notifications
     if settings.quiet_start == settings.quiet_end:
         yield "notifications.quiet_start equals quiet_end, so there are no quiet hours"
-    for name in ("email", "sms", "webhook", "ntfy"):
-        table = getattr(settings, name)
-        if not table.enabled and table != type(table)():
-            yield f"[notifications.{name}] is filled in, but enabled is not true: it is not used"
-    for name, to in (("email", settings.email.to), ("sms", settings.sms.to)):
-        if to and tables.recipients:
+    for key, table in settings.tables():
+        if not table.enabled and not table.repeated and _filled_in(table):
+            yield f"[notifications.{key}] is filled in, but enabled is not true: it is not used"
+    for name, own in _personal(settings):
+        if own.to and tables.recipients:
             yield f"notifications.{name}.to is not used: [[recipients]] have addresses of their own"
 
 
-def _email(email: EmailConfig) -> Problems:
-    if not email.from_:
-        yield "from", NEEDED
-    if not email.smtp_host and email.provider == "smtp":
-        yield "smtp_host", NEEDED
-    if email.smtp_host.count(":") == 1:
-        yield "smtp_host", f"is {email.smtp_host!r}; the port belongs into smtp_port"
-    if email.security == "none" and not is_this_machine(email.smtp_host):
-        yield "security", 'is "none"; without encryption mail goes to this machine only'
-    if username_of(email) and not email.password_file:
-        yield "password_file", "is empty; who logs in needs one"
-
-
-def _sms(sms: SmsConfig) -> Problems:
-    needed = {
-        "from": sms.from_,
-        "account_sid": sms.account_sid,
-        "auth_token_file": sms.auth_token_file,
-    }
-    yield from ((name, NEEDED) for name, value in needed.items() if not value)
-    if sms.api_url:
-        yield from (("api_url", why) for _, why in _url(sms.api_url))
-
-
-def _webhook(webhook: WebhookConfig) -> Problems:
-    yield from _url(webhook.url)
-    if not webhook.secret_file:
-        yield "secret_file", NEEDED
-
-
-def _ntfy(ntfy: NtfyConfig) -> Problems:
-    yield from _url(ntfy.url)
-
-
-def _url(url: str) -> Problems:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    # What comes after the host may be a secret, and is not repeated.
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        yield "url", "must be an address that begins with https://"
-    elif parts.scheme == "http" and not is_this_machine(parts.hostname):
-        yield "url", "begins with http://; without encryption only this machine may be told"
+def _filled_in(table: ChannelTable) -> bool:
+    default = type(table)()
+    return replace(table, enabled=default.enabled) != default
 
 
 def _names(settings: NotificationsConfig) -> Problems:
-    names = Counter((*KINDS, *(chat.name for chat in settings.apprise)))
-    for name, times in names.items():
-        if times > 1:
-            yield "notifications.apprise", f"{name!r} is already the name of a channel"
+    tables = [name for name, table in CHANNELS.items() if not table.repeated]
+    several = {key: getattr(settings, key) for key, table in CHANNELS.items() if table.repeated}
+    names = Counter((*tables, *(each.name for each in chain(*several.values()))))
+    for key, each in several.items():
+        for name in dict.fromkeys(one.name for one in each):
+            if names[name] > 1:
+                yield f"notifications.{key}", f"{name!r} is already the name of a channel"
     for name in settings.order:
         if name not in names:
             yield "notifications.order", f"{name!r} is not one of {', '.join(sorted(names))}"
 
 
 def _addresses(tables: Tables) -> Problems:
-    settings, people = tables.notifications, persons(tables)
-    for channel, enabled in (("email", settings.email.enabled), ("sms", settings.sms.enabled)):
-        if enabled and not any(getattr(person, channel) for person in people):
+    people = persons(tables)
+    for channel, table in _personal(tables.notifications):
+        given = [address for person in people if (address := person.address(channel))]
+        if table.enabled and not given:
             whose = "no [[recipients]] has an address" if tables.recipients else "is empty"
             yield f"notifications.{channel}.to", whose
-    for person in people:
-        if person.email and not _is_mail_address(person.email):
-            yield "notifications.email.to", f"{person.email!r} is not a mail address"
-        if person.sms and not (person.sms.startswith("+") and person.sms[1:].isdigit()):
-            yield "notifications.sms.to", f"{person.sms!r} is not a number such as +15550100"
-
-
-def _is_mail_address(address: str) -> bool:
-    return "@" in address and address.isascii() and address.isprintable() and " " not in address
+        for why in filter(None, map(table.wrong_address, given)):
+            yield f"notifications.{channel}.to", why
 
 
 def _recipient_problems(recipients: Sequence[RecipientConfig]) -> Problems:

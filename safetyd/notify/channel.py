@@ -1,22 +1,47 @@
-"""What a channel is: it takes one message, or says what is wrong in one of three ways.
+"""A channel: its table in the configuration, how it is opened, and how it sends.
 
-A channel renders and sends; tries, deadlines, limits and reports are the worker's.
+Each folder of `notify` with a `channel.py` is a channel. Its `CHANNEL` is a `ChannelTable`: the
+operator's settings, and everything that the rest of safetyd asks of the channel. The folder's name
+is the name of the table. An opened `Channel` renders and sends; its worker retries, and keeps to
+deadlines and limits.
 """
 
-from typing import Final, Literal, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
-from safetyd.notify.message import Notice
+from safetyd.core.events.event import Event
+from safetyd.core.messages.proposal import Risk
+from safetyd.core.recipients import ChannelKind
+from safetyd.host import NoSecret, is_this_machine, read_secret
+from safetyd.notify.message import Notice, Privacy
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from safetyd.core.approvals.request import Request
+    from safetyd.journal.mailbox import Mailbox, Plan
+    from safetyd.notify.address_book import Tables
+    from safetyd.notify.compose import Composer
+    from safetyd.notify.links.tokens import Signer
 
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0
+NEEDED: Final = "is empty; with enabled = true it is needed"
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+To = str | tuple[str, ...]
+Problems = Iterator[tuple[str, str]]  # a key, and what is wrong with it
+Answer = TypeVar("Answer")
 
 
 class Unavailable(Exception):
-    """The channel may take it later: a timeout, a 5xx, a limit of rate.
+    """The channel may take the message later: a timeout, a 5xx, a rate limit.
 
-    `ambiguous` says that it may have arrived all the same.
+    `ambiguous` says that the message may have arrived anyway.
     """
 
     def __init__(
@@ -28,53 +53,182 @@ class Unavailable(Exception):
 
 
 class Undeliverable(Exception):
-    """The channel will never take this message: a bad address, a refused content."""
+    """The channel will never take this message: a bad address, refused content."""
 
 
 class Misconfigured(Exception):
-    """The channel takes nothing until somebody mends it: a refused login, a bad certificate."""
+    """The channel takes nothing until an operator fixes it: a refused login, a bad certificate."""
 
 
 class Receipt(NamedTuple):
-    """The channel took it. Only some can say that it arrived."""
+    """The channel took the message. Only some channels can say that it arrived."""
 
     state: Literal["accepted", "delivered"]
     provider_id: str = ""
 
 
 class Rate(NamedTuple):
-    """So many messages in so many seconds."""
+    """At most so many messages in so many seconds."""
 
     most: int
     per_s: float
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How one channel is to be treated."""
+    """Deadline, rates and retries of one channel."""
 
     deadline_s: float  # of one try
     concurrency: int = 1
     rates: tuple[Rate, ...] = ()
-    recipient_rates: tuple[Rate, ...] = ()  # for one recipient; what is urgent is exempt
+    recipient_rates: tuple[Rate, ...] = ()  # for one recipient; urgent messages are exempt
     delays_s: tuple[float, ...] = (5.0, 15.0, 45.0, 120.0, 300.0, 600.0)  # the last one repeats
     max_tries: int | None = None  # None: until the message has no use any more
-    ambiguous_tries: int | None = None  # tries again after one that may have arrived
+    ambiguous_tries: int | None = None  # retries after a try that may have arrived
 
 
-class Channel(Protocol):
-    @property
-    def name(self) -> str: ...
+class Channel:
+    """An open channel. Only `send` is needed; the rest is for channels that people answer on."""
 
-    @property
-    def limits(self) -> Limits: ...
+    name: str
+    limits: Limits
 
     async def send(self, notice: Notice) -> Receipt:
         """Hand a message over; raise one of the three errors above if that fails.
 
         A try may be cancelled at any moment; the next one must find the channel usable.
         """
-        ...
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Do the channel's own work while it is open, such as polling for answers."""
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """See durable events; must not wait."""
+
+    def shown(self, delivery: str) -> None:
+        """Record that a helper shows a message."""
 
     async def close(self) -> None:
-        """Let go of connections."""
-        ...
+        """Release connections."""
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    size: str  # in the channel's own measure
+    html: str = ""
+
+
+class ChannelContext(NamedTuple):
+    """What channels use of the daemon."""
+
+    host: str  # the name of this machine
+    public_url: str  # without a slash at its end; empty: links open on this machine only
+    directories: tuple[Path, ...]  # where files that are named without a path are looked for
+    publish: Callable[[str, object], None]  # a kind of event, and what it says, to helpers
+    waits: "Callable[[Request], bool]"  # whether an agent waits for the answer to a request
+    tables: "Callable[[], Tables]"  # the configuration in force
+    mailbox: "Mailbox"
+    composer: "Composer"
+    signer: "Signer"
+
+    def secret(self, file: str) -> str:
+        """Return the secret in a file that the configuration names; empty if it names none."""
+        return secret(file, self.directories) if file else ""
+
+
+class CarryOut(Protocol):
+    """Carries out a plan; returns its answer once it is durable, or raises `Unanswered`."""
+
+    def __call__(self, plan: "Plan[Answer]") -> Awaitable[Answer]: ...
+
+
+class Hook(NamedTuple):
+    """A path that a provider posts to."""
+
+    path: str
+    handle: "Callable[[web.Request], Awaitable[web.StreamResponse]]"
+
+
+class ChannelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[notifications.<channel>]` table. Secrets are in files that it names."""
+
+    enabled: bool = False
+    privacy: Privacy = "full"
+
+    kind: ClassVar[ChannelKind] = "chat"  # decides which alerts and summaries it gets
+    rank: ClassVar[int] = 50  # place in the order of preference that operators can change
+    repeated: ClassVar[bool] = False  # [[notifications.<channel>]]: each table names a channel
+    secret_files: ClassVar[tuple[str, ...]] = ()  # settings that name a file with a secret
+
+    @property
+    def usable(self) -> bool:
+        """Whether messages can be sent with it on this machine."""
+        return self.enabled
+
+    @property
+    def codes(self) -> bool:
+        """Whether everyone who reads its messages may have the code that approves."""
+        return True
+
+    @property
+    def reply_risk(self) -> Risk | None:
+        """The highest risk that a reply may approve; None: replies approve nothing."""
+        return None
+
+    def problems(self) -> Problems:
+        """Yield a key and what is wrong with it, for each mistake that has the right shape."""
+        yield from ()
+
+    async def open(self, name: str, context: ChannelContext) -> Channel:
+        """Read secrets, load libraries and return the channel, or raise `Misconfigured`."""
+        raise NotImplementedError
+
+    def preview(self, notice: Notice) -> Preview:
+        """Return what a message looks like on this channel."""
+        raise NotImplementedError
+
+    @classmethod
+    def hooks(cls, context: ChannelContext, carry_out: CarryOut) -> Iterable[Hook]:  # noqa: ARG003
+        """Return the paths that the provider of this channel posts to."""
+        return ()
+
+
+class PersonalTable(ChannelTable, frozen=True, kw_only=True):
+    """A channel on which each recipient has an address, here or in their `[[recipients]]` table."""
+
+    to: To = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return ((self.to,) if self.to else ()) if isinstance(self.to, str) else self.to
+
+    @classmethod
+    def wrong_address(cls, address: str) -> str:
+        """Return what is wrong with an address, nothing if it may be one."""
+        raise NotImplementedError
+
+
+def secret(file: str, directories: Iterable[Path]) -> str:
+    """Return the content of a file, looked for in these directories if it has no full path."""
+    try:
+        return read_secret(file, directories)
+    except NoSecret as exc:
+        raise Misconfigured(str(exc)) from None
+
+
+def url_problems(key: str, url: str) -> Problems:
+    """Yield what is wrong with an address that messages are posted to."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    # What comes after the host may be a secret, and is not repeated.
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        yield key, "must be an address that begins with https://"
+    elif parts.scheme == "http" and not is_this_machine(parts.hostname):
+        yield key, "begins with http://; without encryption only this machine may be told"
+
+
+def needed(**settings: str) -> Problems:
+    """Yield each of these settings that is empty."""
+    yield from ((key.rstrip("_"), NEEDED) for key, value in settings.items() if not value)

@@ -59,6 +59,8 @@ class ChannelWorkers(Protocol):
 
     def drop(self, delivery: Delivery) -> None: ...
 
+    def shown(self, delivery: str) -> None: ...
+
 
 class OutboxControl:
     """The commands and questions about messages, by their names."""
@@ -66,12 +68,10 @@ class OutboxControl:
     def __init__(
         self,
         workers: ChannelWorkers,
-        shown: Callable[[str], None],
         opened: Callable[[str], datetime | None],
         link: Callable[[str, str, str], str],
     ) -> None:
         self._workers = workers
-        self._shown = shown  # a desktop shows a delivery
         self._opened = opened  # when a delivery's link was used
         self._link = link  # of a delivery, what it is about, and the recipient
 
@@ -147,7 +147,7 @@ class OutboxControl:
         """Take note that somebody's desktop shows a message."""
 
         def plan(_engine: EngineState, _moment: Moment) -> Carried[Done]:
-            self._shown(command.delivery)
+            self._workers.shown(command.delivery)
             return Carried((), DONE)
 
         return plan

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from aiohttp import web
+
 from safetyd.bus.keyring import KeyUnusable
 from safetyd.clock import Clock
 from safetyd.core.approvals.request import Request
 from safetyd.host import Unusable, netloc, write_whole
+from safetyd.journal.mailbox import Plan
 from safetyd.monitoring.metrics import Metrics
+from safetyd.notify.channel import Answer
 from safetyd.notify.notifier import Notifier
 from safetyd.operators.contract.history_contract import CommitAnswer, CommitQuestion
 from safetyd.web.api import Api
@@ -21,7 +25,6 @@ from safetyd.web.engine_gateway import EngineGateway
 from safetyd.web.http_server import FrontPage, Guest, Health, Listener, Routes, Serves, Vitals
 from safetyd.web.link_handler import LinkHandler, no_history
 from safetyd.web.pages.front_page import links_page, links_text
-from safetyd.web.twilio_hooks import TwilioHooks
 from safetyd.web.web_config import WebConfig
 
 PORT_FILE: Final = "web-port"
@@ -68,10 +71,9 @@ class Site:
             used=notifier.link_used,
             ask=ask,
         )
-        hooks = TwilioHooks(gateway, notifier.twilio, notifier.links.signer, waits)
         _check(bearer)
         own = [Vitals(metrics, alive, ready).routes, Api(bearer, gateway, api).routes, *room]
-        linked = [decisions.routes, hooks.routes]
+        linked = [decisions.routes, _hooks(gateway, notifier)]
         served = own if public else [*own, *linked]
         self._own = Listener(
             config.host, config.first_port, served, serves, guest, both=config.has_names
@@ -140,6 +142,19 @@ class Site:
             return await linked.start()
         except OSError as exc:
             raise _taken(config.links_host, config.links_port, "links_port", exc) from exc
+
+
+def _hooks(gateway: EngineGateway, notifier: Notifier) -> Routes:
+    """Return the routes that providers of channels post to."""
+
+    async def carry_out(plan: Plan[Answer]) -> Answer:
+        return (await gateway.carry_out(plan, lambda _engine, _moment: None))[0]
+
+    def routes(app: web.Application) -> None:
+        for hook in notifier.hooks(carry_out):
+            app.router.add_post(hook.path, hook.handle)
+
+    return routes
 
 
 def _check(bearer: Callable[[], str]) -> None:

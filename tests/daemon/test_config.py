@@ -318,7 +318,7 @@ def test_every_setting_of_the_shipped_file_that_is_left_out_can_be_put_in():
     assert set(config.agents) == {"nightly"}
     assert set(config.projects) == {"web"}
     assert [person.name for person in config.recipients] == ["alice"]
-    assert [chat.name for chat in config.notifications.apprise] == ["team"]
+    assert "team" in dict(config.notifications.channels())
     assert None not in {
         config.projects["web"].gate.expected_app,
         config.projects["web"].budget.session_usd,

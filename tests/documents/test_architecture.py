@@ -99,6 +99,8 @@ def test_every_folder_says_what_it_is_for(package: Path) -> None:
 
 
 def test_no_two_modules_have_the_same_name() -> None:
+    # Each folder of a channel has a `channel.py`, by which it is found.
     names = Counter(path.stem for path in MODULES if not path.stem.startswith("__"))
+    del names["channel"]
 
     assert [name for name, count in names.items() if count > 1] == []

@@ -23,7 +23,7 @@ from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit
 from safetyd.monitoring.safety_events import told
-from safetyd.notify.chat.webhook import document, signed, signing_keys
+from safetyd.notify.webhook.webhook_channel import document, signed, signing_keys
 from tests.event_samples import event_fields, one_of_each
 from tests.notify.message_samples import notice
 from tests.schemas import schema_of, validator

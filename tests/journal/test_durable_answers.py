@@ -65,7 +65,7 @@ class StoryClock(HandClock):
         return Reading(self.now(), 0.0)
 
 
-class Letterbox:
+class Letterbox(Channel):
     """A channel that reports each message to the watcher."""
 
     name = "email"

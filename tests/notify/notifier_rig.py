@@ -47,7 +47,7 @@ class NotifierRig:
         config = parse("".join((AWAKE, desktop, *tables)), "test")
         self.settings = Settings(config, None, data_dir)
         self.wired = wired or ComposeRig(policy=self.settings.policy)
-        self.told: list[dict[str, Any]] = []
+        self.told: list[Any] = []
         self.base_url = config.web.public_url or "http://127.0.0.1:8787"
         self.notifier = Notifier(
             self.settings,
@@ -57,7 +57,7 @@ class NotifierRig:
             public_url=config.web.public_url,
             base_url=lambda: self.base_url,
             waits=lambda _request: False,
-            publish=self.told.append,
+            publish=lambda _kind, notice: self.told.append(notice),
         )
         self.wired.dispatch = self.notifier.dispatch
         self.wired.observers = [self.notifier.observe]

@@ -42,8 +42,16 @@ agents = ["nightly*"]
 """
 
 
-def told(text: str, *, desktop: bool = False) -> TellingConfig:
-    return telling(parse(text, "test").tables, zone="UTC", desktop=desktop)
+@pytest.fixture(autouse=True)
+def desktop(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Let there be no desktop session, until a test says otherwise."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    return monkeypatch
+
+
+def told(text: str) -> TellingConfig:
+    return telling(parse(text, "test").tables, zone="UTC")
 
 
 def config(text: str) -> Config:
@@ -61,21 +69,25 @@ def test_without_any_table_nobody_is_told() -> None:
 
 
 @pytest.mark.req("S3.35")
-def test_a_desktop_counts_only_where_there_is_one() -> None:
-    here = told("", desktop=True)
+def test_a_desktop_counts_only_where_there_is_one(desktop: pytest.MonkeyPatch) -> None:
+    helped = told("[notifications.desktop]\nhelper = true").channels
+    desktop.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/bus")
+
+    here = told("")
 
     assert [(person.name, person.channels) for person in here.recipients] == [
         ("operator", ("desktop",))
     ]
-    assert told("[notifications.desktop]\nhelper = true").channels == {"desktop": "desktop"}
-    assert told("[notifications.desktop]\nenabled = false", desktop=True).channels == {}
+    assert helped == {"desktop": "desktop"}
+    assert told("[notifications.desktop]\nenabled = false").channels == {}
 
 
 @pytest.mark.req("S3.31")
-def test_a_single_recipient_has_every_channel_in_order() -> None:
+def test_a_single_recipient_has_every_channel_in_order(desktop: pytest.MonkeyPatch) -> None:
+    desktop.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/bus")
     order = '[notifications]\norder = ["webhook", "email"]\n'
 
-    told_on = told(order + MAIL + WEBHOOK, desktop=True)
+    told_on = told(order + MAIL + WEBHOOK)
 
     assert [person.channels for person in told_on.recipients] == [("webhook", "email", "desktop")]
 

@@ -357,28 +357,6 @@ async def test_keys_that_are_due_are_changed_while_it_runs(
     assert (tmp_path / "keys" / "links.json").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.req("S3.25")
-def test_twilio_is_believed_by_the_token_in_the_file_and_numbers_are_those_of_recipients(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "token").write_text(AUTH_TOKEN)
-    rig = NotifierRig(tmp_path, PUBLIC, sms_table(), TEAM)
-
-    known = rig.notifier.twilio()
-
-    assert (known.auth_token, known.base_url) == (AUTH_TOKEN, "https://safety.example.com")
-    assert known.recipient_of("+15550100") == "alice"
-    assert known.recipient_of("+15550999") == ""
-    assert known.recipient_of("") == ""
-
-
-def test_twilio_is_not_believed_without_sms_or_without_its_token(tmp_path: Path) -> None:
-    off, unreadable = NotifierRig(tmp_path), NotifierRig(tmp_path, sms_table())
-
-    assert off.notifier.twilio().auth_token == ""
-    assert unreadable.notifier.twilio().auth_token == ""
-
-
 def test_a_link_that_led_back_is_seen_in_the_outbox(tmp_path: Path) -> None:
     with mail_server("none") as server:
         rig = NotifierRig(tmp_path, mail_table(server))

@@ -15,10 +15,9 @@ from safetyd.operators.contract.notification_contract import (
     LinkCommand,
     OutboxQuestion,
     RetryCommand,
-    ShownCommand,
     TestCommand,
 )
-from safetyd.operators.replies import DONE, CommandRefused
+from safetyd.operators.replies import CommandRefused
 from tests.notify.compose_rig import AWAKE, ComposeRig, telling
 from tests.notify.delivery.fake_channel import FakeChannel, Word
 from tests.operators.views.view_reader import plain
@@ -40,11 +39,8 @@ class Counter:
 
     def __init__(self, wired: ComposeRig | None = None) -> None:
         self.wired = wired or ComposeRig(telling("email", "sms", recipients=BOTH))
-        self.shown: list[str] = []
         self.opened: dict[str, datetime] = {}
-        self.control = OutboxControl(
-            self.wired.dispatch, self.shown.append, self.opened.get, self.wired.links.link
-        )
+        self.control = OutboxControl(self.wired.dispatch, self.opened.get, self.wired.links.link)
 
     def test(self, *channels: str, recipients: tuple[str, ...] = ()) -> Mapping[str, Any]:
         command = TestCommand(channels=channels, recipients=recipients)
@@ -197,15 +193,6 @@ def test_what_waits_no_more_can_be_neither_tried_nor_dropped() -> None:
 
     assert [answer["code"] for answer in answers] == ["not_found"] * 3
     assert answers[2]["error"] == "dlv_none: no such message waits; see `safetyd notify outbox`"
-
-
-def test_a_desktop_that_shows_a_message_is_heard() -> None:
-    counter = Counter()
-
-    answer = counter.wired.does(counter.control.shown("carol", ShownCommand(delivery="dlv_1")))
-
-    assert answer.answer == DONE
-    assert counter.shown == ["dlv_1"]
 
 
 def test_the_page_of_a_message_is_that_of_its_one_request_or_the_list() -> None:

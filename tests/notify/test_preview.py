@@ -3,15 +3,20 @@
 import msgspec
 import pytest
 
-from safetyd.notify.channel_config import NotificationsConfig, WebhookConfig
-from safetyd.notify.preview import preview
+from safetyd.notify.channel import Preview
+from safetyd.notify.channel_config import NotificationsConfig
+from safetyd.notify.message import Notice
 from tests.notify.message_samples import LINK, notice, whole_topic
 
 SETTINGS = NotificationsConfig()
 
 
+def preview(shown: Notice, settings: NotificationsConfig = SETTINGS) -> Preview:
+    return dict(settings.channels())[shown.channel].preview(shown)
+
+
 def test_mail_is_shown_with_its_subject_as_text_and_as_a_page() -> None:
-    shown = preview(notice(channel="email"), SETTINGS)
+    shown = preview(notice(channel="email"))
 
     assert shown.text.startswith("Subject: ")
     assert "git push --force origin main" in shown.text
@@ -20,7 +25,7 @@ def test_mail_is_shown_with_its_subject_as_text_and_as_a_page() -> None:
 
 
 def test_an_sms_is_measured_in_septets_and_messages() -> None:
-    shown = preview(notice(channel="sms"), SETTINGS)
+    shown = preview(notice(channel="sms"))
 
     assert LINK in shown.text
     assert shown.size.endswith(" septets, 1 SMS")
@@ -34,7 +39,7 @@ def test_an_sms_asks_for_a_reply_only_if_its_sender_can_be_answered(sender: str,
 
 
 def test_a_notification_is_shown_with_its_buttons() -> None:
-    shown = preview(notice(whole_topic(), channel="desktop"), SETTINGS)
+    shown = preview(notice(whole_topic(), channel="desktop"))
 
     assert shown.text.endswith("\n[review] [approve] [deny]")
     assert shown.size.endswith(" characters")
@@ -42,7 +47,7 @@ def test_a_notification_is_shown_with_its_buttons() -> None:
 
 @pytest.mark.parametrize("links", [False, True])
 def test_a_webhook_is_shown_as_json_with_links_only_if_they_are_wanted(*, links: bool) -> None:
-    settings = NotificationsConfig(webhook=WebhookConfig(include_links=links))
+    settings = msgspec.convert({"webhook": {"include_links": links}}, NotificationsConfig)
 
     shown = preview(notice(channel="webhook"), settings)
 
@@ -52,7 +57,9 @@ def test_a_webhook_is_shown_as_json_with_links_only_if_they_are_wanted(*, links:
 
 @pytest.mark.parametrize("channel", ["ntfy", "team"])
 def test_other_channels_are_shown_with_their_title(channel: str) -> None:
-    shown = preview(notice(channel=channel), SETTINGS)
+    team = msgspec.convert({"apprise": [{"name": "team", "url_file": "f"}]}, NotificationsConfig)
+
+    shown = preview(notice(channel=channel), team)
 
     title, empty, body = shown.text.split("\n", 2)
     assert "push" in title

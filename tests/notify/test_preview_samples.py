@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel_config import NotificationsConfig
 from safetyd.notify.preview import Previews
+from safetyd.notify.registry import CHANNELS
 from safetyd.operators.contract.notification_contract import PreviewQuestion
 from safetyd.operators.replies import Refusal
 from safetyd.operators.views.paging import PAGE_BYTES
@@ -17,7 +19,13 @@ NIGHT = 11 * 3600.0  # after noon
 
 
 def looks(wired: ComposeRig, **asked: Any) -> dict[str, Any]:
-    samples = Previews(wired.composer, NotificationsConfig)
+    chats = [
+        {"name": name, "url_file": "f"}
+        for name in wired.engine.policy.telling.channels
+        if name not in CHANNELS
+    ]
+    settings = msgspec.convert({"apprise": chats}, NotificationsConfig)
+    samples = Previews(wired.composer, lambda: settings)
     return plain(samples.previews(wired.engine, wired.clock.now(), PreviewQuestion(**asked)))
 
 

@@ -9,20 +9,19 @@ import msgspec
 import pytest
 
 from safetyd.host import MAX_SECRET_BYTES
-from safetyd.notify.channel import Channel, Misconfigured
+from safetyd.notify.apprise.apprise_channel import Chat
+from safetyd.notify.channel import Channel, Misconfigured, secret
 from safetyd.notify.channel_config import NotificationsConfig
-from safetyd.notify.chat.apprise_channel import Chat
-from safetyd.notify.chat.ntfy import Ntfy
-from safetyd.notify.chat.webhook import Webhook
 from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers
 from safetyd.notify.email.mail_channel import Mail
+from safetyd.notify.ntfy.ntfy_channel import Ntfy
 from safetyd.notify.registry import (
     BrokenChannel,
-    ChannelSurroundings,
     open_channels,
-    secret,
 )
 from safetyd.notify.sms.sms_channel import Sms
+from safetyd.notify.webhook.webhook_channel import Webhook
+from tests.notify.channel_context import context
 from tests.notify.chat.http_receivers import ntfy, receiving
 from tests.notify.email.mail_servers import Login, mail_server
 from tests.notify.message_samples import notice
@@ -39,16 +38,7 @@ def settings(**tables: Any) -> NotificationsConfig:
 async def opened(
     name: str, config: NotificationsConfig, *directories: Path, **around: Any
 ) -> Channel:
-    given: dict[str, Any] = {
-        "host": "localhost",
-        "session_bus": "",
-        "sms_callback": "",
-        "answered": lambda *_: None,
-        "opened": None,
-        "publish": lambda _: None,
-        "directories": directories,
-    }
-    return (await open_channels([name], config, ChannelSurroundings(**given | around)))[name]
+    return (await open_channels([name], config, context(*directories, **around)))[name]
 
 
 @pytest.mark.req("S3.31")
@@ -112,13 +102,16 @@ async def test_sms_logs_in_with_the_token_in_its_file_and_says_where_to_report(
             "auth_token_file": "token",
             "api_url": server.url,
         }
-        callback = "https://safety.example.com/hooks/sms/status"
-        channel = await opened("sms", settings(sms=sms), tmp_path, sms_callback=callback)
+        public = "https://safety.example.com"
+        channel = await opened("sms", settings(sms=sms), tmp_path, public_url=public)
 
         await channel.send(notice(channel="sms", address="+15550100"))
 
     (got,) = server.got
-    assert (got.form["To"], got.form["StatusCallback"]) == ("+15550100", callback)
+    assert (got.form["To"], got.form["StatusCallback"]) == (
+        "+15550100",
+        f"{public}/hooks/sms/status",
+    )
 
 
 async def test_ntfy_shows_the_token_in_its_file(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class OperatorRig:
             public_url="",
             base_url=str,
             waits=_nobody_waits,
-            publish=lambda _notice: None,
+            publish=lambda _kind, _notice: None,
         )
         tasks.start_soon(notifier.run)
         sessions = WebSessions(directory, lambda name: {name} & {"alice"})

@@ -10,7 +10,7 @@ from safetyd.console.setup.setup_answers import Answers
 from safetyd.console.subcommands.show_config import as_toml
 from safetyd.core.messages.proposal import is_token
 from safetyd.core.policy import Profile
-from safetyd.notify.channel_config import EmailConfig
+from safetyd.notify.email.channel import EmailConfig
 
 _HEAD: Final = """\
 # safetyd on this machine, as `safetyd init` wrote it. What is not here has its default:

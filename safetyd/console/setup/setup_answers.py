@@ -7,7 +7,8 @@ import msgspec
 
 from safetyd.core.policy import Profile
 from safetyd.host import session_bus
-from safetyd.notify.channel_config import DesktopConfig, EmailConfig
+from safetyd.notify.desktop.channel import DesktopConfig
+from safetyd.notify.email.channel import EmailConfig
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,8 @@ from safetyd.console.terminal_text import plain
 from safetyd.core.policy import Profile
 from safetyd.host import is_this_machine
 from safetyd.notify.address_book import Tables, problems
-from safetyd.notify.channel_config import EmailConfig, NotificationsConfig
+from safetyd.notify.channel_config import NotificationsConfig
+from safetyd.notify.email.channel import EmailConfig
 
 NONE: Final = "none"
 _AGENTS_DO: Final[Mapping[Profile, str]] = {
@@ -111,7 +112,7 @@ def _ask_setting(
 
     def read(typed: str) -> object:
         given = {**mail, name: kind(typed)}
-        tables = Tables(NotificationsConfig(email=convert(given, EmailConfig)), ())
+        tables = Tables(convert({"email": given}, NotificationsConfig), ())
         for key, why in problems(tables):
             if key == f"notifications.email.{name}":
                 raise click.UsageError(plain(f"{name} {why}"))

@@ -20,6 +20,8 @@ from safetyd.console.setup.setup_questions import NONE, ask
 from safetyd.console.terminal_text import document, plain
 from safetyd.daemon.config import Config, ConfigError, parse
 from safetyd.host import CONFIG, own_config, secret_directories, write_whole
+from safetyd.notify.desktop.channel import DesktopConfig
+from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.registry import missing_secrets
 
 MAX_PATH_CHARS: Final = 4096
@@ -114,7 +116,7 @@ def _steps(place: ConfigPlace, config: Config) -> Iterator[str]:
     """Yield what to type next."""
     telling = config.notifications
     if any(missing_secrets(telling, secret_directories(place.data_dir))):
-        secret = place.data_dir / telling.email.password_file
+        secret = place.data_dir / telling.of(EmailConfig).password_file
         yield f"{_FROM_KEYBOARD} {shlex.quote(str(secret))}"
     if _reloads(place):
         yield f"{own_command()} reload{naming(place.data_dir)}"
@@ -130,9 +132,9 @@ def _reloads(place: ConfigPlace) -> bool:
 def _beside(place: ConfigPlace, config: Config) -> Iterator[str]:
     """Yield what to type in another terminal while the daemon runs."""
     telling, there = config.notifications, naming(place.data_dir)
-    if telling.email.enabled:
+    if telling.of(EmailConfig).enabled:
         yield f"{own_command()} notify test{there}"
-    if telling.desktop.helper:
+    if telling.of(DesktopConfig).helper:
         yield f"{own_command()} desktop{there}"
 
 

@@ -1,4 +1,4 @@
-"""Webhooks, ntfy, and chats that apprise knows.
+"""What channels without their own layout share: a message as plain text, and HTTP POST.
 
-The registry opens the channels. apprise runs in a process of its own, aiohttp stays in `http_post`.
+Only channels import from here.
 """

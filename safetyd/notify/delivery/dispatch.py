@@ -32,6 +32,7 @@ from safetyd.notify.registry import BrokenChannel
 from safetyd.operators.contract.notification_contract import ChannelState
 
 CLOSE_S: Final = 2.0
+RESTART_S: Final = 30.0  # after an error that a channel should have caught
 
 log = logging.getLogger("safetyd.notify")
 
@@ -81,6 +82,7 @@ class Dispatch:
         self._channels: dict[str, Channel] = {}
         self._mended: set[str] = set()  # channels that are to be opened anew
         self._workers: dict[str, ChannelWorker] = {}
+        self._serving: dict[str, anyio.CancelScope] = {}
         self._changed = anyio.Event()
         self._mending = anyio.Event()
 
@@ -113,10 +115,23 @@ class Dispatch:
         async with anyio.create_task_group() as tasks:
             for name, worker in self._workers.items():
                 tasks.start_soon(worker.run)
+                tasks.start_soon(self._serve, name)
                 _park_broken(worker, self._channels[name])
             tasks.start_soon(self._mend_channels)
             await self._changed.wait()
             tasks.cancel_scope.cancel()
+
+    async def _serve(self, name: str) -> None:
+        """Run a channel's own work, and that of the channel that takes its place."""
+        while True:
+            with anyio.CancelScope() as self._serving[name]:
+                try:
+                    await self._channels[name].run()
+                    await anyio.sleep_forever()
+                except Exception as exc:  # noqa: BLE001 - a channel's error ends no other part
+                    # Its own words may be secret.
+                    log.error("channel %s raised %s", name, type(exc).__name__)  # noqa: TRY400
+                    await anyio.sleep(RESTART_S)
 
     async def _mend_channels(self) -> None:
         """Open channels anew that somebody says are mended."""
@@ -125,6 +140,7 @@ class Dispatch:
             mended, self._mended = self._mended, set()
             for name, channel in (await self._open_channels(mended)).items() if mended else ():
                 before, self._channels[name] = self._channels[name], channel
+                self._serving[name].cancel()
                 await _close([before])
                 worker = self._workers[name]
                 worker.replace(channel)
@@ -142,6 +158,13 @@ class Dispatch:
                 self._hand_over(
                     Handover(event.delivery, event.channel, event.recipient, event.urgency)
                 )
+        for channel in self._channels.values():
+            channel.observe(events)
+
+    def shown(self, delivery: str) -> None:
+        """Record that a helper shows a message."""
+        for channel in self._channels.values():
+            channel.shown(delivery)
 
     def retry(self, deliveries: Sequence[Delivery]) -> None:
         """Try again what an error of its channel had stopped."""
@@ -162,9 +185,6 @@ class Dispatch:
                 self._mending.set()
             else:
                 worker.mend()
-
-    def channel(self, name: str) -> Channel | None:
-        return self._channels.get(name)
 
     def drop(self, delivery: Delivery) -> None:
         if worker := self._workers.get(delivery.channel):

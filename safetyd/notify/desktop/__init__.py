@@ -1,5 +1,5 @@
 """Notifications on desktops: what they show, what their buttons do.
 
-The registry opens the channel; the helper of the console shows the same. dbus-fast stays in
-`dbus_session`.
+`channel` is the table in the configuration; the helper of the console shows the same. dbus-fast
+stays in `dbus_session`.
 """

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from operator import methodcaller
 from typing import Any, Final, NamedTuple, Protocol
 
 import anyio
@@ -28,7 +29,6 @@ _DONE: Final = {"approve": "approved", "deny": "denied"}
 MOST: Final = 64  # things to do; of more the oldest are left out
 OPENER: Final = "xdg-open"
 VIA: Final = "desktop"
-Job = Callable[[], Awaitable[object]]
 
 
 class ButtonOutcome(NamedTuple):
@@ -77,18 +77,15 @@ class Shows(Protocol):
     async def withdraw(self, request_id: str) -> None: ...
 
 
-class DesktopButtons:
-    """`channel` is the desktop that is open now, if there is one."""
+Job = Callable[[Shows], Awaitable[object]]
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        waits: Callable[[Request], bool],
-        channel: Callable[[], Shows | None],
-    ) -> None:
+
+class DesktopButtons:
+    """Answers of the person at the desktop, and what is to be shown because of them."""
+
+    def __init__(self, mailbox: Mailbox, waits: Callable[[Request], bool]) -> None:
         self._mailbox = mailbox
         self._waits = waits
-        self._channel = channel
         self._todo: deque[Job] = deque(maxlen=MOST)
         self._woken = anyio.Event()
 
@@ -97,12 +94,12 @@ class DesktopButtons:
         """What opens a page, where a program for that is installed."""
         return self._opened if shutil.which(OPENER) else None
 
-    async def run(self) -> None:
+    async def run(self, desktop: Shows) -> None:
         """Do what is to be done, for ever."""
         while True:
             while self._todo:
                 with suppress(Unavailable):  # a desktop that is gone shows nothing any more
-                    await self._todo.popleft()()
+                    await self._todo.popleft()(desktop)
             self._woken = anyio.Event()
             await self._woken.wait()
 
@@ -120,20 +117,16 @@ class DesktopButtons:
 
     def observe(self, events: Sequence[Event]) -> None:
         """Take away what was answered elsewhere, or is over."""
-        desktop = self._channel()
-        if desktop is not None:
-            for request_id in _ended(events):
-                self._do(partial(desktop.withdraw, request_id))
+        for request_id in _ended(events):
+            self._do(methodcaller("withdraw", request_id))
 
     def _told(self, request_id: str, command: str, answer: ReviewDone) -> None:
-        desktop = self._channel()
-        if desktop is not None:
-            came = outcome(command, msgspec.to_builtins(answer.results[0]))
-            said = f"{came.summary} {came.detail}".strip()
-            self._do(partial(desktop.tell, request_id, said))
+        came = outcome(command, msgspec.to_builtins(answer.results[0]))
+        said = f"{came.summary} {came.detail}".strip()
+        self._do(methodcaller("tell", request_id, said))
 
     def _opened(self, link: str) -> None:
-        self._do(partial(anyio.run_process, [OPENER, link], check=False))
+        self._do(lambda _: anyio.run_process([OPENER, link], check=False))
 
     def _do(self, job: Job) -> None:
         self._todo.append(job)

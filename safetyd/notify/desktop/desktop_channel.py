@@ -1,12 +1,14 @@
 """Messages on a person's desktop: shown by the daemon itself, or by `safetyd desktop` there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
 
-from safetyd.notify.channel import MINUTE_S, Limits, Rate, Receipt, Unavailable
+from safetyd.core.events.event import Event
+from safetyd.notify.channel import MINUTE_S, Channel, Limits, Rate, Receipt, Unavailable
 from safetyd.notify.desktop.desktop_bus import DEFAULT, DesktopBus, DesktopNotification
+from safetyd.notify.desktop.desktop_buttons import DesktopButtons
 from safetyd.notify.desktop.desktop_content import (
     MAX_SUMMARY,
     DesktopNotice,
@@ -21,25 +23,29 @@ HELPER_S: Final = 2.9  # less than a try has, so that what is wrong can be said
 HIDE_S: Final = 1.0
 MOST: Final = 256  # messages whose buttons work
 
-Answered = Callable[[str, bool, str], None]  # the request, whether it is approved, its digest
+NOTICE: Final = "DESKTOP_NOTICE"  # the kind of event that helpers read
 
 
-class Desktop:
-    """The channel of a daemon that lives in the person's own session.
+class Desktop(Channel):
+    """The channel of a daemon that runs in the person's own session.
 
-    `answered` hears of Approve and Deny, `opened` of the link to be opened for Review.
+    `buttons` receives Approve and Deny, and opens the page for Review.
     """
 
     name = "desktop"
     limits = LIMITS
 
-    def __init__(
-        self, address: str, answered: Answered, opened: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, address: str, buttons: DesktopButtons) -> None:
         self._desktop_bus = DesktopBus(address, self._pressed, self._gone)
-        self._answered = answered
-        self._opened = opened
+        self._buttons = buttons
+        self._answered, self._opened = buttons.answered, buttons.opener
         self._shown: dict[str, DesktopNotice] = {}
+
+    async def run(self) -> None:
+        await self._buttons.run(self)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        self._buttons.observe(events)
 
     async def send(self, notice: Notice) -> Receipt:
         shown = rendered(notice)
@@ -80,20 +86,20 @@ class Desktop:
         self._shown.pop(key, None)
 
 
-class DesktopHelpers:
+class DesktopHelpers(Channel):
     """The channel of a daemon outside of the person's session: helpers show what it publishes."""
 
     name = "desktop"
     limits = LIMITS
 
-    def __init__(self, publish: Callable[[dict[str, object]], None]) -> None:
+    def __init__(self, publish: Callable[[str, object], None]) -> None:
         self._publish = publish
         self._waiting: dict[str, anyio.Event] = {}  # by delivery
 
     async def send(self, notice: Notice) -> Receipt:
         arrived = self._waiting.setdefault(notice.delivery, anyio.Event())
         try:
-            self._publish(payload(notice))
+            self._publish(NOTICE, payload(notice))
             with anyio.move_on_after(HELPER_S):
                 await arrived.wait()
                 return Receipt("delivered")
@@ -102,12 +108,9 @@ class DesktopHelpers:
         raise Unavailable("no desktop helper is connected; run `safetyd desktop`")
 
     def shown(self, delivery: str) -> None:
-        """Take note that a helper shows it; that may be said late, or by several."""
+        # It may come late, and from several helpers.
         if delivery in self._waiting:
             self._waiting[delivery].set()
-
-    async def close(self) -> None:
-        """Do nothing: there is no connection of its own."""
 
 
 def keep(shown: dict[str, DesktopNotice], notice: DesktopNotice) -> None:

@@ -1,4 +1,4 @@
 """Mail: the text and the page of a message, and how it is submitted.
 
-The registry opens the channel. aiosmtplib is imported by `smtp` alone, when it sends.
+`channel` is the table in the configuration. aiosmtplib is imported by `smtp` alone, when it sends.
 """

@@ -13,13 +13,14 @@ import msgspec
 from safetyd.notify.channel import (
     HOUR_S,
     MINUTE_S,
+    Channel,
     Limits,
     Misconfigured,
     Rate,
     Receipt,
     Undeliverable,
 )
-from safetyd.notify.channel_config import EmailConfig
+from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.email.mail_content import discreet, subject
 from safetyd.notify.email.mail_html import page
 from safetyd.notify.email.mail_text import text
@@ -36,12 +37,6 @@ _BRIEF_LINES: Final = 6
 _SHORTER: Final = (500, 100, 10)  # what is tried if a message is too large
 _REPLY_CHARS: Final = 100
 _SMTP: Final = policy.SMTP.clone(cte_type="7bit")  # not every server takes more
-_HOSTS: Final = {
-    "smtp": "",
-    "sendgrid": "smtp.sendgrid.net",
-    "ses": "email-smtp.{region}.amazonaws.com",
-}
-
 _is_address = re.compile(r"[!#-'*+\-./0-9=?A-Z^-~]+@[A-Za-z0-9.\[\]:-]+").fullmatch
 
 
@@ -58,18 +53,7 @@ def mail(notice: Notice, sender: str, host: str) -> EmailMessage:
     return message
 
 
-def server_of(config: EmailConfig) -> tuple[str, int]:
-    """Return the host and port of the mail server; providers are known by name."""
-    known = _HOSTS[config.provider].format(region=config.region)
-    return config.smtp_host or known, config.smtp_port
-
-
-def username_of(config: EmailConfig) -> str:
-    """Return who logs in; at SendGrid everybody has the same name."""
-    return config.username or ("apikey" if config.provider == "sendgrid" else "")
-
-
-class Mail:
+class Mail(Channel):
     """The channel. `host` is the name of this machine, as mail servers may see it."""
 
     name = "email"
@@ -92,20 +76,17 @@ class Mail:
         reply = await self._open().take(sender, recipient, content)
         return Receipt("accepted", one_line(reply, _REPLY_CHARS))
 
-    async def close(self) -> None:
-        """Nothing is open between two messages."""
-
     def _open(self) -> "Submission":
         if self._submission is None:
             # Not before it is needed, because the library takes a tenth of a second.
             from safetyd.notify.email.smtp import Submission  # noqa: PLC0415
 
-            host, port = server_of(self._config)
+            host, port = self._config.server
             self._submission = Submission(
                 host,
                 port,
                 self._config.security,
-                login=(username_of(self._config), self._password),
+                login=(self._config.login_name, self._password),
                 own_name=self._host,
                 ca_file=self._config.ca_file,
             )

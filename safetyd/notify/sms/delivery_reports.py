@@ -1,7 +1,7 @@
 """Whether messages arrived that a provider had only accepted: asked a few times, then let be."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, Protocol
 
 import anyio
 
@@ -10,8 +10,9 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, CommandEnvelope, Mailbox, Plan
-from safetyd.notify.sms.sms_channel import POLLS_S, Arrival
 
+Arrival = Literal["delivered", "undelivered"]
+POLLS_S: Final = (60.0, 300.0, 1800.0)  # after sending, when it is asked whether it arrived
 LOOK_S: Final = 15.0
 LET_BE_S: Final = 86_400.0  # after which nobody asks, also not after a restart
 
@@ -28,7 +29,7 @@ class DeliveryReports:
     def __init__(
         self,
         mailbox: Mailbox,
-        channel: Callable[[], Traceable | None],
+        channel: Traceable,
     ) -> None:
         self._mailbox = mailbox
         self._channel = channel
@@ -41,12 +42,9 @@ class DeliveryReports:
 
     async def look(self) -> None:
         """Ask about every message whose time to be asked about has come."""
-        channel = self._channel()
-        if channel is None:
-            return
         for id_, provider_id in await self._mailbox.ask(self._due):
             self._asked[id_] = self._asked.get(id_, 0) + 1
-            state = await channel.state_of(provider_id)
+            state = await self._channel.state_of(provider_id)
             if state is not None:
                 plan = arrived(provider_id, state)
                 self._mailbox.put(CommandEnvelope(plan, lambda _answer: None, lambda: None))

@@ -3,15 +3,16 @@
 twilio is imported when the channel is opened, in a worker thread.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from anyio import to_thread
 
-from safetyd.core.messages.proposal import Risk
 from safetyd.notify.channel import (
     HOUR_S,
     MINUTE_S,
+    Channel,
+    ChannelContext,
     Limits,
     Misconfigured,
     Rate,
@@ -19,23 +20,10 @@ from safetyd.notify.channel import (
     Unavailable,
     Undeliverable,
 )
-from safetyd.notify.channel_config import SmsConfig
-from safetyd.notify.message import Notice, Privacy
+from safetyd.notify.message import Notice
+from safetyd.notify.sms.channel import SmsConfig
+from safetyd.notify.sms.delivery_reports import Arrival, DeliveryReports
 from safetyd.notify.sms.sms_text import text_of
-
-
-class TwilioSettings(NamedTuple):
-    """What is configured of Twilio; without a token nothing is believed."""
-
-    auth_token: str
-    base_url: str  # that Twilio was given
-    recipient_of: Callable[[str], str]  # of a number; empty: nobody's
-    max_risk: Risk = "high"
-    privacy: Privacy = "full"
-
-
-Arrival = Literal["delivered", "undelivered"]
-POLLS_S: Final = (60.0, 300.0, 1800.0)  # after sending, when it is asked whether it arrived
 
 LIMITS: Final = Limits(
     deadline_s=10.0,
@@ -52,6 +40,7 @@ LIMITS: Final = Limits(
     ambiguous_tries=1,
 )
 
+STATUS_PATH: Final = "/hooks/sms/status"
 TIMEOUT_S: Final = 9.0  # less than the deadline, so that it is known what came of a try
 VALID_S: Final = 600
 LEAST_VALID_S: Final = 6  # with less Twilio may not send at all
@@ -84,24 +73,31 @@ class TwilioMessages(Protocol):
     def __call__(self, sid: str) -> TwilioFound: ...
 
 
-class Sms:
-    """The channel; `callback` is a public address where Twilio is to report, if there is one."""
+class Sms(Channel):
+    """The channel; Twilio reports to the public address, if there is one, or is asked."""
 
     name = "sms"
     limits = LIMITS
 
-    def __init__(self, config: SmsConfig, messages: TwilioMessages, *, callback: str = "") -> None:
-        self._from = config.from_
+    def __init__(
+        self, config: SmsConfig, messages: TwilioMessages, context: ChannelContext
+    ) -> None:
+        self._config = config
         self._messages = messages
-        self._reports = {"status_callback": callback} if callback else {}
+        self._reports = DeliveryReports(context.mailbox, self)
+        url = context.public_url
+        self._callback = {"status_callback": url + STATUS_PATH} if url.startswith("https") else {}
+
+    async def run(self) -> None:
+        await self._reports.run()
 
     async def send(self, notice: Notice) -> Receipt:
         message = await self._messages.create_async(
             to=notice.address,
-            from_=self._from,
-            body=text_of(notice, replies=takes_replies(self._from)),
+            from_=self._config.from_,
+            body=text_of(notice, replies=self._config.takes_replies),
             validity_period=valid_s(notice),
-            **self._reports,
+            **self._callback,
         )
         return Receipt("accepted", message.sid or "")
 
@@ -113,24 +109,16 @@ class Sms:
             return None
         return arrival(message.status or "")
 
-    async def close(self) -> None:
-        """Do nothing: each request has a connection of its own."""
 
-
-async def open_sms(config: SmsConfig, auth_token: str, *, callback: str = "") -> Sms:
+async def open_sms(config: SmsConfig, context: ChannelContext) -> Sms:
     """Return the channel without holding up the loop; it connects when it sends."""
-    messages = await to_thread.run_sync(_messages, config, auth_token)
-    return Sms(config, messages, callback=callback)
+    token = context.secret(config.auth_token_file)
+    return Sms(config, await to_thread.run_sync(_messages, config, token), context)
 
 
 def arrival(status: str) -> Arrival | None:
     """Return what a status of Twilio's says about arrival; None: nothing yet."""
     return _ARRIVALS.get(status)
-
-
-def takes_replies(sender: str) -> bool:
-    """Say whether a sender can be answered: a number can, a name cannot."""
-    return sender.removeprefix("+").isdecimal()
 
 
 def valid_s(notice: Notice) -> int:

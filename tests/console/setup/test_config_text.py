@@ -8,7 +8,8 @@ from safetyd.console.setup.config_text import config_text, project_name
 from safetyd.console.setup.setup_answers import Answers
 from safetyd.core.policy import Profile
 from safetyd.daemon.config import parse
-from safetyd.notify.channel_config import DesktopConfig, EmailConfig
+from safetyd.notify.desktop.channel import DesktopConfig
+from safetyd.notify.email.channel import EmailConfig
 from tests.console.console_rig import here
 
 PROFILES: tuple[Profile, ...] = ("coding", "strict")
@@ -50,8 +51,8 @@ def test_every_combination_of_answers_is_right_and_comes_to_what_was_answered(an
     config = parse(config_text(answers), "safetyd.toml")
 
     assert config.profile == answers.profile
-    assert config.notifications.email == answers.email
-    assert config.notifications.desktop == answers.desktop
+    assert config.notifications.of(EmailConfig) == answers.email
+    assert config.notifications.of(DesktopConfig) == answers.desktop
     assert [project.root for project in config.projects.values()] == (
         [str(answers.root)] if answers.root else []
     )

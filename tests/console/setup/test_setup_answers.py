@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from safetyd.console.setup.setup_answers import Answers, on_a_desktop, proposed, unfit
-from safetyd.notify.channel_config import DesktopConfig, EmailConfig
+from safetyd.notify.desktop.channel import DesktopConfig
+from safetyd.notify.email.channel import EmailConfig
 
 BUS = "DBUS_SESSION_BUS_ADDRESS"
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from safetyd.daemon.config import Config, load
-from safetyd.notify.channel_config import EmailConfig
+from safetyd.notify.email.channel import EmailConfig
 from tests.console.console_rig import Said
 from tests.console.setup.dialogue import Dialogue, dialogue
 

@@ -10,7 +10,14 @@ import anyio.lowlevel
 
 from safetyd.clock import uptime
 from safetyd.core.messages.proposal import Urgency
-from safetyd.notify.channel import Limits, Misconfigured, Receipt, Unavailable, Undeliverable
+from safetyd.notify.channel import (
+    Channel,
+    Limits,
+    Misconfigured,
+    Receipt,
+    Unavailable,
+    Undeliverable,
+)
 from safetyd.notify.delivery.channel_worker import ChannelWorker, End, Unsent
 from safetyd.notify.message import Notice
 from tests.servers import until
@@ -20,7 +27,7 @@ PATIENCE_S = 5.0
 Word = Literal["takes", "refuses", "loses", "rejects", "locked", "hangs", "drips", "holds"]
 
 
-class FakeChannel:
+class FakeChannel(Channel):
     """Each try is told one word, or an error to raise; the last one is for all that follow."""
 
     def __init__(self, *words: Word | BaseException, limits: Limits, name: str = "fake") -> None:

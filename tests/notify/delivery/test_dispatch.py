@@ -1,10 +1,12 @@
 """From the journal to channels and back, with a clock that only a test moves."""
 
 import logging
+from collections.abc import Sequence
 
 import anyio
 import pytest
 
+from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import ChannelMoved, Due, NotTold, Told
 from safetyd.core.recipients import QuietHours
 from safetyd.notify.channel import Limits
@@ -229,16 +231,27 @@ def test_dropping_and_retrying_before_anything_is_open_does_nothing() -> None:
     wired.dispatch.drop(delivery)
     wired.dispatch.retry([delivery])
 
-    assert wired.dispatch.channel("email") is None
     assert delivery.state == "open"
 
 
-async def test_a_channel_is_found_by_its_name() -> None:
-    wired, mail = ComposeRig(), channel()
+async def test_a_channel_works_while_it_is_open_and_sees_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("safetyd.notify.delivery.dispatch.RESTART_S", 0.01)
+    wired, first, second = ComposeRig(), Working(), Working()
 
-    async with wired.at_work(email=mail):
-        assert wired.dispatch.channel("email") is mail
-        assert wired.dispatch.channel("sms") is None
+    async with wired.at_work(email=first):
+        await until(lambda: first.running == 2)  # it failed once, and was begun again
+        wired.asks()
+        first.words = ["locked", "takes"]
+        wired.passes()
+        await wired.rest()
+        wired.channels = {"email": second}
+        wired.dispatch.mend({"email"})
+        await until(lambda: second.running == 2)
+
+    assert first.stopped == second.stopped == 1
+    assert any(isinstance(event, Due) for event in first.seen)
 
 
 async def test_a_message_that_cannot_be_put_into_words_is_dead_and_others_are_told(
@@ -317,3 +330,24 @@ class Stuck(FakeChannel):
 
     async def close(self) -> None:
         await anyio.sleep_forever()
+
+
+class Working(FakeChannel):
+    """Counts how often its work was begun and cancelled; it fails the first time."""
+
+    def __init__(self) -> None:
+        super().__init__(limits=Limits(deadline_s=1.0), name="email")
+        self.running = self.stopped = 0
+        self.seen: list[Event] = []
+
+    async def run(self) -> None:
+        self.running += 1
+        if self.running == 1:
+            raise LookupError("its words may be secret")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.stopped += 1
+
+    def observe(self, events: Sequence[Event]) -> None:
+        self.seen += events

@@ -43,8 +43,8 @@ class Place:
         self.queue = QueueStory()
         self.asked = self.queue.asks(0).request_id or ""
         self.mailbox = Mailbox()
-        self.screen: Desktop | None = Desktop()
-        self.desktop = DesktopButtons(self.mailbox, _waits, lambda: self.screen)
+        self.screen = Desktop()
+        self.desktop = DesktopButtons(self.mailbox, _waits)
 
     @property
     def request(self) -> Request:
@@ -61,17 +61,15 @@ class Place:
     async def settle(self, *, until: Callable[[], bool]) -> None:
         """Let everything be done that is to be done."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.desktop.run)
+            tasks.start_soon(self.desktop.run, self.screen)
             with anyio.fail_after(5):
                 while not until():  # noqa: ASYNC110 - what is waited for has no event
                     await anyio.sleep(0.005)
             tasks.cancel_scope.cancel()
 
     async def shown(self, count: int = 1) -> list[tuple[str, str]]:
-        screen = self.screen
-        assert screen is not None
-        await self.settle(until=lambda: len(screen.told) >= count)
-        return screen.told
+        await self.settle(until=lambda: len(self.screen.told) >= count)
+        return self.screen.told
 
 
 def _waits(_request: Request) -> bool:
@@ -120,10 +118,8 @@ async def test_what_ended_elsewhere_is_taken_away() -> None:
 
 async def test_a_desktop_that_is_gone_is_no_trouble() -> None:
     place = Place()
-    assert place.screen is not None
     place.screen.gone = True
     place.press(approve=True)
-    place.screen = None
     place.desktop.observe([Expired(at=at(1), t=1.0, request_ids=("req_1",))])
 
     await place.settle(until=lambda: True)

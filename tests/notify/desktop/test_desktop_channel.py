@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -12,12 +12,15 @@ import anyio
 import msgspec
 import pytest
 
+from safetyd.journal.mailbox import Mailbox
 from safetyd.notify.channel import Rate, Receipt, Unavailable
-from safetyd.notify.channel_config import DesktopConfig
+from safetyd.notify.desktop.channel import DesktopConfig
 from safetyd.notify.desktop.desktop_bus import PATIENCE_S
+from safetyd.notify.desktop.desktop_buttons import DesktopButtons
 from safetyd.notify.desktop.desktop_channel import (
     HELPER_S,
     LIMITS,
+    NOTICE,
     Desktop,
     DesktopHelpers,
     keep,
@@ -286,14 +289,19 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         yield session
 
 
-class Person:
+class Person(DesktopButtons):
     """What somebody at the desktop did."""
 
     def __init__(self) -> None:
+        super().__init__(Mailbox(), lambda _request: False)
         self.answers: list[tuple[str, bool, str]] = []
         self.opened: list[str] = []
 
-    def answer(self, request_id: str, approve: bool, digest: str) -> None:  # noqa: FBT001
+    @property
+    def opener(self) -> Callable[[str], None] | None:
+        return self.opened.append
+
+    def answered(self, request_id: str, approve: bool, digest: str) -> None:  # noqa: FBT001
         self.answers.append((request_id, approve, digest))
 
 
@@ -305,7 +313,7 @@ def person() -> Person:
 @pytest.fixture
 async def desktop(session: Session, person: Person) -> AsyncIterator[Desktop]:
     await in_thread(session.closed)
-    desktop = Desktop(session.address, person.answer, person.opened.append)
+    desktop = Desktop(session.address, person)
     yield desktop
     await desktop.close()
 
@@ -395,7 +403,7 @@ async def test_hostile_text_is_shown_as_text(session: Session, desktop: Desktop)
 
 
 async def test_desktop_without_a_session_is_unavailable(person: Person) -> None:
-    desktop = Desktop("unix:path=/nonexistent/bus", person.answer)
+    desktop = Desktop("unix:path=/nonexistent/bus", person)
 
     with pytest.raises(Unavailable):
         await desktop.send(notice())
@@ -403,7 +411,7 @@ async def test_desktop_without_a_session_is_unavailable(person: Person) -> None:
 
 
 def test_button_of_a_message_that_is_not_known_is_nobodys_answer(person: Person) -> None:
-    desktop = Desktop("", person.answer)
+    desktop = Desktop("", person)
 
     desktop._pressed("req_other", "approve")
 
@@ -411,7 +419,7 @@ def test_button_of_a_message_that_is_not_known_is_nobodys_answer(person: Person)
 
 
 def test_unknown_action_is_no_answer(person: Person) -> None:
-    desktop = Desktop("", person.answer)
+    desktop = Desktop("", person)
     keep(desktop._shown, rendered(notice()))
 
     for action in ("default", "snooze"):
@@ -424,10 +432,10 @@ def test_unknown_action_is_no_answer(person: Person) -> None:
 
 
 async def test_message_is_delivered_when_a_helper_shows_it() -> None:
-    published: list[dict[str, object]] = []
+    published: list[tuple[str, object]] = []
 
-    def publish(told: dict[str, object]) -> None:
-        published.append(told)
+    def publish(kind: str, told: object) -> None:
+        published.append((kind, told))
         helpers.shown("dlv_other")
         helpers.shown(DELIVERY)
 
@@ -438,11 +446,11 @@ async def test_message_is_delivered_when_a_helper_shows_it() -> None:
     await helpers.close()
 
     assert receipt == Receipt("delivered")
-    assert published == [payload(notice())]
+    assert published == [(NOTICE, payload(notice()))]
 
 
 async def test_message_without_a_helper_is_unavailable() -> None:
-    helpers = DesktopHelpers(lambda _told: None)
+    helpers = DesktopHelpers(lambda _kind, _told: None)
 
     with pytest.raises(Unavailable, match="run `safetyd desktop`"):
         await helpers.send(notice())
@@ -453,7 +461,7 @@ def test_a_try_has_time_to_say_what_is_wrong() -> None:
 
 
 async def test_helper_that_answers_late_does_not_speak_for_the_next_try() -> None:
-    helpers = DesktopHelpers(lambda _told: None)
+    helpers = DesktopHelpers(lambda _kind, _told: None)
     with anyio.move_on_after(0.05):
         await helpers.send(notice())
     helpers.shown(DELIVERY)

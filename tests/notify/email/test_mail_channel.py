@@ -8,8 +8,8 @@ from email.message import EmailMessage
 import msgspec
 import pytest
 
-from safetyd.notify.channel_config import EmailConfig
-from safetyd.notify.email.mail_channel import MAX_BYTES, mail, server_of, username_of
+from safetyd.notify.email.channel import EmailConfig
+from safetyd.notify.email.mail_channel import MAX_BYTES, mail
 from safetyd.notify.message import Notice, Topic
 from safetyd.notify.sanitize import harmless, one_line
 from tests.notify.message_samples import (
@@ -449,8 +449,8 @@ def test_providers_are_servers_with_a_name(
 ) -> None:
     read = msgspec.convert(config, EmailConfig)
 
-    assert server_of(read) == server
-    assert username_of(read) == username
+    assert read.server == server
+    assert read.login_name == username
 
 
 def test_a_mail_can_be_made_without_the_library_that_sends() -> None:

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable, Undeliverable
-from safetyd.notify.channel_config import EmailConfig
 from safetyd.notify.email import smtp as module
+from safetyd.notify.email.channel import EmailConfig
 from safetyd.notify.email.mail_channel import Mail, open_mail
 from tests.notify.email.mail_servers import (
     HANG,

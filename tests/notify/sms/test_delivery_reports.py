@@ -7,9 +7,11 @@ import pytest
 
 from safetyd.core.events.notification_events import NotTold, Told
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.notify.channel_config import SmsConfig
+from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.delivery_reports import DeliveryReports, arrived
-from safetyd.notify.sms.sms_channel import Sms, open_sms
+from safetyd.notify.sms.sms_channel import Sms
+from safetyd.notify.sms.twilio_client import connect
+from tests.notify.channel_context import context
 from tests.notify.compose_rig import ComposeRig, telling
 from tests.notify.sms.twilio_stand_in import ACCOUNT, AUTH_TOKEN, Twilio, twilio
 from tests.servers import until
@@ -23,12 +25,11 @@ class Post:
     def __init__(self, server: Twilio, sms: Sms) -> None:
         self.server = server
         self.wired = ComposeRig(telling("sms"))
-        self.sms: Sms | None = sms
-        self.arrivals = DeliveryReports(self.wired.mailbox, lambda: self.sms)
+        self.sms = sms
+        self.arrivals = DeliveryReports(self.wired.mailbox, sms)
 
     async def sends(self) -> Delivery:
         delivery = self.wired.due()
-        assert self.sms is not None
         receipt = await self.sms.send(self.wired.says(delivery))
         self.tells(delivery, receipt.provider_id)
         return delivery
@@ -60,7 +61,7 @@ class Post:
 async def post() -> AsyncIterator[Post]:
     async with twilio() as server:
         config = SmsConfig(from_="+15550199", account_sid=ACCOUNT, api_url=server.url)
-        yield Post(server, await open_sms(config, AUTH_TOKEN))
+        yield Post(server, Sms(config, connect(ACCOUNT, AUTH_TOKEN, server.url, 9.0), context()))
 
 
 async def test_a_message_that_arrived_is_delivered(post: Post) -> None:
@@ -111,16 +112,6 @@ async def test_what_was_accepted_long_before_a_restart_is_let_be(post: Post) -> 
 async def test_what_has_no_number_is_not_asked_about(post: Post) -> None:
     delivery = post.wired.due()
     post.tells(delivery, "")
-
-    await post.looks(60)
-
-    assert delivery.state == "accepted"
-
-
-async def test_without_the_channel_nobody_is_asked(post: Post) -> None:
-    delivery = await post.sends()
-    post.becomes(delivery, "delivered")
-    post.sms = None
 
     await post.looks(60)
 

@@ -7,20 +7,23 @@ from datetime import timedelta
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from safetyd.notify.channel import Channel, Misconfigured, Receipt, Unavailable, Undeliverable
-from safetyd.notify.channel_config import SmsConfig
-from safetyd.notify.sms.sms_channel import LIMITS, Sms, arrival, open_sms, takes_replies, valid_s
+from safetyd.notify.sms.channel import SmsConfig
+from safetyd.notify.sms.sms_channel import LIMITS, TIMEOUT_S, Sms, arrival, valid_s
 from safetyd.notify.sms.twilio_client import Transport, connect, refusal
+from tests.notify.channel_context import context
 from tests.notify.message_samples import AT, LINK, alert_topic, notice, request_topic, whole_topic
 from tests.notify.sms.twilio_stand_in import ACCOUNT, AUTH_TOKEN, Twilio, twilio
 
 WHERE = """
 import sys, threading
 import anyio
-from safetyd.notify.channel_config import SmsConfig
+from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.sms_channel import open_sms
+from tests.notify.channel_context import context
 
 class Watch:
     def find_spec(self, name, path=None, target=None):
@@ -29,7 +32,7 @@ class Watch:
             print("in the loop" if main else "elsewhere")
 
 sys.meta_path.insert(0, Watch())
-anyio.run(open_sms, SmsConfig(account_sid="AC0"), "token")
+anyio.run(open_sms, SmsConfig(account_sid="AC0", auth_token_file="t"), context(secrets={"t": "x"}))
 """
 NUMBER = "+15550100"
 SENDER = "+15550199"
@@ -43,14 +46,14 @@ async def server() -> AsyncIterator[Twilio]:
 
 async def channel(server: Twilio, token: str = AUTH_TOKEN, **fields: Any) -> Sms:
     given = {"account_sid": ACCOUNT, "from_": SENDER, "api_url": server.url}
-    with anyio.fail_after(30):
-        return await open_sms(SmsConfig(**(given | fields)), token)
+    messages = await anyio.to_thread.run_sync(connect, ACCOUNT, token, server.url, TIMEOUT_S)
+    return Sms(SmsConfig(**(given | fields)), messages, context())
 
 
 def hasty(server: Twilio) -> Sms:
     """Return a channel that gives up soon, but not before a busy machine has sent the request."""
     messages = connect(ACCOUNT, AUTH_TOKEN, server.url, 1.5)
-    return Sms(SmsConfig(from_=SENDER), messages)
+    return Sms(SmsConfig(from_=SENDER), messages, context())
 
 
 async def sent(sms: Sms, **fields: Any) -> Receipt:
@@ -76,12 +79,14 @@ async def test_a_request_is_sent_by_twilio(server: Twilio) -> None:
 
 async def test_it_is_reported_on_only_where_twilio_can_reach_us(server: Twilio) -> None:
     config = SmsConfig(account_sid=ACCOUNT, from_=SENDER, api_url=server.url + "/")
-    callback = "https://safety.example.com/sms/status"
+    messages = connect(ACCOUNT, AUTH_TOKEN, server.url, TIMEOUT_S)
+    public = "https://safety.example.com"
 
-    await sent(await open_sms(config, AUTH_TOKEN))
-    await sent(await open_sms(config, AUTH_TOKEN, callback=callback))
+    for url in ("", "http://10.0.0.1", public):
+        await sent(Sms(config, messages, context(public_url=url)))
 
-    assert [got.form.get("StatusCallback") for got in server.got] == [None, callback]
+    callback = f"{public}/hooks/sms/status"
+    assert [got.form.get("StatusCallback") for got in server.got] == [None, None, callback]
 
 
 async def test_who_cannot_be_answered_asks_for_no_reply(server: Twilio) -> None:
@@ -90,8 +95,8 @@ async def test_who_cannot_be_answered_asks_for_no_reply(server: Twilio) -> None:
     await sent(sms)
 
     assert server.got[0].form["Body"].endswith(f"{LINK} code 4821")
-    assert not takes_replies("Safetyd")
-    assert takes_replies("72975")
+    assert not SmsConfig(from_="Safetyd").takes_replies
+    assert SmsConfig(from_="72975").takes_replies
 
 
 @pytest.mark.parametrize(
@@ -203,7 +208,7 @@ async def test_what_was_not_written_has_not_arrived() -> None:
 
 async def test_who_never_takes_a_connection_was_not_written_to() -> None:
     with deaf() as url:
-        sms = Sms(SmsConfig(from_=SENDER), connect(ACCOUNT, AUTH_TOKEN, url, 0.3))
+        sms = Sms(SmsConfig(from_=SENDER), connect(ACCOUNT, AUTH_TOKEN, url, 0.3), context())
 
         with pytest.raises(Unavailable, match="did not answer") as failed:
             await sent(sms)
@@ -213,7 +218,7 @@ async def test_who_never_takes_a_connection_was_not_written_to() -> None:
 
 async def test_an_address_that_is_wrong_is_for_somebody_to_mend(server: Twilio) -> None:
     for url in (server.url.replace("http", "https"), "no address"):
-        sms = Sms(SmsConfig(from_=SENDER), connect(ACCOUNT, AUTH_TOKEN, url, 5.0))
+        sms = Sms(SmsConfig(from_=SENDER), connect(ACCOUNT, AUTH_TOKEN, url, 5.0), context())
 
         with pytest.raises(Misconfigured, match="cannot be used"):
             await sent(sms)

@@ -17,9 +17,9 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from safetyd.notify.channel import Limits, Misconfigured, Rate, Receipt, Unavailable
-from safetyd.notify.channel_config import AppriseConfig
-from safetyd.notify.chat.apprise_process import MAX_ANSWER, AppriseMessage, Outcome, TargetAnswer
+from safetyd.notify.apprise.apprise_process import MAX_ANSWER, AppriseMessage, Outcome, TargetAnswer
+from safetyd.notify.apprise.channel import AppriseConfig
+from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt, Unavailable
 from safetyd.notify.chat.plain_text import headline, plain_text
 from safetyd.notify.message import Notice
 
@@ -30,7 +30,7 @@ REMEMBERED: Final = 256  # deliveries of which it is known who took them
 TIMEOUT_S: Final = 18.0
 ENDING_S: Final = 1.0  # for the process to end by itself once it has answered
 LIMITS: Final = Limits(deadline_s=20.0, rates=(Rate(1, 1.2),))
-COMMAND: Final = (sys.executable, "-P", "-m", "safetyd.notify.chat.apprise_process")
+COMMAND: Final = (sys.executable, "-P", "-m", "safetyd.notify.apprise.apprise_process")
 
 ZERO_WIDTH: Final = "\u200b"
 # These show markdown whatever apprise is told, and a backslash before it shows it as it is.
@@ -61,7 +61,7 @@ class Said(NamedTuple):
     body: str
 
 
-class Chat:
+class Chat(Channel):
     """Tells every address of one group; it has told them when each has taken the message.
 
     An address that took a delivery is not told again when another has to be.
@@ -90,9 +90,6 @@ class Chat:
         if problem := self._problem(messages, outcomes):
             raise problem
         return Receipt("accepted")
-
-    async def close(self) -> None:
-        pass  # no process outlives its message
 
     def _taken_of(self, delivery: str) -> set[int]:
         taken = self._taken.pop(delivery, set())

@@ -4,6 +4,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import combinations
+from pathlib import Path
 
 import aiohttp
 import anyio
@@ -15,11 +16,14 @@ from aiohttp import web
 from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Due, Item, Told
 from safetyd.core.events.request_events import Answered
+from safetyd.journal.mailbox import Plan
+from safetyd.notify.channel import Answer
 from safetyd.notify.links.tokens import Signer
-from safetyd.notify.sms.sms_channel import TwilioSettings
+from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.sms_replies import HELP, MAX_FAILURES, SAID
+from safetyd.notify.sms.twilio_hooks import FORM
 from safetyd.web.engine_gateway import EngineGateway
-from safetyd.web.twilio_hooks import FORM, TwilioHooks
+from tests.notify.channel_context import context
 from tests.notify.compose_rig import ComposeRig, telling
 from tests.notify.sms.twilio_stand_in import AUTH_TOKEN, send_inbound, send_status
 from tests.story import propose, stop
@@ -28,6 +32,17 @@ from tests.web.link_site import KEY, serving
 PUBLIC = "https://safety.example.com"
 ALICE, STRANGER = "+15550100", "+15550999"
 SIGNATURE = "X-Twilio-Signature"
+TABLES = f"""
+[notifications.sms]
+enabled = true
+from = "+15550199"
+account_sid = "AC1"
+auth_token_file = "token"
+
+[[recipients]]
+name = "alice"
+sms = "{ALICE}"
+"""
 NOTHING = '<?xml version="1.0" encoding="UTF-8"?><Response></Response>'
 
 pytestmark = pytest.mark.req("S3.25")
@@ -40,15 +55,24 @@ class Phone:
         self.wired = ComposeRig(telling(*channels or ("sms", "email")))
         self.signer = Signer([KEY])
         self.problem = ""
-        self.twilio = TwilioSettings(AUTH_TOKEN, f"{PUBLIC}/", _recipient_of)
-        self.url = ""
+        self.token, self.settings = AUTH_TOKEN, ""  # what Twilio signs with; lines of the table
+        self.url, self.secrets = "", Path()
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         gateway = EngineGateway(self.wired.mailbox, lambda: self.problem, lambda: False)
-        hooks = TwilioHooks(gateway, lambda: self.twilio, self.signer, lambda _: False)
+        tables = TABLES.replace("\n[[", f"{self.settings}\n\n[[")
+        around = context(
+            tables=tables, wired=self.wired, public_url=PUBLIC, secrets={"token": self.token}
+        )
+        self.secrets = around.directories[0]
+
+        async def carry_out(plan: Plan[Answer]) -> Answer:
+            return (await gateway.carry_out(plan, lambda _engine, _moment: None))[0]
+
         app = web.Application(client_max_size=4096)
-        hooks.routes(app)
+        for hook in SmsConfig.hooks(around, carry_out):
+            app.router.add_post(hook.path, hook.handle)
         async with serving(app) as port, anyio.create_task_group() as tasks:
             self.url = f"http://127.0.0.1:{port}"
             tasks.start_soon(self.wired.work)
@@ -78,10 +102,6 @@ class Phone:
 
     def answers(self) -> list[Answered]:
         return [event for event in self.wired.queue.journal if isinstance(event, Answered)]
-
-
-def _recipient_of(number: str) -> str:
-    return "alice" if number == ALICE else ""
 
 
 @pytest.mark.parametrize(("letter", "answer"), [("A", "approved"), ("d", "denied")])
@@ -115,7 +135,7 @@ async def test_what_twilio_did_not_sign_is_refused_and_changes_nothing() -> None
         another_path = await send_status(
             f"{url}/status", "SM1", "delivered", public_url=f"{PUBLIC}/hooks/sms"
         )
-        phone.twilio = phone.twilio._replace(auth_token="")
+        (phone.secrets / "token").write_text(" ")
         no_token = await send_inbound(
             url, body, sender=ALICE, public_url=f"{PUBLIC}/hooks/sms", token=""
         )
@@ -330,7 +350,7 @@ async def test_a_purchase_is_approved_elsewhere_and_may_be_denied() -> None:
 
 async def test_what_is_riskier_than_sms_may_approve_is_approved_elsewhere() -> None:
     phone = Phone()
-    phone.twilio = phone.twilio._replace(max_risk="low")
+    phone.settings = 'max_risk = "low"'
     ref = phone.asked()
 
     async with phone.at_work():
@@ -342,7 +362,7 @@ async def test_what_is_riskier_than_sms_may_approve_is_approved_elsewhere() -> N
 
 async def test_what_a_message_may_not_show_is_approved_elsewhere() -> None:
     phone = Phone()
-    phone.twilio = phone.twilio._replace(privacy="summary")
+    phone.settings = 'privacy = "summary"'
     ref = phone.asked()
 
     async with phone.at_work():
@@ -502,7 +522,7 @@ async def test_what_cannot_be_twilios_is_refused_before_it_is_read(lines: tuple[
 
 
 async def test_a_form_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetyd.web.twilio_hooks.BODY_S", 0.05)
+    monkeypatch.setattr("safetyd.notify.sms.twilio_hooks.BODY_S", 0.05)
     phone = Phone()
 
     lines = (f"Content-Type: {FORM}", f"{SIGNATURE}: x")

@@ -10,11 +10,11 @@ import pytest
 import standardwebhooks
 
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable
-from safetyd.notify.channel_config import WebhookConfig
-from safetyd.notify.chat import webhook as module
-from safetyd.notify.chat.webhook import Webhook, document, signing_keys
 from safetyd.notify.message import Notice
 from safetyd.notify.sanitize import harmless
+from safetyd.notify.webhook import webhook_channel as module
+from safetyd.notify.webhook.channel import WebhookConfig
+from safetyd.notify.webhook.webhook_channel import Webhook, document, signing_keys
 from tests.notify.chat.http_receivers import Post, Reaction, receiving
 from tests.notify.message_samples import (
     AT,
@@ -220,7 +220,8 @@ async def test_hostile_words_arrive_as_text(number: int) -> None:
 
 
 def test_who_only_renders_waits_for_no_library() -> None:
-    modules = ", ".join(f"safetyd.notify.chat.{m}" for m in ("webhook", "ntfy", "apprise_channel"))
+    names = ("webhook", "ntfy", "apprise")
+    modules = ", ".join(f"safetyd.notify.{name}.{name}_channel" for name in names)
     check = f"import sys, {modules}; print({{'aiohttp', 'apprise'}} & set(sys.modules))"
 
     done = subprocess.run(

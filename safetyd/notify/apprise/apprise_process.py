@@ -1,4 +1,4 @@
-"""The process that tells chat services: `python -m safetyd.notify.chat.apprise_process`.
+"""The process that tells chat services: `python -m safetyd.notify.apprise.apprise_process`.
 
 It reads messages as JSON and answers with a line for each, as soon as its service has spoken.
 Whoever started it may kill it at any moment; left alone it ends by itself.

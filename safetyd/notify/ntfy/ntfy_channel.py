@@ -10,11 +10,11 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from safetyd.core.messages.proposal import Urgency
-from safetyd.notify.channel import Limits, Misconfigured, Rate, Receipt
-from safetyd.notify.channel_config import NtfyConfig
+from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt
 from safetyd.notify.chat.http_post import post
 from safetyd.notify.chat.plain_text import headline, in_bytes, plain_text
 from safetyd.notify.message import Notice
+from safetyd.notify.ntfy.channel import NtfyConfig
 
 MAX_BYTES: Final = 4095  # a longer message becomes an attachment
 TIMEOUT_S: Final = 9.0
@@ -44,7 +44,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     actions: tuple[Button, ...] = ()
 
 
-class Ntfy:
+class Ntfy(Channel):
     """Publishes to one topic; the server's word is that it took a message, not that it arrived."""
 
     name = "ntfy"
@@ -68,9 +68,6 @@ class Ntfy:
         )
         found = _id_in(said)
         return Receipt("accepted", found[1] if found else "")
-
-    async def close(self) -> None:
-        pass  # no connection is kept
 
 
 def server_and_topic(url: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ are answered. An answer by SMS is a letter and the code of the message.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -20,9 +20,11 @@ from safetyd.core.events.guard_events import PersonSeen
 from safetyd.core.events.notification_events import Announced, Note
 from safetyd.core.outbox.deliveries import Delivery
 from safetyd.journal.mailbox import Carried, Plan, Unanswered
-from safetyd.notify.links.tokens import Signer
+from safetyd.notify.address_book import recipient_at
+from safetyd.notify.channel import CarryOut, ChannelContext, Hook, Misconfigured
+from safetyd.notify.sms.channel import SmsConfig
 from safetyd.notify.sms.delivery_reports import arrived
-from safetyd.notify.sms.sms_channel import TwilioSettings, arrival
+from safetyd.notify.sms.sms_channel import STATUS_PATH, arrival
 from safetyd.notify.sms.sms_replies import (
     HELP,
     SAID,
@@ -35,7 +37,6 @@ from safetyd.notify.sms.sms_replies import (
     signed,
     twiml,
 )
-from safetyd.web.engine_gateway import Answer, EngineGateway
 
 BODY_S: Final = 5.0
 FORM: Final = "application/x-www-form-urlencoded"
@@ -50,29 +51,32 @@ class Sender(NamedTuple):
 
 
 class TwilioHooks:
-    """`waits` says whether an agent waits for the answer to a request."""
-
-    def __init__(
-        self,
-        gateway: EngineGateway,
-        twilio: Callable[[], TwilioSettings],
-        signer: Signer,
-        waits: Callable[[Request], bool],
-    ) -> None:
-        self._gateway = gateway
-        self._twilio = twilio
-        self._signer = signer
-        self._waits = waits
+    def __init__(self, context: ChannelContext, carry_out: CarryOut) -> None:
+        self._context = context
+        self._carry_out = carry_out
         self._patience = Patience()
 
-    def routes(self, app: web.Application) -> None:
-        app.router.add_post("/hooks/sms", self._post_reply)
-        app.router.add_post("/hooks/sms/status", self._post_status)
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        return Hook("/hooks/sms", self._post_reply), Hook(STATUS_PATH, self._post_status)
+
+    @property
+    def _config(self) -> SmsConfig:
+        return self._context.tables().notifications.of(SmsConfig)
+
+    def _auth_token(self) -> str:
+        """Return what Twilio signs with; empty: nothing is believed."""
+        try:
+            return self._context.secret(
+                self._config.auth_token_file if self._config.enabled else ""
+            )
+        except Misconfigured:
+            return ""
 
     async def _post_reply(self, request: web.Request) -> web.Response:
         fields = await self._believed(request)
         number = fields.get("From", "")
-        recipient = self._twilio().recipient_of(number)
+        recipient = recipient_at(self._context.tables(), "sms", number)
         if not recipient:
             return _said("")
         return _said(await self._reply(Sender(recipient, number), parse(fields.get("Body", ""))))
@@ -82,14 +86,13 @@ class TwilioHooks:
         state = arrival(fields.get("MessageStatus", ""))
         plan = arrived(fields.get("MessageSid", ""), state)
         try:
-            await self._gateway.carry_out(plan, _nothing)
+            await self._carry_out(plan)
         except Unanswered:
             raise web.HTTPServiceUnavailable(headers={"Retry-After": "5"}) from None
         return web.Response(status=204)
 
     async def _believed(self, request: web.Request) -> dict[str, str]:
         """Return the fields of a form that Twilio signed; refuse any other."""
-        twilio = self._twilio()
         signature = request.headers.get("X-Twilio-Signature", "")
         if not signature or request.content_type != FORM:
             raise web.HTTPForbidden
@@ -102,8 +105,8 @@ class TwilioHooks:
             # Also what is packed in another way than it says, or in an alphabet that nobody knows.
             raise web.HTTPBadRequest from None
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
-        url = twilio.base_url.rstrip("/") + request.path_qs
-        if not twilio.auth_token or not signed(twilio.auth_token, url, fields, signature):
+        token, url = self._auth_token(), self._context.public_url + request.path_qs
+        if not token or not signed(token, url, fields, signature):
             raise web.HTTPForbidden
         return fields
 
@@ -111,20 +114,19 @@ class TwilioHooks:
         """Return what somebody is answered, nothing if they are not to be heard."""
         plan = self._stopped(sender) if isinstance(said, SmsStop) else self._taken(sender, said)
         try:
-            answer, _ = await self._gateway.carry_out(plan, _nothing)
+            return await self._carry_out(plan)
         except Unanswered:
             return SAID["not_recorded"]
-        return str(answer["said"])
 
-    def _taken(self, sender: Sender, said: SmsAnswer | SmsUnclear) -> Plan[Answer]:
+    def _taken(self, sender: Sender, said: SmsAnswer | SmsUnclear) -> Plan[str]:
         patience, number = self._patience, sender.number
 
-        def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[str]:
             ignored = patience.ignores(number, moment.at)
             if ignored and not (isinstance(said, SmsAnswer) and not said.approve):
-                return Carried((), {"said": ""})
+                return Carried((), "")
             if isinstance(said, SmsUnclear):
-                return Carried((), {"said": HELP if patience.may_reply(number) else ""})
+                return Carried((), HELP if patience.may_reply(number) else "")
             asked = _asked_by_sms(engine, sender.recipient, alone=said.approve)
             found = [request for request in asked if self._is(request, sender, said)]
             # Among what is over, some may have had the same few digits.
@@ -133,25 +135,25 @@ class TwilioHooks:
                 patience.failed(number, moment.at, moment.at + NIGHT)
                 locked = not ignored and patience.ignores(number, moment.at)
                 told = SAID["unknown"] if patience.may_reply(number) else ""
-                return Carried(_warning(engine, moment, sender) if locked else (), {"said": told})
+                return Carried(_warning(engine, moment, sender) if locked else (), told)
             patience.answered(number)
             return self._answered(engine, moment, sender, said, found[0])
 
         return plan
 
     def _is(self, request: Request, sender: Sender, said: SmsAnswer) -> bool:
-        return self._signer.code_ok(request.id, sender.recipient, said.code)
+        return self._context.signer.code_ok(request.id, sender.recipient, said.code)
 
     def _answered(
         self, engine: EngineState, moment: Moment, sender: Sender, said: SmsAnswer, request: Request
-    ) -> Carried[Answer]:
+    ) -> Carried[str]:
         given = Given(
             answer="approved" if said.approve else "denied",
             by=sender.recipient,
             via="sms",
             assurance="code",
         )
-        ways, waits = engine.approve_via(request), self._waits(request)
+        ways, waits = engine.approve_via(request), self._context.waits(request)
         answered = taken(request, given, moment, ways, waits=waits)
         if isinstance(answered, NotTaken):
             return _told("elsewhere" if answered.code == "elsewhere" else "too_late")
@@ -160,19 +162,19 @@ class TwilioHooks:
         seen = PersonSeen(at=moment.at, t=moment.t, by=sender.recipient, how="sms")
         held = said.approve and engine.holds_back(request.asked, moment).decision != "allow"
         outcome: Outcome = "held" if held else answered.answer
-        return Carried((seen, answered), {"said": SAID[outcome]})
+        return Carried((seen, answered), SAID[outcome])
 
     def _sent_whole(self, request: Request) -> bool:
         """Say whether the SMS said what would be done, and may be answered at this risk."""
-        twilio = self._twilio()
-        return twilio.privacy == "full" and risk_within(request.asked.risk, twilio.max_risk)
+        config = self._config
+        return config.privacy == "full" and risk_within(request.asked.risk, config.max_risk)
 
-    def _stopped(self, sender: Sender) -> Plan[Answer]:
+    def _stopped(self, sender: Sender) -> Plan[str]:
         """Tell on other channels that no message reaches somebody any more."""
 
-        def plan(engine: EngineState, moment: Moment) -> Carried[Answer]:
+        def plan(engine: EngineState, moment: Moment) -> Carried[str]:
             text = f"{sender.recipient} wants no SMS; a reply of START lets them come again."
-            return Carried(_elsewhere(engine, moment, "SMS stopped", text), {"said": ""})
+            return Carried(_elsewhere(engine, moment, "SMS stopped", text), "")
 
         return plan
 
@@ -222,13 +224,9 @@ def _is_sms(engine: EngineState, delivery: Delivery) -> bool:
     return engine.policy.telling.channels.get(delivery.channel) == "sms"
 
 
-def _told(outcome: Outcome) -> Carried[Answer]:
-    return Carried((), {"said": SAID[outcome]})
+def _told(outcome: Outcome) -> Carried[str]:
+    return Carried((), SAID[outcome])
 
 
 def _said(text: str) -> web.Response:
     return web.Response(text=twiml(text), content_type="text/xml")
-
-
-def _nothing(_engine: EngineState, _moment: Moment) -> object:
-    return None

@@ -7,11 +7,11 @@ from urllib.parse import parse_qs
 import anyio
 import pytest
 
+from safetyd.notify.apprise import apprise_channel as module
+from safetyd.notify.apprise.apprise_channel import Chat, addresses, written
+from safetyd.notify.apprise.apprise_process import AppriseMessage, TargetAnswer, tell
+from safetyd.notify.apprise.channel import AppriseConfig
 from safetyd.notify.channel import Misconfigured, Receipt, Unavailable
-from safetyd.notify.channel_config import AppriseConfig
-from safetyd.notify.chat import apprise_channel as module
-from safetyd.notify.chat.apprise_channel import Chat, addresses, written
-from safetyd.notify.chat.apprise_process import AppriseMessage, TargetAnswer, tell
 from safetyd.notify.sanitize import harmless, one_line
 from tests.notify.chat.http_receivers import Reaction, Receiver, receiving
 from tests.notify.message_samples import HOSTILE, LINK, alert_topic, notice, request_topic
@@ -162,7 +162,7 @@ async def test_a_process_that_cannot_be_started_is_tried_later(tmp_path: Path) -
 async def test_without_apprise_the_channel_needs_mending() -> None:
     script = (
         "import sys; sys.modules['apprise'] = None;"
-        "from safetyd.notify.chat import apprise_process; apprise_process.main()"
+        "from safetyd.notify.apprise import apprise_process; apprise_process.main()"
     )
 
     with pytest.raises(Misconfigured, match=r"^apprise is not installed$"):
@@ -176,7 +176,7 @@ async def test_what_plugins_print_is_no_answer() -> None:
         "    print('printed', flush=True)\n"
         "    raise OSError('broken')\n"
         "apprise.Apprise.notify = notify\n"
-        "from safetyd.notify.chat import apprise_process\n"
+        "from safetyd.notify.apprise import apprise_process\n"
         "apprise_process.main()\n"
     )
 

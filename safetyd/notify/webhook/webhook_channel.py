@@ -15,11 +15,11 @@ import msgspec
 
 from safetyd.core.events.notification_events import ItemKind
 from safetyd.core.messages.proposal import Urgency
-from safetyd.notify.channel import Limits, Misconfigured, Rate, Receipt
-from safetyd.notify.channel_config import WebhookConfig
+from safetyd.notify.channel import Channel, Limits, Misconfigured, Rate, Receipt
 from safetyd.notify.chat.http_post import post
 from safetyd.notify.chat.plain_text import EXCERPTS, without_last
 from safetyd.notify.message import Notice, Topic, as_entry
+from safetyd.notify.webhook.channel import WebhookConfig
 
 MAX_BYTES: Final = 20_000
 TIMEOUT_S: Final = 14.0
@@ -98,7 +98,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     data: Data
 
 
-class Webhook:
+class Webhook(Channel):
     """Delivers to one address. An answer of 2xx means that the message arrived."""
 
     name = "webhook"
@@ -115,9 +115,6 @@ class Webhook:
         headers = {"Content-Type": "application/json", **signed(notice, body, self._keys)}
         await post(self._config.url, body, headers, timeout_s=TIMEOUT_S, secrets=self._secrets)
         return Receipt("delivered")
-
-    async def close(self) -> None:
-        pass  # no connection is kept
 
 
 def signing_keys(text: str) -> tuple[bytes, ...]:

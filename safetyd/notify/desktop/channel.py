@@ -1,0 +1,38 @@
+"""Settings of notifications on a desktop."""
+
+from typing import ClassVar
+
+from safetyd.core.recipients import ChannelKind
+from safetyd.host import session_bus
+from safetyd.notify.channel import Channel, ChannelContext, ChannelTable, Preview
+from safetyd.notify.message import Notice
+
+
+class DesktopConfig(ChannelTable, frozen=True, kw_only=True):
+    enabled: bool = True
+    helper: bool = False  # shown by `safetyd desktop` in the person's own session
+
+    kind: ClassVar[ChannelKind] = "desktop"
+    rank: ClassVar[int] = 10
+
+    @property
+    def usable(self) -> bool:
+        return self.enabled and (self.helper or bool(session_bus()))
+
+    async def open(self, name: str, context: ChannelContext) -> Channel:  # noqa: ARG002
+        from safetyd.notify.desktop.desktop_buttons import DesktopButtons  # noqa: PLC0415
+        from safetyd.notify.desktop.desktop_channel import Desktop, DesktopHelpers  # noqa: PLC0415
+
+        if self.helper:
+            return DesktopHelpers(context.publish)
+        return Desktop(session_bus(), DesktopButtons(context.mailbox, context.waits))
+
+    def preview(self, notice: Notice) -> Preview:
+        from safetyd.notify.desktop.desktop_content import rendered  # noqa: PLC0415
+
+        shown = rendered(notice)
+        text = f"{shown.summary}\n{shown.body}\n[{'] ['.join(shown.actions)}]"
+        return Preview(text=text, size=f"{len(shown.summary)} and {len(shown.body)} characters")
+
+
+CHANNEL = DesktopConfig

@@ -173,11 +173,11 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
             "keeping.show_retention", "Show what is kept until when, and how large it is."
         ),
         "backup": CommandEntry(
-            "keeping.write_backup",
+            "keeping.backup_commands",
             "Write everything that the daemon knows now into FILE, while it runs.",
         ),
         "restore": CommandEntry(
-            "keeping.restore_backup",
+            "keeping.backup_commands",
             "Make the data directory DIR of a backup; DIR must be new or empty.",
         ),
     },

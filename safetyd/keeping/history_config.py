@@ -1,4 +1,6 @@
+from datetime import date, datetime, time, timedelta
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
@@ -25,3 +27,16 @@ class HistoryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_file_bytes: Size = 256 * 1024**2  # larger files are in no commit
     max_commit_bytes: Size = 4 * 1024**3  # all changed files of one commit
     archive_dir: Folder = ""  # for weekly archives; empty: `archives` in the data directory
+
+    def hour_of(self, day: date, zone: str) -> datetime:
+        """Return when a day's snapshot is due."""
+        return datetime.combine(day, time.fromisoformat(self.snapshot_at), ZoneInfo(zone))
+
+    def due_day(self, now: datetime, zone: str) -> date:
+        """Return the last day whose snapshot is due."""
+        day = today(now, zone)
+        return day if now >= self.hour_of(day, zone) else day - timedelta(days=1)
+
+
+def today(now: datetime, zone: str) -> date:
+    return now.astimezone(ZoneInfo(zone)).date()

@@ -1,12 +1,12 @@
-"""Takes a snapshot each day at its hour, makes up for a missed one, and lets old ones go.
+"""Take a snapshot each day at its hour, make up for a missed one, and delete old ones.
 
-It works in another thread, with rests, so that no decision waits for it.
+The work is done in another thread, with rests, so that no decision waits for it.
 """
 
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,16 +21,14 @@ from safetyd.core.events.history_events import (
     SnapshotTaken,
     WeekArchived,
 )
-from safetyd.core.reporting.kept_days import MissingSnapshots
+from safetyd.core.reporting.kept_days import KeptDays
 from safetyd.host import Spare
 from safetyd.journal.audit_reading import Rests
 from safetyd.keeping.folder_copy import NoRoom
-from safetyd.keeping.history_config import HistoryConfig
-from safetyd.keeping.retention import ArchiveTry, archive_weeks, let_go, missed_since
-from safetyd.keeping.snapshot_days import due_day, hour_of, today
-from safetyd.keeping.snapshots import SnapshotFacts, Snapshots, StateFolder, Wanted
+from safetyd.keeping.history_config import HistoryConfig, today
+from safetyd.keeping.retention import ArchiveTry, Retention
+from safetyd.keeping.snapshots import SnapshotFacts, StateFolder, Wanted
 from safetyd.keeping.tar_zst import CHUNK_BYTES
-from safetyd.keeping.weekly_archives import Archives
 
 LOOK_S: Final = 10.0
 LATE: Final = timedelta(minutes=5)
@@ -51,16 +49,7 @@ class KeeperSources(NamedTuple):
     checkpoint: Callable[[], Awaitable[object]]  # saves all that is known, to be in a snapshot
     spare: Callable[[Path], Spare]  # what may be written to the disk of a directory
     now: Callable[[], datetime]
-    missing: Callable[[], MissingSnapshots | None]  # of which people were told
-    taken: Callable[[], str]  # the day of the last snapshot, as it is written down
-    unarchived: Callable[[], str]  # the same of a week
-
-
-class DoneWork(NamedTuple):
-    """What was taken, None if it was there already, and what came of archives."""
-
-    facts: SnapshotFacts | None
-    archives: Sequence[ArchiveTry]
+    known: Callable[[], KeptDays]  # which days and weeks are recorded as kept or missing
 
 
 class _Ending(Exception):
@@ -80,12 +69,12 @@ class SnapshotKeeper:
         self._of = sources
         self._put = put
         self._done: date | None = None
-        self._tried: date | None = None
         self._failed_day: date | None = None
+        self._failed_at = datetime.min.replace(tzinfo=UTC)
+        self._told_failed: date | None = None
         self._told = date.min  # the last day that people know to be missing
         self._gone = ""  # the last day whose snapshot was there and is gone
         self._wanted = True  # since the last look
-        self._failed_at: datetime | None = None
         self._ending = threading.Event()
 
     async def run(self) -> None:
@@ -100,47 +89,46 @@ class SnapshotKeeper:
             self._wanted = False
             return
         zone = self._of.zone()
-        day = due_day(now, config.snapshot_at, zone)
-        gone = await self._gone_day()
-        if (day == self._done and not gone) or self._is_too_soon(day, now):
+        kept = Retention(self._data_dir, config.archive_dir)
+        day = config.due_day(now, zone)
+        gone = await self._gone_day(kept)
+        # A failure is given a while.
+        too_soon = day == self._failed_day and abs(now - self._failed_at) < AGAIN
+        if too_soon or (day == self._done and not gone):
             return
-        self._tried = day
-        late = now - hour_of(day, config.snapshot_at, zone) > LATE
+        late = now - config.hour_of(day, zone) > LATE
         wanted = Wanted(day, now, self._of.folders(), self._of.settings(), late)
         try:
-            await self._look_back(wanted)
-            self._tell_gone(gone)
-            done = await self._work(wanted, config, zone)
+            await self._look_back(kept, day)
+            if gone:
+                self._gone = gone
+                at = date.fromisoformat(gone)
+                self._tell_missing(at, at, f"{GONE} {kept.snapshots.directory}")
+            facts, tried = await self._work(kept, wanted, today(now, zone))
         except OSError as exc:
             self._failed(day, now, str(exc))
         except anyio.get_cancelled_exc_class():
             self._ending.set()
             raise
         else:
-            self._taken(day, done.facts)
-            self._archived(day, now, done.archives)
+            self._taken(day, facts)
+            self._archived(day, now, tried)
 
-    async def _gone_day(self) -> str:
+    async def _gone_day(self, kept: Retention) -> str:
         """Return the day of the last snapshot if it is gone and nobody was told of it."""
-        last = self._of.taken()
+        last = self._of.known().taken
         if not last or last == self._gone:
             return ""
-        path = Snapshots(self._data_dir).path(date.fromisoformat(last))
+        path = kept.snapshots.path(date.fromisoformat(last))
         return "" if await anyio.to_thread.run_sync(path.exists) else last
 
-    def _tell_gone(self, gone: str) -> None:
-        """Tell once that the last snapshot is gone; if it is that of the day, it is taken again."""
-        if gone:
-            self._gone, day = gone, date.fromisoformat(gone)
-            self._tell_missing(day, day, f"{GONE} {Snapshots(self._data_dir).directory}")
-
-    async def _look_back(self, wanted: Wanted) -> None:
+    async def _look_back(self, kept: Retention, due: date) -> None:
         """Tell once of the days since the last snapshot that nobody can make up for any more."""
-        taken = await anyio.to_thread.run_sync(Snapshots(self._data_dir).days)
-        last = wanted.day - timedelta(days=1)
-        known = self._of.missing()
+        look = partial(kept.missing_days, due - timedelta(days=1), since_last=True)
+        missing = await anyio.to_thread.run_sync(look)
+        known = self._of.known().missing
         told = max(self._told, date.fromisoformat(known.day) if known else date.min)
-        missed = [day for day in missed_since(taken, last) if day > told]
+        missed = [day for day in missing if day > told]
         if missed and self._wanted:
             self._tell_missing(missed[0], missed[-1], NOT_RUN)
         self._wanted = True
@@ -157,39 +145,37 @@ class SnapshotKeeper:
             )
         )
 
-    async def _work(self, wanted: Wanted, config: HistoryConfig, zone: str) -> DoneWork:
-        work = _Work(self._data_dir, config, self._of, Rests(), self._ending)
+    async def _work(
+        self, kept: Retention, wanted: Wanted, day: date
+    ) -> tuple[SnapshotFacts | None, Sequence[ArchiveTry]]:
         run_sync = anyio.to_thread.run_sync
-        if not await run_sync(work.is_taken, wanted.day):
+        if wanted.day not in await run_sync(kept.snapshots.days):
             await self._of.checkpoint()
-        return await run_sync(work.do, wanted, zone, abandon_on_cancel=True)
-
-    def _is_too_soon(self, day: date, now: datetime) -> bool:
-        """Say whether a try for the day failed so shortly before that another one can wait."""
-        if self._failed_at is None or self._tried != day:
-            return False
-        return abs(now - self._failed_at) < AGAIN
+        work = _Work(kept, self._of.spare, Rests(), self._ending)
+        return await run_sync(work.do, wanted, day, abandon_on_cancel=True)
 
     def _failed(self, day: date, now: datetime, error: str) -> None:
         log.error("no snapshot of %s could be taken, and it is tried again: %s", day, error)
-        self._failed_at = now
-        known = self._of.missing()
+        self._failed_day, self._failed_at = day, now
+        known = self._of.known().missing
         before = known is not None and (known.day, known.error) == (day.isoformat(), error)
-        if self._failed_day != day and not before:
+        if self._told_failed != day and not before:
             self._tell_missing(day, day, error)
-        self._failed_day = day
+        self._told_failed = day
 
     def _archived(self, day: date, now: datetime, tried: Sequence[ArchiveTry]) -> None:
         """Tell what came of archives; a week that has none is tried again."""
-        for each in tried:
-            if not each.error:
-                self._put(partial(_week_archived, each))
         failed = [each for each in tried if each.error]
-        self._done, self._failed_at = (None, now) if failed else (day, None)
-        for each in failed:
-            log.error("%s is not archived, and its last snapshot stays: %s", each.week, each.error)
+        for each in tried:
+            if each.error:
+                what = (each.week, each.error)
+                log.error("%s is not archived, and its last snapshot stays: %s", *what)
+            else:
+                self._put(partial(_week_archived, each))
+        self._done, self._failed_day = (None, day) if failed else (day, None)
+        self._failed_at = now
         # One is told for all: they fail for one reason, such as a disk that is not there.
-        if failed and failed[-1].week != self._of.unarchived():
+        if failed and failed[-1].week != self._of.known().unarchived:
             self._put(partial(_archive_failed, failed[-1]))
 
     def _taken(self, day: date, facts: SnapshotFacts | None) -> None:
@@ -214,48 +200,38 @@ class SnapshotKeeper:
 class _Work(NamedTuple):
     """What is done in the thread."""
 
-    data_dir: Path
-    config: HistoryConfig
-    sources: KeeperSources
+    kept: Retention
+    spare: Callable[[Path], Spare]
     rests: Rests
     ending: threading.Event
 
-    def is_taken(self, day: date) -> bool:
-        return day in Snapshots(self.data_dir).days()
-
-    def do(self, wanted: Wanted, zone: str) -> DoneWork:
-        """Take a snapshot, archive weeks that are over, and let old ones go.
+    def do(self, wanted: Wanted, day: date) -> tuple[SnapshotFacts | None, Sequence[ArchiveTry]]:
+        """Take a snapshot unless it is there, archive weeks that are over, and delete what is due.
 
         Whatever becomes of the archives, the snapshot counts.
         """
-        archives = Archives(self.data_dir, self.config.archive_dir)
-        snapshots = Snapshots(self.data_dir, own=(archives.directory,))
-        facts = None
-        if wanted.day not in snapshots.days():
-            facts = snapshots.take(wanted, spare=self._spare_bytes, rest=self._rest)
-        with snapshots.alone(wait=True):
+        kept, facts = self.kept, None
+        if wanted.day not in kept.snapshots.days():
+            facts = kept.snapshots.take(wanted, spare=self._spare_bytes, rest=self._rest)
+        with kept.snapshots.alone(wait=True):
             # Archives first: what is in none stays.
-            day = today(wanted.at, zone)
-            rest = partial(self._rest_with_room, archives.directory)
-            tried = tuple(archive_weeks(snapshots, archives, day, rest))
-            self._let_go(snapshots, archives, day)
-        return DoneWork(facts, tried)
-
-    def _let_go(self, snapshots: Snapshots, archives: Archives, day: date) -> None:
-        try:
-            for item in let_go(snapshots, archives, day):
-                log.info("the %s %s was kept long enough and is deleted", item.kind, item.name)
-        except OSError as exc:
-            log.error("what was kept long enough is not deleted: %s", exc)  # noqa: TRY400 - the cause is in the text
+            tried = tuple(kept.archive_weeks(day, self._rest_with_room))
+            try:
+                for item in kept.delete_due(day):
+                    log.info("the %s %s was kept long enough and is deleted", item.kind, item.name)
+            except OSError as exc:
+                log.error("what was kept long enough is not deleted: %s", exc)  # noqa: TRY400 - the cause is in the text
+        return facts, tried
 
     def _spare_bytes(self) -> float:
         """Return how much a snapshot may write; less than nothing if it may make no more files."""
-        spare = self.sources.spare(self.data_dir)
+        spare = self.spare(self.kept.snapshots.directory)
         return spare.bytes if spare.files > 0 else -1.0
 
-    def _rest_with_room(self, directory: Path) -> None:
+    def _rest_with_room(self) -> None:
         """Rest between two chunks of an archive, or end it before the disk is nearly full."""
-        spare = self.sources.spare(directory)
+        directory = self.kept.archives.directory
+        spare = self.spare(directory)
         if spare.bytes < CHUNK_BYTES or spare.files <= 0:
             raise NoRoom(f"the disk of {directory} is nearly full")
         self._rest()

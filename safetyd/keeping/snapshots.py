@@ -17,7 +17,6 @@ import msgspec
 from safetyd import __version__
 from safetyd.journal.audit import BrokenAudit, end_of, files
 from safetyd.keeping.folder_copy import FolderCopy, Index
-from safetyd.keeping.snapshot_days import named_day
 
 DIRECTORY: Final = "snapshots"
 FACTS: Final = "snapshot.json"
@@ -74,12 +73,21 @@ class Wanted(NamedTuple):
     late: bool = False
 
 
-class Snapshots:
-    """The snapshots of a data directory. `own` are other folders that no snapshot may have."""
+def named_day(name: str) -> date | None:
+    """Return the day that a snapshot is of; None if the name is not a snapshot's."""
+    try:
+        day = date.fromisoformat(name)
+    except ValueError:
+        return None
+    return day if day.isoformat() == name else None
 
-    def __init__(self, data_dir: Path, own: Sequence[Path] = ()) -> None:
+
+class Snapshots:
+    """The snapshots of a data directory. `own` is another folder that no snapshot may have."""
+
+    def __init__(self, data_dir: Path, own: Path) -> None:
         self._data_dir = data_dir
-        self._own = (data_dir, *own)
+        self._own = (data_dir, own)
         self.directory = data_dir / DIRECTORY
 
     def days(self) -> list[date]:
@@ -88,21 +96,16 @@ class Snapshots:
             paths = list(self.directory.iterdir())
         except FileNotFoundError:
             return []
-        days = [day for path in paths if (day := named_day(path.name))]
-        return sorted(day for day in days if self._is_ours(self.path(day)))
+        whole = (path for path in paths if _is_folder(path) and (path / FACTS).is_file())
+        return sorted(day for path in whole if (day := named_day(path.name)))
 
     def path(self, day: date) -> Path:
         return self.directory / day.isoformat()
-
-    def facts(self, day: date) -> SnapshotFacts:
-        """Return what a snapshot says of itself; raises OSError or `msgspec.DecodeError`."""
-        return msgspec.json.decode((self.path(day) / FACTS).read_bytes(), type=SnapshotFacts)
 
     def take(
         self, wanted: Wanted, *, spare: Callable[[], float], rest: Callable[[], None]
     ) -> SnapshotFacts:
         """Take a snapshot; what a try before it left behind is removed."""
-        self.directory.mkdir(mode=0o700, exist_ok=True)
         with self.alone(wait=True):
             self.sweep()
             fresh = self.directory / f".{wanted.day}{_FRESH}"
@@ -133,6 +136,7 @@ class Snapshots:
     @contextmanager
     def alone(self, *, wait: bool = False) -> Iterator[None]:
         """Keep other processes away from the snapshots; raises `Busy` if one is there."""
+        self.directory.mkdir(mode=0o700, exist_ok=True)
         with (self.directory / _LOCK).open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -179,16 +183,13 @@ class Snapshots:
         checkpoints = sorted((self._data_dir / "checkpoints").glob("*.msgpack"))
         for path in checkpoints[-1:]:
             copy.add(path.parent, path.name, f"safetyd/checkpoints/{path.name}")
-        heads = list(audit_heads(self._data_dir / "audit"))
+        heads = list(_audit_heads(self._data_dir / "audit"))
         copy.write("safetyd/audit-heads.json", msgspec.json.encode(heads) + b"\n")
         if settings is not None:
             copy.add(settings.resolve().parent, settings.resolve().name, "safetyd/safetyd.toml")
 
-    def _is_ours(self, path: Path) -> bool:
-        return _is_folder(path) and (path / FACTS).is_file()
 
-
-def audit_heads(directory: Path) -> Iterator[AuditHead]:
+def _audit_heads(directory: Path) -> Iterator[AuditHead]:
     """Tell how each audit file ends; what is damaged is for `safetyd audit verify` to find."""
     for path in files(directory):
         try:

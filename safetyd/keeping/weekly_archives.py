@@ -1,17 +1,33 @@
-"""Archives of weeks: the last snapshot of each, as one file that `tar --zstd` reads.
+"""Archives of weeks: the last snapshot of each, as a file that `tar --zstd` reads.
 
 The folder may be anywhere, so a file is known to be ours by its name and by its first member.
 """
 
 import os
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Final
 
-from safetyd.keeping.snapshot_days import ARCHIVE, archived_week, named_day
+from safetyd.keeping.snapshots import named_day
 from safetyd.keeping.tar_zst import Damaged, Writable, tar_from, tar_into, written_whole
 
 DIRECTORY: Final = "archives"
+SUFFIX: Final = ".tar.zst"
+
+
+def week_of(day: date) -> str:
+    """Return the name of a day's week: 2026-W07."""
+    return f"{day:%G-W%V}"
+
+
+def last_day(week: str) -> date | None:
+    """Return the Sunday of a week; None if it is not the name of one."""
+    try:
+        sunday = date.fromisoformat(f"{week}-7")
+    except ValueError:
+        return None
+    return sunday if week_of(sunday) == week else None
 
 
 class Archives:
@@ -24,14 +40,27 @@ class Archives:
     def weeks(self) -> list[str]:
         """Return the weeks of which there is an archive, oldest first."""
         try:
-            paths = list(self.directory.iterdir())
+            names = [path.name for path in self.directory.iterdir()]
         except FileNotFoundError:
             return []
-        weeks = {week for path in paths if (week := archived_week(path.name))}
-        return sorted(week for week in weeks if _is_ours(self.path(week), week))
+        weeks = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+        return sorted(week for week in weeks if last_day(week) and self.has(week))
+
+    def has(self, week: str) -> bool:
+        """Return True if there is an archive whose first member is a snapshot of the week."""
+        path = self.path(week)
+        if path.is_symlink() or not path.is_file():
+            return False
+        try:
+            with path.open("rb") as file, tar_from(file) as tar:
+                first = tar.next()
+        except (OSError, Damaged):
+            return False
+        folder, _, day = first.name.partition("/") if first else ("", "", "")
+        return folder == week and named_day(day) is not None
 
     def path(self, week: str) -> Path:
-        return self.directory / f"{week}{ARCHIVE}"
+        return self.directory / f"{week}{SUFFIX}"
 
     def write(self, week: str, snapshot: Path, rest: Callable[[], None]) -> Path:
         """Write the archive of a week whole or not at all."""
@@ -44,9 +73,6 @@ class Archives:
             tar.add(snapshot, arcname=f"{week}/{snapshot.name}")
         return path
 
-    def drop(self, week: str) -> None:
-        self.path(week).unlink()
-
 
 class _Resting:
     """A file that is written to in pieces, with a rest after each."""
@@ -58,16 +84,3 @@ class _Resting:
     def write(self, data: bytes) -> int:
         self._rest()
         return self._file.write(data)
-
-
-def _is_ours(path: Path, week: str) -> bool:
-    """Return True if the first member of a file is a day's snapshot in the folder of the week."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file, tar_from(file) as tar:
-            first = tar.next()
-    except (OSError, Damaged):
-        return False
-    folder, _, day = first.name.partition("/") if first else ("", "", "")
-    return folder == week and named_day(day) is not None

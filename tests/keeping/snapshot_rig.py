@@ -3,8 +3,8 @@
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
-from safetyd.keeping.snapshots import SnapshotFacts, Snapshots, StateFolder, Wanted
-from safetyd.keeping.weekly_archives import Archives
+from safetyd.keeping.retention import Retention
+from safetyd.keeping.snapshots import SnapshotFacts, StateFolder, Wanted
 
 MONDAY = date(2026, 3, 2)  # of 2026-W10
 
@@ -16,8 +16,8 @@ class SnapshotRig:
         self.data_dir.mkdir()
         self.project.mkdir()
         (self.project / "notes").write_text("first")
-        self.snapshots = Snapshots(self.data_dir)
-        self.archives = Archives(self.data_dir)
+        self.kept = Retention(self.data_dir)
+        self.snapshots, self.archives = self.kept.snapshots, self.kept.archives
         self.folders: tuple[StateFolder, ...] = (StateFolder("web", self.project),)
 
     def take(self, day: date, *, settings: Path | None = None, late: bool = False) -> SnapshotFacts:

@@ -3,14 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from safetyd.keeping.retention import (
-    ARCHIVE_DAYS,
-    SNAPSHOT_DAYS,
-    archive_weeks,
-    let_go,
-    missing_days,
-    planned,
-)
+from safetyd.keeping.retention import ARCHIVE_DAYS, SNAPSHOT_DAYS
 from tests.keeping.snapshot_rig import MONDAY, SnapshotRig
 
 
@@ -20,7 +13,7 @@ def rig(tmp_path: Path) -> SnapshotRig:
 
 
 def archive(rig: SnapshotRig, today: date) -> list[str]:
-    tried = list(archive_weeks(rig.snapshots, rig.archives, today, lambda: None))
+    tried = list(rig.kept.archive_weeks(today, lambda: None))
     assert all(each.size == rig.archives.path(each.week).stat().st_size for each in tried)
     return [rig.archives.path(each.week).name for each in tried]
 
@@ -31,8 +24,8 @@ def test_snapshots_go_after_30_days_and_not_before(rig: SnapshotRig):
     archive(rig, MONDAY + timedelta(days=14))
     due = MONDAY + timedelta(days=SNAPSHOT_DAYS)
 
-    assert let_go(rig.snapshots, rig.archives, due - timedelta(days=1)) == []
-    (gone,) = let_go(rig.snapshots, rig.archives, due)
+    assert rig.kept.delete_due(due - timedelta(days=1)) == []
+    (gone,) = rig.kept.delete_due(due)
 
     assert (gone.kind, gone.name, gone.goes) == ("snapshot", "2026-03-02", due)
     assert rig.snapshots.days()[0] == MONDAY + timedelta(days=1)
@@ -55,9 +48,9 @@ def test_archives_go_after_a_year(rig: SnapshotRig):
     sunday = MONDAY + timedelta(days=6)
     due = sunday + timedelta(days=ARCHIVE_DAYS)
 
-    names = [item.name for item in let_go(rig.snapshots, rig.archives, due - timedelta(days=1))]
+    names = [item.name for item in rig.kept.delete_due(due - timedelta(days=1))]
     assert "2026-W10" not in names
-    (gone,) = let_go(rig.snapshots, rig.archives, due)
+    (gone,) = rig.kept.delete_due(due)
 
     assert (gone.kind, gone.name) == ("archive", "2026-W10")
     assert rig.archives.weeks() == []
@@ -66,9 +59,9 @@ def test_archives_go_after_a_year(rig: SnapshotRig):
 def test_a_week_that_is_not_archived_keeps_its_last_snapshot(rig: SnapshotRig):
     rig.take_all(MONDAY, 8)
 
-    let_go(rig.snapshots, rig.archives, MONDAY + timedelta(days=100))
+    rig.kept.delete_due(MONDAY + timedelta(days=100))
 
-    sunday, monday = planned(rig.snapshots, rig.archives)
+    sunday, monday = rig.kept.planned()
     assert (sunday.name, sunday.goes, sunday.stays) == (
         "2026-03-08",
         None,
@@ -83,14 +76,14 @@ def test_the_plan_says_what_is_freed_and_that_is_so(rig: SnapshotRig):
     (rig.project / "notes").write_text("second")
     rig.take(MONDAY + timedelta(days=1))
 
-    first, second = planned(rig.snapshots, rig.archives)
+    first, second = rig.kept.planned()
 
     assert first.size > 100_000
     assert second.size > 100_000
     assert first.frees < 10_000
     (rig.project / "large").unlink()
     rig.snapshots.drop(MONDAY)
-    (second,) = planned(rig.snapshots, rig.archives)
+    (second,) = rig.kept.planned()
     assert second.frees > 100_000
 
 
@@ -106,7 +99,7 @@ def test_nothing_goes_that_is_not_safetyds_own(rig: SnapshotRig):
     archive_ = rig.archives.path("2020-W10")
     archive_.write_text("theirs")
 
-    gone = let_go(rig.snapshots, rig.archives, date(2036, 1, 1))
+    gone = rig.kept.delete_due(date(2036, 1, 1))
 
     assert [item.name for item in gone] == ["2026-03-02"]
     assert (theirs / "photo").exists()
@@ -115,12 +108,13 @@ def test_nothing_goes_that_is_not_safetyds_own(rig: SnapshotRig):
     assert archive_.read_text() == "theirs"
 
 
-def test_days_without_a_snapshot_are_missing_since_the_first(rig: SnapshotRig):
-    days = [MONDAY, MONDAY + timedelta(days=2)]
+def test_days_without_a_snapshot_are_missing_since_the_first_or_the_last(rig: SnapshotRig):
+    first, second, third, fourth = (MONDAY + timedelta(days=days) for days in range(4))
+    assert rig.kept.missing_days(fourth) == []
 
-    assert missing_days([], MONDAY) == []
-    assert missing_days(days, MONDAY + timedelta(days=3)) == [
-        MONDAY + timedelta(days=1),
-        MONDAY + timedelta(days=3),
-    ]
-    assert len(missing_days(days, MONDAY + timedelta(days=100))) == SNAPSHOT_DAYS
+    for day in (first, third):
+        rig.take(day)
+
+    assert rig.kept.missing_days(fourth) == [second, fourth]
+    assert rig.kept.missing_days(fourth, since_last=True) == [fourth]
+    assert len(rig.kept.missing_days(first + timedelta(days=100))) == SNAPSHOT_DAYS

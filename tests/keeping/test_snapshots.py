@@ -1,7 +1,7 @@
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -12,14 +12,16 @@ from safetyd.core.policy import Policy
 from safetyd.journal.audit import Audit, files
 from safetyd.journal.checkpoints import Checkpoints, SavedCheckpoint
 from safetyd.keeping.folder_copy import NoRoom
-from safetyd.keeping.snapshots import Busy, Snapshots, StateFolder, Wanted
+from safetyd.keeping.retention import Retention
+from safetyd.keeping.snapshots import Busy, SnapshotFacts, StateFolder, Wanted, named_day
 from tests.keeping.snapshot_rig import MONDAY, SnapshotRig
 
 HALF_WAY = """
 import sys
 from datetime import date, datetime
 from pathlib import Path
-from safetyd.keeping.snapshots import Snapshots, StateFolder, Wanted
+from safetyd.keeping.retention import Retention
+from safetyd.keeping.snapshots import StateFolder, Wanted
 
 def spare():
     # The second file is about to be written.
@@ -29,7 +31,7 @@ def spare():
     return 2**40
 
 wanted = Wanted(date(2026, 3, 2), datetime.min, (StateFolder("web", Path(sys.argv[2])),))
-Snapshots(Path(sys.argv[1])).take(wanted, spare=spare, rest=lambda: None)
+Retention(Path(sys.argv[1])).snapshots.take(wanted, spare=spare, rest=lambda: None)
 """
 
 
@@ -49,7 +51,7 @@ def test_a_snapshot_has_the_state_of_projects_and_says_so(rig: SnapshotRig):
     assert (path / "projects/web/state/notes").read_text() == "first"
     assert (path / "projects/web/state/sub/more").read_text() == "more"
     assert (facts.day, facts.late, facts.linked, facts.noted) == (MONDAY, True, 0, 0)
-    assert rig.snapshots.facts(MONDAY) == facts
+    assert msgspec.json.decode((path / "snapshot.json").read_bytes(), type=SnapshotFacts) == facts
     assert rig.snapshots.days() == [MONDAY]
 
 
@@ -196,7 +198,7 @@ def test_two_processes_are_not_at_work_at_once(rig: SnapshotRig):
     with (
         rig.snapshots.alone(),
         pytest.raises(Busy, match="another safetyd is at work"),
-        Snapshots(rig.data_dir).alone(),
+        Retention(rig.data_dir).snapshots.alone(),
     ):
         pass
 
@@ -212,3 +214,9 @@ def test_a_folder_that_its_owner_may_not_write_to_is_deleted_with_its_snapshot(r
 
     assert not os.path.lexists(rig.snapshots.path(MONDAY))
     assert rig.snapshots.days() == []
+
+
+@pytest.mark.parametrize("name", ["2026-13-01", "2026-02-30", "2026-1-1", "20260101", "x"])
+def test_what_is_not_called_after_a_day_is_no_snapshot(name: str):
+    assert named_day(name) is None
+    assert named_day("2026-02-28") == date(2026, 2, 28)

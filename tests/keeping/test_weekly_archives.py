@@ -1,9 +1,12 @@
 import subprocess
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from safetyd.keeping.weekly_archives import Archives
+from safetyd.keeping.weekly_archives import Archives, last_day, week_of
 from tests.keeping.snapshot_rig import MONDAY, SnapshotRig
 
 
@@ -79,3 +82,16 @@ def test_an_archive_that_fails_leaves_nothing_and_one_that_was_killed_is_written
     (rig.archives.directory / ".2026-W10.tar.zst.new").write_bytes(b"half")
     write(rig)
     assert [path.name for path in rig.archives.directory.iterdir()] == ["2026-W10.tar.zst"]
+
+
+@given(st.dates(date(2020, 1, 1), date(2040, 12, 31)))
+def test_a_week_is_found_by_its_name(day: date):
+    sunday = last_day(week_of(day))
+
+    assert sunday is not None
+    assert sunday - timedelta(days=6) <= day <= sunday
+
+
+@pytest.mark.parametrize("name", ["2026-W00", "2026-W54", "2026-W1", "2026W10", "notes"])
+def test_what_is_not_called_after_a_week_is_no_archive(name: str):
+    assert last_day(name) is None

@@ -39,9 +39,7 @@ class RecordKeeping:
                 checkpoint=lambda: compaction().save(),
                 spare=lambda directory: spare(of.settings.config.disk, directory),
                 now=lambda: of.clock.now().at,
-                missing=lambda: engine.records.kept_days.missing,
-                taken=lambda: engine.records.kept_days.taken,
-                unarchived=lambda: engine.records.kept_days.unarchived,
+                known=lambda: engine.records.kept_days,
             ),
             of.ticker.put,
         )

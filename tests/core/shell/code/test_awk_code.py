@@ -7,25 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.shell.code.awk_code import read_awk
-from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
-from tests.cost import ratio
+from safetyd.core.shell.reading import HOLE, Code, Effect
+from tests.core.shell.code.expected import read, shell, written
 
 UNREADABLE: Final = (Effect.UNKNOWN, "is not readable as a program of awk")
 HIDDEN: Final = (Effect.UNKNOWN, "runs code that its text does not show")
 ENVIRONMENT: Final = (Effect.SECRETS, "shows every variable of the environment")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
-
-
-def written(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.WRITE) for path in paths))
-
-
-def read(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.READ) for path in paths))
-
-
-def shell(*texts: str) -> Code:
-    return Code(shell=texts)
 
 
 HARMLESS: Final = [
@@ -138,17 +126,6 @@ def test_what_stands_before_the_unreadable_is_found_too() -> None:
     assert (code.findings, code.shell) == ((UNREADABLE,), ("ls",))
 
 
-PARTS: Final = st.sampled_from(
-    ["print", "getline", "system", "|", ">", "(", ")", "{", "}", '"a"', "/", "x", "=", "$", "\n",
-     "ENVIRON", "[", "]", "<", "@", ";", ",", " ", "++", "f", "|&"]
-)  # fmt: skip
-
-
-@given(st.text(max_size=100) | st.lists(PARTS, max_size=30).map("".join))
-def test_no_text_makes_it_raise_and_twice_is_the_same(program: str) -> None:
-    assert read_awk(program) == read_awk(program)
-
-
 @given(
     st.sampled_from([one for one, code in EFFECTS if UNREADABLE not in code.findings]),
     st.text("ab(/>| "),
@@ -156,11 +133,3 @@ def test_no_text_makes_it_raise_and_twice_is_the_same(program: str) -> None:
 def test_a_comment_or_an_unused_string_changes_nothing(program: str, words: str) -> None:
     assert read_awk(f"{program}\n# {words}") == read_awk(program)
     assert read_awk(f'BEGIN {{"{words}"}}\n{program}') == read_awk(program)
-
-
-@pytest.mark.parametrize(
-    "unit",
-    ["{print $1}\n", "system(", '"a" | getline;', "print > ", "print ", "x = 1;", "(", '"a"'],
-)
-def test_time_grows_as_the_text(unit: str) -> None:
-    assert ratio(lambda: read_awk(unit * 4000), lambda: read_awk(unit * 1000)) < 10

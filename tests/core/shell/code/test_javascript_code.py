@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.shell.code.javascript_code import read_javascript
-from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
-from tests.cost import ratio
+from safetyd.core.shell.reading import HOLE, Access, Code, Effect
+from tests.core.shell.code.expected import deleted, found, runs, shell, written
 
 UNKNOWN_CODE: Final = (Effect.UNKNOWN, "runs code that is not known before it runs")
 HIDDEN: Final = (Effect.UNKNOWN, "runs code that its text does not show")
@@ -22,26 +22,6 @@ RIGHTS: Final = (Effect.IRREVERSIBLE, "changes who may use a file")
 ENVIRONMENT: Final = (Effect.SECRETS, "shows every variable of the environment")
 TOKEN: Final = (Effect.SECRETS, "reads API_TOKEN from the environment")
 TOO_LONG: Final = (Effect.UNKNOWN, "is too long or nested too deeply to be read")
-
-
-def found(*findings: tuple[Effect, str]) -> Code:
-    return Code(findings=findings)
-
-
-def written(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.WRITE) for path in paths))
-
-
-def deleted(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.DELETE) for path in paths))
-
-
-def shell(*texts: str) -> Code:
-    return Code(shell=texts)
-
-
-def runs(*commands: tuple[str, ...]) -> Code:
-    return Code(commands=commands)
 
 
 UNREADABLE: Final = found((Effect.UNKNOWN, "is not readable as JavaScript"))
@@ -167,25 +147,8 @@ def test_texts_of_too_many_parts_are_unknown() -> None:
     assert read_javascript(source) == shell(HOLE)
 
 
-WORDS: Final = st.sampled_from(
-    ["exec", "(", ")", "'a'", '"', "`", "eval", "=", "\n", "x", "[", "]", "{", "}", "/", "$", "${",
-     "+", ",", "process.env", "require", "fs.", "rmSync", "open", " ", "=>", ":", "\\", "/*", "//"]
-)  # fmt: skip
-
-
-@given(st.text(max_size=200) | st.lists(WORDS, max_size=30).map("".join))
-def test_no_text_makes_it_raise_and_twice_is_the_same(source: str) -> None:
-    assert read_javascript(source) == read_javascript(source)
-
-
 @given(st.sampled_from(EFFECTS), st.text("ab'(/ "))
 def test_a_comment_changes_nothing(case: tuple[str, Code], words: str) -> None:
     source, expected = case
     if expected != UNREADABLE:
         assert read_javascript(f"{source}\n// {words}\n") == expected
-
-
-@pytest.mark.parametrize("unit", ["f('a', b)(c);\n", "`${a}`;", "x = x + 'a'\n", "a[b]", "f(("])
-def test_time_grows_as_the_text(unit: str) -> None:
-    work, less = unit * 800, unit * 200
-    assert ratio(lambda: read_javascript(work), lambda: read_javascript(less)) < 10

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from safetyd.core.shell.code.one_liners import read_one_liner
 from safetyd.core.shell.reading import HOLE, Code, Effect
-from tests.cost import ratio
 
 HARMLESS: Final = [
     ("perl", "s/a/b/"),
@@ -91,9 +90,3 @@ def test_harmless_code_hides_no_other(
     source = harmless[1] + between + other[1]
 
     assert read_one_liner(source, other[0]).findings
-
-
-@pytest.mark.parametrize("unit", ["1.1.", "print 1;", "s/a/b/;", "print 'a' . ", "s/", "$1", " "])
-def test_time_grows_as_the_text(unit: str) -> None:
-    more, less = f"print {unit * 800}", f"print {unit * 200}"
-    assert ratio(lambda: read_one_liner(more, "perl"), lambda: read_one_liner(less, "perl")) < 10

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
-from tests.cost import ratio
+from tests.core.shell.code.expected import deleted, found, read, runs, shell, written
 
 NOTHING: Final = Code()
 UNKNOWN_CODE: Final = (Effect.UNKNOWN, "runs code that is not known before it runs")
@@ -22,30 +22,6 @@ SENDS: Final = (Effect.LEAVES, "sends data to another machine")
 CONNECTS: Final = (Effect.LEAVES, "opens a connection to another machine")
 ENDS: Final = (Effect.IRREVERSIBLE, "ends processes")
 ENVIRONMENT: Final = (Effect.SECRETS, "shows every variable of the environment")
-
-
-def found(*findings: tuple[Effect, str]) -> Code:
-    return Code(findings=findings)
-
-
-def read(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.READ) for path in paths))
-
-
-def written(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.WRITE) for path in paths))
-
-
-def deleted(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.DELETE) for path in paths))
-
-
-def shell(*texts: str) -> Code:
-    return Code(shell=texts)
-
-
-def runs(*commands: tuple[str, ...]) -> Code:
-    return Code(commands=commands)
 
 
 HARMLESS: Final = [
@@ -430,32 +406,8 @@ def test_templates_beyond_a_limit_are_not_taken_apart() -> None:
     assert Touch(f"79{HOLE}", Access.READ) in read_python(source).touches
 
 
-@given(st.text(max_size=200))
-def test_no_text_makes_it_raise_and_twice_is_the_same(source: str) -> None:
-    assert read_python(source) == read_python(source)
-
-
-WORDS: Final = st.sampled_from(
-    ["import os", "os", ".system", "(", ")", "'a'", "exec", "=", "\n", "x", "[", "]", "for ",
-     " in ", "+", ",", "f'{x}'", "open", "Path", "/", ":", " ", "lambda", "**", "*", "@"]
-)  # fmt: skip
-
-
-@given(st.lists(WORDS, max_size=30).map("".join))
-def test_no_words_make_it_raise(source: str) -> None:
-    assert isinstance(read_python(source), Code)
-
-
 @given(st.sampled_from([source for source, _ in EFFECTS if source.isascii()]), st.text("ab'(/ "))
 def test_a_comment_or_an_unused_string_changes_nothing(source: str, words: str) -> None:
     if UNREADABLE not in read_python(source).findings and ".a.a" not in source:
         assert read_python(f"{source}\n# {words}") == read_python(source)
         assert read_python(f"{words!r}\n{source}") == read_python(source)
-
-
-@pytest.mark.parametrize(
-    "unit",
-    ["os.system('a')\n", "x = x + 'a'\n", "f('a', b)(c)\n", "a = b = c\n", "for a in b: pass\n"],
-)
-def test_time_grows_as_the_text(unit: str) -> None:
-    assert ratio(lambda: read_python(unit * 600), lambda: read_python(unit * 150)) < 10

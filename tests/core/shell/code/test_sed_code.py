@@ -7,20 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.shell.code.sed_code import read_sed
-from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
-from tests.cost import ratio
+from safetyd.core.shell.reading import HOLE, Code, Effect
+from tests.core.shell.code.expected import read, written
 
 UNREADABLE: Final = Code(findings=((Effect.UNKNOWN, "is not readable as a script of sed"),))
 RUNS_LINES: Final = Code(findings=((Effect.UNKNOWN, "runs the lines that it reads as commands"),))
 RUNS_REPLACED: Final = Code(findings=((Effect.UNKNOWN, "runs what it replaces as commands"),))
-
-
-def written(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.WRITE) for path in paths))
-
-
-def read(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.READ) for path in paths))
 
 
 HARMLESS: Final = [
@@ -108,18 +100,6 @@ def test_what_a_script_does_is_found(script: str, expected: Code) -> None:
     assert read_sed(script) == expected
 
 
-@given(st.text(max_size=100) | st.text("s/[]we;{}!\\\n:a1$,^.= #", max_size=40))
-def test_no_text_makes_it_raise_and_twice_is_the_same(script: str) -> None:
-    assert read_sed(script) == read_sed(script)
-
-
 @given(st.sampled_from([script for script, _ in EFFECTS]), st.text("abe/w ;"))
 def test_a_comment_changes_nothing(script: str, words: str) -> None:
     assert read_sed(f"# {words}\n{script}") == read_sed(script)
-
-
-@pytest.mark.parametrize(
-    "unit", ["s/a/b/;", "s/[[:a:]/]/b/;", "[", "1,", "s/[[:", "a\\\n", "w x\n"]
-)
-def test_time_grows_as_the_text(unit: str) -> None:
-    assert ratio(lambda: read_sed(unit * 4000), lambda: read_sed(unit * 1000)) < 10

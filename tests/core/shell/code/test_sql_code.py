@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetyd.core.shell.code.sql_code import read_sql, sql_type
-from safetyd.core.shell.reading import HOLE, Access, Code, Effect, Touch
-from tests.cost import ratio
+from safetyd.core.shell.reading import HOLE, Code, Effect
+from tests.core.shell.code.expected import found, read, shell, written
 
 UNREADABLE: Final = (Effect.UNKNOWN, "cannot be read")
 UNSHOWN: Final = (Effect.UNKNOWN, "runs what its text does not show")
@@ -18,24 +18,8 @@ PRAGMA: Final = "changes a setting of a database"
 HOLDS: Final = "changes what a database holds"
 
 
-def found(*findings: tuple[Effect, str]) -> Code:
-    return Code(findings=findings)
-
-
 def changes(*whys: str) -> Code:
     return found(*((Effect.IRREVERSIBLE, why) for why in whys))
-
-
-def read(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.READ) for path in paths))
-
-
-def written(*paths: str) -> Code:
-    return Code(touches=tuple(Touch(path, Access.WRITE) for path in paths))
-
-
-def shell(*texts: str) -> Code:
-    return Code(shell=texts)
 
 
 ASKING: Final = [
@@ -199,11 +183,3 @@ def test_a_comment_changes_nothing(case: tuple[str, str, Code], words: str) -> N
     if UNREADABLE not in expected.findings:
         assert read_sql(f"{text}\n-- {words}", program=program) == expected
         assert read_sql(f"{text}\n/* {words} */", program=program) == expected
-
-
-@pytest.mark.parametrize("unit", ["select 'a';", "(a,", "drop table a;", "/* a */", "pragma a;"])
-def test_time_grows_as_the_text(unit: str) -> None:
-    long, short = unit * 800, unit * 200
-    assert (
-        ratio(lambda: read_sql(long, program="psql"), lambda: read_sql(short, program="psql")) < 10
-    )

@@ -72,6 +72,7 @@ SAMPLES = [
     ("claim_result", '{"granted": false, "cause": "already_claimed", "reason": "too late"}'),
     ("review_approve", '{"command": "approve", "ids": ["req_1"], "message": "go", "digest": "0a"}'),
     ("review_deny", '{"command": "deny", "ids": ["req_1", "req_2"], "reason": "no"}'),
+    ("review_reject", '{"command": "reject", "ids": ["req_1"], "reason": "no"}'),
     ("review_defer", '{"command": "defer", "ids": ["req_1"], "until": "2026-02-09T09:00:00Z"}'),
     ("review_cancel", '{"command": "cancel", "ids": ["req_1"]}'),
     (

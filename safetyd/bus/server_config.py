@@ -12,7 +12,7 @@ import msgspec
 
 from safetyd.bus.agent_tokens import Hashes
 from safetyd.bus.keyring import OldKey, OldKeys, Role
-from safetyd.bus.subjects import AGENT_VERBS, OPERATOR_VERBS, Subjects
+from safetyd.bus.subjects import AGENT_VERBS, OBSERVER_VERBS, OPERATOR_VERBS, Subjects
 
 MAX_STORE_BYTES: Final = 1024**3
 MAX_JOURNAL_BYTES: Final = 768 * 1024**2
@@ -192,7 +192,11 @@ def _humans(users: Users, subjects: Subjects) -> str:
         for name, key in users.trusted("operators")
     ]
     observers = [
-        _user(key, publish=[subjects.of(ASK, name)], subscribe=[*hears, f"_INBOX.op.{name}.>"])
+        _user(
+            key,
+            publish=[subjects.of(v, name) for v in OBSERVER_VERBS],
+            subscribe=[*hears, f"_INBOX.op.{name}.>"],
+        )
         for name, key in users.trusted("observers")
         if name not in users.shut
     ]

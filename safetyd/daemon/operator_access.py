@@ -79,7 +79,9 @@ class OperatorAccess:
             question_limits=of.settings.question_limits,
         )
         gateway = EngineGateway(of.mailbox, parts.health.not_ready, parts.displaced)
-        commands = OperatorGateway(self.runner, of.settings.question_limits, gateway)
+        commands = OperatorGateway(
+            self.runner, of.settings.question_limits, gateway, of.settings.role_of
+        )
         self.room = open_room(
             commands,
             self.sessions,

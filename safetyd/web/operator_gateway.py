@@ -1,5 +1,6 @@
 """The way of an operator's web request to the commands and questions of everybody, and back."""
 
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -9,7 +10,7 @@ from safetyd.bus.codec import rejected
 from safetyd.bus.question_limits import QuestionLimits
 from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.command_runner import CommandRunner
-from safetyd.operators.contract.question import Call, Question, Verb, answer_of
+from safetyd.operators.contract.question import Call, Question, Role, Verb, answer_of, needed_role
 from safetyd.operators.declarations import read_call
 from safetyd.operators.handlers import Asker
 from safetyd.operators.replies import CommandRefused, Done, Refusal, too_many
@@ -27,9 +28,14 @@ class OperatorGateway:
     """
 
     def __init__(
-        self, runner: CommandRunner, limits: QuestionLimits, gateway: EngineGateway
+        self,
+        runner: CommandRunner,
+        limits: QuestionLimits,
+        gateway: EngineGateway,
+        role_of: Callable[[str], Role | None],
     ) -> None:
         self._runner = runner
+        self._role_of = role_of
         self._limits = limits
         self._gateway = gateway
 
@@ -38,6 +44,8 @@ class OperatorGateway:
         if isinstance(call, Question):
             await self._admitted(by, call)
             return await self._heard(by, call)
+        if needed_role(type(call)) == "operator" and self._role_of(by) != "operator":
+            raise CommandRefused("observer", "an observer may look and not act")
         try:
             return await self._heard(by, call)
         except NotBegun:

@@ -1,7 +1,7 @@
 """Agents: the list, and everything about one of them."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -81,8 +81,8 @@ class AgentsQuestion(Question[AgentsAnswer], frozen=True, tag="agents"):
     `text` is a part of the name, `key` says with or without a key.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/agents",)
-    protecting: ClassVar[bool] = True
+    paths = ("/agents",)
+    protecting = True
     limit: Annotated[int, Meta(ge=1)] = 1000
     after: str = ""
     offset: Annotated[int, Meta(ge=0)] = 0
@@ -163,5 +163,5 @@ class AgentAnswer(Done, frozen=True, kw_only=True):
 class AgentQuestion(Question[AgentAnswer], frozen=True, tag="agent"):
     """Show everything about one agent."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/agents/{agent}",)
+    paths = ("/agents/{agent}",)
     agent: str

@@ -1,7 +1,7 @@
 """Decisions: the list of them, and the explanation of one."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -85,7 +85,7 @@ class DecisionsQuestion(Question[DecisionsAnswer], frozen=True, kw_only=True, ta
     `count` asks how many rows besides there was no room for.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/decisions",)
+    paths = ("/decisions",)
     what: What = "decisions"
     agent: str | None = None
     verdict: Severity | None = None
@@ -242,7 +242,7 @@ class ExplainQuestion(Question[ExplainAnswer], frozen=True, tag="explain"):
     It is named by its `id`, by that of the request that it opened, or as an agent's `last`.
     """
 
-    paths: ClassVar[tuple[str, ...]] = (
+    paths = (
         "/decisions/{id}",
         "/agents/{last}/explain",
     )

@@ -1,7 +1,7 @@
 """Grants: their terms, the list of them, and suggestions."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -107,7 +107,7 @@ class GrantsAnswer(Done, frozen=True, kw_only=True):
 class GrantsQuestion(Question[GrantsAnswer], frozen=True, tag="grants"):
     """List the grants in force."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/grants",)
+    paths = ("/grants",)
 
 
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,4 +133,4 @@ class SuggestionsAnswer(Done, frozen=True, kw_only=True):
 class SuggestionsQuestion(Question[SuggestionsAnswer], frozen=True, tag="suggestions"):
     """Suggest rules that past answers add up to; nothing changes by itself."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/suggestions",)
+    paths = ("/suggestions",)

@@ -1,7 +1,7 @@
 """What guards count: budgets, breakers, limits, spending, anomalies and types of action."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -50,7 +50,7 @@ class BudgetsAnswer(Done, frozen=True, kw_only=True):
 class BudgetsQuestion(Question[BudgetsAnswer], frozen=True, tag="budgets"):
     """List budgets with what is spent and reserved."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/budgets",)
+    paths = ("/budgets",)
 
 
 class TypeKnown(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class TypesAnswer(Done, frozen=True, kw_only=True):
 class TypesQuestion(Question[TypesAnswer], frozen=True, tag="types"):
     """List the known types of action, and the proposed ones that are unknown."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/types",)
+    paths = ("/types",)
 
 
 RaisedScope = Literal["day", "agent", "keyless", "model"]
@@ -156,7 +156,7 @@ class BreakersAnswer(Done, frozen=True, kw_only=True):
 class BreakersQuestion(Question[BreakersAnswer], frozen=True, tag="breakers"):
     """List circuit breakers and the dependencies that are cut off."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/breakers",)
+    paths = ("/breakers",)
 
 
 BucketKind = Literal["global", "keyless", "agent", "model"]
@@ -206,7 +206,7 @@ class LimitsAnswer(Done, frozen=True, kw_only=True):
 class LimitsQuestion(Question[LimitsAnswer], frozen=True, tag="limits"):
     """Show what is left of every rate, and which agents rounds and cooldowns hold back."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/limits",)
+    paths = ("/limits",)
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +247,7 @@ class MoneyAnswer(Done, frozen=True, kw_only=True):
 class MoneyQuestion(Question[MoneyAnswer], frozen=True, tag="money"):
     """Show today's spending, its pace, and whether the budget lasts until midnight UTC."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/money",)
+    paths = ("/money",)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,6 +279,6 @@ class AnomaliesAnswer(Done, frozen=True, kw_only=True):
 class AnomaliesQuestion(Question[AnomaliesAnswer], frozen=True, tag="anomalies"):
     """List recent anomalies, the newest or the worst first, of all agents or of one."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/anomalies",)
+    paths = ("/anomalies",)
     sort: Literal["at", "severity"] = "at"
     agent: str | None = None

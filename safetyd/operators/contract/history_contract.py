@@ -2,7 +2,7 @@
 
 import shlex
 from datetime import datetime
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -53,7 +53,7 @@ class CommitsQuestion(Question[CommitsAnswer], frozen=True, kw_only=True, tag="c
     the answer before: the list goes on after it.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/commits",)
+    paths = ("/commits",)
     project: Name = ""
     agent: Name = ""
     session: Name = ""
@@ -76,7 +76,7 @@ class CommitQuestion(Question[CommitAnswer], frozen=True, kw_only=True, tag="com
     With `other`, what leads from it to that one.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/commits/{commit}",)
+    paths = ("/commits/{commit}",)
     commit: CommitName
     project: Name = ""
     other: Annotated[str, Meta(pattern="^([0-9a-f]{4,64})?$")] = ""

@@ -1,7 +1,7 @@
 """Holding agents back and letting them go: stops, pauses, safe mode, resets, and presence."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -171,5 +171,5 @@ class SafeModeAnswer(Done, frozen=True, kw_only=True):
 class SafeModeQuestion(Question[SafeModeAnswer], frozen=True, tag="safe_mode"):
     """Show the state of safe mode, of one agent or of all."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/safe-mode",)
+    paths = ("/safe-mode",)
     agent: str | None = None

@@ -1,7 +1,7 @@
 """Notifications: the outbox, channels, previews, tests and links."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -136,7 +136,7 @@ class OutboxAnswer(Done, frozen=True, kw_only=True):
 class OutboxQuestion(Question[OutboxAnswer], frozen=True, kw_only=True, tag="outbox"):
     """List messages that were sent, failed or wait; at most `limit`."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/outbox",)
+    paths = ("/outbox",)
     state: DeliveryState | None = None
     ref: str = ""  # only what tells of this request or note
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
@@ -168,7 +168,7 @@ class ChannelsAnswer(Done, frozen=True, kw_only=True):
 class ChannelsQuestion(Question[ChannelsAnswer], frozen=True, tag="channels"):
     """Show the state of every channel, and its recipients."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/channels",)
+    paths = ("/channels",)
 
 
 class PreviewRow(LaneRow, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ class PreviewAnswer(Done, frozen=True, kw_only=True):
 class PreviewQuestion(Question[PreviewAnswer], frozen=True, kw_only=True, tag="preview"):
     """Show what would be sent, of a request or a sample; nothing is sent."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/preview",)
+    paths = ("/preview",)
     channel: str = ""
     urgency: Urgency = "normal"
     request: str = ""  # empty: a sample

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
+from safetyd.bus.subjects import OBSERVER_VERBS
 from safetyd.operators.replies import Done
 
 Verb = Literal["query", "control", "review"]
@@ -21,15 +22,13 @@ TAG_FIELD: Final = "command"
 class Call(msgspec.Struct, Generic[Answer_co], frozen=True, omit_defaults=True):
     """A message to the daemon that is answered with an `Answer_co`, or with a refusal."""
 
-    verb: ClassVar[Verb]  # the part of the subject that says what kind of message it is
-    role: ClassVar[Role]  # the least that the sender must be
+    verb: ClassVar[Verb]  # of the subject; it decides who may send the message
 
 
 class Question(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
     """A call that changes nothing. Without `paths` it cannot be asked over HTTP."""
 
     verb: ClassVar[Verb] = "query"
-    role: ClassVar[Role] = "observer"
     paths: ClassVar[tuple[str, ...]] = ()  # below /api/v1; names in braces are fields
     # A stop and `deny --agent` need the answer, so operators get it under any load.
     protecting: ClassVar[bool] = False
@@ -39,7 +38,6 @@ class Command(Call[Answer_co], frozen=True, tag_field=TAG_FIELD):
     """A call that changes something."""
 
     verb: ClassVar[Verb] = "control"
-    role: ClassVar[Role] = "operator"
 
 
 class Review(Command[Answer_co], frozen=True):
@@ -51,6 +49,11 @@ class Review(Command[Answer_co], frozen=True):
 def name_of(kind: type[Call[Done]]) -> str:
     """Return the name of a question or command on the bus."""
     return str(kind.__struct_config__.tag)
+
+
+def needed_role(kind: type[Call[Done]]) -> Role:
+    """Return the least role that may send a question or command."""
+    return "observer" if kind.verb in OBSERVER_VERBS else "operator"
 
 
 def answer_of(kind: type[Call[Answer_co]]) -> type[Answer_co]:

@@ -1,6 +1,6 @@
 """The report of a day, or of several."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -27,6 +27,6 @@ class ReportQuestion(Question[ReportAnswer], frozen=True, kw_only=True, tag="rep
     One day as `date`, or all days from `since` on until today; neither: today.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/report",)
+    paths = ("/report",)
     date: DayWord = ""
     since: DayWord = ""

@@ -1,7 +1,7 @@
 """Requests for approval: the queue, one request, the log of them, and the answers."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -61,8 +61,8 @@ class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="p
     Without `grants`, rows do not say what may be granted with an approval.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/requests",)
-    protecting: ClassVar[bool] = True
+    paths = ("/requests",)
+    protecting = True
     limit: Limit = 1000
     after: str = ""
     agent: str | None = None
@@ -98,7 +98,7 @@ class HistoryAnswer(Done, frozen=True, kw_only=True):
 class HistoryQuestion(Question[HistoryAnswer], frozen=True, kw_only=True, tag="history"):
     """List how requests ended: at most `limit`, newest first, that follow `after`."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/history",)
+    paths = ("/history",)
     limit: Limit = 100
     after: str = ""
 
@@ -145,7 +145,7 @@ class RequestQuestion(Question[RequestAnswer], frozen=True, kw_only=True, tag="r
     Its id may be cut short as long as it names one.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/requests/{id}",)
+    paths = ("/requests/{id}",)
     id: str
 
 

@@ -1,7 +1,7 @@
 """Signing in to the control room, and the sessions of browsers there."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -47,7 +47,7 @@ class SessionsAnswer(Done, frozen=True, kw_only=True):
 class SessionsQuestion(Question[SessionsAnswer], frozen=True, tag="sessions"):
     """List the browsers that are signed in to the control room."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/sessions",)
+    paths = ("/sessions",)
 
 
 class SessionsEnded(Done, frozen=True, kw_only=True):

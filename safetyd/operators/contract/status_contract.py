@@ -1,7 +1,7 @@
 """The state of the daemon: status, health, and the top bar of the control room."""
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 
@@ -94,8 +94,8 @@ class StatusAnswer(DaemonFacts, frozen=True, kw_only=True):
 class StatusQuestion(Question[StatusAnswer], frozen=True, tag="status"):
     """Show the state of the daemon, what is stopped, and the agents that matter most."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/status",)
-    protecting: ClassVar[bool] = True
+    paths = ("/status",)
+    protecting = True
 
 
 HealthState = Literal["good", "warn", "bad"]
@@ -124,7 +124,7 @@ class HealthQuestion(Question[HealthAnswer], frozen=True, tag="health"):
     The answer comes even while nothing can be written.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("/health",)
+    paths = ("/health",)
 
 
 Level = Literal["NORMAL", "SAFE MODE", "PAUSED", "STOPPED"]
@@ -160,4 +160,4 @@ class TopBarAnswer(Done, frozen=True, kw_only=True):
 class TopBarQuestion(Question[TopBarAnswer], frozen=True, tag="top_bar"):
     """Show in one word how everything is, and how many requests are pending."""
 
-    paths: ClassVar[tuple[str, ...]] = ("/top-bar",)
+    paths = ("/top-bar",)

@@ -139,7 +139,7 @@ class RoomSite:
             question_limits=self.limits,
         )
         engine = EngineGateway(self.wired.mailbox, lambda: self.problem, lambda: self.displaced)
-        self.gateway = OperatorGateway(self.runner, self.limits, engine)
+        self.gateway = OperatorGateway(self.runner, self.limits, engine, self.people.get)
         self.room = open_room(
             self.gateway,
             self.sessions,

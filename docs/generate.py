@@ -24,7 +24,7 @@ from docs.openapi import openapi
 from safetyd import __version__
 from safetyd.console import completion
 from safetyd.console.cli import commands
-from safetyd.core.engine.journal_lines import AnyEvent
+from safetyd.core.catalogue.catalogue import AnyEvent
 from safetyd.core.messages.notice_header import HEADER, VALUE
 from safetyd.core.messages.proposal import MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES
 from safetyd.journal.audit import Opened

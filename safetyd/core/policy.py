@@ -106,8 +106,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Configured(Event, kw_only=True, omit_defaults=True, tag="configured"):
     """The rules from here on, without secrets. The engine builds its actors anew."""
 
-    told = True
-
     policy: Policy
     digest: str
     version: str

@@ -17,8 +17,8 @@ from msgspec import Meta
 
 from safetyd.clock import uptime
 from safetyd.core.events.daemon_events import DiskLevel, DiskMoved, DiskUse
+from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness
 from safetyd.core.events.event import Event, Moment
-from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness
 from safetyd.host import START_BYTES, START_FILES, Room, Spare, room
 
 LOOK_S: Final = 1.0

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from safetyd.core.reporting.disk_words import size as size_words
+from safetyd.core.events.disk_words import size as size_words
 from safetyd.history.commit_messages import read, value_line, written
 from safetyd.history.git_process import Git
 from safetyd.history.history_records import Change, CommitMade, CommitOrder, HistoryError, LeftOut

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from safetyd.core.reporting.disk_words import size as size_words
+from safetyd.core.events.disk_words import size as size_words
 
 # Who made the changes of a commit: an agent whose action succeeded or failed, a human (they were
 # found before something else), an operator who rolled back, or safetyd itself.

@@ -11,6 +11,9 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
+from safetyd.core.actor import Hears, hearing, on
+from safetyd.core.catalogue.catalogue import severity_of
+from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.decision_events import Decided, Reported, Settled
 from safetyd.core.events.guard_events import AnomalyFound
 from safetyd.core.events.notification_events import NotTold, Told
@@ -74,30 +77,40 @@ class Counters:
         self._found: dict[tuple[str, str], int] = {}
         self._waits = {via: Histogram(WAITS_S) for via in VIAS}
         self._messages: dict[tuple[str, str], int] = {}  # by channel and what became of them
+        self._events: dict[tuple[str, str], int] = {}  # SafetyEvents, by type and severity
         self._label = label
         self._labels = labels
         self._asked_at = asked_at
+        self.counts: Hears = hearing(
+            on(SafetyEvent, self._notified),
+            on(Settled, self._settled),
+            on(Reported, self._reported),
+            on(AnomalyFound, self._anomaly),
+            on(Answered, self._answered),
+            on(Told, self._messaged),
+            on(NotTold, self._messaged),
+        )
 
     def dispatched(self, event: Decided) -> None:
         if event.first and event.decision is Severity.ALLOW:
             self._round(event.agent, _DISPATCHED)
 
-    def reported(self, event: Reported) -> None:
+    def _reported(self, event: Reported) -> None:
         if type(event.telemetry) is Iteration:
             self._round(event.agent, _REPORTED)
 
-    def settled(self, event: Settled) -> None:
+    def _settled(self, event: Settled) -> None:
         """Count the larger of what an outcome says that it cost and what its tokens cost."""
         cost = max(nano(event.cost_usd or 0.0), event.priced_nano or 0)
         if cost:
             label = self._label(event.agent)
             self._spent_nano[label] = self._spent_nano.get(label, 0) + cost
 
-    def found(self, event: AnomalyFound) -> None:
+    def _anomaly(self, event: AnomalyFound) -> None:
         key = event.rule.removeprefix("anomaly."), event.severity
         self._found[key] = self._found.get(key, 0) + 1
 
-    def answered(self, event: Answered) -> None:
+    def _answered(self, event: Answered) -> None:
         """Count how long a person took."""
         asked_at = self._asked_at(event.request_id)
         if asked_at is not None:
@@ -105,9 +118,13 @@ class Counters:
             via, _, _ = event.via.partition(":")  # link:email
             self._waits.get(via, self._waits["bus"]).add(max(waited_s, 0.0))
 
-    def messaged(self, event: Told | NotTold) -> None:
+    def _messaged(self, event: Told | NotTold) -> None:
         key = event.channel, event.state
         self._messages[key] = self._messages.get(key, 0) + 1
+
+    def _notified(self, event: SafetyEvent) -> None:
+        key = event.event_type, severity_of(event)
+        self._events[key] = self._events.get(key, 0) + 1
 
     def families(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
         spent = {label: usd(amount) for label, amount in self._spent_nano.items()}
@@ -131,6 +148,14 @@ class Counters:
         for labels, count in self._messages.items():
             messages.add_metric(labels, count)
         yield messages
+        events = CounterMetricFamily(
+            "safetyd_events",
+            "SafetyEvents that people are notified of.",
+            labels=["type", "severity"],
+        )
+        for labels, count in self._events.items():
+            events.add_metric(labels, count)
+        yield events
 
     def _round(self, agent: str, which: int) -> None:
         """Count a round once, though an agent may both ask for it and tell of it."""

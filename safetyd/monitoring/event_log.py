@@ -7,56 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from time import gmtime
 from typing import Final
 
+from msgspec.structs import replace
+
 from safetyd.clock import uptime
+from safetyd.core.catalogue.catalogue import (
+    is_refusal,
+    repeats_a_decision,
+    sentence_of,
+    severity_of,
+)
 from safetyd.core.events.daemon_events import SafetyEvent
-from safetyd.core.events.decision_events import Decided, Refused
-from safetyd.core.events.event import Event
-from safetyd.core.events.guard_events import Resumed, Stopped
+from safetyd.core.events.decision_events import Decided
+from safetyd.core.events.event import Event, Level
 from safetyd.core.messages.verdict import Severity, strictest
-from safetyd.core.reporting.severity import LEVELS, Level, severity_of
 
 ALLOWS_S: Final = 1.0
 
-# What is told of by these has no line of its own.
-_LOGGED: Final = frozenset(
-    {
-        "AGENT_PAUSED",
-        "AGENT_RESUMED",
-        "BUDGET_RAISED",
-        "CHANNEL_DOWN",
-        "CHANNEL_UP",
-        "ANOMALY_DETECTED",
-        "CIRCUIT_RESET",
-        "CIRCUIT_TRIPPED",
-        "CLOCK_STEPPED",
-        "ARCHIVE_FAILED",
-        "COMMIT_FAILED",
-        "CONFIG_REJECTED",
-        "CONFIG_RELOADED",
-        "COST_BUDGET_EXCEEDED",
-        "COST_WARNING",
-        "DISK_FILLING",
-        "DISK_HAS_ROOM",
-        "DISK_NEARLY_FULL",
-        "KEYS_CHANGED",
-        "NOTIFICATION_FAILED",
-        "OUTCOME_UNKNOWN",
-        "ROLLBACK_FAILED",
-        "ROLLBACK_OFFERED",
-        "ROLLED_BACK",
-        "SAFE_MODE_ENTERED",
-        "SAFE_MODE_EXITED",
-        "SNAPSHOT_MISSING",
-    }
-)
 _LEVELS: Final[Mapping[Level, int]] = {
     "low": logging.INFO,
     "medium": logging.WARNING,
     "high": logging.ERROR,
     "critical": logging.ERROR,
 }
-_TOLD: Final = frozenset({Refused, Resumed, SafetyEvent, Stopped})
-
 log = logging.getLogger("safetyd")
 
 
@@ -95,7 +67,7 @@ class EventLog:
                     _decision(event)
                 elif event.risk != "low" and event.first:
                     self._allowed(event)
-            elif type(event) in _TOLD:
+            elif type(event) is SafetyEvent and not repeats_a_decision(event):
                 _happened(event)
         if self._allows and self._now() >= self._since + ALLOWS_S:
             self._count()
@@ -144,19 +116,12 @@ def _allow(event: Decided, count: int) -> None:
     )
 
 
-def _happened(event: Event) -> None:
-    match event:
-        case Refused():
-            log.info("refused agent=%s cause=%s count=%d", event.agent, event.cause, event.count)
-        case Stopped():
-            level = _LEVELS[LEVELS["EMERGENCY_STOP"]]
-            log.log(level, "stopped by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
-        case Resumed():
-            level = _LEVELS[LEVELS["EMERGENCY_RESUME"]]
-            log.log(level, "resumed by=%r agent=%s reason=%r", event.by, event.agent, event.reason)
-        case SafetyEvent() if event.event_type in _LOGGED:
-            level = _LEVELS[severity_of(event)]
-            log.log(level, "%s%s: %r", event.event_type, _facts(event), event.reason)
+def _happened(event: SafetyEvent) -> None:
+    """Write an event. The reason of a refusal has the agent's words, so it is left out."""
+    level = _LEVELS[severity_of(event)]
+    if log.isEnabledFor(level):
+        said = sentence_of(replace(event, reason="") if is_refusal(event) else event)
+        log.log(level, "%s%s: %r", event.event_type, _facts(event), said)
 
 
 def _facts(event: SafetyEvent) -> str:

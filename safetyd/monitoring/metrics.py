@@ -13,11 +13,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
-from safetyd.core.events.decision_events import Decided, Reported, Settled
+from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
-from safetyd.core.events.guard_events import AnomalyFound
-from safetyd.core.events.notification_events import NotTold, Told
-from safetyd.core.events.request_events import Answered
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Cause, Severity
 from safetyd.monitoring.counters import Counters, Histogram
@@ -84,16 +81,8 @@ class Metrics(Collector):
                     self._verdicts[key] = self._verdicts.get(key, 0) + 1
                 if event.type == "dispatch":
                     self._counters.dispatched(event)
-            elif type(event) is Settled:
-                self._counters.settled(event)
-            elif type(event) is Reported:
-                self._counters.reported(event)
-            elif type(event) is AnomalyFound:
-                self._counters.found(event)
-            elif type(event) is Answered:
-                self._counters.answered(event)
-            elif type(event) is Told or type(event) is NotTold:
-                self._counters.messaged(event)
+            elif (count := self._counters.counts.get(type(event))) is not None:
+                count(event)
 
     def appended(self, seconds: float, events: int) -> None:
         self._append_seconds.add(seconds)

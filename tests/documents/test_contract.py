@@ -16,8 +16,9 @@ import pytest
 from docs.exchanges import EXCHANGES
 from docs.generate import BY_AGENTS, DOCS, audit_line, generated
 from docs.messages import MESSAGES
+from safetyd.core.catalogue.catalogue import AnyEvent
 from safetyd.core.engine.engine import Engine
-from safetyd.core.engine.journal_lines import AnyEvent, encode
+from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy

@@ -6,24 +6,17 @@ from typing import Any
 import pytest
 
 from safetyd.core.engine.engine import Engine
-from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Decided, Refused
-from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import (
     AnomalyFound,
-    BreakerMoved,
-    BudgetMarked,
     Paused,
-    SafeModeEntered,
-    SafeModeExited,
-    Unpaused,
 )
 from safetyd.core.messages.proposal import Target
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.monitoring.event_log import EventLog, log, set_up
 from tests.conftest import StartDaemon
-from tests.story import at, play, propose, report, resume, stop
+from tests.story import at, play, propose, report, stop
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +49,7 @@ def test_lines_have_a_time_where_nobody_else_adds_it(
     monkeypatch.delenv("JOURNAL_STREAM")
     set_up(verbose=False)
 
-    EventLog().observe([stop(0)])
+    EventLog().observe(play(Engine(Policy()), stop(0)))
 
     assert re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ERROR   safetyd: ", said(capsys)[0])
 
@@ -78,85 +71,32 @@ def test_verbose_log_has_allows_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert "allow agent=code" in line
 
 
-def test_stop_and_resume_are_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up(verbose=False)
-
-    EventLog().observe(play(Engine(Policy()), stop(0), resume(1)))
-
-    assert said(capsys) == [
-        "ERROR   safetyd: stopped by='alice' agent=None reason='drill'",
-        "WARNING safetyd: resumed by='alice' agent=None reason=''",
-    ]
-
-
-def test_clock_steps_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up(verbose=False)
-
-    EventLog().observe(play(Engine(Policy()), ClockStepped(at=at(0), t=0, seconds=-60.0)))
-
-    assert said(capsys) == [
-        "WARNING safetyd: CLOCK_STEPPED seconds=-60.0: 'the wall clock stepped by -60.0 s'"
-    ]
-
-
 WHEN: dict[str, Any] = {"at": at(0), "t": 0.0}
 
 
 @pytest.mark.req("S1.2")
-@pytest.mark.parametrize(
-    ("event", "line"),
-    [
-        (
-            Paused(agent="code", source="operator", by="alice", reason="lunch", **WHEN),
-            "ERROR   safetyd: AGENT_PAUSED agent=code source='operator' by='alice': 'lunch'",
-        ),
-        (
-            Unpaused(agent="code", sources=("operator",), by="alice", **WHEN),
-            "INFO    safetyd: AGENT_RESUMED agent=code sources='operator' by='alice': ''",
-        ),
-        (
-            SafeModeEntered(by="safetyd", reason="3 agents", **WHEN),
-            "ERROR   safetyd: SAFE_MODE_ENTERED by='safetyd' errors=0: '3 agents'",
-        ),
-        (
-            SafeModeExited(agent="code", by="alice", forced=True, reason="fixed", **WHEN),
-            "INFO    safetyd: SAFE_MODE_EXITED agent=code by='alice' forced=True: 'fixed'",
-        ),
-        (
-            BreakerMoved(breaker="api", state="open", reason="5 failures in a row", **WHEN),
-            "WARNING safetyd: CIRCUIT_TRIPPED breaker='api' state='open': '5 failures in a row'",
-        ),
-        (
-            BreakerMoved(breaker="api", state="closed", reason="3 probes", **WHEN),
-            "INFO    safetyd: CIRCUIT_RESET breaker='api' state='closed': '3 probes'",
-        ),
-        (
-            BudgetMarked(
-                mark="warning",
-                scope="day",
-                id="d",
-                spent=40,
-                reserved=1,
-                limit=50,
-                estimate=1,
-                **WHEN,
-            ),
-            "WARNING safetyd: COST_WARNING scope='day' id='d': 'day budget: $41.00 of $50.00 used'",
-        ),
-        (
-            Refused(agent="code", cause="malformed", count=3, example="hunter2", **WHEN),
-            "INFO    safetyd: refused agent=code cause=malformed count=3",
-        ),
-    ],
-)
-def test_what_holds_an_agent_back_is_one_line(
-    event: Event, line: str, capsys: pytest.CaptureFixture[str]
+def test_a_line_has_the_facts_and_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up(verbose=False)
+    paused = Paused(agent="code", source="operator", by="alice", reason="lunch", **WHEN)
+
+    EventLog().observe(Engine(Policy()).handle(paused))
+
+    facts = "agent=code source='operator' by='alice'"
+    assert said(capsys) == [f"ERROR   safetyd: AGENT_PAUSED {facts}: 'alice paused code: lunch'"]
+
+
+def test_what_an_agent_sent_is_not_in_the_line_of_its_refusal(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     set_up(verbose=False)
+    refused = Refused(agent="code", cause="malformed", count=3, example="hunter2", **WHEN)
 
-    EventLog().observe(Engine(Policy()).handle(event))
+    EventLog().observe(Engine(Policy()).handle(refused))
 
-    assert said(capsys) == [line]
+    facts = "agent=code rule='intake.malformed' count=3"
+    assert said(capsys) == [
+        f"WARNING safetyd: ACTION_BLOCKED {facts}: 'intake.malformed blocked code'"
+    ]
 
 
 @pytest.mark.req("S2.36")
@@ -257,7 +197,7 @@ def test_words_of_a_stop_file_cannot_move_the_cursor(capsys: pytest.CaptureFixtu
     stopped = stop(0)
     stopped.by = "\x1b[2Jnobody"
 
-    EventLog().observe([stopped])
+    EventLog().observe(Engine(Policy()).handle(stopped))
 
     (line,) = said(capsys)
     assert "\x1b" not in line
@@ -281,4 +221,7 @@ def test_daemon_logs_a_pause_and_an_allowed_edit(start_daemon: StartDaemon) -> N
     daemon.stop()
 
     assert "allow agent=code type='edit_file' risk=medium count=1 id=" in daemon.log()
-    assert "AGENT_PAUSED agent=code source='operator' by='local': 'lunch'" in daemon.log()
+    assert (
+        "AGENT_PAUSED agent=code source='operator' by='local': 'local paused code: lunch'"
+        in daemon.log()
+    )

@@ -24,6 +24,7 @@ CONTRACT = {
     "safetyd_emergency_stop_active": ("gauge", set()),
     "safetyd_config_last_reload_successful": ("gauge", set()),
     "safetyd_malformed": ("counter", set()),
+    "safetyd_events": ("counter", {"type", "severity"}),
     "safetyd_audit_bytes": ("counter", set()),
     "safetyd_ready": ("gauge", set()),
     "safetyd_bus_up": ("gauge", set()),

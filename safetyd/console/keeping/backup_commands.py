@@ -18,7 +18,7 @@ from safetyd.console.operator_connection import Reply, control
 from safetyd.console.options import json_option, reaches_daemon
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import document, plain, several
-from safetyd.core.reporting.disk_words import size
+from safetyd.core.events.disk_words import size
 from safetyd.keeping.age_encryption import MIN_CHARS, BadKey
 from safetyd.keeping.backup import Backup, BackupFacts, BackupSource, NoBackup
 from safetyd.keeping.restoring import BackupUnusable, NotEmpty, Restoring

@@ -14,7 +14,7 @@ from safetyd.console.operator_connection import query
 from safetyd.console.options import config_option, json_option, reaches_daemon
 from safetyd.console.render.layout import some, table
 from safetyd.console.terminal_text import document, plain
-from safetyd.core.reporting.disk_words import size
+from safetyd.core.events.disk_words import size
 from safetyd.daemon.config import Config, ConfigError, load
 from safetyd.daemon.disk_space import measured
 from safetyd.host import system_zone

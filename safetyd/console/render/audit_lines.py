@@ -7,29 +7,13 @@ import msgspec
 
 from safetyd.console.render.layout import when
 from safetyd.console.terminal_text import document, plain
+from safetyd.core.catalogue.catalogue import ROUTINE, sentence_of
+from safetyd.core.engine.journal_lines import decode
+from safetyd.core.events.daemon_events import SafetyEvent
 
 View = Mapping[str, Any]
 
 _COMMON: Final = frozenset({"event", "seq", "at", "t", "hash"})
-
-
-# What follows from other records, or repeats them for others to hear.
-_BOOKKEEPING: Final = frozenset(
-    {
-        "announced",
-        "climbed",
-        "due",
-        "grant_ended",
-        "lapsed",
-        "person_seen",
-        "released",
-        "safety_event",
-        "session_closed",
-        "settled",
-        "told",
-        "transcribed",
-    }
-)
 
 
 class _Reported(msgspec.Struct):
@@ -49,11 +33,11 @@ _read = msgspec.json.Decoder(_Told).decode
 
 
 def tells_something(line: bytes) -> bool:
-    """Say whether a record is more than bookkeeping."""
+    """Say whether a record is more than routine."""
     told = _read(line)
     if told.event == "reported":
         return told.telemetry.type == "outcome"
-    return told.event not in _BOOKKEEPING
+    return told.event not in ROUTINE
 
 
 def agent_of(line: bytes) -> str | None:
@@ -64,39 +48,17 @@ def agent_of(line: bytes) -> str | None:
 
 def record(line: bytes) -> str:
     view: View = msgspec.json.decode(line)
-    kind = view["event"]
-    said = _summary(kind, view)
-    return f"{view.get('seq', 0):>7}  {when(view.get('at'))}  {plain(kind):<13}  {said}"
+    begins = f"{view.get('seq', 0):>7}  {when(view.get('at'))}  {plain(view['event']):<13}"
+    return f"{begins}  {_says(line, view)}"
 
 
-def _summary(kind: str, view: View) -> str:
-    match kind:
-        case "decided":
-            return _decided(view)
-        case "safety_event":
-            who = f" {plain(view['agent_id'])}" if view.get("agent_id") else ""
-            reason = f": {plain(view['reason'])}" if view["reason"] else ""
-            return f"{plain(view['event_type'])}{who}{reason}"
-        case "reported":
-            return f"{plain(view['agent'])} {_telemetry(view['telemetry'])}"
-        case "configured":
-            return f"at {plain(view['why'])}, policy {plain(view['digest'])}"
-    return _rest(view)
-
-
-def _decided(view: View) -> str:
-    id_ = plain(view["proposal"].get("id", ""))
-    said = f"{plain(view['agent'])} {plain(view['type'])} {id_} -> {plain(view['decision'])}"
-    rules = ", ".join(plain(verdict["rule"]) for verdict in view.get("verdicts", ()))
-    text = view["proposal"].get("text", "")
-    return f"{said}{f' [{rules}]' if rules else ''}{f': {plain(text, 100)}' if text else ''}"
-
-
-def _telemetry(telemetry: View) -> str:
-    if telemetry["type"] != "outcome":
-        return plain(telemetry["type"])
-    went = "ok" if telemetry["ok"] else f"failed: {plain(telemetry.get('error', ''))}"
-    return f"outcome of {plain(telemetry.get('id') or 'something')}: {went}"
+def _says(line: bytes, view: View) -> str:
+    try:
+        event = decode(line)
+    except msgspec.ValidationError:
+        return _rest(view)  # the beginning of a file, or an event of another version
+    kind = f"{plain(event.event_type)}: " if isinstance(event, SafetyEvent) else ""
+    return f"{kind}{plain(sentence_of(event), 200)}"
 
 
 def _rest(view: View) -> str:

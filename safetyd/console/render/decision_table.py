@@ -64,7 +64,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _happened(row: Row) -> str:
     message, by = row["message"], row.get("by", "")
     who = f" by {plain(by)}" if by and by not in message else ""
-    rule = f" [{plain(row['rule'])}]" if row.get("rule") else ""
+    rule = f" [{plain(row['rule'])}]" if row.get("rule") and row["rule"] not in message else ""
     return f"{plain(row['type'])}{who}{rule}{f': {plain(message, 200)}' if message else ''}"
 
 

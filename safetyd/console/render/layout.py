@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from safetyd.console.terminal_text import plain
+from safetyd.core.catalogue.catalogue import sentence, severity
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity, seconds
 from safetyd.core.text.time_words import to_the_second
@@ -48,12 +49,13 @@ def _headline(answer: Decision, kind: str) -> str:
 
 def event(view: View) -> str:
     """Return one SafetyEvent as one line."""
-    agent = f" {plain(view['agent_id'])}" if view.get("agent_id") else ""
-    facts = view.get("metadata") or {}
-    rule = f" [{plain(facts['rule'])}]" if "rule" in facts else ""
+    kind, facts = view["event_type"], view.get("metadata") or {}
+    said = sentence(
+        kind, view.get("agent_id"), view.get("breaker_id"), view.get("reason", ""), facts
+    )
     times = f" ({facts['count']} times)" if facts.get("count", 1) != 1 else ""
-    reason = f": {plain(view['reason'])}" if view.get("reason") else ""
-    return f"{when(view['timestamp'])} {plain(view['event_type'])}{agent}{rule}{reason}{times}"
+    begins = f"{when(view['timestamp'])} {severity(kind, facts):<8} {plain(kind)}"
+    return f"{begins}: {plain(said)}{times}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

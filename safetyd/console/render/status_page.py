@@ -12,10 +12,10 @@ from safetyd.console.render.request_tables import telling
 from safetyd.console.stop_file import View, told_of
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.events.daemon_events import DiskUse
+from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, percent, size
 from safetyd.core.events.history_events import day_words
 from safetyd.core.messages.money import dollars, nano
 from safetyd.core.messages.rollback import rollback_command
-from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness, percent, size
 from safetyd.core.text.time_words import duration
 
 MAX_FINDINGS: Final = 5

@@ -25,29 +25,21 @@ class DiskUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class KeysChanged(Event, kw_only=True, tag="keys_changed"):
     """Who may connect has changed; each entry is a role, a name and a public key."""
 
-    told = True
-
     added: tuple[str, ...]
     removed: tuple[str, ...]  # `old` before the role: a rotation has replaced it, the name has more
     by: str
 
 
 class ConfigRejected(Event, kw_only=True, tag="config_rejected"):
-    told = True
-
     errors: tuple[str, ...]
 
 
 class ClockStepped(Event, kw_only=True, tag="clock_stepped"):
-    told = True
-
     seconds: float
 
 
 class DiskMoved(Event, kw_only=True, tag="disk_moved"):
     """The disk that holds the data directory is at another level than before."""
-
-    told = True
 
     use: DiskUse
 

@@ -82,8 +82,6 @@ class Decided(Event, kw_only=True, omit_defaults=True, tag="decided"):
 class Refused(Event, kw_only=True, omit_defaults=True, tag="refused"):
     """Answers that left without a line of their own: one of these per agent, cause and 10 s."""
 
-    told = True
-
     agent: str
     cause: Cause
     count: int
@@ -146,8 +144,6 @@ class Settled(Event, kw_only=True, omit_defaults=True, tag="settled"):
 
 class Overdue(Event, kw_only=True, tag="overdue"):
     """Allowed actions whose outcomes did not come in time or will not, or that are too many."""
-
-    told = True
 
     agent: str
     ids: tuple[str, ...]

@@ -1,9 +1,12 @@
 """An event and its two times, and from one clock to the other."""
 
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, Final, Literal
 
 import msgspec
+
+Level = Literal["low", "medium", "high", "critical"]  # how severe something is
+LEVELS: Final[tuple[Level, ...]] = ("low", "medium", "high", "critical")
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
@@ -15,7 +18,6 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_fiel
     """Something that happened. The engine gives it its `seq`; nobody changes it after that."""
 
     lasting: ClassVar[bool] = True  # it is written down
-    told: ClassVar[bool] = False  # people are told of it at once
 
     seq: int = 0
     at: datetime

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from safetyd.core.events.event import Event
+from safetyd.core.events.event import Event, Level
 
 
 class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
@@ -19,8 +19,6 @@ class NameForgotten(Event, kw_only=True, tag="name_forgotten"):
 class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
     """Nobody may act, or one agent may not, until every source is cleared."""
 
-    told = True
-
     source: str  # "operator", "anomaly", "environment" or "file:<path>"
     by: str
     reason: str = ""
@@ -30,8 +28,6 @@ class Stopped(Event, kw_only=True, omit_defaults=True, tag="stopped"):
 
 
 class Resumed(Event, kw_only=True, omit_defaults=True, tag="resumed"):
-    told = True
-
     sources: tuple[str, ...]
     by: str
     reason: str = ""
@@ -53,8 +49,6 @@ class Forgotten(Event, kw_only=True, omit_defaults=True, tag="forgotten"):
 class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
     """One agent may not act until every source is cleared."""
 
-    told = True
-
     agent: str
     source: Literal["operator", "anomaly", "budget", "rollback"]
     by: str
@@ -63,8 +57,6 @@ class Paused(Event, kw_only=True, omit_defaults=True, tag="paused"):
 
 
 class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
-    told = True
-
     agent: str
     sources: tuple[str, ...]
     by: str
@@ -76,8 +68,6 @@ class Unpaused(Event, kw_only=True, omit_defaults=True, tag="unpaused"):
 class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_entered"):
     """Only reading is allowed: one agent, all without a key, or everybody if `agent` is None."""
 
-    told = True
-
     by: str  # an operator's name, or "safetyd"
     agent: str | None = None
     reason: str = ""
@@ -86,8 +76,6 @@ class SafeModeEntered(Event, kw_only=True, omit_defaults=True, tag="safe_mode_en
 
 
 class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exited"):
-    told = True
-
     by: str
     agent: str | None = None
     reason: str = ""
@@ -96,8 +84,6 @@ class SafeModeExited(Event, kw_only=True, omit_defaults=True, tag="safe_mode_exi
 
 
 class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved"):
-    told = True
-
     breaker: str  # "api.openai.com", "api.openai.com/code" for one agent, "code:t-3" for a task
     state: Literal["closed", "half_open", "open"]
     reason: str
@@ -108,8 +94,6 @@ class BreakerMoved(Event, kw_only=True, omit_defaults=True, tag="breaker_moved")
 
 class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked"):
     """A budget first came near its limit, or first refused. Amounts are US dollars."""
-
-    told = True
 
     mark: Literal["warning", "exceeded"]
     scope: str
@@ -124,8 +108,6 @@ class BudgetMarked(Event, kw_only=True, omit_defaults=True, tag="budget_marked")
 class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised"):
     """An operator permits so many US dollars more until the UTC day is over."""
 
-    told = True
-
     scope: Literal["day", "agent", "keyless", "model"]
     usd: float
     by: str
@@ -136,10 +118,8 @@ class BudgetRaised(Event, kw_only=True, omit_defaults=True, tag="budget_raised")
 class AnomalyFound(Event, kw_only=True, omit_defaults=True, tag="anomaly_found"):
     """A detector's condition began to hold."""
 
-    told = True
-
     rule: str
-    severity: Literal["low", "medium", "high", "critical"]
+    severity: Level
     message: str
     agent: str | None = None
     breaker: str | None = None

@@ -50,8 +50,6 @@ class Committed(Event, kw_only=True, omit_defaults=True, tag="committed"):
 class CommitFailed(Event, kw_only=True, omit_defaults=True, tag="commit_failed"):
     """What an action left, or was about to change, is not in the history of its project."""
 
-    told = True
-
     project: str
     error: str
     due: int = 0
@@ -62,8 +60,6 @@ class CommitFailed(Event, kw_only=True, omit_defaults=True, tag="commit_failed")
 
 class RollbackOffered(Event, kw_only=True, tag="rollback_offered"):
     """So many actions in a row failed in a project that going back may be better."""
-
-    told = True
 
     project: str
     agent: str
@@ -99,8 +95,6 @@ class RollbackCancelled(Event, kw_only=True, tag="rollback_cancelled"):
 class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
     """Files are again as they were. `kept` is the commit of what was there before."""
 
-    told = True
-
     project: str
     kind: RollbackKind
     commit: str
@@ -115,8 +109,6 @@ class RolledBack(Event, kw_only=True, omit_defaults=True, tag="rolled_back"):
 
 class RollbackFailed(Event, kw_only=True, omit_defaults=True, tag="rollback_failed"):
     """A rollback stopped halfway, or safetyd was to go back by itself and could not."""
-
-    told = True
 
     project: str
     commit: str
@@ -156,16 +148,12 @@ class WeekArchived(Event, kw_only=True, tag="week_archived"):
 class ArchiveFailed(Event, kw_only=True, tag="archive_failed"):
     """A week has no archive; it is tried again, and its last snapshot stays."""
 
-    told = True
-
     week: str
     error: str
 
 
 class SnapshotMissed(Event, kw_only=True, omit_defaults=True, tag="snapshot_missed"):
     """A day's snapshot is missing until it is made up for; `since` is the first of several days."""
-
-    told = True
 
     day: str
     error: str

@@ -110,8 +110,6 @@ class Told(Event, kw_only=True, omit_defaults=True, tag="told"):
 class NotTold(Event, kw_only=True, omit_defaults=True, tag="not_told"):
     """A message was given up, or waits for an operator (`parked`) or the morning (`quiet`)."""
 
-    told = True
-
     delivery: str
     channel: str
     state: Literal["dead", "undelivered", "parked", "cancelled", "expired", "quiet"]
@@ -129,8 +127,6 @@ class Unparked(Event, kw_only=True, tag="unparked"):
 
 class ChannelMoved(Event, kw_only=True, omit_defaults=True, tag="channel_moved"):
     """A channel takes nothing any more, or takes messages again."""
-
-    told = True
 
     channel: str
     up: bool

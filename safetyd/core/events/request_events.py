@@ -16,8 +16,6 @@ from safetyd.core.messages.verdict import Verdict
 class Answered(Event, kw_only=True, omit_defaults=True, tag="answered"):
     """A person approved or denied a request; `words` go back to the agent."""
 
-    told = True
-
     request_id: str
     agent: str
     id: str  # of the proposal
@@ -46,15 +44,11 @@ class Released(Event, kw_only=True, omit_defaults=True, tag="released"):
 class Expired(Event, kw_only=True, tag="expired"):
     """Nobody answered in time."""
 
-    told = True
-
     request_ids: tuple[str, ...]
 
 
 class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
     """What a severe anomaly or a used-up budget asked of people was denied, or nobody answered."""
-
-    told = True
 
     agent: str
     request_id: str
@@ -63,8 +57,6 @@ class EscalationDenied(Event, kw_only=True, tag="escalation_denied"):
 
 
 class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
-    told = True
-
     request_id: str
     by: str
     via: str
@@ -73,8 +65,6 @@ class Cancelled(Event, kw_only=True, omit_defaults=True, tag="cancelled"):
 
 class Superseded(Event, kw_only=True, tag="superseded"):
     """The agent asks something else instead."""
-
-    told = True
 
     request_id: str
     agent: str
@@ -100,8 +90,6 @@ class DenialLifted(Event, kw_only=True, tag="denial_lifted"):
 class Claimed(Event, kw_only=True, tag="claimed"):
     """Somebody is about to do what was approved, and nobody else may."""
 
-    told = True
-
     request_id: str
     agent: str
     id: str
@@ -120,8 +108,6 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
     Made from a request it lifts the `rules` that were shown; else the one rule that is named, or
     what the table of types asks.
     """
-
-    told = True
 
     id: str
     agent: str
@@ -151,8 +137,6 @@ class Granted(Event, kw_only=True, omit_defaults=True, tag="granted"):
 class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):
     """A proposal was allowed because of a grant."""
 
-    told = True
-
     grant: str
     agent: str
     id: str  # of the proposal
@@ -161,8 +145,6 @@ class GrantUsed(Event, kw_only=True, omit_defaults=True, tag="grant_used"):
 
 
 class GrantRevoked(Event, kw_only=True, omit_defaults=True, tag="grant_revoked"):
-    told = True
-
     grant: str
     agent: str
     by: str

@@ -3,11 +3,14 @@
 from datetime import datetime, timedelta
 from typing import Final
 
+from safetyd.core.catalogue.catalogue import alert_of
+from safetyd.core.catalogue.entry import Alert
+from safetyd.core.catalogue.guard_entries import budget_key
+from safetyd.core.catalogue.notification_entries import outage_key
 from safetyd.core.events.decision_events import Transcribed
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import BudgetMarked
 from safetyd.core.events.notification_events import Announced, Item, Note, NotTold
-from safetyd.core.outbox.alert_rules import Alert, alert_of, budget_key, outage_key
 from safetyd.core.outbox.deliveries import Deliveries, Delivery, Notes
 from safetyd.core.outbox.delivery_queue import DeliveryQueue, Slot, hold_back
 from safetyd.core.outbox.routing import Routing
@@ -43,7 +46,7 @@ class Alerts:
 
     def heard(self, event: Event) -> list[DeliveryQueue]:
         """Tell of an event if it is an alert."""
-        alert = None if self._routing.idle else alert_of(event, self._config.alert_batch_s)
+        alert = None if self._routing.idle else alert_of(event)
         return [] if alert is None or self._needless(event) else self.tell(event, alert)
 
     def tell(self, event: Event, alert: Alert) -> list[DeliveryQueue]:

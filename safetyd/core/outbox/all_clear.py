@@ -8,22 +8,17 @@ from typing import Final
 
 import msgspec
 
+from safetyd.core.catalogue.catalogue import alert_of
+from safetyd.core.catalogue.daemon_entries import disk_key
+from safetyd.core.catalogue.entry import Alert, everywhere
+from safetyd.core.catalogue.guard_entries import budget_key, stop_key
+from safetyd.core.catalogue.notification_entries import loss_key, outage_key
 from safetyd.core.events.daemon_events import DiskMoved
+from safetyd.core.events.disk_words import fullness
 from safetyd.core.events.event import Event
 from safetyd.core.events.guard_events import AnomalyFound, BudgetMarked, Resumed, Stopped
 from safetyd.core.events.notification_events import ChannelMoved
-from safetyd.core.outbox.alert_rules import (
-    Alert,
-    alert_of,
-    budget_key,
-    disk_key,
-    everywhere,
-    loss_key,
-    outage_key,
-    stop_key,
-)
 from safetyd.core.outbox.delivery_queue import DeliveryQueue
-from safetyd.core.reporting.disk_words import fullness
 
 _ALL: Final = "*"
 _ANOMALY: Final = "anomaly"

@@ -12,6 +12,8 @@ import msgspec
 from safetyd.core.actor import Actor, Handler, hearing, on
 from safetyd.core.approvals.queue import Approvals
 from safetyd.core.approvals.request import UNPAUSE, request_id
+from safetyd.core.catalogue.catalogue import CATALOGUE
+from safetyd.core.catalogue.daemon_entries import disk_key
 from safetyd.core.events.daemon_events import ClockStepped, DiskLevel, DiskMoved
 from safetyd.core.events.decision_events import Decided, Transcribed
 from safetyd.core.events.event import Event, Ticked
@@ -37,7 +39,6 @@ from safetyd.core.events.request_events import (
     Superseded,
 )
 from safetyd.core.messages.verdict import ALLOW
-from safetyd.core.outbox.alert_rules import HEARD, disk_key
 from safetyd.core.outbox.alerts import Alerts
 from safetyd.core.outbox.all_clear import AllClears, Standstill
 from safetyd.core.outbox.ask_limits import AskLimits
@@ -109,8 +110,9 @@ class Outbox(Actor):
                 on(Ticked, self._ticked),
             )
         )
-        for kind in (kind for kind in HEARD if kind is not Decided):
-            hears[kind] = self._and_alerted(hears.get(kind))
+        for kind, entry in CATALOGUE.items():
+            if entry.alert and kind is not Decided:
+                hears[kind] = self._and_alerted(hears.get(kind))
         self.hears = hears
 
     @property

@@ -5,10 +5,10 @@ from typing import Final
 
 from safetyd.core import recipients
 from safetyd.core.approvals.request import Request
+from safetyd.core.catalogue.entry import Alert
 from safetyd.core.events.event import Event
 from safetyd.core.events.notification_events import Note
 from safetyd.core.messages.proposal import Urgency
-from safetyd.core.outbox.alert_rules import Alert
 from safetyd.core.outbox.ask_limits import AskLimits
 from safetyd.core.outbox.delivery_queue import (
     SUMMARY_WINDOW,
@@ -88,8 +88,8 @@ class Slots:
     def _alert(self, queue: DeliveryQueue, alert: Alert, note: Note, at: datetime) -> Slot:
         if alert.always:
             return Slot(lone_batch(note.id), "alone", at)
-        if alert.batch_s is not None:
-            return Slot("alerts", "batch", at + timedelta(seconds=alert.batch_s))
+        if alert.batched:
+            return Slot("alerts", "batch", at + timedelta(seconds=self._config.alert_batch_s))
         sleeps = self._config.quiet_bypass == "none" and self.quiet_until(queue.recipient, at)
         return self._usual("normal" if sleeps else alert.urgency, at, self._party(alert.agent))
 

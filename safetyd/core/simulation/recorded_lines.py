@@ -7,49 +7,17 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Final, TypeVar, cast, get_args
+from typing import Final, TypeVar, cast
 
 import msgspec
 
-from safetyd.core.engine.journal_lines import AnyEvent
-from safetyd.core.events.daemon_events import SafetyEvent
-from safetyd.core.events.decision_events import Overdue, SessionClosed, Settled, Transcribed
+from safetyd.core.catalogue import catalogue
+from safetyd.core.catalogue.catalogue import CATALOGUE
 from safetyd.core.events.event import Event
-from safetyd.core.events.guard_events import (
-    AnomalyFound,
-    BreakerMoved,
-    BudgetMarked,
-    Paused,
-    PersonSeen,
-    SafeModeEntered,
-    Stopped,
-    Unpaused,
-)
-from safetyd.core.events.history_events import CommitDue, RollbackOffered
-from safetyd.core.events.notification_events import Climbed, Due
-from safetyd.core.events.request_events import (
-    Cancelled,
-    EscalationDenied,
-    Expired,
-    GrantEnded,
-    GrantUsed,
-    Lapsed,
-    Released,
-    Superseded,
-)
 
-OWN: Final = "safetyd"  # who does what no person did
-
-# What only the engine makes, and a simulation compares.
-COMPARED: Final[frozenset[type[Event]]] = frozenset({Settled, AnomalyFound, Due, Superseded})
-# What only the engine makes, and nobody compares: of these the time is read.
-PASSED_OVER: Final[frozenset[type[Event]]] = frozenset(
-    {
-        *(Overdue, SessionClosed, Transcribed, BreakerMoved, BudgetMarked),
-        *(CommitDue, RollbackOffered),
-        *(Expired, Lapsed, Released, EscalationDenied, GrantUsed, GrantEnded),
-        *(Climbed, SafetyEvent),
-    }
+# Consequences that a simulation compares; these are read whole.
+COMPARED: Final[frozenset[type[Event]]] = frozenset(
+    kind for kind, entry in CATALOGUE.items() if entry.compared
 )
 
 
@@ -62,32 +30,11 @@ class Consequence(msgspec.Struct, kw_only=True, gc=False, tag_field="event"):
 
 Heard = TypeVar("Heard", bound=Event)
 Recorded = Event | Consequence
-Judge = Callable[[Recorded], bool]
 
 
 def follows(event: Recorded) -> bool:
-    """Say whether an event followed from others, so that the engine makes it anew."""
-    kind = type(event)
-    if kind in _ALWAYS:
-        return True
-    judge = _SOMETIMES.get(kind)
-    return judge is not None and judge(event)
-
-
-def _if(kind: type[Heard], judge: Callable[[Heard], bool]) -> tuple[type[Recorded], Judge]:
-    return kind, cast("Judge", judge)
-
-
-_SOMETIMES: Final[Mapping[type[Recorded], Judge]] = dict(
-    (
-        _if(Stopped, lambda event: event.source == "anomaly"),
-        _if(Paused, lambda event: event.source != "operator"),
-        _if(Unpaused, lambda event: event.approved),
-        _if(SafeModeEntered, lambda event: event.by == OWN),
-        _if(PersonSeen, lambda event: event.by == OWN),
-        _if(Cancelled, lambda event: event.via == "unpause"),
-    )
-)
+    """Return whether an event followed from others, so that the engine makes it again."""
+    return isinstance(event, Consequence) or catalogue.follows(event)
 
 
 def _timed(kind: type[Event]) -> type[Consequence]:
@@ -104,17 +51,14 @@ def _timed(kind: type[Event]) -> type[Consequence]:
     return cast("type[Consequence]", timed)
 
 
-_TIMED: Final[Mapping[type[Event], type[Consequence]]] = {
-    kind: _timed(kind) for kind in get_args(AnyEvent) if kind in PASSED_OVER
+_READ: Final[Mapping[type[Event], type[Recorded]]] = {
+    kind: _timed(kind) if entry.follows is True and not entry.compared else kind
+    for kind, entry in CATALOGUE.items()
 }
 # What time brings about, or nearly always does.
-_DUE: Final = (Expired, Lapsed, GrantEnded, Climbed, Overdue, SessionClosed, Transcribed)
 BY_TIME: Final[frozenset[type[Recorded]]] = frozenset(
-    {Due, PersonSeen, *(_TIMED[kind] for kind in _DUE)}
+    _READ[kind] for kind, entry in CATALOGUE.items() if entry.by_time
 )
-_ALWAYS: Final[frozenset[type[Recorded]]] = COMPARED | frozenset(_TIMED.values())
 
 # Lines are told apart by their tags, while they are read.
-read_line: Callable[[bytes], Recorded] = msgspec.json.Decoder(
-    reduce(or_, (_TIMED.get(kind, kind) for kind in get_args(AnyEvent)))
-).decode
+read_line: Callable[[bytes], Recorded] = msgspec.json.Decoder(reduce(or_, _READ.values())).decode

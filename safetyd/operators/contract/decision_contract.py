@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from safetyd.core.events.event import Level
 from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier
 from safetyd.core.messages.verdict import Cause, CommandPart, Severity
-from safetyd.core.reporting.severity import Level
 from safetyd.operators.contract.question import Question
 from safetyd.operators.replies import Done
 

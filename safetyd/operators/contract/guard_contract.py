@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import Level
+from safetyd.core.events.event import Level
 from safetyd.core.guards.anomaly.measures import Measure
 from safetyd.core.guards.budget.limits import Scope
 from safetyd.core.guards.circuit import BreakerConfig, State

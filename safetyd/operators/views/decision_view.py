@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from safetyd.core.catalogue.catalogue import repeats_a_decision, sentence_of, severity_of
 from safetyd.core.events.daemon_events import SafetyEvent
 from safetyd.core.events.decision_events import Decided
 from safetyd.core.events.event import Event
 from safetyd.core.messages.verdict import Cause, strictest
-from safetyd.core.reporting.severity import severity_of
 from safetyd.journal.audit_reading import (
     DECIDED,
     SAFETY_EVENT,
@@ -43,8 +43,6 @@ _BEGINNINGS: Final[dict[What, tuple[bytes, ...]]] = {
     "all": (DECIDED, SAFETY_EVENT),
 }
 
-_INTAKE: Final = "intake."  # how the names of rules begin that refuse what is never decided
-
 
 def row_of(event: Event) -> Row | None:
     """Return the row of an event, None if it has none."""
@@ -53,14 +51,6 @@ def row_of(event: Event) -> Row | None:
     if isinstance(event, SafetyEvent):
         return _event_row(event)
     return None
-
-
-def repeats_a_decision(event: SafetyEvent) -> bool:
-    """Say whether an event only tells of decisions, which have rows of their own."""
-    if event.event_type == "PERMISSION_REQUESTED":
-        return True
-    told_of = event.event_type in {"ACTION_BLOCKED", "RATE_LIMIT_BLOCK", "MODE_VIOLATION"}
-    return told_of and not str(event.metadata.get("rule", "")).startswith(_INTAKE)
 
 
 def rows_of(events: Iterable[Event], asked: DecisionsQuestion) -> Iterator[Row]:
@@ -268,7 +258,7 @@ def _event_row(event: SafetyEvent) -> EventRow:
         type=event.event_type,
         agent=event.agent_id,
         severity=severity_of(event),
-        message=_message(event)[:MESSAGE_CHARS],
+        message=sentence_of(event)[:MESSAGE_CHARS],
         by=_text(facts.get("by")),
         rule=_text(facts.get("rule")),
         request_id=_text(facts.get("request_id")),
@@ -276,14 +266,6 @@ def _event_row(event: SafetyEvent) -> EventRow:
         project=_text(facts.get("project")) if "commit" in facts else UNSET,
         commit=_text(facts.get("commit")),
     )
-
-
-def _message(event: SafetyEvent) -> str:
-    """Return what happened, in words if the event itself has none."""
-    facts = event.metadata
-    end = facts.get("decision")
-    said = f"{end} by {facts.get('by')} via {facts.get('via')}" if end else ""
-    return ": ".join(filter(None, (said, event.reason)))
 
 
 def _text(said: object) -> str | UnsetType:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from safetyd.core.events.daemon_events import DiskLevel, DiskUse
-from safetyd.core.reporting.disk_words import MAKE_ROOM, filling, fullness, size
+from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, size
 from safetyd.core.text.time_words import complete
 from safetyd.monitoring.outlet_state import OutletState
 from safetyd.operators.contract.status_contract import (

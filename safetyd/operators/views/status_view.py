@@ -7,9 +7,8 @@ from typing import Final, cast
 import msgspec
 
 from safetyd.core.engine.engine_state import EngineState
-from safetyd.core.events.event import Moment
+from safetyd.core.events.event import LEVELS, Moment
 from safetyd.core.events.guard_events import AnomalyFound
-from safetyd.core.guards.anomaly.findings import LEVELS
 from safetyd.operators.contract.guard_contract import Budget
 from safetyd.operators.contract.hold_contract import (
     PauseSource,

@@ -79,7 +79,7 @@ def test_an_agent_that_fails_three_times_only_reads_until_it_is_let_out(said):
 def test_a_spender_is_warned_of_and_cut_off_before_the_limit(said):
     spender = scene(said, "spender")
 
-    assert "COST_WARNING spender: chain budget: $4.00 of $5.00 used" in spender
+    assert "COST_WARNING: chain budget book of spender, $4.00 of $5.00 used" in spender
     assert "$4.00 used, this needs about $1.50 [budget.chain:book]" in spender
 
 
@@ -114,7 +114,7 @@ def test_a_severe_anomaly_pauses_its_agent_until_it_is_let_go_on(said):
     rogue = scene(said, "rogue")
 
     assert "-> blocked: Rapid identical requests: edit_file 5 times in 10 s" in rogue
-    assert "AGENT_PAUSED rogue: Rapid identical requests" in rogue
+    assert "AGENT_PAUSED: safetyd paused rogue: Rapid identical requests" in rogue
     assert "-> blocked: rogue is paused since " in rogue
     assert rogue.split("unpause rogue")[1].count("-> allowed") == 1
 

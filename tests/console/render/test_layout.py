@@ -173,7 +173,7 @@ def test_an_event_is_one_line_with_its_rule_and_count():
     }
 
     assert render.event(event) == (
-        "2026-02-08 14:30:22Z ACTION_BLOCKED code [gate.loop]: no (3 times)"
+        "2026-02-08 14:30:22Z medium   ACTION_BLOCKED: gate.loop blocked code: no (3 times)"
     )
 
 

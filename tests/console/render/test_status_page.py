@@ -7,7 +7,7 @@ import pytest
 
 from safetyd.console.render.agent_table import agents
 from safetyd.console.render.status_page import MAX_FINDINGS, SETTINGS, WELL, status
-from safetyd.core.reporting.disk_words import MAKE_ROOM
+from safetyd.core.events.disk_words import MAKE_ROOM
 
 HOSTILE = "\x1b]0;owned\x07\u202e"
 SINCE = "2026-02-08T14:02:00Z"

@@ -188,7 +188,7 @@ def test_watch_prints_events_until_interrupted(daemon):
         assert process.stdout is not None
         line = process.stdout.readline()
 
-    assert "ACTION_BLOCKED watched [gate.blocklist:rm_rf]" in line
+    assert "ACTION_BLOCKED: gate.blocklist:rm_rf blocked watched" in line
     assert process.returncode == 0
 
 

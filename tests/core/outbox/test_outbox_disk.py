@@ -4,9 +4,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from safetyd.core.catalogue.catalogue import alert_of
 from safetyd.core.events.daemon_events import DiskLevel, DiskMoved, DiskUse
 from safetyd.core.events.notification_events import Due
-from safetyd.core.outbox.alert_rules import alert_of
 from safetyd.core.recipients import TellingConfig
 from tests.core.outbox.outbox_story import (
     ALL,

@@ -77,6 +77,13 @@ def test_a_stop_is_told_everywhere_at_once() -> None:
     assert dues[0].expires == at(7 * 24 * HOUR)
 
 
+def test_an_operator_says_how_long_medium_findings_wait_for_others() -> None:
+    story = OutboxStory(config({"room": "chat"}, alert_batch_s=30.0))
+
+    assert story.dues(found(0, "medium"), tick(29)) == []
+    assert channels(story.dues(tick(30))) == ["room"]
+
+
 def test_a_severe_finding_comes_by_mail_and_later_by_telephone() -> None:
     story = OutboxStory(config(ALL))
 

@@ -311,7 +311,7 @@ def test_an_event_says_who_did_it_and_how_much_it_matters() -> None:
         type="EMERGENCY_STOP",
         agent="code",
         severity="critical",
-        message="drill",
+        message="alice stopped code: drill",
         by="alice",
     )
 
@@ -334,8 +334,9 @@ def test_an_anomaly_is_as_severe_as_it_says_and_an_answer_says_whose_it_is() -> 
 
     assert told("ANOMALY_DETECTED", "often", severity="high").severity == "high"
     assert told("SOMETHING_NEW", "why").severity == "low"
-    answered = told("PERMISSION_DECIDED", "fine", decision="approved", by="alice", via="cli")
-    assert answered.message == "approved by alice via cli: fine"
+    facts = {"request_id": "req_1", "decision": "approved", "by": "alice", "via": "cli"}
+    answered = told("PERMISSION_DECIDED", "fine", **facts)
+    assert answered.message == "request req_1 approved by alice via cli: fine"
 
 
 def test_what_a_person_approved_names_the_request_and_the_person() -> None:

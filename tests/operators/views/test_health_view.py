@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from safetyd.core.events.daemon_events import DiskUse
-from safetyd.core.reporting.disk_words import MAKE_ROOM
+from safetyd.core.events.disk_words import MAKE_ROOM
 from safetyd.monitoring.outlet_state import OutletState
 from safetyd.operators.contract.status_contract import HealthCheck
 from safetyd.operators.views.health_view import (

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import Condition, Detector, FoundCondition, Level
+from safetyd.core.events.event import Level
+from safetyd.core.guards.anomaly.findings import Condition, Detector, FoundCondition
 from safetyd.core.guards.anomaly.measures import Measure, Unit, values
 from safetyd.core.messages.money import dollars, nano
 

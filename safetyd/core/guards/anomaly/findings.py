@@ -5,17 +5,15 @@ What follows is a finding alone, a pause, or a stop.
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
-from safetyd.core.events.event import Event
+from safetyd.core.events.event import LEVELS, Event, Level
 from safetyd.core.events.guard_events import AnomalyFound, Paused, Stopped
 
 QUIET_S: Final = 600.0
 NEVER: Final = -math.inf  # when a condition stops holding that does not hold
-Level = Literal["low", "medium", "high", "critical"]
-LEVELS: Final[tuple[Level, ...]] = ("low", "medium", "high", "critical")
 SEVERE: Final[tuple[Level, ...]] = ("high", "critical")
 RANK: Final[dict[Level, int]] = {level: rank for rank, level in enumerate(LEVELS, 1)}
 

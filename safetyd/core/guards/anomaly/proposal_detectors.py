@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import NEVER, RANK, Detector, FoundCondition, Level
+from safetyd.core.events.event import Level
+from safetyd.core.guards.anomaly.findings import NEVER, RANK, Detector, FoundCondition
 from safetyd.core.guards.anomaly.measures import Measure, ages
 from safetyd.core.messages.verdict import after
 

@@ -10,13 +10,8 @@ from typing import Annotated, ClassVar, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from safetyd.core.guards.anomaly.findings import (
-    NEVER,
-    Condition,
-    Detector,
-    FoundCondition,
-    Level,
-)
+from safetyd.core.events.event import Level
+from safetyd.core.guards.anomaly.findings import NEVER, Condition, Detector, FoundCondition
 from safetyd.core.guards.anomaly.measures import Measure, ages, values
 
 HOUR_S: Final = 3600.0

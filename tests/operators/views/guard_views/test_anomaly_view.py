@@ -3,8 +3,8 @@ from typing import Any
 from safetyd.bus.publisher import MAX_ANSWER_BYTES
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Reported
+from safetyd.core.events.event import Level
 from safetyd.core.events.guard_events import AnomalyFound, BreakerMoved
-from safetyd.core.guards.anomaly.findings import Level
 from safetyd.core.messages.telemetry import Outcome
 from safetyd.core.policy import Policy
 from safetyd.operators.contract.guard_contract import AnomaliesQuestion

@@ -5,9 +5,11 @@ from typing import Any, Literal
 import pytest
 
 from safetyd.core.actor import counts
+from safetyd.core.catalogue.catalogue import alert_of
+from safetyd.core.catalogue.entry import Alert
 from safetyd.core.engine.engine import Engine
 from safetyd.core.events.decision_events import Decided
-from safetyd.core.events.event import Event
+from safetyd.core.events.event import Event, Level
 from safetyd.core.events.guard_events import (
     AnomalyFound,
     BudgetMarked,
@@ -24,15 +26,12 @@ from safetyd.core.events.history_events import (
 )
 from safetyd.core.events.notification_events import ChannelMoved, NotTold, Told
 from safetyd.core.guards.anomaly.agent_profile import AnomalyConfig
-from safetyd.core.guards.anomaly.findings import Level
 from safetyd.core.guards.anomaly.presence import NoHuman
 from safetyd.core.guards.anomaly.proposal_detectors import RapidIdentical
 from safetyd.core.guards.budget.budget import BudgetConfig
 from safetyd.core.guards.rules import RulesConfig
-from safetyd.core.outbox.alert_rules import HEARD, Alert, alert_of
 from safetyd.core.party import KEYLESS
 from safetyd.core.policy import Policy
-from tests.event_samples import one_of_each
 from tests.story import at, outcome, play, propose, stop, tick
 
 HOUR_S = 3600.0
@@ -148,15 +147,8 @@ def test_a_medium_anomaly_goes_to_chat_alone_and_waits_for_others() -> None:
 
     assert alert.title == "MEDIUM: Rapid identical requests: create_file 3 times in 10 s"
     assert alert.text == "anomaly.rapid_identical found it in what code does."
-    assert (alert.urgency, alert.kinds, alert.batch_s) == ("low", CHAT, 600.0)
+    assert (alert.urgency, alert.kinds, alert.batched) == ("low", CHAT, True)
     assert (alert.later, alert.always) == ((), False)
-
-
-def test_an_operator_says_how_long_a_medium_anomaly_waits() -> None:
-    alert = alert_of(found("medium"), 30.0)
-
-    assert alert is not None
-    assert alert.batch_s == 30.0
 
 
 def test_a_low_anomaly_is_for_the_log() -> None:
@@ -172,7 +164,7 @@ def test_that_nobody_is_there_is_mailed_and_shown_once_a_day() -> None:
     assert (alert.urgency, alert.kinds) == ("normal", ("email", "desktop"))
     assert alert.title == "No person seen for 25 h"
     assert "`safetyd ack`" in alert.text
-    assert alert.batch_s is None
+    assert not alert.batched
 
 
 @pytest.mark.parametrize("severity", ["high", "critical"])
@@ -506,15 +498,6 @@ def test_a_pause_is_no_alert() -> None:
     paused = Paused(at=at(1), t=1.0, agent="code", source="budget", by="safetyd")
 
     assert alerts(paused) == []
-
-
-def test_only_what_is_heard_can_be_an_alert() -> None:
-    events = [*one_of_each(), found("high"), stop(1), not_told("dead"), marked("warning", "day")]
-
-    told_of = {type(event) for event in events if alert_of(event)}
-
-    assert told_of <= set(HEARD)
-    assert alerts(ChannelMoved(at=at(1), t=1.0, channel="sms", up=False))
 
 
 def test_a_commit_that_failed_says_what_cannot_be_gone_back_to() -> None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from safetyd.core.events.daemon_events import DiskUse
-from safetyd.core.reporting.disk_words import filling, fullness, percent, size
+from safetyd.core.events.disk_words import filling, fullness, percent, size
 
 GIB: Final = 1024**3
 USE: Final = DiskUse(level="warn", disk="/var", free_bytes=4 * GIB, total_bytes=40 * GIB)

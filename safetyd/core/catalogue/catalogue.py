@@ -1,0 +1,126 @@
+"""All entries, and the questions that others ask about events.
+
+Nothing is put into words unless somebody reads it.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import Final, cast
+
+from msgspec.structs import asdict
+
+from safetyd.core.catalogue import (
+    daemon_entries,
+    decision_entries,
+    guard_entries,
+    history_entries,
+    notification_entries,
+    request_entries,
+)
+from safetyd.core.catalogue.entry import Alert, Entry, Notice, because
+from safetyd.core.events.daemon_events import SafetyEvent
+from safetyd.core.events.event import Event, Level
+from safetyd.core.party import KEYLESS
+
+_ENTRIES = (
+    *decision_entries.ENTRIES,
+    *guard_entries.ENTRIES,
+    *request_entries.ENTRIES,
+    *notification_entries.ENTRIES,
+    *history_entries.ENTRIES,
+    *daemon_entries.ENTRIES,
+)
+# The functions of an entry are called with events of its kind alone.
+CATALOGUE: Final[Mapping[type[Event], Entry[Event]]] = {
+    entry.kind: entry for entry in cast("tuple[Entry[Event], ...]", _ENTRIES)
+}
+AnyEvent: Final = reduce(or_, CATALOGUE)  # everything that the journal can hold
+NOTICES: Final[Mapping[str, Notice]] = {
+    notice.type: notice for entry in CATALOGUE.values() for notice in entry.notices
+}
+# The tags of events that follow from others and notify nobody, or that happen all the time.
+ROUTINE: Final = frozenset(
+    str(kind.__struct_config__.tag)
+    for kind, entry in CATALOGUE.items()
+    if entry.routine or (entry.follows is True and entry.notice is None)
+)
+
+_INTAKE: Final = "intake."  # how the names of rules begin that refuse what is never decided
+_UNKNOWN: Final = Notice("", "low")  # what another version wrote
+
+
+class _Fields(dict[str, object]):
+    """The fields of a template; those that an older version did not write are left open."""
+
+    def __missing__(self, name: str) -> object:
+        return _Open()
+
+
+class _Open:
+    def __format__(self, _spec: str) -> str:
+        return "?"
+
+
+def alert_of(event: Event) -> Alert | None:
+    """Return the alert of an event, if it has one."""
+    alert = CATALOGUE[type(event)].alert
+    return None if alert is None else alert(event)
+
+
+def severity(event_type: str, metadata: Mapping[str, object]) -> Level:
+    """Return how severe a SafetyEvent is; an anomaly says it itself."""
+    match metadata.get("severity"):
+        case "low" | "medium" | "high" | "critical" as level:
+            return level
+    return NOTICES.get(event_type, _UNKNOWN).severity
+
+
+def severity_of(event: SafetyEvent) -> Level:
+    return severity(event.event_type, event.metadata)
+
+
+def repeats_a_decision(event: SafetyEvent) -> bool:
+    """Return whether an event only tells of decisions, which are listed by themselves."""
+    return NOTICES.get(event.event_type, _UNKNOWN).repeats and not is_refusal(event)
+
+
+def is_refusal(event: SafetyEvent) -> bool:
+    """Return whether an event tells of messages that were refused before they were decided."""
+    return str(event.metadata.get("rule", "")).startswith(_INTAKE)
+
+
+def sentence(
+    event_type: str,
+    agent: str | None,
+    breaker: str | None,
+    reason: str,
+    metadata: Mapping[str, object],
+) -> str:
+    """Return what a SafetyEvent says, in a sentence."""
+    who = "all agents without a key" if agent == KEYLESS else agent or "all agents"
+    fields = _Fields({**metadata, "agent": who, "breaker": breaker})
+    said = NOTICES.get(event_type, _UNKNOWN).says.format_map(fields)
+    return because(said, reason) if said else reason
+
+
+def sentence_of(event: Event) -> str:
+    """Return what an event says, in a sentence. Words of agents in it are as they came."""
+    if isinstance(event, SafetyEvent):
+        return sentence(
+            event.event_type, event.agent_id, event.breaker_id, event.reason, event.metadata
+        )
+    entry = CATALOGUE[type(event)]
+    if not entry.says:
+        notice = entry.notice_of(event) or _UNKNOWN
+        agent, breaker = getattr(event, "agent", None), getattr(event, "breaker", None)
+        return sentence(notice.type, agent, breaker, entry.reason(event), entry.facts(event))
+    if isinstance(entry.says, str):
+        return entry.says.format_map(asdict(event)).removesuffix(": ")
+    return entry.says(event)
+
+
+def follows(event: Event) -> bool:
+    """Return whether the engine made an event of others."""
+    made = CATALOGUE[type(event)].follows
+    return made if isinstance(made, bool) else made(event)

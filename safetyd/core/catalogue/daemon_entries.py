@@ -1,0 +1,89 @@
+"""The daemon itself: configuration, keys, clock, disk and audit files."""
+
+from typing import Final
+
+from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Choice, Entry, Notice
+from safetyd.core.events.daemon_events import (
+    AuditRecovered,
+    ClockStepped,
+    ConfigRejected,
+    DiskLevel,
+    DiskMoved,
+    KeysChanged,
+    SafetyEvent,
+)
+from safetyd.core.events.disk_words import MAKE_ROOM, filling, fullness, percent
+from safetyd.core.policy import Configured
+
+_DISK: Final[dict[str, Notice]] = {
+    "good": Notice("DISK_HAS_ROOM", "low"),
+    "warn": Notice("DISK_FILLING", "medium"),
+    "critical": Notice("DISK_NEARLY_FULL", "high"),
+}
+
+
+def disk_key(level: DiskLevel) -> str:
+    return f"disk {level}"
+
+
+def _disk(event: DiskMoved) -> Alert | None:
+    """Return the alert of a disk that fills: at night too, if little time is left."""
+    use = event.use
+    if use.level == "good":
+        return None
+    critical = use.level == "critical"
+    filled = f"{filling(use)}. " if use.parts else ""
+    return Alert(
+        key=disk_key(use.level),
+        urgency="high" if critical else "normal",
+        kinds=() if critical else MAIL_AND_CHAT,
+        title=f"{'DISK NEARLY FULL' if critical else 'DISK FILLING'}: {fullness(use)}",
+        text=f"{filled}Once it is full nothing is allowed. What to do: {MAKE_ROOM}.",
+    )
+
+
+def _changes(event: KeysChanged) -> str:
+    changes = [f"added {key}" for key in event.added] + [f"removed {key}" for key in event.removed]
+    return "; ".join(changes)
+
+
+ENTRIES: Final = (
+    Entry(
+        KeysChanged,
+        notice=Notice("KEYS_CHANGED", "medium", "{by} changed keys"),
+        reason=_changes,
+        facts=lambda event: {"by": event.by},
+    ),
+    Entry(
+        Configured,
+        says="at {why}, policy {digest}",
+        notice=Choice(lambda event: event.why, {"reload": Notice("CONFIG_RELOADED", "low")}),
+        reason=lambda _event: "a new configuration is in force",
+        facts=lambda event: {"policy": event.digest},
+    ),
+    Entry(
+        ConfigRejected,
+        notice=Notice("CONFIG_REJECTED", "medium", "the new configuration was rejected"),
+        reason=lambda event: "; ".join(event.errors),
+        facts=lambda event: {"errors": len(event.errors)},
+    ),
+    Entry(
+        ClockStepped,
+        notice=Notice("CLOCK_STEPPED", "medium"),
+        reason=lambda event: f"the wall clock stepped by {event.seconds:+.1f} s",
+        facts=lambda event: {"seconds": event.seconds},
+    ),
+    Entry(AuditRecovered, says="{torn_bytes} bytes of a torn line were cut off {file}"),
+    Entry(
+        DiskMoved,
+        notice=Choice(lambda event: event.use.level, _DISK),
+        reason=lambda event: "; ".join(filter(None, (fullness(event.use), filling(event.use)))),
+        facts=lambda event: {
+            "disk": event.use.disk,
+            "percent": percent(event.use),
+            "free_bytes": event.use.free_bytes,
+        },
+        alert=_disk,
+    ),
+    Entry(SafetyEvent, follows=True),
+)

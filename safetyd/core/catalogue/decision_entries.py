@@ -1,0 +1,131 @@
+"""Proposals, decisions, outcomes and sessions."""
+
+from typing import Final
+
+from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Choice, Entry, Facts, Notice
+from safetyd.core.events.decision_events import (
+    Decided,
+    Overdue,
+    Refused,
+    Reported,
+    SessionClosed,
+    Settled,
+    Transcribed,
+    Withheld,
+)
+from safetyd.core.messages.telemetry import Outcome
+from safetyd.core.messages.verdict import BLOCK, strictest
+from safetyd.core.party import party
+
+_BLOCKED: Final = "{rule} blocked {agent}"
+_RATE: Final = Notice("RATE_LIMIT_BLOCK", "medium", _BLOCKED, repeats=True)
+_OTHER: Final = Notice("ACTION_BLOCKED", "medium", _BLOCKED, repeats=True)
+_ASKED: Final = Notice(
+    "PERMISSION_REQUESTED", "low", "{agent} needs approval for {type}", repeats=True
+)
+# The notices of blocked proposals, by cause; all other causes have the one of "blocked".
+BLOCKS: Final = {
+    "rate_limit": _RATE,
+    "mode_violation": Notice("MODE_VIOLATION", "high", _BLOCKED, repeats=True),
+    "blocked": _OTHER,
+}
+
+
+def _outcome(event: Decided) -> str:
+    if event.decision is BLOCK:
+        cause = strictest(event.verdicts).cause
+        return cause if cause in BLOCKS else "blocked"
+    return "asked" if event.asks is not None and not event.asks.joins else ""
+
+
+def _decision(event: Decided) -> str:
+    rules = ", ".join(verdict.rule for verdict in event.verdicts)
+    shown = f"{event.agent} {event.type} {event.id} -> {event.decision}"
+    text = event.proposal.text
+    return f"{shown}{f' [{rules}]' if rules else ''}{f': {text}' if text else ''}"
+
+
+def _facts(event: Decided) -> Facts:
+    rule = strictest(event.verdicts).rule
+    if event.asks is None:
+        return {"rule": rule, "count": 1}
+    facts: Facts = {"request_id": event.asks.request_id, "id": event.id, "type": event.type}
+    return facts | {"rule": rule, "urgency": event.asks.urgency}
+
+
+def _prohibited(event: Decided) -> Alert | None:
+    """Return the alert of a prohibited proposal, whatever else blocked it."""
+    # Names that are one too many can be made up, as many as somebody likes.
+    if event.decision is not BLOCK or event.stranger:
+        return None
+    for verdict in event.verdicts:
+        if verdict.cause == "prohibited" and verdict.decision is BLOCK:
+            return Alert(
+                key=f"prohibited {party(event)} {event.type}",
+                urgency="normal",
+                kinds=MAIL_AND_CHAT,
+                title=f"PROHIBITED: {event.agent} proposed {event.type}",
+                # Not its reason: that has a command to permit it, made of the agent's words.
+                text=f"{verdict.rule} blocked it. To see more: safetyd explain {event.id}",
+                agent=event.agent,
+            )
+    return None
+
+
+def _report(event: Reported) -> str:
+    said = event.telemetry
+    if not isinstance(said, Outcome):
+        return f"{event.agent} {said.__struct_config__.tag}"
+    went = "ok" if said.ok else f"failed: {said.error}"
+    return f"{event.agent} outcome of {said.id or 'something'}: {went}"
+
+
+def _unreported(event: Overdue) -> str:
+    more = f" and {len(event.ids) - 1} more" if len(event.ids) > 1 else ""
+    return f"nobody reported how {event.ids[0]}{more} went"
+
+
+ENTRIES: Final = (
+    Entry(
+        Decided,
+        says=_decision,
+        notice=Choice(_outcome, {**BLOCKS, "asked": _ASKED}),
+        reason=lambda event: strictest(event.verdicts).reason,
+        facts=_facts,
+        alert=_prohibited,
+    ),
+    Entry(
+        Refused,
+        notice=Choice(
+            lambda event: "rate" if event.cause == "rate_limit" else "other",
+            {"rate": _RATE, "other": _OTHER},
+        ),
+        reason=lambda event: event.example,
+        facts=lambda event: {"rule": f"intake.{event.cause}", "count": event.count},
+    ),
+    Entry(Withheld, says="the allow of {id} was not sent to {agent}: {why}"),
+    Entry(Reported, says=_report),
+    Entry(
+        Settled, says="{agent}: the outcome of {id} counts, ok: {ok}", follows=True, compared=True
+    ),
+    Entry(
+        Overdue,
+        notice=Notice("OUTCOME_UNKNOWN", "low"),
+        reason=_unreported,
+        facts=lambda event: {"id": event.ids[0], "count": len(event.ids)},
+        follows=True,
+        by_time=True,
+    ),
+    Entry(
+        SessionClosed,
+        says="session {session!r} of {agent} is over: {why}",
+        follows=True,
+        by_time=True,
+    ),
+    Entry(
+        Transcribed,
+        says="transcript of session {transcript.session_id!r} of {transcript.agent}",
+        follows=True,
+        by_time=True,
+    ),
+)

@@ -1,0 +1,288 @@
+"""Stops, pauses, safe mode, circuit breakers, budgets and anomalies."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from safetyd.core.catalogue.entry import (
+    CHAT,
+    MAIL_AND_CHAT,
+    Alert,
+    Choice,
+    Entry,
+    Facts,
+    Notice,
+    at_once,
+    because,
+)
+from safetyd.core.events.guard_events import (
+    AnomalyFound,
+    BreakerMoved,
+    BudgetMarked,
+    BudgetRaised,
+    Forgotten,
+    Paused,
+    PersonSeen,
+    Resumed,
+    SafeModeEntered,
+    SafeModeExited,
+    Stopped,
+    Unpaused,
+)
+from safetyd.core.messages.money import dollars, nano
+from safetyd.core.party import KEYLESS
+
+SMS_AFTER_S: Final = 900.0
+OWN: Final = "safetyd"  # in `by`, if no person did it
+
+_NO_HUMAN: Final = "anomaly.no_human"
+_DAILY: Final = frozenset({"day", "agent", "model", "keyless", "share"})  # until 00:00Z
+_COOLS: Final = (
+    "Before its cooldown is over (by default a minute) that also needs --force --reason WHY."
+)
+_KEY_CHARS: Final = 200  # of a reason
+
+
+def stop_key(event: Stopped) -> str:
+    """Return the key of a stop: one, though a command and the file that it writes both make it."""
+    reason = " ".join(event.reason.split()) if _says_why(event) else ""
+    return f"stop {event.agent or '*'} {reason[:_KEY_CHARS]}".rstrip()
+
+
+def budget_key(event: BudgetMarked, mark: str) -> str:
+    return f"budget.{event.scope} {mark} {event.agent or '*'} {event.id}"
+
+
+def _stopped(event: Stopped) -> Alert | None:
+    """Return the alert of a stop, also of one that follows upon another for another reason."""
+    # The critical finding behind it has an alert, with the words of the detector.
+    if event.source == "anomaly":
+        return None
+    may = f"{event.agent} may do nothing" if event.agent else "Nobody may do anything"
+    return at_once(
+        Alert(
+            key=stop_key(event),
+            urgency="high",
+            title=because(f"STOPPED by {event.by}", event.reason if _says_why(event) else ""),
+            text=f"{may} until {_stop_ends(event)}.",
+            agent=event.agent,
+        )
+    )
+
+
+def _stop_ends(event: Stopped) -> str:
+    kind, _, path = event.source.partition(":")
+    if kind == "file" and not _signed(event):
+        return f"{path} is removed"
+    if kind == "environment":
+        return "safetyd is started without it"
+    return f"`safetyd resume --agent {event.agent}`" if event.agent else "`safetyd resume`"
+
+
+def _says_why(event: Stopped) -> bool:
+    # Of a file that says who stopped and not why, it is only said that it is there.
+    there = f"{event.source.removeprefix('file:')} is there"
+    return bool(event.reason) and not (_signed(event) and event.reason == there)
+
+
+def _signed(event: Stopped) -> bool:
+    """Return whether somebody's name is known, as that of who wrote a file with `safetyd stop`."""
+    return event.by != "file"
+
+
+def _safe_mode(event: SafeModeEntered) -> Alert:
+    agent = None if event.agent == KEYLESS else event.agent
+    who = "all agents without a key" if event.agent == KEYLESS else agent or "everybody"
+    by = because(f"By {event.by}", event.reason)
+    named = agent or f"'{event.agent or '*'}'"
+    return Alert(
+        key=f"safe_mode {event.agent or '*'}",
+        urgency="normal" if agent else "high",
+        title=f"SAFE MODE: {who} may only read",
+        text=f"{by}.\nTo end it: safetyd safe-mode exit --agent {named}\n{_COOLS}",
+        agent=agent,
+    )
+
+
+def _moved(event: BreakerMoved) -> Facts:
+    facts: Facts = {"state": event.state}
+    return facts | ({"keyless": True} if event.keyless else {})
+
+
+def _used(event: BudgetMarked) -> str:
+    named = f"{event.scope} budget {event.id}".rstrip()  # the implicit session has no name
+    whose = f" of {event.agent}" if event.agent and event.scope != "agent" else ""
+    used = f"{_usd(event.spent + event.reserved)} of {_usd(event.limit)} used"
+    return f"{named}{whose}, {used}"
+
+
+def _usd(amount: float) -> str:
+    return dollars(nano(amount))
+
+
+def _budget(event: BudgetMarked) -> Alert | None:
+    exceeded = event.mark == "exceeded"
+    if exceeded and event.scope == "session":
+        return None  # people are asked whether the agent may go on
+    whole_day = exceeded and event.scope == "day"
+    return Alert(
+        key=budget_key(event, event.mark),
+        urgency="high" if whole_day else "normal",
+        kinds=() if whole_day else MAIL_AND_CHAT,
+        title=f"{event.mark.upper()}: {_used(event)}",
+        text=_consequence(event) if exceeded else "What does not fit any more will be refused.",
+        agent=event.agent,
+    )
+
+
+def _consequence(event: BudgetMarked) -> str:
+    who = " for all agents" if event.scope == "day" else ""
+    until = " until 00:00Z" if event.scope in _DAILY else ""
+    blocked = f"What does not fit is blocked{who}{until}."
+    if not event.estimate:
+        return blocked
+    total = _usd(event.spent + event.reserved + event.estimate)
+    return f"About {_usd(event.estimate)} more was refused: that makes {total}. {blocked}"
+
+
+def _anomaly(event: AnomalyFound) -> Alert | None:
+    """Return an alert as urgent as the finding is severe; low ones have none."""
+    finding = _finding(event)
+    match event.severity:
+        case "critical":
+            # All agents stand still, so it is not only for those who hear of this one.
+            stopped = f"{finding.text} Everything is stopped until `safetyd resume`."
+            return at_once(replace(finding, agent=None, text=stopped))
+        case "high":
+            return _by_mail_first(finding)
+        case "medium" if event.rule == _NO_HUMAN:
+            seen = "`safetyd ack` says that somebody is there."
+            kinds = "email", "desktop"
+            return replace(finding, urgency="normal", kinds=kinds, title=event.message, text=seen)
+        case "medium":
+            return replace(finding, kinds=CHAT, batched=True)
+    return None
+
+
+def _finding(event: AnomalyFound) -> Alert:
+    # What grows more severe within ten minutes is not the same alert.
+    key = f"{event.rule} {event.severity} {event.agent or '*'} {event.breaker or ''}".rstrip()
+    agent = f" in what {event.agent} does" if event.agent else ""
+    breaker = f", at {event.breaker}" if event.breaker else ""
+    return Alert(
+        key=key,
+        urgency="low",
+        title=f"{event.severity.upper()}: {event.message}",
+        text=f"{event.rule} found it{agent}{breaker}.",
+        agent=event.agent,
+    )
+
+
+def _by_mail_first(finding: Alert) -> Alert:
+    paused = " The agent is paused until a person lets it go on." if finding.agent else ""
+    return replace(
+        finding,
+        urgency="high",
+        kinds=("email",),
+        later=("sms",),
+        after_s=SMS_AFTER_S,
+        text=finding.text + paused,
+    )
+
+
+ENTRIES: Final = (
+    Entry(
+        Stopped,
+        notice=Notice("EMERGENCY_STOP", "critical", "{by} stopped {agent}"),
+        facts=lambda event: {"source": event.source, "by": event.by, "epoch": event.epoch},
+        alert=_stopped,
+        follows=lambda event: event.source == "anomaly",
+    ),
+    Entry(
+        Resumed,
+        notice=Notice("EMERGENCY_RESUME", "medium", "{by} resumed {agent}"),
+        facts=lambda event: {
+            "sources": " ".join(event.sources),
+            "by": event.by,
+            "epoch": event.epoch,
+        },
+    ),
+    Entry(
+        Paused,  # without an alert: the request that it makes is the message
+        notice=Notice("AGENT_PAUSED", "high", "{by} paused {agent}"),
+        facts=lambda event: {"source": event.source, "by": event.by},
+        follows=lambda event: event.source != "operator",
+    ),
+    Entry(
+        Unpaused,
+        notice=Notice("AGENT_RESUMED", "low", "{by} resumed {agent}"),
+        facts=lambda event: {"sources": " ".join(event.sources), "by": event.by},
+        follows=lambda event: event.approved,
+    ),
+    Entry(
+        SafeModeEntered,
+        notice=Notice("SAFE_MODE_ENTERED", "high", "{by} put {agent} into safe mode"),
+        facts=lambda event: {"by": event.by, "errors": event.errors},
+        alert=_safe_mode,
+        follows=lambda event: event.by == OWN,
+    ),
+    Entry(
+        SafeModeExited,
+        notice=Notice("SAFE_MODE_EXITED", "low", "{by} ended safe mode of {agent}"),
+        facts=lambda event: {"by": event.by, "forced": event.forced},
+    ),
+    Entry(
+        BreakerMoved,
+        says="circuit breaker {breaker} is {state}: {reason}",
+        notice=Choice(
+            lambda event: event.state,
+            {
+                "open": Notice("CIRCUIT_TRIPPED", "medium", "circuit breaker {breaker} is open"),
+                "closed": Notice("CIRCUIT_RESET", "low", "circuit breaker {breaker} is closed"),
+            },
+        ),
+        facts=_moved,
+        follows=True,
+    ),
+    Entry(
+        BudgetMarked,
+        notice=Choice(
+            lambda event: event.mark,
+            {
+                "warning": Notice("COST_WARNING", "medium"),
+                "exceeded": Notice("COST_BUDGET_EXCEEDED", "high"),
+            },
+        ),
+        reason=_used,
+        facts=lambda event: {"scope": event.scope, "id": event.id},
+        alert=_budget,
+        follows=True,
+    ),
+    Entry(
+        BudgetRaised,
+        notice=Notice("BUDGET_RAISED", "low", "{by} raised the {scope} budget {id} by ${usd:.2f}"),
+        facts=lambda event: {
+            "scope": event.scope,
+            "id": event.id,
+            "usd": event.usd,
+            "by": event.by,
+        },
+    ),
+    Entry(
+        AnomalyFound,
+        notice=Notice("ANOMALY_DETECTED", "low"),  # it says itself how severe it is
+        reason=lambda event: event.message,
+        facts=lambda event: {"rule": event.rule, "severity": event.severity},
+        alert=_anomaly,
+        follows=True,
+        compared=True,
+    ),
+    Entry(
+        PersonSeen,
+        says="{by} was seen: {how}",
+        follows=lambda event: event.by == OWN,
+        by_time=True,
+        routine=True,
+    ),
+    Entry(Forgotten, says="{by} reset the loop visits of {agent}"),
+)

@@ -1,0 +1,130 @@
+"""Commits, rollbacks, snapshots and backups."""
+
+from typing import Final
+
+from safetyd.core.catalogue.entry import MAIL_AND_CHAT, Alert, Entry, Facts, Notice
+from safetyd.core.events.history_events import (
+    ArchiveFailed,
+    BackupMade,
+    CommitDue,
+    CommitFailed,
+    Committed,
+    RollbackBegun,
+    RollbackCancelled,
+    RollbackFailed,
+    RollbackOffered,
+    RolledBack,
+    SnapshotMissed,
+    SnapshotTaken,
+    WeekArchived,
+)
+from safetyd.core.messages.rollback import rollback_command
+
+
+def _in_a_row(event: RollbackOffered) -> str:
+    return f"{event.errors} actions in a row failed in project {event.project}"
+
+
+def _rolled_back(event: RolledBack) -> Facts:
+    facts: Facts = {"project": event.project, "kind": event.kind, "commit": event.commit}
+    facts |= {"kept": event.kept, "files": event.files, "by": event.by}
+    return facts | {"made": event.made, "agents": " ".join(event.agents)}
+
+
+def _failed(event: RollbackFailed) -> Facts:
+    facts: Facts = {"project": event.project, "commit": event.commit, "by": event.by}
+    return facts | {"half": event.half, "agents": " ".join(event.agents)}
+
+
+def _not_rolled_back(event: RollbackFailed) -> Alert:
+    still = f"Still paused: {', '.join(event.agents)}.\n" if event.agents else ""
+    left = f"NOT ROLLED BACK: project {event.project} is as errors left it"
+    back = rollback_command(event.project, event.commit, event.kind, event.paths)
+    return Alert(
+        key=f"no rollback {event.project}",
+        urgency="high",
+        title=f"ROLLBACK NOT FINISHED: project {event.project}" if event.half else left,
+        text=f"{event.error}.\n{still}Look, then try again: {back}",
+    )
+
+
+ENTRIES: Final = (
+    Entry(CommitDue, says="project {project} is to be committed, {why} {id}", follows=True),
+    Entry(Committed, says="project {project}: commit {commit}, {files} files, +{added} -{removed}"),
+    Entry(
+        CommitFailed,
+        notice=Notice("COMMIT_FAILED", "high", "project {project} was not committed"),
+        reason=lambda event: event.error,
+        facts=lambda event: {"project": event.project, "id": event.id},
+        alert=lambda event: Alert(
+            key=f"commit {event.project}",
+            urgency="normal",
+            kinds=MAIL_AND_CHAT,
+            title=f"NO HISTORY: project {event.project} was not committed",
+            text=f"{event.error}.\nWhat changes there cannot be rolled back until it is.",
+            agent=event.agent,
+        ),
+    ),
+    Entry(
+        RollbackOffered,
+        notice=Notice("ROLLBACK_OFFERED", "medium"),
+        reason=_in_a_row,
+        facts=lambda event: {
+            "project": event.project,
+            "errors": event.errors,
+            "commit": event.commit,
+        },
+        alert=lambda event: Alert(
+            key=f"rollback {event.project} {event.agent}",
+            urgency="normal",
+            title=f"ERRORS: {event.errors} in a row in project {event.project}",
+            text=f"{_in_a_row(event)}.\nTo put its files back as they were before: "
+            f"{rollback_command(event.project, event.commit)}",
+            agent=event.agent,
+        ),
+        follows=True,
+    ),
+    Entry(RollbackBegun, says="{by} began to roll project {project} back to {commit}: {reason}"),
+    Entry(RollbackCancelled, says="the rollback of project {project} changed nothing: {why}"),
+    Entry(
+        RolledBack,
+        notice=Notice("ROLLED_BACK", "medium", "{by} rolled project {project} back to {commit}"),
+        facts=_rolled_back,
+    ),
+    Entry(
+        RollbackFailed,
+        notice=Notice("ROLLBACK_FAILED", "high", "the rollback of project {project} failed"),
+        reason=lambda event: event.error,
+        facts=_failed,
+        alert=_not_rolled_back,
+    ),
+    Entry(SnapshotTaken, says="snapshot of {day}: {files} files, {size} bytes"),
+    Entry(
+        SnapshotMissed,
+        notice=Notice("SNAPSHOT_MISSING", "high", "snapshot missing"),
+        reason=lambda event: f"{event.days}: {event.error}",
+        facts=lambda event: {"day": event.day},
+        alert=lambda event: Alert(
+            key="snapshot",
+            urgency="normal",
+            kinds=MAIL_AND_CHAT,
+            title=f"SNAPSHOT MISSING: {event.days}",
+            text=f"{event.error}.\nThe last day is tried until it has one; others stay without.",
+        ),
+    ),
+    Entry(BackupMade, says="{by} made a backup up to event {upto}, {size} bytes"),
+    Entry(WeekArchived, says="week {week} was archived, {size} bytes"),
+    Entry(
+        ArchiveFailed,
+        notice=Notice("ARCHIVE_FAILED", "high", "not archived"),
+        reason=lambda event: f"{event.week}: {event.error}",
+        facts=lambda event: {"week": event.week},
+        alert=lambda event: Alert(
+            key=f"archive {event.week}",
+            urgency="normal",
+            kinds=MAIL_AND_CHAT,
+            title=f"NOT ARCHIVED: the week {event.week}",
+            text=f"{event.error}.\nIts last snapshot stays, and it is tried again.",
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+"""Messages to people, and the channels that carry them."""
+
+from typing import Final
+
+from safetyd.core.catalogue.entry import Alert, Choice, Entry, Notice, because
+from safetyd.core.events.notification_events import (
+    Announced,
+    ChannelMoved,
+    Climbed,
+    Due,
+    LinkRevoked,
+    NotTold,
+    Told,
+    Unparked,
+)
+
+_FAILED: Final = Notice("NOTIFICATION_FAILED", "high", "{channel} did not deliver a message")
+_LOST: Final = {
+    "dead": "It was given up. To see more: safetyd notify outbox --state dead",
+    "undelivered": "It was taken and did not arrive: safetyd notify outbox --state undelivered",
+}
+
+
+def outage_key(channel: str) -> str:
+    return f"channel {channel}"
+
+
+def loss_key(channel: str) -> str:
+    return f"message {channel}"
+
+
+def _lost(event: NotTold) -> Alert | None:
+    """Return the alert of a message that nobody got; one that an operator dropped has none."""
+    if event.by:
+        return None
+    if event.state == "parked":
+        return _outage(event.channel, event.error)
+    lost = _LOST.get(event.state)
+    if lost is None:
+        return None
+    title = because(f"NOT TOLD: {event.channel} did not deliver a message", event.error)
+    return _of_channel(event.channel, loss_key(event.channel), title, lost)
+
+
+def _outage(channel: str, why: str) -> Alert:
+    title = because(f"CHANNEL DOWN: {channel} takes no messages", why)
+    text = f"They wait. Once it is mended: safetyd notify retry --channel {channel}"
+    return _of_channel(channel, outage_key(channel), title, text)
+
+
+def _of_channel(channel: str, key: str, title: str, text: str) -> Alert:
+    """Return an alert about a channel that fails, for all others."""
+    return Alert(key=key, urgency="high", title=title, text=text, not_on=(channel,))
+
+
+ENTRIES: Final = (
+    Entry(
+        Due,
+        says="message {delivery} to {recipient} on {channel} is due",
+        follows=True,
+        compared=True,
+        by_time=True,
+    ),
+    Entry(Told, says="{channel} took message {delivery}: {state}", routine=True),
+    Entry(
+        NotTold,
+        says="message {delivery} on {channel} is {state}: {error}",
+        notice=Choice(
+            lambda event: event.state, dict.fromkeys(("dead", "undelivered", "parked"), _FAILED)
+        ),
+        reason=lambda event: event.error,
+        facts=lambda event: {
+            "channel": event.channel,
+            "delivery": event.delivery,
+            "state": event.state,
+        },
+        alert=_lost,
+    ),
+    Entry(Unparked, says=lambda event: f"{event.by} retried {', '.join(event.deliveries)}"),
+    Entry(
+        ChannelMoved,
+        notice=Choice(
+            lambda event: "up" if event.up else "down",
+            {
+                "up": Notice("CHANNEL_UP", "low", "{channel}"),
+                "down": Notice("CHANNEL_DOWN", "high", "{channel} takes no messages"),
+            },
+        ),
+        reason=lambda event: "the channel takes messages again" if event.up else event.why,
+        facts=lambda event: {"channel": event.channel},
+        alert=lambda event: None if event.up else _outage(event.channel, event.why),
+    ),
+    Entry(
+        Climbed,
+        says=lambda event: f"reminders are due: {', '.join(item.ref for item in event.steps)}",
+        follows=True,
+        by_time=True,
+    ),
+    Entry(Announced, says="announced: {note.title}", routine=True),
+    Entry(LinkRevoked, says="the link of {recipient} to {request_id} was revoked: {why}"),
+)

@@ -1,0 +1,127 @@
+"""Requests for approval, their answers, and grants."""
+
+from typing import Final
+
+from safetyd.core.catalogue.entry import Entry, Facts, Notice
+from safetyd.core.events.request_events import (
+    Answered,
+    Cancelled,
+    Claimed,
+    Deferred,
+    DenialLifted,
+    EscalationDenied,
+    Expired,
+    Granted,
+    GrantEnded,
+    GrantRevoked,
+    GrantUsed,
+    Lapsed,
+    Released,
+    Superseded,
+)
+
+_DECIDED: Final = Notice(
+    "PERMISSION_DECIDED", "low", "request {request_id} {decision} by {by} via {via}"
+)
+
+
+def _end(request_id: str, end: str, by: str, via: str) -> Facts:
+    return {"request_id": request_id, "decision": end, "by": by, "via": via}
+
+
+def _unanswered(event: Expired) -> str:
+    ids = event.request_ids
+    more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+    return f"nobody answered {ids[0]}{more} in time"
+
+
+def _released(event: Released) -> str:
+    held = ", ".join(verdict.rule for verdict in event.verdicts)
+    return f"request {event.request_id} {f'held back by {held}' if held else 'may be done'}"
+
+
+def _grant(event: Granted) -> Facts:
+    facts: Facts = {"grant": event.id, "by": event.by, "via": event.via}
+    facts |= {"type": event.type, "rule": " ".join(event.rules), "uses": event.uses}
+    return facts | {"until": event.until.isoformat(), "request_id": event.request_id}
+
+
+ENTRIES: Final = (
+    Entry(
+        Answered,
+        notice=_DECIDED,
+        reason=lambda event: event.words,
+        facts=lambda event: _end(event.request_id, event.answer, event.by, event.via),
+    ),
+    Entry(
+        Cancelled,
+        notice=_DECIDED,
+        facts=lambda event: _end(event.request_id, "cancelled", event.by, event.via),
+        follows=lambda event: event.via == "unpause",
+    ),
+    Entry(
+        Superseded,
+        notice=_DECIDED,
+        reason=lambda event: event.by_id,
+        facts=lambda event: _end(event.request_id, "superseded", event.agent, "bus"),
+        follows=True,
+        compared=True,
+    ),
+    Entry(
+        Claimed,
+        notice=Notice("ACTION_CLAIMED", "low"),
+        reason=lambda event: f"{event.id} is about to be done",
+        facts=lambda event: {"request_id": event.request_id, "id": event.id},
+    ),
+    Entry(Deferred, says="{by} deferred request {request_id} until {until}"),
+    Entry(DenialLifted, says="{by} lifted the denial of request {request_id} of {agent}"),
+    Entry(
+        Expired,
+        notice=Notice("PERMISSION_EXPIRED", "medium"),
+        reason=_unanswered,
+        facts=lambda event: {"request_id": event.request_ids[0], "count": len(event.request_ids)},
+        follows=True,
+        by_time=True,
+    ),
+    Entry(
+        Lapsed,
+        says=lambda event: f"approvals not used in time: {', '.join(event.request_ids)}",
+        follows=True,
+        by_time=True,
+    ),
+    Entry(Released, says=_released, follows=True),
+    Entry(
+        Granted,
+        notice=Notice("GRANT_CREATED", "low", "{by} created {grant} for {agent}"),
+        facts=_grant,
+    ),
+    Entry(
+        GrantUsed,
+        notice=Notice("GRANT_USED", "low", repeats=True),
+        reason=lambda event: f"{event.grant} let {event.id} pass",
+        facts=lambda event: {"grant": event.grant, "id": event.id, "left": event.left},
+        follows=True,
+    ),
+    Entry(
+        GrantRevoked,
+        notice=Notice("GRANT_REVOKED", "low", "{by} revoked {grant} of {agent}"),
+        facts=lambda event: {"grant": event.grant, "by": event.by},
+    ),
+    Entry(
+        GrantEnded,
+        says=lambda event: f"grants expired: {', '.join(event.grants)}",
+        follows=True,
+        by_time=True,
+    ),
+    Entry(
+        EscalationDenied,
+        notice=Notice("ESCALATION_DENIED", "high"),
+        reason=lambda event: f"the pause of {event.agent} stays: {event.why}",
+        facts=lambda event: {
+            "request_id": event.request_id,
+            "kind": "request",
+            "source": event.source,
+        },
+        follows=True,
+    ),
+)

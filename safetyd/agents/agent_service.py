@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from safetyd.agents.agent_settings import AgentSettings
 from safetyd.agents.claims import ClaimResult, claim, not_granted, read_claim
-from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
+from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore, commit_first
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.agents.held_replies import HeldReplies, HeldReply
 from safetyd.agents.intake import LINE_BYTES
@@ -34,6 +34,7 @@ from safetyd.core.messages.proposal import Proposal, is_token
 from safetyd.core.messages.telemetry import AnyTelemetry, Noted, Outcome
 from safetyd.core.messages.verdict import ALLOW, Cause
 from safetyd.core.text.patched_files import patch_of
+from safetyd.core.version_history import CommitFirst
 from safetyd.journal.mailbox import (
     FAILED,
     CommandEnvelope,
@@ -117,7 +118,7 @@ class AgentService:
             raise AssertionError("an envelope is delivered after it was opened")
         leave = partial(self._leave, envelope, decision, uptime(), late=late)
         if decision.decision is ALLOW:
-            self._commits.after(envelope.agent, decision.id, leave)
+            self._commits.after(envelope.agent, decision.id, envelope.first, leave)
         else:
             leave()
 
@@ -173,12 +174,18 @@ class AgentService:
             self._publisher.answer(reply, not_granted(cause, reason))
             return
         plan = claim(agent, wanted, self._new_id(), keyless=self._keyless)
-        told = partial(self._claimed, agent, wanted.id, reply)
-        failed = partial(told, not_granted("unavailable", FAILED))
-        self._mailbox.put(CommandEnvelope(plan, told, failed))
+        answers: list[ClaimResult] = []
 
-    def _claimed(self, agent: str, id_: str, reply: bytes, answer: ClaimResult) -> None:
-        self._commits.after(agent, id_, partial(self._answer_claim, agent, reply, answer))
+        def look(state: EngineState, _moment: Moment) -> CommitFirst | None:
+            return commit_first(state, agent, wanted.id)
+
+        def told(first: CommitFirst | None) -> None:
+            answer = answers[0] if answers else not_granted("unavailable", FAILED)
+            leave = partial(self._answer_claim, agent, reply, answer)
+            self._commits.after(agent, wanted.id, first, leave)
+
+        self._mailbox.put(CommandEnvelope(plan, answers.append, lambda: None))
+        self._mailbox.put(QuestionEnvelope(look, told, partial(told, None)))
 
     def _answer_claim(self, agent: str, reply: bytes, answer: ClaimResult) -> None:
         """Let a claim's answer leave, unless a stop overtook it: the claimant may ask again."""
@@ -187,7 +194,9 @@ class AgentService:
             answer = not_granted("stopped", describe(stop))
         self._publisher.answer(reply, answer)
 
-    def _own_requests(self, agent: str, ask: PermissionAsk, reply: bytes) -> QuestionEnvelope:
+    def _own_requests(
+        self, agent: str, ask: PermissionAsk, reply: bytes
+    ) -> QuestionEnvelope[object]:
         def answer(engine: EngineState, _moment: Moment) -> object:
             return asked_about(engine, agent, ask)
 

@@ -6,11 +6,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore
+from safetyd.agents.commits_before import NO_COMMITS, CommitsBefore, commit_first
 from safetyd.agents.emergency_stop import StopFlag
 from safetyd.bus.publisher import Publisher, Replies
 from safetyd.core.approvals.final_decisions import Conclusion
 from safetyd.core.approvals.request import Request
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.guards.stop import describe
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.verdict import Severity
@@ -61,18 +62,25 @@ class HeldReplies:
         """Say whether somebody waits for the first answer to a request."""
         return (request.agent, request.asked.id) in self._held
 
-    def conclude(self, given: Sequence[Conclusion]) -> None:
-        """Send final answers that have become durable."""
-        for request, decision in given:
-            self._tell_in_time(decision, request)
+    def conclude(self, state: EngineState, given: Sequence[Conclusion]) -> Callable[[], None]:
+        """Return what sends final answers, once they are durable."""
+        prepared = [self._prepared(state, *each) for each in given]
 
-    def _tell_in_time(self, decision: Decision, request: Request) -> None:
+        def send() -> None:
+            for tell in prepared:
+                tell()
+
+        return send
+
+    def _prepared(
+        self, state: EngineState, request: Request, decision: Decision
+    ) -> Callable[[], None]:
         """Let an allow wait for the commit before it."""
         tell = partial(self._tell, decision, request)
-        if decision.allowed:
-            self._commits.after(decision.agent, decision.id, tell)
-        else:
-            tell()
+        if not decision.allowed:
+            return tell
+        first = commit_first(state, decision.agent, decision.id)
+        return partial(self._commits.after, decision.agent, decision.id, first, tell)
 
     def _tell(self, decision: Decision, request: Request) -> None:
         decision = self._permitted(decision)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from safetyd.agents.commits_before import commit_first
 from safetyd.agents.pricing import PriceList
 from safetyd.bus.publisher import Replies
 from safetyd.clock import uptime
@@ -11,6 +12,8 @@ from safetyd.core.events.decision_events import Proposed
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.messages.decision import Decision
 from safetyd.core.messages.proposal import Proposal
+from safetyd.core.messages.verdict import ALLOW
+from safetyd.core.version_history import CommitFirst
 from safetyd.journal.mailbox import Effects, Envelope
 
 
@@ -45,6 +48,7 @@ class ProposalEnvelope(Envelope):
         self.resolved = resolved
         self.received = uptime()
         self.decision: Decision | None = None
+        self.first: CommitFirst | None = None  # what is to be committed before an allow leaves
         self.request: Request | None = None  # the one that the decision names, as it was then
 
     def open(self, state: EngineState, moment: Moment) -> Sequence[Event]:  # noqa: ARG002
@@ -64,6 +68,8 @@ class ProposalEnvelope(Envelope):
 
     def note(self, state: EngineState, effects: Effects) -> None:
         self.decision = decision = effects.decision
+        if decision is not None and decision.decision is ALLOW:
+            self.first = commit_first(state, self.agent, decision.id)
         if decision is not None and decision.request_id is not None:
             self.request = state.approvals.find(decision.request_id)
 

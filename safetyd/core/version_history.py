@@ -6,7 +6,7 @@ it works in. After so many errors in a row in a project going back is offered.
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -46,6 +46,14 @@ MAX_NAMED: Final = 16  # paths of one action
 
 Projects = Mapping[str, ProjectConfig]
 Why = Literal["after", "failed", "before"]
+
+
+class CommitFirst(NamedTuple):
+    """What comes before an action: a commit that is due, or a look at what it may overwrite."""
+
+    due: CommitDue | None = None
+    change: Change | None = None
+    behind: bool = False  # a commit of its project is not made yet
 
 
 class VersionHistory(Actor):
@@ -88,33 +96,28 @@ class VersionHistory(Actor):
         """Return the commits to try again, oldest first."""
         return tuple(self._state.failed.values())
 
-    def awaited(self, agent: str, id_: str) -> CommitDue | None:
-        """Return the commit that is not made yet and after which an action may begin."""
+    def first(self, agent: str, id_: str) -> CommitFirst | None:
+        """Return what is to be committed before an action begins, if anything may have to be.
+
+        That is the commit that is due before it, or what a human changed in its project's folder.
+        The latter is only known if no other action under way there can have made the change.
+        """
         for due in self._state.due.values():
             if due.why == "before" and (due.agent, due.id) == (agent, id_):
-                return due
-        return None
-
-    def alone(self, agent: str, id_: str) -> Change | None:
-        """Return an action under way if no other one can have changed its project's folder.
-
-        Other actions under way there may have, and so may one whose commit is not made yet.
-        """
+                return CommitFirst(due=due)
         change = self._state.under_way.get(agent, {}).get(id_)
-        if change is None or self.is_due(change.project):
+        if change is None:
             return None
+        if self.is_due(change.project):
+            return CommitFirst(change=change, behind=True)
         others = (
             one
             for whose, mine in self._state.under_way.items()
             for name, one in mine.items()
             if (whose, name) != (agent, id_)
         )
-        return None if any(one.project == change.project for one in others) else change
-
-    def behind(self, agent: str, id_: str) -> Change | None:
-        """Return an action under way if a commit of its project is not made yet."""
-        change = self._state.under_way.get(agent, {}).get(id_)
-        return change if change is not None and self.is_due(change.project) else None
+        alone = not any(one.project == change.project for one in others)
+        return CommitFirst(change=change) if alone else None
 
     def is_due(self, project: str) -> bool:
         """Return whether a commit of a project is not made yet."""

@@ -21,6 +21,7 @@ from safetyd.bus.micro import Micro
 from safetyd.bus.nats_client import pub
 from safetyd.bus.publisher import Publisher
 from safetyd.bus.supervisor import Supervisor
+from safetyd.core.engine.engine_state import EngineState
 from safetyd.daemon.agent_access import AgentAccess, AgentParts
 from safetyd.daemon.disk_space import DiskSpace
 from safetyd.daemon.health import Health
@@ -57,12 +58,11 @@ class App:
 
     def __init__(self, resources: Resources, restored: Restored) -> None:
         self._of = resources
-        self._engine = restored.engine
         self._stop_flag = StopFlag()
         self._join_publishers()
-        self._join_stop()
-        self._join_people()
-        self._join_monitoring()
+        self._join_stop(restored.engine)
+        self._join_people(restored.engine)
+        self._join_monitoring(restored.engine)
         self._join_journal(restored)
         self._join_health()
 
@@ -79,7 +79,7 @@ class App:
         if connections.open is not None:
             self._agent_publishers[True] = publisher(connections.open, keyless=True)
 
-    def _join_stop(self) -> None:
+    def _join_stop(self, state: EngineState) -> None:
         of = self._of
         self._stop = EmergencyStop(
             self._stop_flag,
@@ -90,12 +90,12 @@ class App:
             reserve=of.reserve,
         )
         with host.files_needed(of.data_dir):
-            self._stop.take_over(self._engine, of.settings.stop_files)
+            self._stop.take_over(state, of.settings.stop_files)
 
-    def _join_people(self) -> None:
+    def _join_people(self, state: EngineState) -> None:
         """Let people be told, and agents hear what they answer."""
         of = self._of
-        self._history = FileHistory(of, self._engine, self._flush)
+        self._history = FileHistory(of, state.records.version_history, self._flush)
         commits = self._history.commits
         self._held = HeldReplies(self._agent_publishers, self._stop_flag, commits)
         with host.files_needed(of.data_dir):
@@ -110,7 +110,7 @@ class App:
                 publish=self._tell_helpers,
             )
 
-    def _join_monitoring(self) -> None:
+    def _join_monitoring(self, state: EngineState) -> None:
         of = self._of
         with host.files_needed(of.data_dir):
             self._disk = DiskSpace(
@@ -118,19 +118,19 @@ class App:
                 lambda: of.settings.config.disk,
                 lambda: of.audit.written,
                 of.ticker.put,
-                known=self._engine.outbox.disk_level,
+                known=state.outbox.disk_level,
             )
         self._outlets = Outlets(of)
-        self._written = Written(self._engine.seq)
+        self._written = Written(state.seq)
         channels = self._notifier.dispatch.states
-        gauges = Gauges(self._engine, of.clock.now, of.settings.has_key, channels)
+        gauges = Gauges(state, of.clock.now, of.settings.has_key, channels)
         self._metrics = Metrics(
             __version__,
             Sources(
                 stopped=lambda: bool(self._stop_flag.stops),
                 malformed=lambda: of.refusals.total.get("malformed", 0),
                 audit_bytes=lambda: of.audit.written,
-                guards=lambda: self._engine.guard_names,
+                guards=lambda: state.guard_names,
                 reload_ok=lambda: not of.reload.problem,
                 gauges=gauges.families,
                 disk=lambda: self._disk.use,
@@ -144,13 +144,13 @@ class App:
 
     def _join_journal(self, restored: Restored) -> None:
         """Let what is decided be written down, and only then be told."""
-        of = self._of
-        self._keeping = RecordKeeping(of, self._engine, lambda: self._compaction)
+        of, engine = self._of, restored.engine
+        self._keeping = RecordKeeping(of, engine.records.kept_days, lambda: self._compaction)
         earlier = partial(newest_events, of.data_dir / "audit", MAX_EVENTS)
-        self._recent = RecentEvents(self._engine.seq, earlier)
+        self._recent = RecentEvents(engine.seq, earlier)
         self._loop = CommitLoop(
             of.mailbox,
-            self._engine,
+            engine,
             of.journal,
             of.audit,
             of.clock,
@@ -331,7 +331,7 @@ class App:
             self.reload,
             self._report.answer,
             self._of.data_dir / "audit",
-            lambda: self._engine.policy,
+            lambda: self._of.settings.policy,
             self._recent,
         )
 

@@ -147,7 +147,7 @@ class HealthReport:
         return JournalFacts(
             seq=self._written.seq,
             written_at=self._written.at,
-            unwritten=self._loop.engine.seq - self._written.seq,
+            unwritten=self._loop.seq - self._written.seq,
             unwritten_s=self._loop.unwritten_s,
             problem=self._loop.stalled or self._loop.problem,
         )

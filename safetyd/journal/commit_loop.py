@@ -16,7 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from safetyd.clock import Clock, uptime
 from safetyd.core.approvals.final_decisions import Conclusion
 from safetyd.core.engine.engine import Engine
-from safetyd.core.engine.engine_state import Checkpoint
+from safetyd.core.engine.engine_state import Checkpoint, EngineState
 from safetyd.core.engine.journal_lines import encode
 from safetyd.core.events.daemon_events import ClockStepped
 from safetyd.core.events.decision_events import Proposed
@@ -34,7 +34,8 @@ INPUT_BYTES: Final = 80 * 1024
 log = logging.getLogger("safetyd.writer")
 
 Outlet = Callable[[Sequence[Event]], None]
-Conclude = Callable[[Sequence[Conclusion]], None]
+# Gets the final answers of requests, and returns what sends them once they are durable.
+Conclude = Callable[[EngineState, Sequence[Conclusion]], Callable[[], None]]
 
 
 def _ignore(_seconds: float, _events: int) -> None: ...
@@ -43,7 +44,8 @@ def _ignore(_seconds: float, _events: int) -> None: ...
 def _nothing() -> None: ...
 
 
-def _no_conclusions(_given: Sequence[Conclusion]) -> None: ...
+def _no_conclusions(_state: EngineState, _given: Sequence[Conclusion]) -> Callable[[], None]:
+    return _nothing
 
 
 class AppendOnly(Protocol):
@@ -79,7 +81,7 @@ class Batch:
 
     def __init__(self) -> None:
         self.envelopes: list[Envelope] = []
-        self.conclusions: list[Conclusion] = []
+        self.conclusions: list[Callable[[], None]] = []  # each sends final answers of requests
         self.events: list[Event] = []
         self.lines: list[bytes] = []
         self.bytes = 0
@@ -129,7 +131,7 @@ class CommitLoop:
         flush: Callable[[], None] = _nothing,
     ) -> None:
         self.mailbox = mailbox
-        self.engine = engine
+        self._engine = engine
         self._journal = journal
         self._audit = audit
         self._clock = clock
@@ -137,13 +139,18 @@ class CommitLoop:
         self._filled = anyio.Event()
         self._room = anyio.Event()
         self._freeze: Callable[[int, Frozen], None] | None = None
-        self._conclude = conclude  # receives the final answers of requests
+        self._conclude = conclude
         self._outlets = outlets
         self._appended = appended  # hears how long an append took, and of how many events
         self._flush = flush  # lets the answers of a batch leave
         self.audit_problem = ""
         self._under_way: deque[float] = deque()  # when each batch was sent
         self._told_seq = journal.last  # the stream sequence of the newest batch that was told
+
+    @property
+    def seq(self) -> int:
+        """Return the number of the last event that was decided; it may not be durable yet."""
+        return self._engine.seq
 
     @property
     def unwritten_s(self) -> float:
@@ -202,7 +209,7 @@ class CommitLoop:
                 await send.send(self._sent(batch))
 
     def _open_envelopes(self) -> None:
-        batch, engine, (moment, stepped_s) = self._open, self.engine, self._clock.read()
+        batch, engine, (moment, stepped_s) = self._open, self._engine, self._clock.read()
         if stepped_s:
             # Before anything happens by the new time, or that would be shifted as well.
             stepped = ClockStepped(at=moment.at, t=moment.t, seconds=stepped_s)
@@ -210,14 +217,15 @@ class CommitLoop:
         while not batch.full and (envelope := self.mailbox.take()) is not None:
             batch.add(put(engine, envelope, moment))
             batch.envelopes.append(envelope)
-        batch.conclusions += engine.take_conclusions()
+        if concluded := engine.take_conclusions():
+            batch.conclusions.append(self._conclude(engine, concluded))
 
     def _open_question(self) -> None:
         """Go on with one question, so that proposals wait for a slice of it at most."""
         question = self.mailbox.take_question()
         if question is None:
             return
-        question.open(self.engine, self._clock.now())
+        question.open(self._engine, self._clock.now())
         if question.done:
             self._open.envelopes.append(question)
             self._filled.set()
@@ -227,7 +235,7 @@ class CommitLoop:
     def _sent(self, batch: Batch) -> SentBatch:
         frozen = None
         if self._freeze is not None:
-            frozen = Frozen(self._clock.now().t, self.engine.save(), self._freeze)
+            frozen = Frozen(self._clock.now().t, self._engine.save(), self._freeze)
             self._freeze = None
         append = self._journal.send(b"\n".join(batch.lines)) if batch.lines else None
         self._under_way.append(uptime())
@@ -248,7 +256,8 @@ class CommitLoop:
         late = uptime() - began > ALLOW_LEAVES_WITHIN_S
         for envelope in batch.envelopes:
             envelope.deliver(late=late)
-        self._conclude(batch.conclusions)
+        for conclude in batch.conclusions:
+            conclude()
         self._flush()
         for outlet in self._outlets:
             outlet(batch.events)

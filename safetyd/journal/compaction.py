@@ -88,7 +88,7 @@ class Compaction:
             log.warning("the journal was not trimmed and will be next time: %s", exc)
 
     async def _due(self) -> bool:
-        new = self._loop.engine.seq - self._saved_seq
+        new = self._loop.seq - self._saved_seq
         if new <= 0:
             return False
         if new >= EVERY_EVENTS or uptime() - self._saved_at >= EVERY_S:
@@ -96,9 +96,9 @@ class Compaction:
         return await self._crowded()
 
     async def _crowded(self) -> bool:
-        if self._loop.engine.seq - self._measured_seq < MEASURED_EVENTS:
+        if self._loop.seq - self._measured_seq < MEASURED_EVENTS:
             return False
-        self._measured_seq = self._loop.engine.seq
+        self._measured_seq = self._loop.seq
         try:
             return await self._journal.used() > FORCED_AT
         except (nats.errors.Error, TimeoutError):

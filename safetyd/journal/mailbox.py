@@ -185,13 +185,13 @@ class EventEnvelope(Envelope):
         self._told()
 
 
-class QuestionEnvelope(Envelope):
+class QuestionEnvelope(Envelope, Generic[Answer]):
     """A question about the engine's state, answered with nothing that is not durable."""
 
     def __init__(
         self,
-        ask: Callable[[EngineState, Moment], object],
-        told: Callable[[object], None],
+        ask: Callable[[EngineState, Moment], Answer],
+        told: Callable[[Answer], None],
         failed: Callable[[], None],
     ) -> None:
         self.received = uptime()

@@ -42,7 +42,7 @@ class Window(Counter):
                 waits=self.answers.waits(request),
             )
         )
-        self.answers.conclude(self.engine.take_conclusions())
+        self.answers.conclude(self.engine, self.engine.take_conclusions())()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from safetyd.agents.held_replies import MAX_HELD, HeldReplies, HeldReply, Shape
 from safetyd.agents.permissions import result
 from safetyd.core.approvals.request import MAX_JOINED
 from safetyd.core.guards.stop import as_stop
+from safetyd.core.version_history import CommitFirst
 from tests.captured_connection import REPLY, CapturedPublisher
 from tests.core.approvals.queue_story import QueueStory
 from tests.story import stop
@@ -31,7 +32,8 @@ class Room:
     def tells(self, act) -> None:
         """Let something happen, and tell of it as of what is written down."""
         act()
-        self.answers.conclude(self.queue.engine.take_conclusions())
+        engine = self.queue.engine
+        self.answers.conclude(engine, engine.take_conclusions())()
 
 
 async def test_who_waits_is_told_and_so_is_the_bus() -> None:
@@ -159,7 +161,9 @@ class LaterCommits:
         self._waiting: list[Callable[[], None]] = []
         self.before: list[tuple[str, str]] = []
 
-    def after(self, agent: str, id_: str, act: Callable[[], None]) -> None:
+    def after(
+        self, agent: str, id_: str, first: CommitFirst | None, act: Callable[[], None]
+    ) -> None:
         self.before.append((agent, id_))
         self._waiting.append(act)
 

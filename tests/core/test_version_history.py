@@ -270,8 +270,10 @@ def test_an_approved_action_that_cannot_be_undone_is_preceded_by_a_commit(*, bef
     history = story.engine.records.version_history
 
     assert [(due.why, due.approver) for due in history.due] == [("before", "alice")] * before
-    assert history.awaited("code", "p2") == (history.due[0] if before else None)
-    assert history.awaited("code", "p1") is None
+    first = history.first("code", "p2")
+    assert first is not None
+    assert first.due == (history.due[0] if before else None)
+    assert history.first("code", "p1") is None
     assert story.replayed().records.version_history.due == history.due
 
 
@@ -330,20 +332,24 @@ def test_an_action_begins_alone_if_nobody_else_can_have_changed_its_folder() -> 
     shop = engine()
     history = shop.records.version_history
     play(shop, edit(1, paths=("cart.py", "/srv/shop/a.py"), cwd="/srv/shop"))
-    change = history.alone("code", "p1")
-    assert change is not None
-    assert change.paths == ("/srv/shop/cart.py", "/srv/shop/a.py")
-    assert history.alone("code", "p0") is None
+    first = history.first("code", "p1")
+    assert first is not None
+    assert first.change is not None
+    assert (first.due, first.behind) == (None, False)
+    assert first.change.paths == ("/srv/shop/cart.py", "/srv/shop/a.py")
+    assert history.first("code", "p0") is None
 
     play(shop, edit(2, "p2", text="b", paths=("cart.py",), project="shop"))
-    assert history.alone("code", "p1") is None, "the other one may have begun"
+    assert history.first("code", "p1") is None, "the other one may have begun"
     (failed,) = due(play(shop, outcome(3, "p1", ok=False)))
-    assert history.alone("code", "p2") is None, "what the other one did is not committed yet"
-    assert history.behind("code", "p2") is not None
+    behind = history.first("code", "p2")
+    assert behind is not None
+    assert behind.behind, "what the other one did is not committed yet"
     play(shop, committed(4, failed))
-    alone = history.alone("code", "p2")
+    alone = history.first("code", "p2")
     assert alone is not None
-    assert alone.paths == (), "nobody knows where it is"
+    assert alone.change is not None
+    assert (alone.behind, alone.change.paths) == (False, ()), "nobody knows where it is"
 
 
 def test_a_project_without_a_history_belongs_to_the_one_around_it() -> None:

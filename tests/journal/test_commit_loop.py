@@ -227,7 +227,7 @@ async def test_engine_stops_deciding_when_batches_are_full(
         await rig.done()
 
     assert waiting > 0
-    assert rig.loop.engine.seq >= 12
+    assert rig.loop._engine.seq >= 12
 
 
 def large(number: int) -> Proposed:
@@ -350,7 +350,7 @@ async def test_frozen_state_equals_what_replay_up_to_that_batch_gives(rig: LoopR
             replayed.replay(decode_batch(batch))
     checkpoint = state.encode_engine()
     assert checkpoint == replayed.save()()
-    assert checkpoint.seq < rig.loop.engine.seq
+    assert checkpoint.seq < rig.loop._engine.seq
 
 
 async def test_state_of_an_idle_daemon_is_frozen_at_the_newest_batch(rig: LoopRig) -> None:

@@ -91,7 +91,7 @@ async def test_saved_state_is_the_engines(rig: CompactionRig) -> None:
     (saved,) = rig.checkpoints.load()
     assert isinstance(saved, SavedCheckpoint)
     assert [path] == rig.checkpoints.paths()
-    assert saved.engine == rig.loop.engine.save()()
+    assert saved.engine == rig.loop._engine.save()()
     assert saved.stream_seq == 3
 
 
@@ -137,14 +137,14 @@ async def test_with_the_newest_damaged_the_older_still_restores_everything(
 
     restored = await restore(Policy(), rig.checkpoints, rig.journal, rig.audit)
 
-    assert restored.engine.save()() == rig.loop.engine.save()()
+    assert restored.engine.save()() == rig.loop._engine.save()()
 
 
 async def test_compaction_goes_on_from_the_checkpoint_that_the_start_used(
     rig: CompactionRig,
 ) -> None:
     await rig.live(3)
-    saved = SavedCheckpoint(stream_seq=2, t=0.0, engine=rig.loop.engine.save()())
+    saved = SavedCheckpoint(stream_seq=2, t=0.0, engine=rig.loop._engine.save()())
     compaction = Compaction(rig.loop, rig.journal, rig.audit, rig.checkpoints, saved=saved)
     await rig.live(3)
 
@@ -240,19 +240,19 @@ async def test_something_new_is_due_after_ten_minutes(rig: CompactionRig) -> Non
 
 
 async def test_many_events_are_due_at_once(rig: CompactionRig) -> None:
-    rig.loop.engine.seq = EVERY_EVENTS
+    rig.loop._engine.seq = EVERY_EVENTS
 
     assert await due(rig)
 
 
 async def test_crowded_journal_is_due(rig: CompactionRig) -> None:
-    rig.loop.engine.seq = MEASURED_EVENTS
+    rig.loop._engine.seq = MEASURED_EVENTS
     roomy = await due(rig)
     await rig.journal.append(b"x" * 250_000)
     for _ in range(9):
         await rig.journal.append(b"x" * 250_000)
     unmeasured = await due(rig)
-    rig.loop.engine.seq += MEASURED_EVENTS
+    rig.loop._engine.seq += MEASURED_EVENTS
 
     assert not roomy
     assert not unmeasured
@@ -262,7 +262,7 @@ async def test_crowded_journal_is_due(rig: CompactionRig) -> None:
 async def test_journal_that_cannot_be_measured_is_measured_later(
     rig: CompactionRig, jetstream: NatsProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.loop.engine.seq = MEASURED_EVENTS
+    rig.loop._engine.seq = MEASURED_EVENTS
     monkeypatch.setattr(rig.journal._js, "_timeout", 0.1)
 
     with frozen(jetstream):

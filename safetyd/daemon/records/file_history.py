@@ -11,6 +11,7 @@ import anyio.abc
 import anyio.to_thread
 
 from safetyd.core.engine.engine_state import EngineState
+from safetyd.core.events.event import Moment
 from safetyd.core.version_history import VersionHistory
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
@@ -28,22 +29,23 @@ log = logging.getLogger("safetyd.history")
 class FileHistory:
     """`commits` makes them, `service` is what people reach."""
 
-    def __init__(self, of: Resources, engine: EngineState, flush: Callable[[], None]) -> None:
-        self._engine = engine
+    def __init__(self, of: Resources, known: VersionHistory, flush: Callable[[], None]) -> None:
+        self._changed: set[str] | None = _changed(known)  # as the start found it
+        self._mailbox = of.mailbox
         self._directory = of.data_dir / DIRECTORY
         self._clock = of.clock
         self._settings = of.settings
         self._histories = histories = Histories(
-            self._directory, engine.policy.projects, self._limits
+            self._directory, of.settings.policy.projects, self._limits
         )
         self.service = HistoryService(histories, of.mailbox, of.clock, self._retry)
         self.commits = CommitWorker(
             histories,
-            of.ticker.put,
-            self._known,
+            of.mailbox,
             self._now,
             self.service.offered,
             flush,
+            known.due,
         )
 
     def _limits(self) -> CommitLimits:
@@ -56,9 +58,6 @@ class FileHistory:
 
     async def _retry(self, project: str) -> None:
         await self.commits.retry(project)
-
-    def _known(self) -> VersionHistory:
-        return self._engine.records.version_history
 
     def _now(self) -> datetime:
         return self._clock.now().at
@@ -75,11 +74,21 @@ class FileHistory:
         """
         self._histories.renew(self._settings.policy.projects)
         with anyio.move_on_after(FIRST_S):
-            known = self._known()
-            changed = {due.project for due in (*known.due, *(one.due for one in known.failed))}
+            changed, self._changed = self._changed, None
+            if changed is None:
+                changed = await self._mailbox.ask(_changed_now)
             await commit_first(self._histories, self._now, changed)
 
     def _say_problems(self) -> None:
         """Log why a project cannot be committed, before something is to be."""
-        for problem in history_problems(self._engine.policy.projects, self._directory):
+        for problem in history_problems(self._settings.policy.projects, self._directory):
             log.warning("%s", problem)
+
+
+def _changed(known: VersionHistory) -> set[str]:
+    """Return the projects with changes of agents that are not committed yet."""
+    return {due.project for due in (*known.due, *(one.due for one in known.failed))}
+
+
+def _changed_now(state: EngineState, _moment: Moment) -> set[str]:
+    return _changed(state.records.version_history)

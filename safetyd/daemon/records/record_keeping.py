@@ -5,9 +5,8 @@ from pathlib import Path
 
 import anyio.abc
 
-from safetyd.core.engine.engine_state import EngineState
 from safetyd.core.events.event import Event
-from safetyd.core.reporting.kept_days import MissingSnapshots
+from safetyd.core.reporting.kept_days import KeptDays, MissingSnapshots
 from safetyd.daemon.disk_space import spare
 from safetyd.daemon.resources import Resources
 from safetyd.journal.compaction import Compaction
@@ -23,10 +22,11 @@ class RecordKeeping:
     """Everything that is kept; it works in other threads, after the journal has the events."""
 
     def __init__(
-        self, of: Resources, engine: EngineState, compaction: Callable[[], Compaction]
+        self, of: Resources, known: KeptDays, compaction: Callable[[], Compaction]
     ) -> None:
         self._of = of
-        self._engine = engine
+        self._days = KeptDays()  # as the journal has them
+        self._days.load(known.save()())
         self._compaction = compaction
         self._transcripts = TranscriptFiles(of.data_dir)
         self._snapshots = SnapshotKeeper(
@@ -39,7 +39,7 @@ class RecordKeeping:
                 checkpoint=lambda: compaction().save(),
                 spare=lambda directory: spare(of.settings.config.disk, directory),
                 now=lambda: of.clock.now().at,
-                known=lambda: engine.records.kept_days,
+                known=lambda: self._days,
             ),
             of.ticker.put,
         )
@@ -47,12 +47,14 @@ class RecordKeeping:
     def observe(self, events: Sequence[Event]) -> None:
         """Take note of what is durable."""
         self._transcripts.observe(events)
+        for event in events:
+            self._days.observe(event)
 
     @property
     def missing(self) -> MissingSnapshots | None:
         """Return the days that should have a snapshot and have none."""
         wanted = bool(self._of.settings.config.history.snapshot_at)
-        return self._engine.records.kept_days.missing if wanted else None
+        return self._days.missing if wanted else None
 
     def run(self, tasks: anyio.abc.TaskGroup) -> None:
         tasks.start_soon(self._transcripts.run)

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.history_events import CommitDue, CommitFailed, Committed, RollbackOffered
 from safetyd.core.history_state import Change, FailedCommit
 from safetyd.core.policy import Configured
-from safetyd.core.version_history import VersionHistory
+from safetyd.core.version_history import CommitFirst
 from safetyd.history.project_history import (
     MOST_NAMED,
     CommitMade,
@@ -25,6 +25,7 @@ from safetyd.history.project_history import (
     ProjectHistory,
 )
 from safetyd.history.service.histories import Histories, beside
+from safetyd.journal.mailbox import EventEnvelope, Mailbox
 
 log = logging.getLogger("safetyd.history")
 
@@ -33,7 +34,6 @@ RETRY_S: Final = 1.0  # after a commit failed; then twice as long each time,
 MAX_RETRY_S: Final = 60.0  # up to this
 
 Act = Callable[[], None]
-Put = Callable[[Callable[[Moment], Event]], None]
 
 
 class KeptUntil(NamedTuple):
@@ -44,28 +44,26 @@ class KeptUntil(NamedTuple):
 
 
 class CommitWorker:
-    """`known` returns what the engine knows; a new configuration replaces it.
+    """`due` are the commits that a daemon before this one did not make.
 
-    `put` takes what came of a commit, `offered` does what is to be done about errors in a row, and
-    `flush` lets answers leave.
+    `offered` does what is to be done about errors in a row, and `flush` lets answers leave.
     """
 
     def __init__(
         self,
         histories: Histories,
-        put: Put,
-        known: Callable[[], VersionHistory],
+        mailbox: Mailbox,
         now: Callable[[], datetime],
         offered: Callable[[RollbackOffered], None],
         flush: Act,
+        due: Iterable[CommitDue] = (),
     ) -> None:
         self._flush = flush
         self._histories = histories
-        self._put = put
-        self._known = known
+        self._mailbox = mailbox
         self._now = now
         self._offered = offered
-        self._queue = deque(known().due)  # which a daemon before this one did not make
+        self._queue = deque(due)
         self._before = {(one.agent, one.id): one for one in self._queue if one.why == "before"}
         self._arrived = anyio.Event()
         self._waiting: dict[tuple[str, str], list[Act]] = {}
@@ -97,7 +95,7 @@ class CommitWorker:
                 case Configured():
                     self._histories.renew(event.policy.projects)
 
-    def after(self, agent: str, id_: str, act: Act) -> None:
+    def after(self, agent: str, id_: str, first: CommitFirst | None, act: Act) -> None:
         """Let an action begin once the commit before it is made, has failed, or takes too long.
 
         Before an action for good that commit is due. Before others what a human changed meanwhile
@@ -111,24 +109,26 @@ class CommitWorker:
         if waiting is not None:
             waiting.append(act)
             return
-        known = self._known()
-        due = known.awaited(agent, id_)
-        if due is not None:
+        if first is not None and first.due is not None:
             self._waiting[agent, id_] = waiting = [act]
-            self._tasks.start_soon(self._wait, due, waiting)
+            self._tasks.start_soon(self._wait, first.due, waiting)
             return
-        change = self._first_look(known.behind(agent, id_) or known.alone(agent, id_))
+        change = None if first is None else self._first_look(first.change)
         if change is None or not change.paths:
             act()
         else:
             self._waiting[agent, id_] = [act]
-        if change is None:
+        if first is None or change is None:
             return
         about = _about(change, agent, id_, self._now())
-        if not known.is_due(change.project):
+        if not first.behind:
             self._tasks.start_soon(self._look, self._tasks, about, change.paths, file_time_ns())
         elif change.paths:
             self._tasks.start_soon(self._wait_behind, about, change.paths)
+
+    def _put(self, make: Callable[[Moment], Event]) -> None:
+        """Let what came of a commit be written down."""
+        self._mailbox.put(EventEnvelope(lambda _state, moment: make(moment), lambda: None))
 
     def _first_look(self, change: Change | None) -> Change | None:
         """Return an action before which to look: not one that may have begun already."""
@@ -142,7 +142,7 @@ class CommitWorker:
     async def run(self) -> None:
         """Make commits for ever."""
         async with anyio.create_task_group() as self._tasks:
-            for project in {one.due.project for one in self._known().failed}:
+            for project in {one.due.project for one in await self._failed()}:
                 self._retry_later(project)
             while True:
                 if not self._queue:
@@ -159,15 +159,22 @@ class CommitWorker:
 
         The caller holds the lock of the project. If one fails again, `HistoryError` says why.
         """
-        for one in self._to_retry(project):
+        for one in await self._to_retry(project):
             history = self._histories.find(project)
             made = await beside(partial(history.commit, order_of(one.due), one.until_ns))
             self._retried.add(one.due.seq)
             self._put(self._result(one.due, made))
 
-    def _to_retry(self, project: str) -> list[FailedCommit]:
-        failed = (one for one in self._known().failed if one.due.project == project)
+    async def _to_retry(self, project: str) -> list[FailedCommit]:
+        failed = [one for one in await self._failed() if one.due.project == project]
         return [one for one in failed if one.due.seq not in self._retried]
+
+    async def _failed(self) -> tuple[FailedCommit, ...]:
+        return await self._mailbox.ask(lambda state, _: state.records.version_history.failed)
+
+    async def _is_due(self, project: str) -> bool:
+        known = lambda state, _: state.records.version_history.is_due(project)  # noqa: E731
+        return await self._mailbox.ask(known)
 
     def _retry_later(self, project: str) -> None:
         if self._tasks is not None and project not in self._retrying:
@@ -176,7 +183,7 @@ class CommitWorker:
 
     async def _retry_until_made(self, project: str) -> None:
         delay_s = RETRY_S
-        while self._to_retry(project) and project in self._histories.names:
+        while project in self._histories.names and await self._to_retry(project):
             await anyio.sleep(delay_s)
             delay_s = min(2 * delay_s, MAX_RETRY_S)
             with contextlib.suppress(HistoryError):
@@ -222,8 +229,10 @@ class CommitWorker:
             history = self._histories.find(about.project)
             if await self._may_lose(history, paths, about.project):
                 with anyio.move_on_after(deadline_s) as patience:
-                    while self._known().is_due(about.project):
-                        await self._one_made.wait()
+                    made = self._one_made
+                    while await self._is_due(about.project):
+                        await made.wait()
+                        made = self._one_made
                 if patience.cancelled_caught:
                     self._too_late(about, deadline_s)
         except HistoryError as exc:

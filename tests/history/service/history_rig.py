@@ -1,6 +1,6 @@
 """An engine, a project's folder with its history, and the parts that a daemon joins to them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from safetyd.core.policy import Policy
 from safetyd.history.service.commit_worker import CommitWorker
 from safetyd.history.service.histories import Histories
 from safetyd.history.service.history_service import HistoryService
-from safetyd.journal.mailbox import EventEnvelope, Mailbox
+from safetyd.journal.mailbox import Mailbox
 from tests.captured_connection import work_off
 from tests.servers import until
 from tests.story import propose
@@ -54,15 +54,20 @@ class HistoryRig:
         """Return what a daemon would make at its start."""
         return CommitWorker(
             self.histories,
-            self._put,
-            lambda: self.engine.records.version_history,
+            self.mailbox,
             lambda: self.clock.now().at,
             self.service.offered,
             self._flush,
+            self.engine.records.version_history.due,
         )
 
     async def _retry(self, project: str) -> None:
         await self.worker.retry(project)
+
+    def begins(self, id_: str, act: Callable[[], None]) -> None:
+        """Let an action begin that is allowed now."""
+        first = self.engine.records.version_history.first("code", id_)
+        self.worker.after("code", id_, first, act)
 
     def writes(self, text: str, *, ok: bool = True, id_: str = "") -> str:
         """Let the agent write a file and report it; return the id of its proposal."""
@@ -104,9 +109,6 @@ class HistoryRig:
         events = self.engine.handle(due)
         self.note(events)
         return due
-
-    def _put(self, make: Any) -> None:
-        self.mailbox.put(EventEnvelope(lambda _engine, moment: make(moment), lambda: None))
 
     def _flush(self) -> None:
         self.flushed += 1

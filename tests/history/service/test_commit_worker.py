@@ -95,7 +95,7 @@ async def test_an_action_that_needs_no_commit_begins_at_once(rig: HistoryRig) ->
     begun: list[str] = []
     async with at_work(rig):
         await anyio.lowlevel.checkpoint()
-        rig.worker.after("code", "p1", lambda: begun.append("p1"))
+        rig.begins("p1", lambda: begun.append("p1"))
 
         assert begun == ["p1"]
 
@@ -108,10 +108,10 @@ async def test_an_action_begins_after_the_commit_before_it(rig: HistoryRig) -> N
         await anyio.lowlevel.checkpoint()
         rig.due("p1")
         for _ in range(2):  # who asks again waits for the same commit
-            rig.worker.after("code", "p1", lambda: begun.append(rig.of(Committed)))
+            rig.begins("p1", lambda: begun.append(rig.of(Committed)))
         before = list(begun)
         await rig.sees(Committed)
-        rig.worker.after("code", "p1", lambda: begun.append([]))
+        rig.begins("p1", lambda: begun.append([]))
 
     assert before == []
     assert [len(made) for made in begun] == [1, 1, 0]
@@ -127,7 +127,7 @@ async def test_an_action_begins_when_the_commit_before_it_cannot_be_made(rig: Hi
     async with at_work(rig):
         await anyio.lowlevel.checkpoint()
         rig.due("p1")
-        rig.worker.after("code", "p1", lambda: begun.append("p1"))
+        rig.begins("p1", lambda: begun.append("p1"))
         await rig.sees(CommitFailed)
 
     assert begun == ["p1"]
@@ -141,7 +141,7 @@ async def test_an_action_begins_when_the_commit_before_it_takes_too_long(tmp_pat
     async with at_work(rig), rig.histories.lock("shop"):  # somebody else is at it
         await anyio.lowlevel.checkpoint()
         rig.due("p1")
-        rig.worker.after("code", "p1", lambda: begun.append("p1"))
+        rig.begins("p1", lambda: begun.append("p1"))
         (late,) = await rig.sees(CommitFailed)
         assert begun == ["p1"]
         (due,) = rig.engine.records.version_history.due
@@ -232,7 +232,7 @@ async def allowed(rig: HistoryRig, id_: str) -> list[str]:
     fields: dict[str, Any] = {"type": "edit_file", "paths": (str(rig.cart),), "text": id_}
     rig.note(rig.engine.decide(propose(moment.t, "code", id_, **fields))[1])
     left = list[str]()
-    rig.worker.after("code", id_, lambda: left.append(rig.cart.read_text()))
+    rig.begins(id_, lambda: left.append(rig.cart.read_text()))
     await until(lambda: bool(left))
     return left
 

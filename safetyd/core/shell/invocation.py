@@ -193,6 +193,14 @@ class Invocation:
         remedy = "with the commands written out"
         self.found(Effect.UNKNOWN, why, blocks=blocks, remedy=remedy)
 
+    def unseen_input(self, given: Flow) -> None:
+        """Say that the script which another command prints is run, if its text is not known."""
+        if given.origin == PROJECT:
+            self.found(Effect.WORK, "runs a script of the project")
+        else:
+            self.unseen(given.origin, "what another command prints")
+            self.output = Flow(None, given.origin)
+
     def source(self, word: Word) -> Flow | None:
         """Return what a file holds that is run: known text, or where it came from.
 

@@ -1,6 +1,7 @@
 """What the reader finds in a command: effects, where they stand, and why."""
 
 import enum
+import re
 from typing import Final, NamedTuple
 
 import msgspec
@@ -9,6 +10,12 @@ from safetyd.core.messages.proposal import Reversibility
 
 OWN_PROGRAM: Final = "safetyd"
 HOLE: Final = "\0"  # in a word: a stretch that nobody knows before it runs
+_holes = re.compile(f"{HOLE}+").sub
+
+
+def one_hole(text: str) -> str:
+    """Return a text with one hole for several in a row."""
+    return _holes(HOLE, text)
 
 
 class Effect(enum.StrEnum):

@@ -1,5 +1,6 @@
 """What a reader of code puts together while it reads."""
 
+from safetyd.core.shell.code.secret_names import looks_secret
 from safetyd.core.shell.reading import Access, Code, Effect, Touch
 
 
@@ -14,6 +15,11 @@ class CodeBuilder:
 
     def find(self, effect: Effect, why: str) -> None:
         self._findings[effect, why] = None
+
+    def variable(self, name: str) -> None:
+        """Record that a variable of the environment is read."""
+        if looks_secret(name):
+            self.find(Effect.SECRETS, f"reads {name} from the environment")
 
     def touch(self, path: str, access: Access) -> None:
         self._touches[Touch(path, access)] = None

@@ -17,7 +17,7 @@ from safetyd.core.shell.code.javascript_tokens import (
     TooLong,
     Unreadable,
 )
-from safetyd.core.shell.code.secret_names import looks_secret
+from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 
 MAX_LETTERS: Final = 1 << 17  # of a source and of the sources in it
@@ -31,8 +31,6 @@ _ENVIRONMENTS: Final = frozenset({"process.env", "Bun.env"})
 _POWERFUL: Final = frozenset(
     {"process", "global", "globalThis", "window", "fs", "Deno", "Bun", "os", "io", "this"}
 )
-_STREAMS: Final = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/null", "-"})
-_LOCAL: Final = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")  # noqa: S104 - it is compared
 _ASKING: Final = frozenset({"GET", "HEAD", "get", "head"})
 _PATHS: Final = ("./", "../", "/", "~")
 _BRACE: Final = [Token("sign", "{")]
@@ -132,8 +130,8 @@ class _Look:
     def _variable(self, name: str) -> None:
         if HOLE in name:
             self._find(calls.ENVIRONMENT)
-        elif looks_secret(name):
-            self._builder.find(Effect.SECRETS, f"reads {name} from the environment")
+        else:
+            self._builder.variable(name)
 
     def _index(self, at: int) -> None:
         """Record a function that is found by its name in brackets."""
@@ -246,15 +244,15 @@ class _Look:
 
     def _touch(self, path: str, access: Access) -> None:
         unseen = access is Access.READ and (path == HOLE or "://" in path)
-        if path not in _STREAMS and not unseen:
+        if not unseen:
             self._builder.touch(path, access)
 
     def _fetch(self, given: list[list[Token]]) -> None:
-        host = self._text(given, 0).partition("://")[2].rpartition("@")[2]
         options = given[-1] if len(given) > 1 or (given and given[0][:1] == _BRACE) else []
         names = [token.text for token in options]
         method = options[names.index("method") + 2 :][:1] if "method" in names else []
         asks = not method or method[0].text in _ASKING
         plain = not options or options[:1] == _BRACE or options[0].kind == "string"
-        if not (asks and plain and "body" not in names) and not host.startswith(_LOCAL):
+        sends = not (asks and plain and "body" not in names)
+        if sends and not is_local(self._text(given, 0)):
             self._find(calls.SENDS)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from safetyd.core.shell.code.javascript_tokens import Token, Unreadable
-from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.reading import HOLE, one_hole
 
 MAX_PARTS: Final = 200  # of an expression
 
@@ -71,10 +71,7 @@ class Phrases:
         if len(tokens) > 1 and tokens[0].kind == "name" and tokens[1] == Token("sign", "="):
             tokens = tokens[2:]
         parts = [self._part(token) for token in tokens[:MAX_PARTS]]
-        whole = "".join(parts) if len(tokens) <= MAX_PARTS else HOLE
-        while HOLE * 2 in whole:
-            whole = whole.replace(HOLE * 2, HOLE)
-        return whole or HOLE
+        return (one_hole("".join(parts)) if len(tokens) <= MAX_PARTS else HOLE) or HOLE
 
     def _part(self, token: Token) -> str:
         if token.kind == "string":

@@ -34,7 +34,7 @@ from safetyd.core.shell.code.python_values import (
     choices,
     text,
 )
-from safetyd.core.shell.code.secret_names import looks_secret
+from safetyd.core.shell.machines import is_local, scheme
 from safetyd.core.shell.reading import HOLE, Access, Effect
 
 _UNKNOWN_CODE: Final = "runs code that is not known before it runs"
@@ -53,7 +53,6 @@ _PRINTS: Final = frozenset(
 _IMPORTS: Final = ("__import__", "importlib.import_module", "importlib.__import__")
 _SAFE_LOADERS: Final = frozenset({"yaml.SafeLoader", "yaml.CSafeLoader", "yaml.BaseLoader"})
 _INTERPRETERS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "python", "python3"})
-_LOCAL: Final = ("localhost", "127.", "[::1]", "::1", "0.0.0.0")  # noqa: S104
 _PROFILERS: Final = ("cProfile", "profile", "pdb", "trace.Trace()")
 _HIDING: Final = frozenset({"system", "popen", "exec", "eval", "run", "call", "Popen", "rmtree"})
 
@@ -311,8 +310,7 @@ class PythonEffects:
 
     def _variable(self, given: Arguments) -> None:
         for name in given.texts(0, "key"):
-            if looks_secret(name):
-                self._builder.find(Effect.SECRETS, f"reads {name} from the environment")
+            self._builder.variable(name)
 
     def _kill(self, given: Arguments) -> None:
         oneself = given.of(0, "pid") == Dotted("os.getpid()")
@@ -368,7 +366,4 @@ def _is_local(address: Value) -> bool:
     """Say whether an address is one of this machine, or no address of a machine at all."""
     if isinstance(address, Items) and address.values:
         address = address.values[0]
-    known = text(address)
-    scheme, found, rest = known.partition("://")
-    host = rest.rpartition("@")[2] if found else known
-    return scheme == "file" or host.startswith(_LOCAL)
+    return scheme(text(address)) == "file" or is_local(text(address))

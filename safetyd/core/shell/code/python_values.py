@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from safetyd.core.shell.reading import HOLE
+from safetyd.core.shell.reading import HOLE, one_hole
 
 MAX_TEXT: Final = 4096
 MAX_CHOICES: Final = 16
@@ -94,8 +94,7 @@ def text(value: Value) -> str:
 
 
 def bounded(known: str) -> str:
-    while HOLE * 2 in known:
-        known = known.replace(HOLE * 2, HOLE)
+    known = one_hole(known)
     return known if len(known) <= MAX_TEXT else HOLE
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from tree_sitter import Node
 
+from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.reading import HOLE
 from safetyd.core.shell.words import Word
 
@@ -137,8 +138,7 @@ def _gives_key(program: str, words: Sequence[Word], option: str, value: str) -> 
 
 
 def _is_far(text: str) -> bool:
-    _, found, rest = text.partition("://")
-    return bool(found) and not rest.startswith(("localhost", "127.", "[::1]"))
+    return "://" in text and not is_local(text)
 
 
 def _is_secret(value: str) -> bool:

@@ -12,7 +12,6 @@ from safetyd.core.shell.reading import HOLE, Access, Code, Effect
 _BLANKS: Final = " \t"
 _BETWEEN: Final = " \t\n;"
 _DIGITS: Final = "0123456789"
-_OUTPUTS: Final = frozenset({"/dev/stdout", "/dev/stderr"})
 _TEXTS: Final = frozenset("aic")
 _WORDS: Final = frozenset(":btTv")
 _FILES: Final = {"r": Access.READ, "R": Access.READ, "w": Access.WRITE, "W": Access.WRITE}
@@ -155,8 +154,7 @@ class _Script:
         path = self._line().strip(_BLANKS)
         if not path:
             raise _Unreadable
-        if path not in _OUTPUTS:
-            self._builder.touch(path, access)
+        self._builder.touch(path, access)
 
     def _inserted(self) -> None:
         """Pass over a text whose lines go on after a backslash."""

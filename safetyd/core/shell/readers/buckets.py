@@ -4,8 +4,8 @@ from typing import Final
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.readers.deletions import delete
-from safetyd.core.shell.readers.machines import is_local
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import NETWORK, NOTHING, Flow, Word
 

@@ -7,7 +7,7 @@ from typing import Final
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.code.sql_code import read_sql, sql_type
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.readers.machines import is_local
+from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import KNOWN, NETWORK, PROJECT, Flow, Word
 

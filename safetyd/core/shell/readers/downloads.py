@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.machines import host, is_local, is_metadata, scheme, tells
 from safetyd.core.shell.readers import local_services
-from safetyd.core.shell.readers.machines import host, is_local, is_metadata, scheme, tells
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import COMMAND, KNOWN, NETWORK, NOTHING, Flow, Word
 

@@ -10,9 +10,9 @@ from safetyd.core.shell.code.javascript_code import read_javascript
 from safetyd.core.shell.code.one_liners import read_one_liner
 from safetyd.core.shell.code.python_code import read_python
 from safetyd.core.shell.invocation import Invocation, visible
-from safetyd.core.shell.readers.machines import is_local
+from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.reading import HOLE, Code, Effect
-from safetyd.core.shell.words import DECODED, NETWORK, PROJECT, Flow, Word
+from safetyd.core.shell.words import DECODED, NETWORK, Word
 
 _MODULE: Final = "-m"
 _VERBOSE: Final = frozenset({"-v"})  # tells about itself, then runs what it is given
@@ -332,8 +332,5 @@ def _from_input(inv: Invocation, language: Language) -> None:
     elif given.text is not None and given.origin not in {NETWORK, DECODED}:
         word = inv.command.words[0]._replace(text=given.text, inner=-1, origin=given.origin)
         _code(inv, language, word)
-    elif given.origin == PROJECT:
-        inv.found(Effect.WORK, "runs a script of the project")
     else:
-        inv.unseen(given.origin, "what another command prints")
-        inv.output = Flow(None, given.origin)
+        inv.unseen_input(given)

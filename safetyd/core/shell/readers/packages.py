@@ -7,8 +7,8 @@ from typing import Final
 from safetyd.core.shell import places, rows
 from safetyd.core.shell.calls import Call
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.machines import is_address
 from safetyd.core.shell.readers.families import looks
-from safetyd.core.shell.readers.machines import is_address
 from safetyd.core.shell.reading import Effect
 from safetyd.core.shell.words import Word
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from safetyd.core.shell import rows
 from safetyd.core.shell.invocation import Invocation, visible
+from safetyd.core.shell.machines import is_local
 from safetyd.core.shell.readers.deletions import delete
-from safetyd.core.shell.readers.machines import is_local
 from safetyd.core.shell.reading import HOLE, Effect
 from safetyd.core.shell.words import KNOWN, NETWORK, Flow, Word, least_trusted
 

@@ -3,7 +3,7 @@
 from safetyd.core.shell import places
 from safetyd.core.shell.invocation import Invocation
 from safetyd.core.shell.reading import HOLE, Effect
-from safetyd.core.shell.words import PROJECT, Flow, Word
+from safetyd.core.shell.words import Word
 
 
 def read_shell(inv: Invocation) -> None:
@@ -61,11 +61,8 @@ def _from_input(inv: Invocation) -> None:
     elif given.text is not None and HOLE not in given.text:
         word = inv.command.words[0]._replace(inner=-1)
         inv.output = inv.runner.text(given.text, word, inv.scope, inv.call.name, None)
-    elif given.origin == PROJECT:
-        inv.found(Effect.WORK, "runs a script of the project")
     else:
-        inv.unseen(given.origin, "what another command prints")
-        inv.output = Flow(None, given.origin)
+        inv.unseen_input(given)
 
 
 def _has_socket(inv: Invocation) -> bool:

@@ -46,8 +46,6 @@ HARMLESS: Final = [
     r"s/\[/(/",
     r"s/a\/w b/c/",
     "s/w file/e/",
-    "w /dev/stdout",
-    "s/a/b/w /dev/stderr",
     "v 4.2",
     "b end; p; : end",
     f"s/a/{HOLE}/g",

@@ -17,6 +17,7 @@ from jinja2.bccache import Bucket
 from jinja2.utils import missing
 from markupsafe import Markup, escape
 
+from safetyd.core.text.time_words import in_utc
 from safetyd.core.text.visible_text import pieces
 from safetyd.host import write_whole
 
@@ -79,7 +80,7 @@ def environment(package: str, begin: str = "", **filters: Callable[..., object])
         auto_reload=False,
         bytecode_cache=CompiledTemplates(package),
     )
-    made.filters |= {"seen": seen, "coded": coded, **filters}
+    made.filters |= {"seen": seen, "coded": coded, "exact": in_utc, **filters}
     # All at once: while a page is made no file is read, and an upgrade changes none of them.
     for name in made.list_templates(filter_func=lambda name: name.startswith(begin)):
         made.get_template(name)

@@ -134,11 +134,11 @@ class LinkHandler:
 
     async def _with_change(self, view: LinkView) -> LinkView:
         """Return what a link shows with what the action changed, while the link is not too old."""
-        kept = view.card.get("change")
+        kept = view.known.change if view.known else None
         if not kept or view.at >= view.link.expires:
             return view
         ask = partial(self._ask, f"{view.link.recipient} by link")
-        change = await change_view(ask, kept["project"], kept["commit"], linked=False)
+        change = await change_view(ask, kept.project, kept.commit, linked=False)
         return msgspec.structs.replace(view, change=change)
 
     async def _decide(self, request: web.Request) -> web.Response:

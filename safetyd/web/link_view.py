@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from safetyd.cards.request_card import RequestCard, request_card
+from safetyd.cards.request_details import RequestDetails
 from safetyd.core.approvals.assurance import approvable, ended
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -14,10 +16,8 @@ from safetyd.core.events.event import Moment
 from safetyd.core.messages.verdict import ALLOW
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
-from safetyd.operators.views.request_facts import facts_of
-from safetyd.operators.views.request_view import card
+from safetyd.operators.views.request_view import details
 from safetyd.web.pages.change_view import ChangeView
-from safetyd.web.pages.request_card_view import Card, plain_card
 
 MAX_LISTED: Final = 100
 LISTED_CHARS: Final = 200
@@ -41,15 +41,7 @@ class LinkRow(NamedTuple):
     """One request of a list."""
 
     token: str
-    agent: str
-    type: str
-    words: str
-    lack: str  # that the words are not exactly what would be done, if so
-    risk: str
-    reversibility: str
-    stopped_by: str
-    urgency: str
-    deadline: datetime | None
+    card: RequestCard
 
 
 class NextRequest(NamedTuple):
@@ -68,7 +60,7 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     zone: tzinfo
     link: SentLink
     standing: Standing
-    card: Card = {}
+    known: RequestDetails | None = None
     change: ChangeView | None = None  # what the action changed, once it has happened
     by_link: bool = True  # it may be approved here
     held: str = ""  # why what was approved may not be done yet
@@ -77,6 +69,13 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     next: NextRequest | None = None
     rows: tuple[LinkRow, ...] = ()  # of a list: what still waits
     more: int = 0
+
+    @property
+    def request(self) -> RequestDetails:
+        """The request that the link leads to; a list has none."""
+        if self.known is None:
+            raise LookupError(self.link.request_id)
+        return self.known
 
 
 def look(
@@ -96,7 +95,7 @@ def look(
         zone=zone,
         link=link,
         standing=standing(request, link, moment),
-        card=plain_card(card(engine, moment, request)),
+        known=details(engine, moment, request),
         by_link=approvable(request, link.via, engine.approve_via(request)),
         held=_held(engine, request),
         holds=_holds(engine, moment, request),
@@ -120,7 +119,7 @@ def _list(
     if moment.at >= link.expires:
         return LinkView(at=moment.at, zone=zone, link=link, standing="old")
     waiting = _waiting(engine, moment, link.listed)
-    rows = tuple(_row(request, link, signer) for request in waiting[:MAX_LISTED])
+    rows = tuple(_row(engine, moment, request, link, signer) for request in waiting[:MAX_LISTED])
     more = len(waiting) - len(rows)
     return LinkView(at=moment.at, zone=zone, link=link, standing="pending", rows=rows, more=more)
 
@@ -144,20 +143,13 @@ def _waiting(engine: EngineState, moment: Moment, ids: Iterable[str]) -> list[Re
     return [request for request in found if request and not ended(request, moment)]
 
 
-def _row(request: Request, link: SentLink, signer: Signer) -> LinkRow:
-    facts = facts_of(request)
-    return LinkRow(
-        token=signer.token(link.delivery, request.id, link.recipient),
-        agent=facts.agent,
-        type=facts.type,
-        words=facts.words[:LISTED_CHARS],
-        lack=facts.lack,
-        risk=facts.risk,
-        reversibility=facts.undoing,
-        stopped_by="; ".join(map(str, facts.verdicts)),
-        urgency=request.urgency,
-        deadline=request.deadline,
-    )
+def _row(
+    engine: EngineState, moment: Moment, request: Request, link: SentLink, signer: Signer
+) -> LinkRow:
+    known = details(engine, moment, request, grants=False)
+    card = request_card(known, _zone(engine, link.recipient), moment.at)
+    token = signer.token(link.delivery, request.id, link.recipient)
+    return LinkRow(token, card.with_text(LISTED_CHARS))
 
 
 def _held(engine: EngineState, request: Request) -> str:

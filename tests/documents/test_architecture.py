@@ -24,7 +24,7 @@ BEGINS: Final = (
     SAFETYD / "notify",
 )
 ROOMS: Final = {
-    *("agents", "bus", "client", "console", "core", "daemon"),
+    *("agents", "bus", "cards", "client", "console", "core", "daemon"),
     *("history", "journal", "keeping", "monitoring", "notify", "operators", "outlets", "reports"),
     "web",
 }

@@ -164,7 +164,7 @@ async def test_programs_that_load_links_ahead_change_nothing(site: LinkSite, pag
     async with page.expect_navigation():
         await page.click("a")
 
-    assert await heading(page) == "code asks: push"
+    assert await heading(page) == "push by code"
     assert site.queue.journal == before
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from safetyd.client import Decision, Safety
 from safetyd.client.arguments import ProposalFields
+from safetyd.clock import Clock
 from safetyd.console.demo.scenes import Expected, Scene
 from safetyd.console.failure import Failure
 from safetyd.console.locations import Location
@@ -24,9 +25,10 @@ from safetyd.console.render import (
 from safetyd.console.render import (
     request_tables as render_requests,
 )
-from safetyd.console.render.request_card import card
+from safetyd.console.render.terminal_card import card
 from safetyd.console.terminal_text import plain, several
 from safetyd.journal.audit import files
+from safetyd.operators.contract.request_contract import RequestQuestion
 
 DEADLINE_S: Final = 5.0
 PATIENCE_S: Final = 10.0
@@ -133,8 +135,8 @@ class Stage:
         if row is None:
             self._note(right=False, said=f"{agent} asks nobody")
             return False
-        asked = (await self._operator.query("request", id=row["id"]))["request"]
-        for line in card(asked).splitlines():
+        details = (await self._operator.ask(RequestQuestion(id=row["id"]))).request
+        for line in card(details, Clock().now().at).splitlines():
             click.echo(f"   {line}")
         yes = await self._answered()
         command = "approve" if yes else "deny"

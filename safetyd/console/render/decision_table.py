@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from safetyd.cards.request_details import place_of
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import columns, plain
-from safetyd.operators.views.request_facts import place_of
 
 Row = Mapping[str, Any]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from safetyd.cards.risk_words import danger_by
 from safetyd.console.render.layout import indented, when
 from safetyd.console.terminal_text import document, plain
 from safetyd.core.text.time_words import duration
-from safetyd.operators.views.request_facts import danger_by
 
 View = Mapping[str, Any]
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from safetyd.cards.request_details import GrantOffer
 from safetyd.console.render.layout import indented, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.messages.money import dollars, nano
@@ -67,20 +68,21 @@ def _usd(amount: float) -> str:
     return dollars(nano(amount))
 
 
-def grant_offer(offer: Mapping[str, Any]) -> Iterator[str]:
+def grant_offer(offer: GrantOffer) -> Iterator[str]:
     """Yield what a grant from a request would cover, and what became of that in the last week."""
-    yield f"It covers: {plain(offer['shape'])}"
+    yield f"It covers: {plain(offer.shape)}"
     yield f"In the last week it would have covered {_answered(offer)}."
 
 
-def program_offer(offer: Mapping[str, Any]) -> Iterator[str]:
+def program_offer(offer: GrantOffer) -> Iterator[str]:
     """Yield how an unknown program is granted, if that is what is asked about."""
-    if program := offer.get("program"):
-        yield f"Nobody knows the program: --program covers all that {plain(program)} is given."
+    if offer.program:
+        program = plain(offer.program)
+        yield f"Nobody knows the program: --program covers all that {program} is given."
 
 
-def _answered(offer: Mapping[str, Any]) -> str:
-    approved, denied = offer.get("approved", 0), offer.get("denied", 0)
+def _answered(offer: GrantOffer) -> str:
+    approved, denied = offer.approved, offer.denied
     if approved and denied:
         return f"{several(approved + denied, 'request')}: {approved} approved, {denied} denied"
     if approved or denied:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from safetyd.cards.request_details import place_of, words_of
 from safetyd.console.render.layout import table, when
 from safetyd.console.terminal_text import plain, several
 from safetyd.core.text.time_words import duration
-from safetyd.operators.views.request_facts import place_of, words_of
 
 Row = Mapping[str, Any]
 

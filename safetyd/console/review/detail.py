@@ -9,26 +9,20 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
+from safetyd.cards.request_card import request_card
+from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow, short_digest
 from safetyd.console.line_folding import fitted, quoted
-from safetyd.console.render.agent_words import AgentWords, CardRow, agent_words, word_rows
 from safetyd.console.render.grant_list import grant_offer
 from safetyd.console.render.guard_tables import EVERYBODY, kernel_name
 from safetyd.console.render.layout import some, when
-from safetyd.console.render.request_card import (
-    card_rows,
-    change_rows,
-    diffs,
-    exact_text,
-    is_cut,
-    without_diffs,
-)
+from safetyd.console.render.terminal_card import CardRow, Change, card_rows, change_rows, is_cut
 from safetyd.console.stop_file import told_of
-from safetyd.console.terminal_text import document, plain
+from safetyd.console.terminal_text import plain
 from safetyd.core.reporting.session_summary import summary
 from safetyd.core.text.time_words import complete, countdown
 from safetyd.journal.transcript_files import DIRECTORY, names, read
-from safetyd.operators.views.request_facts import placed_words_of, short_digest
 
 View = Mapping[str, Any]
 ODD_LINES: Final = 3
@@ -41,23 +35,22 @@ NEWEST: Final = 10
 NORMAL: Final = "NORMAL"  # how everything is, if nothing is held
 
 
-def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def ordered(rows: Sequence[RequestRow]) -> list[RequestRow]:
     """Return the urgent first, the oldest first among equals, what is put off last."""
-    return sorted(rows, key=lambda row: (bool(row["until"]), _RANKS.get(row["urgency"], 1)))
+    return sorted(rows, key=lambda row: (bool(row.until), _RANKS[row.urgency]))
 
 
-def heading(rows: Sequence[View], count: int, now: datetime) -> str:
+def heading(rows: Sequence[RequestRow], count: int, now: datetime) -> str:
     """Return how many wait, and for how long the oldest has."""
-    urgent = sum(row["urgency"] == "high" for row in rows)
+    urgent = sum(row.urgency == "high" for row in rows)
     high = f", {urgent} of high urgency" if urgent else ""
     age = f", the oldest for {_age(rows, now)}" if rows else ""
     shown = f"; the oldest {len(rows)} of them shown" if count > len(rows) else ""
     return f"{count} pending{high}{age}{shown}"
 
 
-def _age(rows: Sequence[View], now: datetime) -> str:
-    oldest = min(datetime.fromisoformat(row["asked_at"]) for row in rows)
-    return complete((now - oldest).total_seconds())
+def _age(rows: Sequence[RequestRow], now: datetime) -> str:
+    return complete((now - min(row.asked_at for row in rows)).total_seconds())
 
 
 def standing(status: View) -> tuple[str, str]:
@@ -106,92 +99,75 @@ def _held(whom: str, hold: View) -> str:
     return f"{whom} by {plain(hold['by'])} since {when(hold['since'])}{why}"
 
 
-def matches(row: View, wanted: str) -> bool:
+def matches(row: RequestRow, wanted: str) -> bool:
     """Say whether a row has the words that are looked for, whatever their case."""
-    names = ("id", "agent", "type", "path", "text", "description", "urgency", "rule")
-    return wanted.casefold() in " ".join(str(row.get(name, "")) for name in names).casefold()
+    path = row.path or ""
+    said = (row.id, row.agent, row.type, path, row.text, row.description, row.urgency, row.rule)
+    return wanted.casefold() in " ".join(said).casefold()
 
 
-def line(row: View, passed_s: float, *, marked: bool) -> str:
+def line(row: RequestRow, passed_s: float, *, marked: bool) -> str:
     """Return one request as it stands in the list, `passed_s` after the daemon told of it."""
     mark = "*" if marked else " "
-    who = plain(row["agent"], 12)
-    return f"{mark} {plain(row['urgency']):<6} {left(row, passed_s):>7}  {who:<12} {_what(row)}"
+    who, what = plain(row.agent, 12), f"{plain(row.type)}: {plain(row.placed_words)}"
+    return f"{mark} {row.urgency:<6} {left(row, passed_s):>7}  {who:<12} {what}"
 
 
-def left(row: View, passed_s: float) -> str:
+def left(row: RequestRow, passed_s: float) -> str:
     """Return how long an answer still counts, to the second in the last hour."""
-    if row["until"]:
+    if row.until:
         return "put off"
-    if row["left_s"] is None:
+    if row.left_s is None:
         return "no end"
-    return countdown(row["left_s"] - passed_s)
+    return countdown(row.left_s - passed_s)
 
 
-def chosen(rows: Sequence[View], columns: int) -> str:
+def chosen(rows: Sequence[RequestRow], columns: int) -> str:
     """Return what an answer would be about: id, digest, agent and text of each request."""
     parts = ("\n".join(_chosen(row, columns)) for row in rows)
     return "\n\n".join(parts)
 
 
-def covered(row: View, columns: int) -> str:
+def covered(row: RequestRow, columns: int) -> str:
     """Return what a grant would let pass, and what it would have covered in the last week."""
-    offer = row.get("grant")
-    if offer is None:
+    if row.grant is UNSET:
         return "It covers exactly this and nothing else."
-    return fitted("\n".join(grant_offer(offer)), columns)
+    return fitted("\n".join(grant_offer(row.grant)), columns)
 
 
-def card(view: View, passed_s: float, columns: int) -> list[CardRow]:
-    """Return the card of a request, `passed_s` after the daemon told of it."""
-    left_s = view["left_s"]
-    now = {**view, "left_s": None if left_s is None else left_s - passed_s}
-    return card_rows(now, columns, FIELD_LINES, countdown)
+def card(details: RequestDetails, now: datetime, columns: int) -> list[CardRow]:
+    """Return the card of a request, with so many lines of each field."""
+    return card_rows(details, request_card(details, None, now), columns, FIELD_LINES)
 
 
-def whole(view: View) -> bool:
+def whole(details: RequestDetails, now: datetime) -> bool:
     """Say whether the card shows all that an approval is bound to."""
-    return not is_cut(view, FIELD_LINES)
+    return not is_cut(request_card(details, None, now), FIELD_LINES)
 
 
-def everything(view: View, columns: int) -> list[CardRow]:
-    """Return all that the agent sent: the exact text, the diff, and the rest."""
-    proposal = view["proposal"]
-    rest = {name: value for name, value in proposal.items() if name not in {"text", "context"}}
-    told = (
-        *([exact_text(view)] if proposal.get("text") else ()),
-        *diffs(view),
-        *_document("context", without_diffs(proposal.get("context"))),
-        *_document("the rest of the proposal", rest),
-    )
-    return [row for words in told for row in _page(words, columns)]
+def everything(details: RequestDetails, now: datetime, columns: int) -> list[CardRow]:
+    """Return the whole card, however long it is."""
+    return card_rows(details, request_card(details, None, now), columns)
 
 
-def changes(rows: Sequence[View], columns: int) -> list[CardRow]:
+def changes(rows: Sequence[tuple[RequestEnded, Change]], columns: int) -> list[CardRow]:
     """Return what approved actions changed, a diff each."""
     if not rows:
         return [CardRow(NO_CHANGES)]
-    return [shown for row in rows for shown in _changed(row, columns)]
+    return [shown for row, change in rows for shown in _changed(row, change, columns)]
 
 
-def _changed(row: View, columns: int) -> Iterator[CardRow]:
-    who = f"{plain(row['decided_by'])} at {when(row['decided_at'])}"
-    what = f"{plain(row['agent'])}: {plain(row['action'])} ({plain(row['request_id'])})"
-    yield CardRow(f"{what}, {plain(row['decision'])} by {who}", "title")
-    yield from change_rows(row, columns, CHANGE_LINES)
+def _changed(row: RequestEnded, change: Change, columns: int) -> Iterator[CardRow]:
+    who = f"{plain(row.decided_by)} at {when(row.decided_at)}"
+    what = f"{plain(row.agent)}: {plain(row.action)} ({plain(row.request_id)})"
+    yield CardRow(f"{what}, {row.decision} by {who}", "title")
+    yield from change_rows(change, columns, CHANGE_LINES)
     yield CardRow("")
 
 
-def _page(words: AgentWords, columns: int) -> Iterator[CardRow]:
-    yield CardRow(words.title, "heading")
-    yield from word_rows(words, columns)
-    yield CardRow("")
-
-
-def session_of(card: View | None, row: View) -> str:
+def session_of(card: RequestDetails | None, row: RequestRow) -> str:
     """Return the session of a request whose card is shown, if it has one."""
-    shown = card is not None and card["id"] == row["id"]
-    session = card["proposal"].get("session") if shown and card else ""
+    session = card.proposal.session if card is not None and card.id == row.id else ""
     return plain(session or "", SESSION_CHARS)
 
 
@@ -200,9 +176,9 @@ def only_looks(name: str) -> str:
     return f"NOT ANSWERED: {plain(name)} is an observer and may only look. An operator answers."
 
 
-def unread(rows: Sequence[View]) -> str:
+def unread(rows: Sequence[RequestRow]) -> str:
     """Say that nothing was approved, because nobody has seen all of it."""
-    ids = some([row["id"] for row in rows], ODD_LINES)
+    ids = some([row.id for row in rows], ODD_LINES)
     return f"NOT APPROVED: {ids}: read all of it first. Select it; v shows what is cut."
 
 
@@ -233,21 +209,11 @@ def outcome(result: View) -> str:
     return f"{id_}: NOT ANSWERED: {plain(result.get('error', result['code']))}"
 
 
-def _chosen(row: View, columns: int) -> Iterator[str]:
-    digest = plain(short_digest(row["digest"]))
-    yield f"{plain(row['id'])}, digest {digest}, of {plain(row['agent'])}:"
-    yield from quoted(f"{row['type']}: {placed_words_of(row)}", columns)
-    if not row.get("whole"):
+def _chosen(row: RequestRow, columns: int) -> Iterator[str]:
+    yield f"{plain(row.id)}, digest {plain(short_digest(row.digest))}, of {plain(row.agent)}:"
+    yield from quoted(f"{row.type}: {row.placed_words}", columns)
+    if not row.whole:
         yield "  (and more; its card shows all)"
-
-
-def _what(row: View) -> str:
-    return f"{plain(row['type'])}: {plain(placed_words_of(row))}"
-
-
-def _document(title: str, value: object) -> Iterator[AgentWords]:
-    if value:
-        yield agent_words(title, [(document(value, indent=2), False)])
 
 
 def sessions(data_dir: Path) -> str:

@@ -7,11 +7,19 @@ from typing import Final
 import anyio
 import msgspec
 
+from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure, NotReachable
-from safetyd.console.history.change_diff import with_diff
+from safetyd.console.history.change_diff import change_of
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import OperatorConnection, Reply, connected
+from safetyd.console.render.terminal_card import Change
+from safetyd.operators.contract.request_contract import (
+    HistoryQuestion,
+    PendingAnswer,
+    PendingQuestion,
+    RequestQuestion,
+)
 
 POLL_S: Final = 2.0
 RETRY_S: Final = 0.5
@@ -33,7 +41,7 @@ def _unsaid(_line: str) -> None:
 class WaitingRequests(msgspec.Struct, frozen=True, kw_only=True):
     """The queue as it was last told of; `trouble` says why it may be otherwise by now."""
 
-    rows: tuple[Reply, ...] = ()
+    rows: tuple[RequestRow, ...] = ()
     count: int = 0
     at: float = 0.0  # when it was told of, by `uptime`
     trouble: str = ""
@@ -71,24 +79,29 @@ class RequestFeed:
         """Ask for the queue now rather than at the next turn."""
         self._stale.set()
 
-    async def card(self, id_: str) -> Reply:
-        answer = await self._ask(lambda operator: operator.query("request", id=id_))
-        card: Reply = answer["request"]
-        return card
+    async def card(self, id_: str) -> RequestDetails:
+        async with self._turn:
+            return (await self._reached.ask(RequestQuestion(id=id_))).request
 
-    async def changes(self) -> list[Reply]:
+    async def changes(self) -> list[tuple[RequestEnded, Change]]:
         """Return the newest requests whose actions changed something, each with its diff."""
-        answer = await self._ask(lambda operator: operator.query("history", limit=ENDED))
-        rows = [row for row in answer["history"] if row.get("change")]
-        return [await self._ask(_asking_diff(row)) for row in rows[:CHANGES]]
+        async with self._turn:
+            rows = (await self._reached.ask(HistoryQuestion(limit=ENDED))).history
+        found: list[tuple[RequestEnded, Change]] = []
+        for row in [row for row in rows if row.change][:CHANGES]:
+            async with self._turn:
+                change = await change_of(self._reached, row.change)
+            if change is not None:
+                found.append((row, change))
+        return found
 
-    async def answer(self, command: str, row: Reply, **fields: object) -> Reply:
+    async def answer(self, command: str, row: RequestRow, **fields: object) -> Reply:
         """Answer one request and return what came of it.
 
         An approval names the digest that was shown, so that nothing else is approved.
         """
-        digest = row["digest"] if command == "approve" else None
-        given: Reply = {"ids": [row["id"]], "digest": digest, "via": "tui", **fields}
+        digest = row.digest if command == "approve" else None
+        given: Reply = {"ids": [row.id], "digest": digest, "via": "tui", **fields}
         reply = await self._ask(lambda operator: operator.review(command, **given))
         result: Reply = reply["results"][0]
         return result
@@ -119,30 +132,34 @@ class RequestFeed:
                 await anyio.sleep(BURST_S)
 
     async def _look(self) -> None:
-        rows: list[Reply] = []
+        rows: list[RequestRow] = []
         while True:
-            after = rows[-1]["id"] if rows else ""
-            page = await self._page(after)
-            rows += page["requests"]
-            if not page["requests"] or len(rows) >= min(page["pending"], MOST):
+            page = await self._page(rows[-1].id if rows else "")
+            rows += page.requests
+            if not page.requests or len(rows) >= min(page.pending, MOST):
                 break
         if uptime() - self._status_at >= POLL_S:
             self._status_at = uptime()
             self._status = await self._ask(lambda operator: operator.query("status"))
-        count, now = max(page["pending"], len(rows)), Clock().now().at
+        count, now = max(page.pending, len(rows)), Clock().now().at
         shown = tuple(_as_of(now, row) for row in rows)
         self._tell(
             WaitingRequests(rows=shown, count=count, at=uptime(), status=self._status),
         )
 
-    async def _page(self, after: str) -> Reply:
-        return await self._ask(lambda operator: operator.query("pending", after=after))
+    async def _page(self, after: str) -> PendingAnswer:
+        async with self._turn:
+            return await self._reached.ask(PendingQuestion(after=after))
 
     async def _ask(self, question: Question) -> Reply:
         async with self._turn:
-            if self._operator is None:
-                raise NotReachable("there is no connection now")
-            return await question(self._operator)
+            return await question(self._reached)
+
+    @property
+    def _reached(self) -> OperatorConnection:
+        if self._operator is None:
+            raise NotReachable("there is no connection now")
+        return self._operator
 
     def _heard(self, payload: bytes) -> None:
         if any(news in payload for news in _STANDING):
@@ -156,12 +173,7 @@ class RequestFeed:
         self._told(waiting)
 
 
-def _asking_diff(row: Reply) -> Question:
-    return lambda operator: with_diff(operator.query, row)
-
-
-def _as_of(now: datetime, row: Reply) -> Reply:
+def _as_of(now: datetime, row: RequestRow) -> RequestRow:
     """Return a row without a deferral that is over."""
-    until = row["until"]
-    over = until is not None and datetime.fromisoformat(until) <= now
-    return {**row, "until": None} if over else row
+    over = row.until is not None and row.until <= now
+    return msgspec.structs.replace(row, until=None) if over else row

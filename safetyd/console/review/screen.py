@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from safetyd.cards.request_details import RequestDetails, RequestRow
 from safetyd.clock import Clock, uptime
 from safetyd.console.failure import Failure
 from safetyd.console.line_folding import fitted
@@ -70,8 +71,7 @@ class ReviewScreen(TypeAheadApp):
         self._location = location
         self._marked: set[str] = set()
         self._wanted = ""
-        self._card: Reply | None = None
-        self._card_at = 0.0
+        self._card: RequestDetails | None = None
         self._read: set[str] = set()  # requests of which all was shown
 
     def compose(self) -> ComposeResult:
@@ -119,7 +119,7 @@ class ReviewScreen(TypeAheadApp):
     def action_mark(self) -> None:
         row = self._selected
         if row is not None:
-            self._marked ^= {row["id"]}
+            self._marked ^= {row.id}
             self._list()
             self._queue.action_cursor_down()
 
@@ -188,7 +188,7 @@ class ReviewScreen(TypeAheadApp):
 
         columns = dialog_columns(self.size.width)
         about = "\n\n".join((detail.chosen([row], columns), detail.covered(row, columns)))
-        program = plain(row.get("grant", {}).get("program", ""))
+        program = plain(row.grant.program if row.grant else "")
         self.push_screen(GrantDialog(about, program, detail.session_of(self._card, row)), chose)
 
     def _may_answer(self) -> bool:
@@ -198,15 +198,15 @@ class ReviewScreen(TypeAheadApp):
             self.push_screen(notice, lambda view: self.action_view() if view else None)
         return not self.feed.observes
 
-    def _have_read(self, rows: Sequence[Reply]) -> bool:
+    def _have_read(self, rows: Sequence[RequestRow]) -> bool:
         """Say whether the person can have seen all of these; if not, tell them."""
-        missing = [row for row in rows if not row.get("whole") and row["id"] not in self._read]
+        missing = [row for row in rows if not row.whole and row.id not in self._read]
         if missing:
             notice = NoticeDialog(detail.unread(missing))
             self.push_screen(notice, lambda view: self._view(missing[0]) if view else None)
         return not missing
 
-    def _ask_words(self, command: str, rows: Sequence[Reply], hint: str) -> None:
+    def _ask_words(self, command: str, rows: Sequence[RequestRow], hint: str) -> None:
         """Ask for words and answer with them.
 
         It is about what was selected when the key was pressed, and opens before the next key is
@@ -224,19 +224,19 @@ class ReviewScreen(TypeAheadApp):
             WordsDialog(question, detail.chosen(rows, dialog_columns(self.size.width)), hint), said
         )
 
-    def _view(self, row: Reply) -> None:
-        page = PageDialog(plain(row["id"]))
+    def _view(self, row: RequestRow) -> None:
+        page = PageDialog(plain(row.id))
         self.push_screen(page)
-        if self._card is not None and self._card["id"] == row["id"]:
+        if self._card is not None and self._card.id == row.id:
             self._fill(page, self._card)
         else:
-            self._fill_later(page, row["id"])
+            self._fill_later(page, row.id)
 
-    def _fill(self, page: PageDialog, card: Reply) -> None:
+    def _fill(self, page: PageDialog, card: RequestDetails) -> None:
         """Show all that was sent; it counts as read only where it is shown."""
         if page in self.screen_stack:
-            page.fill(painted(detail.everything(card, self.size.width - MARGIN)))
-            self._read.add(card["id"])
+            page.fill(painted(detail.everything(card, Clock().now().at, self.size.width - MARGIN)))
+            self._read.add(card.id)
 
     @work
     async def _fill_later(self, page: PageDialog, id_: str) -> None:
@@ -259,16 +259,16 @@ class ReviewScreen(TypeAheadApp):
             page.fill(Content(plain(exc.message)))
 
     @work
-    async def _send(self, command: str, rows: Sequence[Reply], **fields: object) -> None:
+    async def _send(self, command: str, rows: Sequence[RequestRow], **fields: object) -> None:
         """Answer one after the other, as far as the daemon confirms it, and say how it went."""
         results: list[Reply] = []
         trouble = ""
         try:
             for row in rows:
                 results.append(await self.feed.answer(command, row, **fields))
-                self._marked.discard(row["id"])
+                self._marked.discard(row.id)
         except Failure as exc:
-            trouble = f"{plain(row['id'])}: NOT CONFIRMED: {plain(exc.message)}"
+            trouble = f"{plain(row.id)}: NOT CONFIRMED: {plain(exc.message)}"
         self._say(detail.outcomes(results, len(rows), trouble))
         self.feed.look_again()
 
@@ -290,19 +290,19 @@ class ReviewScreen(TypeAheadApp):
         return self.screen_stack[0].query_one(name, kind)
 
     @property
-    def _rows(self) -> list[Reply]:
+    def _rows(self) -> list[RequestRow]:
         """The requests that are shown, in their order."""
         rows = detail.ordered(self.feed.waiting.rows)
         return [row for row in rows if detail.matches(row, self._wanted)]
 
     @property
-    def _selected(self) -> Reply | None:
+    def _selected(self) -> RequestRow | None:
         option = self._queue.highlighted_option
-        return next((row for row in self._rows if option and row["id"] == option.id), None)
+        return next((row for row in self._rows if option and row.id == option.id), None)
 
-    def _to_answer(self) -> list[Reply]:
+    def _to_answer(self) -> list[RequestRow]:
         """Return the marked requests that are shown, or else the selected one."""
-        marked = [row for row in self._rows if row["id"] in self._marked]
+        marked = [row for row in self._rows if row.id in self._marked]
         if marked or self._selected is None:
             return marked
         return [self._selected]
@@ -315,7 +315,7 @@ class ReviewScreen(TypeAheadApp):
     def _told(self, waiting: WaitingRequests) -> None:
         if not self._open:
             return
-        known = {row["id"] for row in waiting.rows}
+        known = {row.id for row in waiting.rows}
         self._marked &= known
         self._read &= known
         self._list()
@@ -323,16 +323,16 @@ class ReviewScreen(TypeAheadApp):
 
     def _list(self) -> None:
         """Show what waits now; the selected request stays selected while it is there."""
-        self._queue.show([(row["id"], self._line(row)) for row in self._rows])
+        self._queue.show([(row.id, self._line(row)) for row in self._rows])
         if self._queue.highlighted is None and self._card is not None:
             self._card = None
             self._draw_card()
 
-    def _line(self, row: Reply) -> Content:
-        text = detail.line(row, uptime() - self.feed.waiting.at, marked=row["id"] in self._marked)
+    def _line(self, row: RequestRow) -> Content:
+        text = detail.line(row, uptime() - self.feed.waiting.at, marked=row.id in self._marked)
         option = self._queue.highlighted_option
-        selected = option is not None and option.id == row["id"]
-        return listed(text, row["urgency"], selected=selected)
+        selected = option is not None and option.id == row.id
+        return listed(text, row.urgency, selected=selected)
 
     def _tick(self) -> None:
         """Let the time go on, for all that is counted down."""
@@ -371,21 +371,20 @@ class ReviewScreen(TypeAheadApp):
             pane.update(Content("" if self._rows else NOTHING))
             return
         columns = max(pane.size.width, MIN_COLUMNS)
-        pane.update(painted(detail.card(self._card, uptime() - self._card_at, columns)))
+        pane.update(painted(detail.card(self._card, Clock().now().at, columns)))
 
     @work(exclusive=True, group="card")
     async def _load_card(self) -> None:
         row = self._selected
         if row is None:
             return
-        if self._card is not None and self._card["id"] != row["id"]:
+        if self._card is not None and self._card.id != row.id:
             self._card = None  # rather no card than another's
             self._draw_card()
         with suppress(Failure):  # it has ended meanwhile, or the heading says what is wrong
-            before, self._card = self._card, await self.feed.card(row["id"])
-            self._card_at = uptime()
+            before, self._card = self._card, await self.feed.card(row.id)
             if before is None and self._open:
                 self._part("#card", VerticalScroll).scroll_home(animate=False)
-            if detail.whole(self._card):
-                self._read.add(row["id"])
+            if detail.whole(self._card, Clock().now().at):
+                self._read.add(row.id)
             self._draw_card()

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from safetyd.console.render.agent_words import CardRow
+from safetyd.console.render.terminal_card import CardRow
 from safetyd.console.review.type_ahead import at_once
 
 LIGHT: Final = "textual-light"

@@ -6,13 +6,16 @@ from typing import Final
 import anyio
 import click
 
-from safetyd.console.history.change_diff import with_diff
+from safetyd.cards.request_details import RequestDetails
+from safetyd.clock import Clock
+from safetyd.console.history.change_diff import change_of
 from safetyd.console.locations import Location
 from safetyd.console.operator_connection import Reply, connected, query
 from safetyd.console.options import json_option, reaches_daemon
-from safetyd.console.render.request_card import card
 from safetyd.console.render.request_tables import history, queue
+from safetyd.console.render.terminal_card import Change, card
 from safetyd.console.terminal_text import columns, document
+from safetyd.operators.contract.request_contract import RequestQuestion
 
 MAX_LOG: Final = 1000  # the daemon remembers about as many; the audit files have them all
 
@@ -43,8 +46,8 @@ def show(location: Location, id_: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(document(query(location, "request", id=id_)))
         return
-    shown = anyio.run(_request, location, id_)
-    click.echo(card(shown, columns()))
+    details, change = anyio.run(_request, location, id_)
+    click.echo(card(details, Clock().now().at, columns(), change))
 
 
 @click.command()
@@ -60,11 +63,11 @@ def log(location: Location, limit: int, *, as_json: bool) -> None:
     click.echo(document({"ok": True, "history": rows}) if as_json else history(rows))
 
 
-async def _request(location: Location, id_: str) -> Reply:
+async def _request(location: Location, id_: str) -> tuple[RequestDetails, Change | None]:
     """Return a request and, if it was done, the diff of what it changed."""
     async with connected(location) as operator:
-        answer = await operator.query("request", id=id_)
-        return await with_diff(operator.query, answer["request"])
+        details = (await operator.ask(RequestQuestion(id=id_))).request
+        return details, await change_of(operator, details.change)
 
 
 async def _waiting(location: Location, agent: str | None) -> tuple[list[Reply], list[str]]:

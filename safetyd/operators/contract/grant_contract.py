@@ -64,15 +64,6 @@ class RevokeCommand(Command[GrantOver], frozen=True, kw_only=True, tag="grant_re
     reason: Annotated[str, Meta(max_length=2000)] = ""
 
 
-class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be granted with an approval, in words. The counts are of the last week."""
-
-    shape: str  # the command, with blanks for what may differ
-    approved: int = 0  # requests that the grant would have covered
-    denied: int = 0
-    program: str = ""  # nobody knows it: it may be granted with its verb, whatever else it is given
-
-
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     """A grant in force; amounts are US dollars."""
 

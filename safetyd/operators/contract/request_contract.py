@@ -4,46 +4,16 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
-from safetyd.core.approvals.request import Answer, KeptChange, State
-from safetyd.core.events.notification_events import DeliveryState
-from safetyd.core.messages.proposal import Proposal, Reversibility, Risk, Tier, Urgency
-from safetyd.core.messages.verdict import CommandPart, Verdict
-from safetyd.operators.contract.grant_contract import GrantOffer, RequestGrantTerms
+from safetyd.cards.request_details import RequestDetails, RequestEnded, RequestRow
+from safetyd.core.approvals.request import State
+from safetyd.operators.contract.grant_contract import RequestGrantTerms
 from safetyd.operators.contract.hold_contract import Via
 from safetyd.operators.contract.question import Question, Review
 from safetyd.operators.replies import Done
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-
-
-class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A request in the queue; `text` and `description` are cut short."""
-
-    id: str
-    agent: str
-    type: str
-    unknown: bool  # a type that nobody configured
-    text: str
-    description: str
-    whole: bool  # its text is here, and is all that would be done
-    urgency: Urgency
-    risk: Risk
-    path: str | UnsetType = UNSET  # the first that it names
-    paths: int | UnsetType = UNSET  # how many it names
-    rule: str
-    reason: str
-    parts: tuple[CommandPart, ...] | UnsetType = UNSET  # of a command, that do not pass
-    grant: GrantOffer | UnsetType = UNSET  # what may be granted with an approval
-    asked_at: datetime
-    deadline: datetime | None
-    left_s: float | None
-    until: datetime | None  # put off until then
-    repeats: int
-    digest: str
-    permission: bool  # asked beforehand: it is for a proposal that is yet to come
-    undeliverable: bool  # every channel refused to tell of it
 
 
 class PendingAnswer(Done, frozen=True, kw_only=True):
@@ -69,25 +39,6 @@ class PendingQuestion(Question[PendingAnswer], frozen=True, kw_only=True, tag="p
     grants: bool = True
 
 
-class RequestEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request ended; an approval may still be unused."""
-
-    request_id: str
-    agent: str
-    action: str
-    text: str
-    path: str | UnsetType = UNSET  # the first that it named
-    paths: int | UnsetType = UNSET
-    decision: State
-    decided_at: datetime | None
-    decided_via: str | None
-    decided_by: str | None
-    words: str
-    response_time_seconds: float | None
-    used: str  # the id of the proposal that used an approval, or nothing
-    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
-
-
 class HistoryAnswer(Done, frozen=True, kw_only=True):
     """Newest first. If `more` follow, ask again `after` the last one."""
 
@@ -103,40 +54,8 @@ class HistoryQuestion(Question[HistoryAnswer], frozen=True, kw_only=True, tag="h
     after: str = ""
 
 
-class Telling(msgspec.Struct, frozen=True, kw_only=True):
-    """A message about a request."""
-
-    delivery: str
-    recipient: str
-    channel: str
-    state: DeliveryState
-    at: datetime
-
-
-class RequestCard(RequestRow, frozen=True, kw_only=True):
-    """All that is known of a request; `before` are the last answers to the same kind."""
-
-    state: State
-    proposal: Proposal
-    verdicts: tuple[Verdict, ...]
-    tier: Tier
-    reversibility: Reversibility
-    gives: str  # what an approval gives beside the action
-    resolved: tuple[str, ...]  # where its paths lead, if elsewhere than they say
-    answer: Answer | None
-    valid_until: datetime | None
-    denied_until: datetime | None  # the same action is denied without asking
-    used: str
-    claimant: str | None
-    before: tuple[RequestEnded, ...]
-    told: tuple[Telling, ...]
-    not_by_web: str = ""  # why the control room cannot approve it, and what can
-    not_granted: str = ""  # why it cannot be permitted for a while
-    change: KeptChange | UnsetType = UNSET  # what the action changed, if that was committed
-
-
 class RequestAnswer(Done, frozen=True, kw_only=True):
-    request: RequestCard
+    request: RequestDetails
 
 
 class RequestQuestion(Question[RequestAnswer], frozen=True, kw_only=True, tag="request"):

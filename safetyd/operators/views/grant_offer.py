@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
+from safetyd.cards.request_details import GrantOffer
 from safetyd.core.approvals.grants import unknown_program
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -10,7 +11,7 @@ from safetyd.core.events.event import Moment
 from safetyd.core.events.request_events import Granted
 from safetyd.core.shell.shape import in_words
 from safetyd.core.simulation.grant_trial import GrantCoverage, GrantTrial, PastRequest, counted
-from safetyd.operators.contract.grant_contract import GrantOffer, RequestGrantTerms
+from safetyd.operators.contract.grant_contract import RequestGrantTerms
 from safetyd.operators.grant_commands import from_request
 
 LOOKED_BACK: Final = timedelta(days=7)

@@ -8,6 +8,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from safetyd.cards.request_details import (
+    GrantOffer,
+    RequestDetails,
+    RequestEnded,
+    RequestRow,
+    Telling,
+)
 from safetyd.core.approvals.assurance import refusal, says_all
 from safetyd.core.approvals.request import Request
 from safetyd.core.engine.engine_state import EngineState
@@ -15,17 +22,13 @@ from safetyd.core.events.event import Moment
 from safetyd.core.messages.proposal import Proposal
 from safetyd.core.messages.verdict import strictest
 from safetyd.core.outbox.deliveries import Delivery
-from safetyd.operators.contract.grant_contract import GrantOffer, RequestGrantTerms
+from safetyd.operators.contract.grant_contract import RequestGrantTerms
 from safetyd.operators.contract.request_contract import (
     HistoryAnswer,
     HistoryQuestion,
     PendingAnswer,
     PendingQuestion,
     RequestAnswer,
-    RequestCard,
-    RequestEnded,
-    RequestRow,
-    Telling,
 )
 from safetyd.operators.grant_commands import from_request
 from safetyd.operators.replies import Refusal, refused
@@ -66,7 +69,7 @@ def request(engine: EngineState, moment: Moment, named: str) -> RequestAnswer | 
         error = "no request has this id" if not found else f"{len(found)} requests begin so"
         return refused("not_found", f"{named}: {error}")
     (known,) = found
-    return RequestAnswer(ok=True, request=card(engine, moment, known))
+    return RequestAnswer(ok=True, request=details(engine, moment, known))
 
 
 def history(engine: EngineState, _moment: Moment, page: HistoryQuestion) -> HistoryAnswer:
@@ -78,10 +81,14 @@ def history(engine: EngineState, _moment: Moment, page: HistoryQuestion) -> Hist
     return HistoryAnswer(ok=True, history=rows, more=len(rows) < len(ended))
 
 
-def card(engine: EngineState, moment: Moment, known: Request) -> RequestCard:
+def details(
+    engine: EngineState, moment: Moment, known: Request, *, grants: bool = True
+) -> RequestDetails:
+    """Return all that is known of a request; without `grants`, not what may be granted with it."""
     asked = known.asked
-    return RequestCard(
-        **msgspec.structs.asdict(_row(engine, known, moment, OfferedGrants(engine))),
+    offer = OfferedGrants(engine) if grants else _no_offer
+    return RequestDetails(
+        **msgspec.structs.asdict(_row(engine, known, moment, offer)),
         state=known.state,
         proposal=asked.proposal,
         verdicts=asked.verdicts,
@@ -97,7 +104,7 @@ def card(engine: EngineState, moment: Moment, known: Request) -> RequestCard:
         before=tuple(map(_ended, _same_kind(engine, known))),
         told=tuple(map(_told, engine.outbox.told(known.id))),
         not_by_web=refusal(known, "web", engine.approve_via(known)) if known.pending else "",
-        not_granted=_not_granted(engine, moment, known) if known.pending else "",
+        not_granted=_not_granted(engine, moment, known) if known.pending and grants else "",
         change=known.change or UNSET,
     )
 

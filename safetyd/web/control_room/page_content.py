@@ -2,14 +2,18 @@
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from datetime import UTC, date, timedelta
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 
+from safetyd.cards.request_card import RequestCard, coloured_diff, request_card
+from safetyd.cards.request_details import RequestDetails
+from safetyd.core.approvals.request import KeptChange
 from safetyd.core.daily_report.day_report import DailyReport
 from safetyd.journal.mailbox import Unanswered
+from safetyd.operators.contract.request_contract import RequestQuestion
 from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.room_charts import (
     breaker_chart,
@@ -19,14 +23,11 @@ from safetyd.web.control_room.room_charts import (
 )
 from safetyd.web.control_room.room_pages import Ask, Context, News, Page, Params
 from safetyd.web.pages.change_view import ChangeView, change_view
-from safetyd.web.pages.request_card_view import CardView, card_view, diff_runs
 
 ROWS: Final = 50  # of a list on one page
 FED: Final = 100  # rows of the feed
 CROWDED: Final = 30  # of them that are new, while there are more than anybody can read
 MOST_AT_ONCE: Final = 200  # requests that are answered together
-
-Card = dict[str, Any]
 
 
 async def requests(ask: Ask, params: Params) -> Context:
@@ -35,14 +36,12 @@ async def requests(ask: Ask, params: Params) -> Context:
     waiting = await ask("pending", limit=ROWS, after=after, grants=False)
     content: Context = {"waiting": waiting, "request": None, "next": None, "id": ""}
     if "id" in params:
-        request = (await ask("request", id=params["id"]))["request"]
-        others = [row for row in waiting["requests"] if row["id"] != request["id"]]
+        request = await _request(ask, params["id"])
+        others = [row for row in waiting["requests"] if row["id"] != request.id]
         shown = _card(request)
-        if request["state"] != "pending":
-            shown = shown._replace(time_left="", deadline=None, silence="")
         content |= {"request": request, "card": shown, "title": shown.title}
-        content["change"] = await _changed(ask, request.get("change"))
-        content |= {"id": request["id"], "next": others[0] if others else None}
+        content["change"] = await _changed(ask, request.change or None)
+        content |= {"id": request.id, "next": others[0] if others else None}
     return content
 
 
@@ -51,22 +50,27 @@ async def several(ask: Ask, params: Params) -> Context:
     ids = list(dict.fromkeys(params.get("id", "").split()))[:MOST_AT_ONCE]
     if not ids:
         raise CommandRefused("not_found", "no request was chosen: go back and select some")
-    chosen = [(await ask("request", id=id_))["request"] for id_ in ids]
-    waiting = [request for request in chosen if request["state"] == "pending"]
-    over = [request for request in chosen if request["state"] != "pending"]
-    cards = {request["id"]: _card(request) for request in waiting}
-    here = [request for request in waiting if not request["not_by_web"]]
+    chosen = [await _request(ask, id_) for id_ in ids]
+    waiting = [request for request in chosen if request.state == "pending"]
+    over = [request for request in chosen if request.state != "pending"]
+    cards = {request.id: _card(request) for request in waiting}
+    here = [request for request in waiting if not request.not_by_web]
     content = {"chosen": waiting, "over": over, "cards": cards, "approvable": len(here)}
     return {**content, "digest": set_digest(waiting)}
 
 
-def _card(request: Card) -> CardView:
-    return card_view(request, UTC, datetime.fromisoformat(request["asked_at"]))
+async def _request(ask: Ask, id_: str) -> RequestDetails:
+    return (await ask(RequestQuestion(id=id_))).request
 
 
-def set_digest(requests: Sequence[Card]) -> str:
+def _card(request: RequestDetails) -> RequestCard:
+    """Return a card that changes with the request alone; scripts count its time down."""
+    return request_card(request, UTC, request.asked_at)
+
+
+def set_digest(requests: Sequence[RequestDetails]) -> str:
     """Return what names a set of requests, with what each of them is about."""
-    said = "\n".join(sorted(f"{request['id']} {request['digest']}" for request in requests))
+    said = "\n".join(sorted(f"{request.id} {request.digest}" for request in requests))
     return hashlib.sha256(said.encode()).hexdigest()
 
 
@@ -144,13 +148,13 @@ async def decision(ask: Ask, params: Params) -> Context:
     """Return what was decided, and the newest change that came of it."""
     told = await ask("explain", id=params["id"])
     made = [step for step in told["steps"] if step["what"] == "committed"]
-    kept = {"commit": made[-1]["ref"], "project": made[-1]["via"]} if made else None
+    kept = KeptChange(project=made[-1]["via"], commit=made[-1]["ref"]) if made else None
     change = await _changed(ask, kept)
     return {**told, "title": f"Decision about {told['id']}", "change": change}
 
 
-async def _changed(ask: Ask, kept: Context | None) -> ChangeView | None:
-    return await change_view(ask, **kept, linked=True) if kept else None
+async def _changed(ask: Ask, kept: KeptChange | None) -> ChangeView | None:
+    return await change_view(ask, kept.project, kept.commit, linked=True) if kept else None
 
 
 async def history(ask: Ask, params: Params) -> Context:
@@ -163,7 +167,7 @@ async def commit(ask: Ask, params: Params) -> Context:
     """Return one commit, and what it changed."""
     name = params["commit"]
     found = await ask("commit", commit=name, project=params.get("project", ""))
-    return {"change": found, "runs": diff_runs(found["diff"]), "title": f"Commit {name[:12]}"}
+    return {"change": found, "lines": coloured_diff(found["diff"]), "title": f"Commit {name[:12]}"}
 
 
 async def money(ask: Ask, _params: Params) -> Context:

@@ -17,6 +17,7 @@ from aiohttp import web
 from safetyd.clock import Clock
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.journal.mailbox import Unanswered
+from safetyd.operators.contract.request_contract import RequestQuestion
 from safetyd.operators.replies import CommandRefused
 from safetyd.web.control_room.page_content import set_digest
 from safetyd.web.control_room.room_rendering import HEADERS
@@ -147,10 +148,9 @@ class RoomActions:
     async def _check_set(self, visitor: Visitor, ids: tuple[str, ...], digest: str) -> None:
         """Refuse a set that is not the one that the table showed, or of which some is over."""
         rows = [
-            (await self._gateway.by_name(visitor.name, "query", "request", id=i))["request"]
-            for i in ids
+            (await self._gateway.ask(visitor.name, RequestQuestion(id=id_))).request for id_ in ids
         ]
-        waiting = [row for row in rows if row["state"] == "pending"]
+        waiting = [row for row in rows if row.state == "pending"]
         if set_digest(waiting) != digest:
             raise CommandRefused(
                 "digest_mismatch", "this is not the set that was shown: look again"

@@ -8,23 +8,23 @@ from typing import Final
 
 from markupsafe import Markup
 
+from safetyd.cards.request_details import placed_words_of, words_of
 from safetyd.core.guards.kernel import EVERYBODY
 from safetyd.core.party import KEYLESS
 from safetyd.core.text.time_words import complete
-from safetyd.operators.views.request_facts import placed_words_of, words_of
 
 _in_backticks: Final = re.compile("`([^`<>]+)`").sub
 _VERDICTS: Final = {"allow": "allowed", "require_confirmation": "asked", "block": "blocked"}
 
 
-def time(at: str | None, mode: str = "") -> Markup:
+def time(at: datetime | str | None, mode: str = "") -> Markup:
     """Return a moment: in UTC here, in the reader's zone by a script, exact under the pointer.
 
     `mode` is "ago" or "left" for what counts up or down.
     """
     if not at:
         return Markup("")
-    known = datetime.fromisoformat(at)
+    known = datetime.fromisoformat(at) if isinstance(at, str) else at
     shown = f"{'until ' if mode == 'left' else ''}{known:%b %d %H:%M:%S}"
     exact = f"{known:%Y-%m-%d %H:%M:%S.%f} UTC"
     said = f'datetime="{known.isoformat()}" title="{exact}" data-as="{mode or "at"}"'

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
+from safetyd.cards.request_card import ColouredLine, coloured_diff
 from safetyd.journal.mailbox import Unanswered
 from safetyd.operators.contract.history_contract import (
     SHORT,
@@ -12,7 +13,6 @@ from safetyd.operators.contract.history_contract import (
     diff_command,
 )
 from safetyd.operators.replies import CommandRefused
-from safetyd.web.pages.request_card_view import TextRun, diff_runs
 
 MAX_LINES: Final = 400  # of a diff; the page of its commit has them all
 
@@ -25,7 +25,7 @@ class ChangeView(NamedTuple):
     project: str
     commit: str
     short: str
-    runs: tuple[TextRun, ...]
+    lines: tuple[ColouredLine, ...]
     left_out: int  # lines
     command: str  # that shows all of it
     address: str  # of the page of its commit, where there is one
@@ -39,7 +39,7 @@ async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> C
         project=project,
         commit=commit,
         short=commit[:SHORT],
-        runs=(),
+        lines=(),
         left_out=0,
         command=diff_command(project, commit),
         address=address if linked else "",
@@ -50,4 +50,4 @@ async def change_view(ask: Ask, project: str, commit: str, *, linked: bool) -> C
         return view._replace(lack=f"It cannot be shown now: {exc}.")
     lines = found.diff.removesuffix("\n").split("\n")
     shown = "\n".join(lines[:MAX_LINES])
-    return view._replace(runs=diff_runs(shown), left_out=max(0, len(lines) - MAX_LINES))
+    return view._replace(lines=coloured_diff(shown), left_out=max(0, len(lines) - MAX_LINES))

@@ -2,10 +2,10 @@
 
 from typing import Final, NamedTuple
 
-from safetyd.operators.views.request_facts import facts_of_card
+from safetyd.cards.request_card import request_card
+from safetyd.cards.request_details import RequestDetails
 from safetyd.web.link_view import LinkView, NextRequest
 from safetyd.web.pages.page_frame import page
-from safetyd.web.pages.request_card_view import Card, card_view
 
 ABOUT_CHARS: Final = 300
 TYPED_CHARS: Final = 400  # of a comment: in any script they fit into what a form may send
@@ -29,26 +29,26 @@ class NextLink(NamedTuple):
 
 def request_page(view: LinkView, draft: FormDraft) -> str:
     """Return the card of a request and the form that answers it."""
+    card = request_card(view.request, view.zone, view.at)
     return page(
         "link_request.html",
         "A request waits for you",
         view.link.recipient,
-        card=card_view(view.card, view.zone, view.at),
+        card=card,
         form=draft,
         held=_holding(view.holds),
-        command="" if view.by_link else facts_of_card(view.card).commands[0],
+        command="" if view.by_link else card.commands[0],
         paired=view.paired,
         most=TYPED_CHARS,
         next=next_link(view.next),
     )
 
 
-def about(card: Card) -> str:
+def about(request: RequestDetails) -> str:
     """Return in short what a request is about, so that its reader knows it again."""
-    facts = facts_of_card(card)
-    said = facts.words
+    said = request.proposal.text or request.proposal.description
     more = "" if len(said) <= ABOUT_CHARS else f" … ({len(said):,} characters)"
-    return f"{facts.agent}: {facts.type}\n{said[:ABOUT_CHARS]}{more}".rstrip()
+    return f"{request.agent}: {request.type}\n{said[:ABOUT_CHARS]}{more}".rstrip()
 
 
 def next_link(found: NextRequest | None) -> NextLink | None:

@@ -1,12 +1,10 @@
 """The pages behind links, but for the request itself: how it stands, what became of an answer."""
 
-from datetime import datetime
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from safetyd.core.text.time_words import duration
-from safetyd.operators.views.request_facts import facts_of_card, undone
-from safetyd.web.link_view import LinkRow, LinkView
+from safetyd.cards.request_card import commands
+from safetyd.web.link_view import LinkView
 from safetyd.web.pages.change_view import ChangeView
 from safetyd.web.pages.page_frame import page
 from safetyd.web.pages.request_page import FormDraft, NextLink, about, next_link, request_page
@@ -15,20 +13,6 @@ from safetyd.web.pages.shown_time import ago, moment
 NOBODY: Final = "This link opens nothing"
 NEEDLESS: Final = "It needs no answer any more."
 _ASKED: Final = {"approved": "Approve", "denied": "Deny"}
-
-
-class ListedRequest(NamedTuple):
-    """What a list shows of one request."""
-
-    token: str
-    agent: str
-    type: str
-    urgency: str
-    risk: str
-    left: str
-    terms: str  # whether it can be undone, and what stopped it
-    lack: str
-    words: str
 
 
 def list_page(view: LinkView) -> str:
@@ -40,7 +24,7 @@ def list_page(view: LinkView) -> str:
         "Requests that wait for you",
         view.link.recipient,
         heading=heading or f"{count} requests wait",
-        rows=[_listed(row, view) for row in view.rows],
+        rows=view.rows,
         more=view.more,
     )
 
@@ -98,31 +82,13 @@ def told_page(
     )
 
 
-def _listed(row: LinkRow, view: LinkView) -> ListedRequest:
-    return ListedRequest(
-        token=row.token,
-        agent=row.agent,
-        type=row.type,
-        urgency=row.urgency,
-        risk=row.risk,
-        left="without an end" if row.deadline is None else _left(row.deadline, view),
-        terms="; stopped by ".join(filter(None, (undone(row.reversibility), row.stopped_by))),
-        lack=row.lack,
-        words=row.words,
-    )
-
-
 def _told_of(view: LinkView, title: str, *said: str, tone: str = "", command: str = "") -> str:
     """Return a page that says something of a request, and leads to the next of its message."""
-    words = about(view.card) if view.card else ""
+    words = about(view.known) if view.known else ""
     then = next_link(view.next)
     return told_page(
         title, *said, tone=tone, command=command, about=words, then=then, change=view.change
     )
-
-
-def _left(deadline: datetime, view: LinkView) -> str:
-    return f"{duration((deadline - view.at).total_seconds())} left"
 
 
 class ResultPage(NamedTuple):
@@ -146,13 +112,12 @@ def looked(view: LinkView, nonce: str, focus: str = "") -> ResultPage:
 
 def recorded(view: LinkView) -> ResultPage:
     """Return that an answer counts."""
-    card = view.card
-    at = moment(card["answer"]["at"], view.zone, view.at)
-    title = f"{str(card['state']).capitalize()} at {at}"
+    request = view.request
+    title = f"{request.state.capitalize()} at {_answered_at(view)}"
     if not view.held:
         page = _told_of(view, title, "The agent has been told.", tone="good")
         return ResultPage(HTTPStatus.OK, page)
-    until = moment(card["valid_until"], view.zone, view.at)
+    until = moment(request.valid_until or view.at, view.zone, view.at)
     return ResultPage(
         HTTPStatus.OK,
         _told_of(
@@ -182,8 +147,8 @@ def over(view: LinkView, wanted: str = "") -> ResultPage:
         case "expired":
             return ResultPage(HTTPStatus.GONE, _expired(view))
         case "cancelled":
-            when = moment(view.card["answer"]["at"], view.zone, view.at)
-            return ResultPage(HTTPStatus.GONE, _told_of(view, f"Withdrawn at {when}", NEEDLESS))
+            title = f"Withdrawn at {_answered_at(view)}"
+            return ResultPage(HTTPStatus.GONE, _told_of(view, title, NEEDLESS))
         case "old":
             return ResultPage(HTTPStatus.GONE, _old(view))
         case _:
@@ -231,13 +196,17 @@ def unavailable(*, under_way: bool) -> ResultPage:
     return ResultPage(HTTPStatus.SERVICE_UNAVAILABLE, page, 5.0)
 
 
+def _answered_at(view: LinkView) -> str:
+    answer = view.request.answer
+    return "" if answer is None else moment(answer.at, view.zone, view.at)
+
+
 def _decided(view: LinkView, wanted: str) -> ResultPage:
-    card, answer = view.card, view.card["answer"]
-    state, by = str(card["state"]), str(answer["by"])
+    state, answer = view.request.state, view.request.answer
+    by, via = ("", "") if answer is None else (answer.by, answer.via)
     who = "you" if by == view.link.recipient else by
-    at = moment(answer["at"], view.zone, view.at)
-    title = f"Already {state} by {who} at {at}"
-    how = f"It was answered via {answer['via']}."
+    title = f"Already {state} by {who} at {_answered_at(view)}"
+    how = f"It was answered via {via}."
     if not wanted or wanted == state:
         return ResultPage(HTTPStatus.OK, _told_of(view, title, how, tone="good"))
     lost = f"Your {_ASKED[wanted]} was NOT applied."
@@ -248,24 +217,24 @@ def _decided(view: LinkView, wanted: str) -> ResultPage:
 
 def _remedy(view: LinkView) -> tuple[str, str]:
     """Return what whoever disagrees can still do."""
-    card = view.card
-    if card["state"] == "denied":
+    request = view.request
+    if request.state == "denied":
         return "It can be approved only if the agent asks again.", ""
-    if card["used"]:
+    if request.used:
         return "The agent may have done it already.", ""
-    return "To keep it from happening, stop the agent:", f"safetyd stop --agent {card['agent']}"
+    return "To keep it from happening, stop the agent:", f"safetyd stop --agent {request.agent}"
 
 
 def _expired(view: LinkView) -> str:
-    card = view.card
-    title = f"Expired {ago(card['deadline'] or card['answer']['at'], view.at)} without an answer"
+    request = view.request
+    ended = request.deadline or (request.answer.at if request.answer else view.at)
+    title = f"Expired {ago(ended, view.at)} without an answer"
     hint = "If it is still wanted, the agent can ask again."
     return _told_of(view, title, "It did not happen.", hint)
 
 
 def _old(view: LinkView) -> str:
     title = "This link is too old"
-    if not view.card:
+    if not view.known:
         return told_page(title, "What waits:", command="safetyd list")
-    approve, _ = facts_of_card(view.card).commands
-    return told_page(title, "The request still waits:", command=approve)
+    return told_page(title, "The request still waits:", command=commands(view.known)[0])

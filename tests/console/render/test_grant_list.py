@@ -1,5 +1,6 @@
 import pytest
 
+from safetyd.cards.request_details import GrantOffer
 from safetyd.console.render.grant_list import grant_offer, program_offer
 
 
@@ -14,14 +15,14 @@ from safetyd.console.render.grant_list import grant_offer, program_offer
     ],
 )
 def test_an_offer_says_what_became_of_the_same_in_the_last_week(counts, said):
-    covers, week = grant_offer({"shape": "make \x1b", **counts})
+    covers, week = grant_offer(GrantOffer(shape="make \x1b", **counts))
 
     assert covers == "It covers: make \\x1b"
     assert week == f"In the last week it would have covered {said}."
 
 
 def test_an_unknown_program_is_offered_by_its_option():
-    (said,) = program_offer({"shape": "x y", "program": "x y"})
+    (said,) = program_offer(GrantOffer(shape="x y", program="x y"))
 
     assert said == "Nobody knows the program: --program covers all that x y is given."
-    assert not list(program_offer({"shape": "make"}))
+    assert not list(program_offer(GrantOffer(shape="make")))

@@ -1,8 +1,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
+from safetyd.cards.request_details import RequestRow
 from safetyd.console.review.detail import (
     chosen,
     heading,
@@ -15,36 +17,49 @@ from safetyd.console.review.detail import (
 )
 
 Row = dict[str, Any]
+AT = datetime(2026, 2, 8, 14, 30, 22, tzinfo=UTC)
+QUEUED = RequestRow(
+    id="req_0123456789ab",
+    agent="code",
+    type="push",
+    unknown=False,
+    text="git push",
+    description="",
+    whole=True,
+    urgency="normal",
+    risk="high",
+    rule="classify.high",
+    reason="r",
+    asked_at=AT,
+    deadline=None,
+    left_s=600.0,
+    until=None,
+    repeats=0,
+    digest="sha256:" + "a" * 64,
+    permission=False,
+    undeliverable=False,
+)
 
 
-def row(**more: object) -> Row:
-    asked = {"id": "req_0123456789ab", "agent": "code", "type": "push", "text": "git push"}
-    rest = {
-        "whole": True,
-        "description": "",
-        "urgency": "normal",
-        "rule": "classify.high",
-        "until": None,
-        "asked_at": "2026-02-08T14:30:22Z",
-    }
-    return {**asked, **rest, "left_s": 600.0, "digest": "sha256:" + "a" * 64, **more}
+def row(**more: object) -> RequestRow:
+    return msgspec.structs.replace(QUEUED, **more)
 
 
 def test_the_urgent_come_first_and_what_is_put_off_last():
     rows = [
-        row(id="put off", urgency="high", until="2026-02-08T14:30:22Z"),
+        row(id="put off", urgency="high", until=AT),
         row(id="low", urgency="low"),
         row(id="old"),
         row(id="new"),
         row(id="high", urgency="high"),
     ]
 
-    assert [one["id"] for one in ordered(rows)] == ["high", "old", "new", "low", "put off"]
+    assert [one.id for one in ordered(rows)] == ["high", "old", "new", "low", "put off"]
 
 
 def test_the_heading_says_how_many_are_not_shown():
     now = datetime(2026, 2, 8, 14, 33, 50, tzinfo=UTC)
-    later = row(urgency="high", asked_at="2026-02-08T14:33:00Z")
+    later = row(urgency="high", asked_at=AT.replace(minute=33, second=0))
 
     both = heading([row(), later], 2, now)
 
@@ -127,7 +142,7 @@ def test_the_time_left_is_counted_down_and_never_below_nothing(left_s, shown):
 
 
 def test_what_is_put_off_has_no_countdown():
-    assert left(row(until="2026-02-08T14:30:22Z"), passed_s=0.0) == "put off"
+    assert left(row(until=AT), passed_s=0.0) == "put off"
 
 
 def test_a_mark_is_seen_without_colour():

@@ -36,7 +36,7 @@ async def test_the_picture_shows_the_screen_as_it_is(start_daemon: StartDaemon):
     now = words(await drawn(start_daemon(UNLIMITED)))
     then = words(PICTURE.read_text())
 
-    for part in ("approve", "3 pending, 1 of high urgency", "code asks: push", "exact text"):
+    for part in ("approve", "3 pending, 1 of high urgency", "push by code", "exact text"):
         assert part in now
         assert part in then
     assert PICTURE.stat().st_size < 40_000

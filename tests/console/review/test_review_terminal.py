@@ -142,7 +142,7 @@ def terminal(daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterator[
 @pytest.mark.req("S3.49")
 def test_review_fills_a_terminal_of_80_by_24_until_q(terminal: Terminal) -> None:
     terminal.sees("Review as local: 1 pending", "push: git push origin fix-auth", "[q] quit")
-    terminal.sees("code asks: push (req_")
+    terminal.sees("push by code (req_")
     terminal.press("v")
     terminal.sees("exact text", "+new = 2", "[Esc] back")
     terminal.press("q")
@@ -162,8 +162,8 @@ def test_what_matters_is_seen_in_any_terminal(start_daemon, size, colour):
     terminal = Terminal(daemon, size, **variables)
 
     terminal.sees(" NORMAL  Review as local: 1 pending, the oldest for ", ">normal")
-    terminal.sees("builder asks: run_shell (req_", "normal urgency, high risk")
-    terminal.sees(" left, until ", " +0545. Without an answer it does not")
+    terminal.sees("run_shell by builder (req_", "normal urgency, high risk")
+    terminal.sees(" left, until ", " +0545. Without an answer")
     terminal.sees("[a] approve", "[d] deny", "[g] grant", "[s] put off", "[?] help", "[q] quit")
 
     terminal.underlines("acmectl lint")

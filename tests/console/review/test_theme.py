@@ -2,7 +2,7 @@
 
 import pytest
 
-from safetyd.console.render.agent_words import CardMark, CardRow
+from safetyd.console.render.terminal_card import CardMark, CardRow
 from safetyd.console.review.theme import fitting_theme, listed, painted, topped
 
 

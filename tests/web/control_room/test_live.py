@@ -147,10 +147,10 @@ async def test_words_of_an_agent_in_a_title_are_no_html(site: RoomSite, alice: B
     async with alice.live(f"/requests/{ref}") as stream:
         told = await stream.until("title")
 
-    assert "asks: &lt;img/src=" in told[-1].content
+    assert "&lt;img/src=" in told[-1].content
     assert not any(evil in each.content for each in told)
     assert evil not in page.text
-    assert "<title>code asks: &lt;img/src=" in page.text
+    assert "<title>&lt;img/src=" in page.text
 
 
 async def test_a_page_that_is_not_there_keeps_its_content_and_its_bar_is_live(

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from safetyd.bus.question_limits import SAVED_S
@@ -26,6 +27,7 @@ from safetyd.web.control_room.page_content import (
     set_digest,
 )
 from safetyd.web.control_room.room_pages import MAX_ADDRESS, MAX_FIELDS, RoomPages
+from tests.cards.card_story import asked
 from tests.story import at, report, stop
 from tests.web.control_room.room_site import Browser, RoomSite, addresses, room_site
 
@@ -345,11 +347,15 @@ async def test_who_asks_too_much_is_told_to_wait_and_can_stop(
 
 
 def test_what_one_chose_is_named_by_what_each_is_about() -> None:
-    one, two = {"id": "r1", "digest": "d1"}, {"id": "r2", "digest": "d2"}
+    known = asked()
+    one, two, three = (
+        msgspec.structs.replace(known, id=id_, digest=digest)
+        for id_, digest in (("r1", "d1"), ("r2", "d2"), ("r1", "d2"))
+    )
 
     assert set_digest([one, two]) == set_digest([two, one])
     assert len({set_digest(rows) for rows in ([], [one], [one, two], [one, one])}) == 4
-    assert set_digest([one]) != set_digest([{"id": "r1", "digest": "d2"}])
+    assert set_digest([one]) != set_digest([three])
 
 
 async def test_only_so_many_are_answered_together(site: RoomSite, alice: Browser) -> None:

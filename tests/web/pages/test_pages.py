@@ -13,24 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetyd.core.action_types import TypeConfig
+from safetyd.cards.request_card import request_card
 from safetyd.core.events.event import Event, Moment
 from safetyd.core.events.guard_events import Paused, Stopped
 from safetyd.core.guards.budget.budget import BudgetConfig
-from safetyd.core.messages.proposal import Target
 from safetyd.core.policy import Policy
 from safetyd.core.text.visible_text import pieces
 from safetyd.html_templates import seen
 from safetyd.notify.links.sent_links import SentLink
 from safetyd.notify.links.tokens import Signer
-from safetyd.operators.views.request_facts import facts_of_card
 from safetyd.web.link_view import MAX_LISTED, LinkView, look
 from safetyd.web.pages.page_frame import POLICY, STYLE
 from safetyd.web.pages.request_page import FormDraft, about, request_page
 from safetyd.web.pages.result_pages import list_page, pairing_page, told_page
 from safetyd.web.pages.shown_time import ago, moment
 from tests.core.approvals.queue_story import QueueStory
-from tests.story import NOON, at, propose
+from tests.story import NOON, at
 from tests.web.link_site import KEY
 
 HOSTILE = (
@@ -120,78 +118,16 @@ def test_card_has_everything_a_person_should_see_before_answering() -> None:
         rollback="git revert",
         cost_usd=0.4,
         paths=("src/a.py",),
-        urgency="low",
         context=msgspec.Raw(b'{"diff": "-old\\n+new", "tests": {"passed": 12}, "tags": [1, "x"]}'),
         extra=msgspec.Raw(b'{"ticket": "OPS-12"}'),
     ).request_id
+    seen_now = view(queue, request_id)
 
-    page = Reader(request_page(view(queue, request_id), FormDraft("nonce")))
+    page = Reader(request_page(seen_now, FormDraft("nonce")))
 
-    for words in (
-        "safetyd for alice",
-        "code asks: push",
-        "normal urgency",
-        "high risk",
-        "7 d left, until Sun 8 Mar 12:00 UTC. Without an answer it does not happen.",
-        "why, as the agent says",
-        "classify.high: push cannot be undone",
-        "can be undoneno",
-        "$0.40, as the agent says",
-        f"request{request_id}",
-        "denied by alice, 12:00 UTC: not on a Friday",
-        "git push origin old",
-    ):
-        assert words in page.text
-    assert page.boxes == [
-        "git push origin main",
-        "-old\n+new",
-        "src/a.py",
-        "Push the release",
-        "The tests pass",
-        "git revert",
-        "tests:\n  passed: 12\ntags:\n  1\n  x",
-        "ticket: OPS-12",
-        "git push origin old",
-    ]
-
-
-def test_card_says_what_the_agent_left_out() -> None:
-    page = card(text="")
-
-    assert "It gave no exact text." in page.text
-    assert "the agent has no plan for it" in page.text
-    assert "costnot said" in page.text
-    assert "Earlier answers to this kindNone." in page.text
-
-
-def test_description_does_not_pass_for_the_exact_text() -> None:
-    page = card(text="", description="Push the fix")
-
-    assert "It gave no exact text. The agent describes it as:Push the fix" in page.text
-    assert page.boxes == ["Push the fix"]
-
-
-def test_card_says_why_an_agent_is_paused_in_no_words_of_the_agent() -> None:
-    queue = QueueStory()
-    queue.happens(paused("anomaly"))
-    (request,) = queue.engine.approvals.pending()
-
-    page = Reader(request_page(view(queue, request.id), FormDraft("nonce")))
-
-    assert "why the agent is pausedloops" in page.text
-    assert "exact text" not in page.text
-    assert "is recorded and held" not in page.text
-
-
-def test_what_a_rule_finds_irreversible_cannot_be_undone() -> None:
-    types = {"tap": TypeConfig(tier="requires_permission", reversibility="reversible")}
-    queue = QueueStory(Policy(types=types))
-    asked = queue.proposes(propose(0, type="tap", target=Target(label="Submit order")))
-
-    seen_now = view(queue, asked.request_id)
-
-    assert "can be undoneno" in Reader(request_page(seen_now, FormDraft("n"))).text
-    assert facts_of_card(seen_now.card).undoing == "irreversible"
+    for field in request_card(seen_now.request, UTC, seen_now.at).fields:
+        assert field.title in page.text
+        assert field.text in (page.boxes if field.agent else page.text)
 
 
 @pytest.mark.parametrize(
@@ -225,23 +161,6 @@ def test_page_does_not_wait_for_the_end_of_a_pause_that_its_answer_ends() -> Non
     request = queue.engine.approvals.find(asked.request_id or "")
     assert request is not None
     assert (request.pauses, seen_now.holds) == ("budget", "")
-
-
-def test_card_says_that_a_type_is_unknown_and_a_request_repeated() -> None:
-    queue = QueueStory()
-    request_id = queue.asks(0).request_id
-    queue.asks(1, "p2")
-    seen_now = view(queue, request_id)
-    unknown = {**seen_now.card, "unknown": True, "reversibility": "unknown"}
-    reading = {**seen_now.card, "reversibility": "read_only"}
-
-    page = Reader(request_page(msgspec.structs.replace(seen_now, card=unknown), FormDraft("n")))
-    other = Reader(request_page(msgspec.structs.replace(seen_now, card=reading), FormDraft("n")))
-
-    assert "nobody configured this type" in page.text
-    assert "can be undonenobody knows" in page.text
-    assert "proposed 1 more time" in page.text
-    assert "can be undoneit only reads" in other.text
 
 
 def test_form_asks_for_the_code_as_telephones_like_it() -> None:
@@ -289,7 +208,7 @@ def no_markup(page: Reader) -> None:
 
 
 @pytest.mark.parametrize("words", HOSTILE)
-@pytest.mark.parametrize("field", ["text", "description", "rationale", "rollback", "project"])
+@pytest.mark.parametrize("field", ["text", "description", "rationale", "rollback", "session"])
 def test_hostile_words_are_shown_and_do_nothing(field: str, words: str) -> None:
     page = card(**{field: words})
 
@@ -336,39 +255,6 @@ def test_list_says_how_many_wait(count: int, heading: str) -> None:
     assert page.text.count("7 d left") == count
     assert page.text.count("high risk") == count
     assert page.text.count("irreversible; stopped by classify.high: push cannot be") == count
-    assert "exact text" not in page.text
-
-
-@pytest.mark.parametrize("words", ["", "Push the fix"])
-def test_list_says_that_a_description_is_none_of_what_would_be_done(words: str) -> None:
-    queue = QueueStory()
-    request_id = queue.asks(0, text="", description=words).request_id or ""
-    link = SentLink("dlv_1", "", "alice", "email", at(0), (request_id,))
-
-    page = Reader(list_page(look(queue.engine, Moment(at(9), 9.0), link, Signer([KEY]))))
-
-    told = f" The agent describes it as:{words}" if words else ""
-    assert f"It gave no exact text.{told}" in page.text
-    assert page.boxes == [words] * bool(words)
-
-
-def test_list_says_what_nobody_knows_and_nothing_of_rules_where_there_are_none() -> None:
-    sight_now = listed(1)
-    row = sight_now.rows[0]._replace(reversibility="unknown", stopped_by="")
-
-    page = Reader(list_page(msgspec.structs.replace(sight_now, rows=(row,))))
-
-    assert "nobody knows whether it can be undone" in page.text
-    assert "stopped by" not in page.text
-
-
-def test_list_of_what_waits_without_an_end_says_so() -> None:
-    sight_now = listed(1)
-    row = sight_now.rows[0]._replace(deadline=None)
-
-    page = Reader(list_page(msgspec.structs.replace(sight_now, rows=(row,))))
-
-    assert "without an end" in page.text
 
 
 def test_long_list_ends_with_a_number() -> None:
@@ -398,8 +284,8 @@ def test_style_is_the_one_that_the_policy_permits() -> None:
 
 def test_short_form_of_a_request_is_cut_and_says_so() -> None:
     queue = QueueStory()
-    long = view(queue, queue.asks(0, text="x" * 1000).request_id).card
-    bare = view(queue, queue.asks(0, "p2", text="").request_id).card
+    long = view(queue, queue.asks(0, text="x" * 1000).request_id).request
+    bare = view(queue, queue.asks(0, "p2", text="").request_id).request
 
     assert about(long) == f"code: push\n{'x' * 300} … (1,000 characters)"
     assert about(bare) == "code: push"
@@ -409,17 +295,16 @@ def test_short_form_of_a_request_is_cut_and_says_so() -> None:
     ("when", "shown"),
     [
         (NOON, "13:00 CET"),
-        ("2026-03-01T23:30:00Z", "Mon 2 Mar 00:30 CET"),
+        (datetime(2026, 3, 1, 23, 30, tzinfo=UTC), "Mon 2 Mar 00:30 CET"),
         (datetime(2026, 7, 1, 12, tzinfo=UTC), "Wed 1 Jul 14:00 CEST"),
     ],
 )
-def test_times_have_their_day_unless_it_is_today(when: datetime | str, shown: str) -> None:
+def test_times_have_their_day_unless_it_is_today(when: datetime, shown: str) -> None:
     assert moment(when, ZoneInfo("Europe/Berlin"), NOON) == shown
 
 
-@pytest.mark.parametrize("given", [NOON, NOON.isoformat()])
-def test_how_long_ago_something_was_is_told_of_both_forms_of_a_time(given: datetime | str) -> None:
-    assert ago(given, NOON + timedelta(seconds=7199)) == "1 h ago"
+def test_how_long_ago_something_was() -> None:
+    assert ago(NOON, NOON + timedelta(seconds=7199)) == "1 h ago"
 
 
 def test_the_parts_of_a_command_that_do_not_pass_are_marked_and_listed() -> None:
@@ -430,5 +315,5 @@ def test_the_parts_of_a_command_that_do_not_pass_are_marked_and_listed() -> None
     html = request_page(view(queue, request_id), FormDraft("nonce"))
 
     assert Reader(html).boxes[0] == text
-    assert html.count("<mark>") == html.count("<li>`") == 1
+    assert html.count("<mark>") == html.count("<dd>`rm") == 1
     assert '<pre class="said">ls; <mark>rm -rf ~/&#39;&lt;b&gt;&#39;</mark>; echo ok</pre>' in html

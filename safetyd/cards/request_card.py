@@ -1,0 +1,483 @@
+"""The card of a request: everything that a person needs to decide, in words and in one order.
+
+A place with little room drops whole fields from the end, or cuts the exact text in its middle. The
+card then names what is left out and, if an approval would cover that, offers no way to approve.
+Words of agents are as they came: every place makes them harmless in its own way.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
+from itertools import groupby, pairwise
+from textwrap import indent
+from typing import Final, Literal, Self
+
+import msgspec
+from msgspec import UNSET
+
+from safetyd.cards.request_details import GrantOffer, RequestDetails, RequestEnded, short_digest
+from safetyd.cards.risk_words import danger_by, stricter
+from safetyd.core.approvals.request import State
+from safetyd.core.messages.binding import besides, object_of
+from safetyd.core.messages.money import dollars, nano
+from safetyd.core.messages.proposal import Proposal, Risk, Urgency
+from safetyd.core.messages.verdict import CommandPart
+from safetyd.core.shell.command_reader import READ
+from safetyd.core.text.diff_lines import DiffKind, diff_lines, holds_diff
+from safetyd.core.text.time_words import day_and_clock, duration
+
+SHOWN_PARTS: Final = 5  # of a command
+MAX_DIFFS: Final = 20
+MAX_COLOURED: Final = 4000  # lines of a diff that are coloured; a longer one is plain text
+TEXT: Final = "text"  # the field that comes first
+DEADLINE: Final = "deadline"
+
+# Entries of a context or unknown fields that name who receives something.
+_RECIPIENTS: Final = ("to", "cc", "bcc", "recipient", "recipients")
+_DIFFS: Final = frozenset({"diff", "patch"})
+# Fields of a proposal that the card words in its own way, or that do not describe the action.
+_ELSEWHERE: Final = frozenset(
+    {
+        *("id", "type", "agent", "at", "urgency", "wait", "timeout_s", "request_id", "supersedes"),
+        *("text", "description", "rationale", "rollback", "project", "dry_run", "context", "extra"),
+        *("target", "paths", "remote", "cwd", "cost_usd", "tokens"),
+    }
+)
+
+RequestKind = Literal["request", "reminder", "last_call", "expired"]
+Piece = tuple[str, bool]  # of a text, and whether it is a part of a command that needs approval
+
+
+class ColouredLine(msgspec.Struct, frozen=True):
+    """A line of a field, and of a diff what it does."""
+
+    kind: DiffKind | Literal[""]
+    pieces: tuple[Piece, ...]
+
+
+class CardField(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact of a card."""
+
+    name: str
+    title: str
+    lines: tuple[str, ...]
+    agent: bool = False  # the agent's own words
+    bound: bool = False  # an approval covers it
+    label: str = ""  # how it is named where it is left out
+    diff: bool = False
+    marks: tuple[CommandPart, ...] = ()  # parts of the text that need approval
+    cut: int = 0  # characters that are left out of it
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def named(self) -> str:
+        return self.label or self.title
+
+    @property
+    def boxed(self) -> bool:
+        """Whether a page shows it in a box of its own."""
+        return self.agent and (self.name == TEXT or len(self.lines) > 1)
+
+    @property
+    def coloured(self) -> Iterator[ColouredLine]:
+        """Yield the lines; those of a diff with their kind, parts of a command marked."""
+        lines = _pieces_of_lines(marked_parts(self.text, self.marks))
+        coloured = self.diff and len(lines) <= MAX_COLOURED
+        kinds = (line.kind for line in diff_lines(self.text)) if coloured else [""] * len(lines)
+        for kind, pieces in zip(kinds, lines, strict=True):
+            yield ColouredLine("" if kind == "same" else kind, tuple(pieces))  # type: ignore[arg-type]
+
+
+def coloured_diff(text: str) -> tuple[ColouredLine, ...]:
+    """Return the lines of a diff by what they do."""
+    lines = tuple(text.split("\n"))
+    return tuple(CardField(name="diff", title="diff", lines=lines, diff=True).coloured)
+
+
+class RequestCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A request in words. `first` and `with_text` make it shorter."""
+
+    kind: RequestKind = "request"
+    id: str
+    agent: str
+    type: str
+    project: str = ""
+    state: State = "pending"
+    own: bool = False  # safetyd asks to end a pause
+    urgency: Urgency
+    risk: Risk
+    reversibility: str
+    asked: datetime  # times are in the reader's zone
+    deadline: datetime | None = None
+    silence: str = ""  # what happens without an answer
+    digest: str  # short
+    count: int = 1  # how often it was proposed
+    others: int = 0  # further requests of its agent that the message does not show
+    fields: tuple[CardField, ...]
+    left_out: tuple[str, ...] = ()  # names of fields that are not shown, or not whole
+    whole: bool = True  # it shows everything that an approval covers
+    approve_by: tuple[str, ...] = ()  # ways that may approve it: link, sms, desktop
+    link: str = ""  # opens its page
+    code: str = ""  # approves on its page and, if it may, by SMS
+    deny_code: str = ""  # names it in an SMS that denies it
+    commands: tuple[str, ...] = ()  # to answer it at a terminal
+    grant: GrantOffer | None = None
+
+    @property
+    def title(self) -> str:
+        project = f" in {self.project}" if self.project else ""
+        more = f", and {self.others:,} more" if self.others else ""
+        return f"{self.type} by {self.agent}{project}{more}"
+
+    @property
+    def asks(self) -> bool:
+        """Whether an answer is wanted."""
+        return self.kind != "expired"
+
+    def find(self, name: str) -> str:
+        """Return the text of a field, nothing if the card does not show it."""
+        return next((field.text for field in self.fields if field.name == name), "")
+
+    def first(self, count: int) -> Self:
+        """Return the card with its first fields only."""
+        dropped = self.fields[count:]
+        names, bound = [each.named for each in dropped], any(each.bound for each in dropped)
+        return self._without(names, bound=bound, fields=self.fields[:count])
+
+    def with_text(self, chars: int) -> Self:
+        """Return the card with at most so many characters of its first field."""
+        shown, cut = cut_middle(self.fields[0].text, chars)
+        if not cut:
+            return self
+        return self.with_field(0, shown, cut)
+
+    def with_field(self, at: int, shown: str, cut: int) -> Self:
+        """Return the card with another text in one field, of which `cut` characters are missing."""
+        field = self.fields[at]
+        lines = tuple(shown.split("\n")) if field.agent else (shown,)
+        short = msgspec.structs.replace(field, lines=lines, cut=field.cut + cut, marks=())
+        fields = (*self.fields[:at], short, *self.fields[at + 1 :])
+        name = f"{cut:,} characters of the {field.title}"
+        return self._without([name], bound=field.bound, fields=fields)
+
+    def without(self, what: str) -> Self:
+        """Return the card with something named that it does not show and an approval covers."""
+        return self._without([what], bound=True, fields=self.fields)
+
+    def _without(self, names: Sequence[str], *, bound: bool, fields: tuple[CardField, ...]) -> Self:
+        kept = msgspec.structs.replace(self, left_out=(*self.left_out, *names), fields=fields)
+        if not bound:
+            return kept
+        commands = self.commands and (f"safetyd show {self.id}", f"safetyd deny {self.id}")
+        return msgspec.structs.replace(kept, whole=False, code="", approve_by=(), commands=commands)
+
+    @property
+    def unshown(self) -> str:
+        """Say what the card leaves out, and that it cannot be approved from here."""
+        if not self.left_out:
+            return ""
+        where = "" if self.whole else " Review it before you approve."
+        return f"Not shown here: {', '.join(self.left_out)}.{where}"
+
+
+def request_card(details: RequestDetails, zone: tzinfo | None, now: datetime) -> RequestCard:
+    """Return a request in words, with times in a zone; None is the zone of this machine."""
+    offer = details.grant
+    return RequestCard(
+        id=details.id,
+        agent=details.agent,
+        type=details.type,
+        project=details.proposal.project or "",
+        state=details.state,
+        own=details.own,
+        urgency=details.urgency,
+        risk=details.risk,
+        reversibility=stricter(details.reversibility, details.rules),
+        asked=details.asked_at.astimezone(zone),
+        deadline=None if details.deadline is None else details.deadline.astimezone(zone),
+        silence=_silence(details),
+        digest=short_digest(details.digest),
+        count=details.repeats + 1,
+        fields=tuple(_fields(details, zone, now)),
+        commands=commands(details) if details.state == "pending" else (),
+        grant=None if offer is UNSET else offer,
+    )
+
+
+def commands(details: RequestDetails) -> tuple[str, str]:
+    """Return what approves and denies a request at a terminal."""
+    approve = f"safetyd approve {details.id} --digest {short_digest(details.digest)}"
+    return approve, f"safetyd deny {details.id}"
+
+
+def _silence(details: RequestDetails) -> str:
+    if details.own:
+        return "Without an answer the agent stays paused."
+    return "Without an answer it does not happen."
+
+
+def _fields(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iterator[CardField]:
+    """Yield the facts, the most important first."""
+    yield from _action(details)
+    yield from _terms(details, zone, now)
+    yield from _attached(details.proposal)
+    yield from _reasons(details)
+    yield from _known("asked", "asked", [_asked(details, zone)])
+    yield from _known("id", "request", [details.id])
+    earlier = (_earlier(row, zone) for row in details.before)
+    yield from _known("before", "earlier answers to this kind", earlier)
+
+
+def _action(details: RequestDetails) -> Iterator[CardField]:
+    """Yield what would be done, where, and at what cost."""
+    proposal = details.proposal
+    yield _what(details)
+    yield from _known("parts", "parts that need approval", _part_lines(details))
+    yield from _recipients(proposal)
+    yield from _said("project", "project", proposal.project, bound=True)
+    yield from _said("target", "target", msgspec.to_builtins(proposal.target), bound=True)
+    yield from _said("remote", "sent to", proposal.remote, bound=True)
+    # A line end in a path is spelt out, so that one path does not pass for two.
+    paths = [path.replace("\n", "\\n") for path in proposal.paths]
+    yield from _said("paths", "paths", paths, bound=True)
+    ends = (end or "more than anybody could follow" for end in details.resolved)
+    yield from _known("resolved", "paths lead to", ends, bound=True)
+    yield from _known("folder", "folder", [_folder(details)], bound=proposal.cwd is not None)
+    yield from _known("cost", "cost", [_cost(proposal)], bound=proposal.cost_usd is not None)
+    yield from _said("tokens", "tokens", msgspec.to_builtins(proposal.tokens), bound=True)
+    yield from _known("gives", "ALSO", [details.gives], bound=True)
+
+
+def _terms(details: RequestDetails, zone: tzinfo | None, now: datetime) -> Iterator[CardField]:
+    """Yield how dangerous it is, how long there is to answer, and why it needs approval."""
+    danger = danger_by(details.risk, details.reversibility, details.rules)
+    yield from _known("risk", "risk", [danger])
+    if details.unknown:
+        yield from _known("unknown", "type", ["nobody configured this type"])
+    if details.state == "pending":
+        yield from _known(DEADLINE, "deadline", [_deadline(details, zone, now)])
+    yield from _known("rules", "stopped by", (f"{v.rule}: {v.reason}" for v in details.verdicts))
+
+
+def _attached(proposal: Proposal) -> Iterator[CardField]:
+    """Yield what else the agent sent; what an approval covers comes first."""
+    said, bound = object_of(proposal.context), frozenset(besides(proposal))
+    yield from _diffs(said)
+    yield from _rest("context", "context", said)
+    if not said:
+        yield from _said("context", "context", _plain_json(proposal.context), bound=True)
+    yield from _rest("extra", "fields that safetyd does not know", object_of(proposal.extra))
+    names = [name for name in Proposal.__struct_fields__ if name not in _ELSEWHERE]
+    for name in sorted(names, key=lambda name: name not in bound):
+        value = msgspec.to_builtins(getattr(proposal, name))
+        yield from _said(name, name.replace("_", " "), value, bound=name in bound)
+
+
+def _reasons(details: RequestDetails) -> Iterator[CardField]:
+    """Yield the agent's reasons."""
+    proposal = details.proposal
+    yield from _said("rationale", "why, as the agent says", proposal.rationale)
+    if proposal.text:
+        yield from _said("description", "description", proposal.description)
+    yield from _said("rollback", "rollback plan", proposal.rollback)
+    if not proposal.rollback and not details.own:
+        yield from _known("no_rollback", "rollback plan", ["the agent has none"])
+
+
+def _what(details: RequestDetails) -> CardField:
+    """Return exactly what would be done or, if the agent does not say that, its description."""
+    proposal = details.proposal
+    if proposal.text:
+        marks = tuple(part for verdict in details.verdicts for part in verdict.parts)
+        return CardField(
+            name=TEXT,
+            title="exact text",
+            lines=tuple(proposal.text.split("\n")),
+            agent=True,
+            bound=True,
+            diff=holds_diff(proposal.text),
+            marks=marks,
+        )
+    described = tuple(proposal.description.split("\n"))
+    if details.own:
+        return CardField(name=TEXT, title="why the agent is paused", lines=described, bound=True)
+    if proposal.description:
+        title = "description (the agent gave no exact text)"
+        return CardField(name=TEXT, title=title, lines=described, agent=True, bound=True)
+    return CardField(name=TEXT, title="exact text", lines=("the agent gave none",), bound=True)
+
+
+def _part_lines(details: RequestDetails) -> Iterator[str]:
+    """Yield what the first parts of a command do, a line each, and how many more there are."""
+    parts = (part for verdict in details.verdicts for part in verdict.parts)
+    lines = tuple(dict.fromkeys(f"`{part.shown}`: {part.why}" for part in parts))
+    yield from lines[:SHOWN_PARTS]
+    if len(lines) > SHOWN_PARTS:
+        yield f"and {len(lines) - SHOWN_PARTS} more"
+
+
+def _recipients(proposal: Proposal) -> Iterator[CardField]:
+    for given in map(object_of, (proposal.context, proposal.extra)):
+        named = {name: given[name] for name in _RECIPIENTS if given.get(name)}
+        if named:
+            yield from _said("recipients", "recipients", named, bound=True)
+
+
+def _folder(details: RequestDetails) -> str:
+    """Return where an action runs: every command has a folder, others if the agent names one."""
+    cwd, project = details.proposal.cwd, details.proposal.project
+    if cwd:
+        absolute = cwd.startswith(("/", "~"))
+        return cwd if absolute or not project else f"{cwd} in project {project}"
+    if details.type not in READ:
+        return ""
+    return f"that of project {project}; the agent names none" if project else "the agent names none"
+
+
+def _cost(proposal: Proposal) -> str:
+    if proposal.cost_usd is None:
+        return "not said"
+    return f"{dollars(nano(proposal.cost_usd))}, as the agent says"
+
+
+def _deadline(details: RequestDetails, zone: tzinfo | None, now: datetime) -> str:
+    silence = _silence(details)
+    if details.deadline is None:
+        return f"It waits without an end. {silence}"
+    left = duration(max((details.deadline - now).total_seconds(), 0.0))
+    return f"{left} left, until {day_and_clock(details.deadline.astimezone(zone))}. {silence}"
+
+
+def _asked(details: RequestDetails, zone: tzinfo | None) -> str:
+    asked, again = day_and_clock(details.asked_at.astimezone(zone)), details.repeats
+    times = f", and {again} {'time' if again == 1 else 'times'} again" if again else ""
+    return f"{asked}{times}"
+
+
+def _earlier(row: RequestEnded, zone: tzinfo | None) -> str:
+    at = "" if row.decided_at is None else f"{day_and_clock(row.decided_at.astimezone(zone))}: "
+    by = f" by {row.decided_by} via {row.decided_via}" if row.decided_by else ""
+    took_s = row.response_time_seconds
+    took = "" if took_s is None else f" after {duration(took_s)}"
+    return f"{at}{row.decision}{by}{took}{f': {row.words}' if row.words else ''}"
+
+
+def _diffs(said: Mapping[str, object]) -> Iterator[CardField]:
+    for name, words in _named_diffs(said).items():
+        lines = tuple(words.split("\n"))
+        label = f"a diff of {len(words.splitlines()):,} lines"
+        yield CardField(
+            name=f"context.{name}",
+            title=name,
+            lines=lines,
+            agent=True,
+            bound=True,
+            diff=True,
+            label=label,
+        )
+
+
+def _named_diffs(said: Mapping[str, object]) -> dict[str, str]:
+    found = {
+        name: words
+        for name, words in said.items()
+        if isinstance(words, str) and words and (name in _DIFFS or holds_diff(words))
+    }
+    return dict(list(found.items())[:MAX_DIFFS])
+
+
+def _rest(name: str, title: str, said: Mapping[str, object]) -> Iterator[CardField]:
+    """Yield the entries of an object that have no field of their own."""
+    elsewhere = {*_RECIPIENTS, *_named_diffs(said)} if name == "context" else {*_RECIPIENTS}
+    rest = {key: value for key, value in said.items() if key not in elsewhere or not value}
+    yield from _said(name, title, rest, bound=True, label=f"{title} ({', '.join(rest)})")
+
+
+def _plain_json(said: object) -> object:
+    """Return what an agent sent as JSON; it is encoded until it has been journalled."""
+    return msgspec.json.decode(said) if isinstance(said, msgspec.Raw) else said
+
+
+def _known(
+    name: str, title: str, lines: Iterator[str] | Sequence[str], *, bound: bool = False
+) -> Iterator[CardField]:
+    """Yield a fact in safetyd's own words, if there is one."""
+    said = tuple(filter(None, lines))
+    if said:
+        yield CardField(name=name, title=title, lines=said, bound=bound)
+
+
+def _said(
+    name: str, title: str, value: object, *, bound: bool = False, label: str = ""
+) -> Iterator[CardField]:
+    """Yield a field in the agent's words, if the agent gave it."""
+    if value is None or value in ("", [], {}):
+        return
+    lines = tuple(_words(value).split("\n"))
+    yield CardField(name=name, title=title, lines=lines, agent=True, bound=bound, label=label)
+
+
+def _words(said: object) -> str:
+    if isinstance(said, Mapping):
+        return "\n".join(_entry(str(name), value) for name, value in said.items())
+    if isinstance(said, list):
+        return "\n".join(map(_words, said))
+    return said if isinstance(said, str) else json.dumps(said)
+
+
+def _entry(name: str, value: object) -> str:
+    """Return a value after its name; of several lines, each below it."""
+    lines = _words(value)
+    if "\n" in lines or isinstance(value, Mapping):
+        return f"{name}:\n{indent(lines, '  ')}"
+    return f"{name}: {lines}"
+
+
+def marked_parts(text: str, parts: Sequence[CommandPart]) -> list[Piece]:
+    """Return a text in pieces, and of each whether it is a part; in one piece if parts do not fit.
+
+    A text in which something was masked is not the one that was read.
+    """
+    encoded = text.encode("utf-8", "replace")
+    edges = sorted({0, len(encoded), *(edge for part in parts for edge in (part.start, part.end))})
+    if edges[0] < 0 or edges[-1] > len(encoded):
+        return [(text, False)]
+    pieces = [
+        (encoded[start:end], any(part.start <= start and end <= part.end for part in parts))
+        for start, end in pairwise(edges)
+    ]
+    try:
+        found = [
+            (b"".join(piece for piece, _ in same).decode(), marked)
+            for marked, same in groupby(pieces, lambda piece: piece[1])
+        ]
+    except UnicodeDecodeError:  # an edge within a letter
+        return [(text, False)]
+    return found if "".join(piece for piece, _ in found) == text else [(text, False)]
+
+
+def _pieces_of_lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Return the pieces of each line; one piece may have several lines."""
+    lines: list[list[Piece]] = [[]]
+    for piece, mark in pieces:
+        first, *others = piece.split("\n")
+        lines[-1].append((first, mark))
+        lines += ([(other, mark)] for other in others)
+    return lines
+
+
+def cut_middle(text: str, most: int) -> tuple[str, int]:
+    """Return at most about `most` characters of a text, and how many its middle lacks.
+
+    Both ends stay, because a command may do the most in its last words.
+    """
+    if len(text) <= most:
+        return text, 0
+    end = most // 3
+    begin = most - end
+    cut = len(text) - begin - end
+    gap = f" … {cut:,} characters … "
+    return f"{text[:begin]}{gap}{text[len(text) - end :]}" if most else gap.strip(), cut

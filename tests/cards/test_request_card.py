@@ -1,0 +1,337 @@
+"""A request in words, before any place lays it out."""
+
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetyd.cards.request_card import (
+    MAX_COLOURED,
+    MAX_DIFFS,
+    CardField,
+    RequestCard,
+    cut_middle,
+    marked_parts,
+    request_card,
+)
+from safetyd.cards.request_details import RequestDetails
+from safetyd.cards.risk_words import danger_by
+from safetyd.core.action_types import TypeConfig
+from safetyd.core.events.guard_events import Paused
+from safetyd.core.messages.proposal import Scores, Target
+from safetyd.core.messages.verdict import CommandPart
+from safetyd.core.policy import Policy
+from tests.cards.card_story import NOW, asked, card_of, context, details_of
+from tests.core.approvals.queue_story import QueueStory
+from tests.story import at, propose
+
+DIFF = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new <b>"
+KINDS = ["file", "file", "hunk", "removed", "added"]
+
+
+def field(card: RequestCard, name: str) -> CardField:
+    return next(field for field in card.fields if field.name == name)
+
+
+def names(card: RequestCard) -> list[str]:
+    return [field.name for field in card.fields]
+
+
+def test_the_card_is_the_same_from_the_engine_and_from_json() -> None:
+    queue = QueueStory(Policy(profile="coding"))
+    id_ = queue.asks(0, type="run_shell", text="ls; rm -rf ~/x", context=context(diff="+x", n=1))
+    details = details_of(queue, id_.request_id)
+    sent = msgspec.json.decode(msgspec.json.encode(details), type=RequestDetails)
+
+    assert request_card(sent, ZoneInfo("UTC"), NOW) == request_card(details, ZoneInfo("UTC"), NOW)
+
+
+def test_fields_come_in_one_order_with_what_an_approval_covers_first() -> None:
+    card = card_of(
+        text="git push",
+        project="shop",
+        target=Target(url="https://shop.example"),
+        paths=("a",),
+        cwd="/srv",
+        cost_usd=4.0,
+        context=context(diff=DIFF, to=["a@b.example"], branch="main"),
+        extra=context(ticket="OPS-1"),
+        model="m",
+        session="s",
+        rationale="because",
+        description="Push",
+        rollback="git revert",
+    )
+
+    assert names(card) == [
+        *("text", "recipients", "project", "target", "paths", "folder", "cost", "risk"),
+        *("deadline", "rules", "context.diff", "context", "extra", "model", "session"),
+        *("rationale", "description", "rollback", "asked", "id"),
+    ]
+    assert {each.name for each in card.fields if not each.bound} == {
+        *("risk", "deadline", "rules", "session", "rationale", "description", "rollback"),
+        *("asked", "id"),
+    }
+    assert card.title == "push by code in shop"
+    assert card.find("recipients") == "to: a@b.example"
+    assert card.find("extra") == "ticket: OPS-1"
+
+
+def test_nothing_that_an_agent_sent_is_missing() -> None:
+    scores = dict.fromkeys(Scores.__struct_fields__, 4.0)
+    card = card_of(
+        session="nightly",
+        reversibility="reversible",
+        confidence=0.5,
+        cloud=True,
+        scores=Scores(**scores),
+        remote="origin",
+    )
+
+    said = {each.name: each.text for each in card.fields}
+    assert (said["session"], said["reversibility"]) == ("nightly", "reversible")
+    assert (said["confidence"], said["cloud"], said["remote"]) == ("0.5", "true", "origin")
+    assert "output_quality: 4.0" in said["scores"]
+
+
+@pytest.mark.parametrize("name", ["diff", "patch", "change"])
+def test_a_diff_of_the_context_is_a_field_and_each_line_has_its_kind(name: str) -> None:
+    card = card_of(context=context(**{name: DIFF, "tests": 12}))
+
+    diff = field(card, f"context.{name}")
+    assert (diff.title, diff.text, diff.named) == (name, DIFF, "a diff of 5 lines")
+    assert [line.kind for line in diff.coloured] == KINDS
+    assert card.find("context") == "tests: 12"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [(b"[1, 2]", "1\n2"), (b'"words"', "words"), (b'{"diff": ["-old"]}', "diff: -old")],
+)
+def test_context_of_any_shape_is_shown(said: bytes, shown: str) -> None:
+    assert card_of(context=msgspec.Raw(said)).find("context") == shown
+
+
+def test_more_diffs_than_anybody_reads_stay_in_the_context() -> None:
+    card = card_of(context=context(**{f"change{n}": DIFF for n in range(MAX_DIFFS + 1)}))
+
+    assert sum(each.diff for each in card.fields) == MAX_DIFFS
+    assert card.find("context").startswith(f"change{MAX_DIFFS}:\n  --- a/x\n")
+
+
+def test_a_patch_in_the_text_is_coloured_and_its_parts_are_marked() -> None:
+    command = f"rm -rf ~/x; git apply <<'E'\n{DIFF}\nE\n"
+
+    text = card_of(Policy(profile="coding"), type="run_shell", text=command).fields[0]
+
+    lines = list(text.coloured)
+    assert [line.kind for line in lines] == ["", *KINDS, "", ""]
+    assert ("rm -rf ~/x", True) in lines[0].pieces
+
+
+@given(st.text("+-@ab\n "), st.lists(st.integers(0, 30)), st.booleans())
+def test_no_letter_is_lost_whatever_is_marked_and_coloured(
+    text: str,
+    edges: list[int],
+    diff: bool,  # noqa: FBT001
+) -> None:
+    whole = f"{DIFF}\n{text}"
+    marks = tuple(
+        CommandPart("x", "x", "x", "", start, end)
+        for start, end in pairwise(sorted({edge for edge in edges if edge < len(whole)}))
+    )
+
+    shown = CardField(name="n", title="t", lines=tuple(whole.split("\n")), diff=diff, marks=marks)
+
+    assert ["".join(piece for piece, _ in line.pieces) for line in shown.coloured] == whole.split(
+        "\n"
+    )
+
+
+def test_a_very_long_diff_is_shown_without_colour() -> None:
+    lines = ("+a",) * (MAX_COLOURED + 1)
+
+    shown = list(CardField(name="n", title="t", lines=lines, diff=True).coloured)
+
+    assert len(shown) == len(lines)
+    assert {line.kind for line in shown} == {""}
+
+
+def test_one_path_does_not_pass_for_two() -> None:
+    assert card_of(paths=("a\nb", "c")).find("paths") == "a\\nb\nc"
+
+
+def test_times_are_in_the_zone_of_the_reader() -> None:
+    card = card_of(zone=ZoneInfo("Europe/Berlin"))
+
+    assert card.find("deadline") == (
+        "7 d left, until Sun 8 Mar 13:00 CET. Without an answer it does not happen."
+    )
+    assert card.find("asked") == "Sun 1 Mar 13:00 CET"
+
+
+@pytest.mark.parametrize(
+    ("fields", "folder"),
+    [
+        ({"cwd": "/srv/web"}, "/srv/web"),
+        ({"cwd": "app", "project": "web"}, "app in project web"),
+        ({"project": "web"}, "that of project web; the agent names none"),
+        ({}, "the agent names none"),
+    ],
+)
+def test_a_command_says_where_it_runs(fields: dict[str, Any], folder: str) -> None:
+    assert card_of(type="run_shell", text="systemctl stop x", **fields).find("folder") == folder
+
+
+def test_what_is_missing_or_repeated_is_said() -> None:
+    queue = QueueStory()
+    id_ = queue.asks(0, text="", cost_usd=None).request_id
+    queue.asks(1, "p2", text="")
+    card = request_card(details_of(queue, id_), ZoneInfo("UTC"), NOW)
+
+    assert card.fields[0].text == "the agent gave none"
+    assert card.find("cost") == "not said"
+    assert card.find("no_rollback") == "the agent has none"
+    assert card.find("asked") == "Sun 1 Mar 12:00 UTC, and 1 time again"
+
+
+def test_a_description_does_not_pass_for_the_exact_text() -> None:
+    what = card_of(text="", description="Push the fix").fields[0]
+
+    assert (what.title, what.text) == ("description (the agent gave no exact text)", "Push the fix")
+    assert what.bound
+
+
+def test_a_pause_that_nobody_ends_goes_on() -> None:
+    queue = QueueStory()
+    queue.happens(Paused(at=at(0), t=0.0, agent="code", source="anomaly", by="", reason="loops"))
+    (own,) = queue.engine.approvals.pending()
+    card = request_card(details_of(queue, own.id), ZoneInfo("UTC"), NOW)
+
+    assert card.own
+    assert (card.fields[0].title, card.fields[0].text) == ("why the agent is paused", "loops")
+    assert not card.fields[0].agent
+    assert card.find("deadline") == (
+        "It waits without an end. Without an answer the agent stays paused."
+    )
+    assert card_of(type="unpause").silence == "Without an answer it does not happen."
+
+
+@pytest.mark.parametrize(
+    ("reversibility", "rules", "said"),
+    [
+        ("reversible", (), "low, reversible"),
+        ("read_only", ("gate.shell:x",), "low, read only"),
+        ("unknown", (), "low, nobody knows whether it can be undone"),
+        ("irreversible", ("gate.irreversible:x",), "low, irreversible"),
+        ("unknown", ("gate.irreversible:x",), "low, irreversible (a rule says so)"),
+        (
+            "read_only",
+            ("gate.irreversible:x",),
+            "low, irreversible (a rule says so; its type is read only)",
+        ),
+    ],
+)
+def test_danger_says_which_of_it_is_the_types_and_which_a_rules(
+    reversibility: str, rules: tuple[str, ...], said: str
+) -> None:
+    assert danger_by("low", reversibility, rules) == said
+
+
+def test_a_rule_that_finds_something_irreversible_knows_more_than_the_type() -> None:
+    types = {"tap": TypeConfig(tier="requires_permission", reversibility="reversible")}
+    queue = QueueStory(Policy(types=types))
+    asked_ = queue.proposes(propose(0, type="tap", target=Target(label="Submit order")))
+
+    card = request_card(details_of(queue, asked_.request_id), ZoneInfo("UTC"), NOW)
+
+    assert card.reversibility == "irreversible"
+
+
+@pytest.mark.parametrize(
+    ("cost_usd", "said"), [(0.0, "$0.00"), (12.5, "$12.50"), (0.004, "$0.004")]
+)
+def test_money_is_told_as_everywhere(cost_usd: float, said: str) -> None:
+    assert card_of(cost_usd=cost_usd).find("cost") == f"{said}, as the agent says"
+
+
+def test_earlier_answers_to_the_same_kind_are_on_the_card() -> None:
+    queue = QueueStory()
+    queue.answers(2, queue.asks(0, "p0", text="old").request_id, "denied", words="not on a Friday")
+    id_ = queue.asks(3, text="git push").request_id
+
+    card = request_card(details_of(queue, id_), ZoneInfo("UTC"), NOW)
+
+    assert card.find("before").startswith("Sun 1 Mar 12:00 UTC: denied by ")
+    assert card.find("before").endswith(" after 2 s: not on a Friday")
+
+
+def part(start: int, end: int, shown: str = "") -> CommandPart:
+    return CommandPart("unknown", "x", "does a thing", shown, start, end)
+
+
+def test_of_many_parts_five_are_told_and_the_rest_is_counted() -> None:
+    details = asked()
+    parts = tuple(part(0, 1, f"x{number % 7}") for number in range(14))
+    verdict = msgspec.structs.replace(details.verdicts[0], parts=parts)
+
+    card = request_card(msgspec.structs.replace(details, verdicts=(verdict,)), ZoneInfo("UTC"), NOW)
+
+    lines = (*(f"`x{number}`: does a thing" for number in range(5)), "and 2 more")
+    assert field(card, "parts").lines == lines
+
+
+def test_parts_are_marked_where_they_stand_in_the_text() -> None:
+    assert marked_parts("ä; rm x", [part(4, 8), part(4, 6)]) == [("ä; ", False), ("rm x", True)]
+    assert marked_parts("ls", []) == [("ls", False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("ls", part(0, 9)), ("ä", part(0, 1)), ("\udc80 x", part(0, 1))]
+)
+def test_a_text_that_is_not_the_one_that_was_read_is_left_as_it_is(
+    text: str, found: CommandPart
+) -> None:
+    assert marked_parts(text, [found]) == [(text, False)]
+
+
+def with_ways(card: RequestCard) -> RequestCard:
+    return msgspec.structs.replace(card, code="4821", approve_by=("link",))
+
+
+def test_a_card_names_what_it_drops_and_offers_no_approval_of_it() -> None:
+    card = with_ways(card_of(cwd="/srv", rationale="because"))
+    at_folder = names(card).index("folder")
+
+    fewer, least = card.first(names(card).index("rationale")), card.first(at_folder)
+
+    assert fewer.left_out == ("why, as the agent says", "rollback plan", "asked", "request")
+    assert (fewer.whole, fewer.code, fewer.approve_by) == (True, "4821", ("link",))
+    assert "folder" in least.left_out
+    assert (least.whole, least.code, least.approve_by) == (False, "", ())
+    assert least.commands == (f"safetyd show {card.id}", f"safetyd deny {card.id}")
+    assert least.unshown.startswith("Not shown here: folder, cost, risk, ")
+
+
+def test_a_long_text_is_cut_in_its_middle_and_cannot_be_approved_then() -> None:
+    card = with_ways(card_of(text="begin" + "x" * 1000 + "end"))
+
+    short = card.with_text(90)
+
+    assert card.with_text(2000) == card
+    assert short.fields[0].text.startswith("begin")
+    assert short.fields[0].text.endswith("end")
+    assert short.left_out == ("918 characters of the exact text",)
+    assert (short.whole, short.code) == (False, "")
+
+
+@given(st.text(), st.integers(0, 50))
+def test_a_cut_keeps_both_ends_and_counts_the_rest(text: str, most: int) -> None:
+    shown, cut = cut_middle(text, most)
+
+    assert cut == max(len(text) - most, 0)
+    assert shown == text if not cut else shown.startswith(text[: most - most // 3])

@@ -41,14 +41,8 @@ _SYSTEM: Final = frozenset(
 _PROGRAMS: Final = (
     *("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/"),
     *("/opt/homebrew/bin/", "/usr/games/", "/snap/bin/", "~/.local/bin/", "~/.cargo/bin/"),
-    *(
-        "~/bin/",
-        "~/go/bin/",
-        "~/.bun/bin/",
-        "~/.deno/bin/",
-        "/usr/local/go/bin/",
-        "~/.pyenv/shims/",
-    ),
+    *("~/bin/", "~/go/bin/", "~/.bun/bin/", "~/.deno/bin/", "/usr/local/go/bin/"),
+    "~/.pyenv/shims/",
     *("~/.nvm/", "~/.rbenv/shims/", "~/.asdf/shims/", "/home/linuxbrew/.linuxbrew/bin/"),
 )
 _SYSTEM_BELOW: Final = (

@@ -38,15 +38,7 @@ _CHANGES: Final = {
 _KINDS: Final = {"DROP": "drops", "CREATE": "creates", "ALTER": "changes"}
 _BESIDE: Final = frozenset(
     {
-        "MATERIALIZED",
-        "OR",
-        "REPLACE",
-        "TEMP",
-        "TEMPORARY",
-        "UNIQUE",
-        "IF",
-        "EXISTS",
-        "NOT",
+        *("MATERIALIZED", "OR", "REPLACE", "TEMP", "TEMPORARY", "UNIQUE", "IF", "EXISTS", "NOT"),
         "FOREIGN",
     }
 )
@@ -60,11 +52,7 @@ _PRAGMAS_ASKING: Final = frozenset(
 )
 _PRAGMAS_OF_SESSION: Final = frozenset(
     {
-        "FOREIGN_KEYS",
-        "BUSY_TIMEOUT",
-        "CACHE_SIZE",
-        "TEMP_STORE",
-        "QUERY_ONLY",
+        *("FOREIGN_KEYS", "BUSY_TIMEOUT", "CACHE_SIZE", "TEMP_STORE", "QUERY_ONLY"),
         "CASE_SENSITIVE_LIKE",
     }
 )

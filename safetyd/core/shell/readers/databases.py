@@ -21,13 +21,6 @@ _TEXTS: Final = {
     "sqlcmd": ("-Q", "-q"),
     "influx": ("-execute", "--execute"),
 }
-_FILES: Final = {
-    "psql": ("-f", "--file"),
-    "sqlite3": ("-init",),
-    "duckdb": ("-f", "-init"),
-    "clickhouse-client": ("--queries-file",),
-    "sqlcmd": ("-i",),
-}
 _FILED: Final = frozenset({"sqlite3", "sqlite", "duckdb"})  # the database is a file
 _CALLED: Final = re.compile(r"(?<![\w$])([\w$]+)\s*\(")
 _HIDDEN: Final = re.compile(r"\]\s*\(|`|\$(out|merge|where|function)\b|=>|\bfunction\b")
@@ -45,7 +38,7 @@ def read_sql_client(inv: Invocation) -> None:
         return
     name = call.program.name
     texts = call.values(*_TEXTS.get(name, ("-e", "--execute", "--init-command")))
-    files = call.values(*_FILES.get(name, ("-f", "--file")))
+    files = call.values(*call.program.row.loads)
     database, texts = _database(inv, texts)
     for word in texts:
         _statements(inv, word, scratch=_is_scratch(inv, database))

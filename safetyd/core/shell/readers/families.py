@@ -17,13 +17,7 @@ from safetyd.core.shell.words import Word
 MAX_VERBS: Final = 4  # words from the first, among which the verb is looked for
 
 _TRIES: Final = (
-    "--dry-run",
-    "--dryrun",
-    "--dry_run",
-    "--what-if",
-    "--whatif",
-    "--noop",
-    "--preview-only",
+    *("--dry-run", "--dryrun", "--dry_run", "--what-if", "--whatif", "--noop", "--preview-only"),
 )
 _TRIED: Final = frozenset({"true", "client", "server", "yes", "1"})
 _parts_of = re.compile(r"[-:_.]").split

@@ -21,13 +21,7 @@ _OUTSIDE: Final = "works on a repository that lies elsewhere, whose settings may
 # Options of git itself, before the verb.
 _WITH_VALUE: Final = frozenset(
     [
-        "-C",
-        "-c",
-        "--git-dir",
-        "--work-tree",
-        "--namespace",
-        "--config-env",
-        "--attr-source",
+        *("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"),
         "--super-prefix",
     ]
 )
@@ -72,17 +66,8 @@ _VALUED: Final = {
 }
 _ASKS: Final = frozenset(
     [
-        "--get",
-        "--get-all",
-        "--get-regexp",
-        "--get-urlmatch",
-        "--get-color",
-        "--get-colorbool",
-        "--list",
-        "-l",
-        "--show-origin",
-        "--show-scope",
-        "--name-only",
+        *("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool"),
+        *("--list", "-l", "--show-origin", "--show-scope", "--name-only"),
     ]
 )
 # They change nothing but the files of one copy.
